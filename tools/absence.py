@@ -1,4 +1,4 @@
-"""Absences: who is the caller's deputy, from one day to another, both included, in the caller's time zone."""
+"""Absences of the caller: a deputy from a first to a last day, both included, in the caller's time zone."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def prepare_end_absence(context: ToolContext, args: EndAbsenceArgs) -> Pro
 
 
 async def run_end_absence(context: ToolContext, args: EndAbsenceArgs) -> ToolOutcome:
-    """An absence that has ended stays ended."""
+    """End an absence; repeating the call changes nothing."""
     try:
         await context.services.engine.end_delegation(context.caller.id, args.absence, context.now)
     except ToolError as error:
@@ -128,7 +128,7 @@ async def _describe_absence(context: ToolContext, absence: Delegation) -> dict[s
 
 
 def _build_delegation(context: ToolContext, args: SetAbsenceArgs, deputy: Person) -> Delegation:
-    """Its id is the key of this use: the same press is the same absence."""
+    """Build the delegation. Its id comes from the idempotency key, so repeating one press creates no second absence."""
     first, last = (
         _parse_absence_day(args.start_date, "first_day", FIRST),
         _parse_absence_day(args.end_date, "last_day", LAST),
@@ -162,7 +162,7 @@ def _to_midnight(context: ToolContext, day: date) -> datetime:
 
 
 def _to_day_range(context: ToolContext, absence: Delegation) -> tuple[str, str]:
-    """First and last day, in the caller's time zone."""
+    """The first and the last day of an absence, in the caller's time zone."""
     first, end = (moment.astimezone(context.now.tzinfo) for moment in (absence.start, absence.end))
     return str(first.date()), str((end - timedelta(microseconds=1)).date())
 
@@ -177,7 +177,7 @@ async def _build_absence_fields(context: ToolContext, first: str, last: str, dep
 
 
 async def _build_chain_fields(context: ToolContext, absence: Delegation) -> list[CardField]:
-    """Says that the deputy is away in that time as well, and that the caller is a deputy then."""
+    """Notices that the deputy is away at that time too, and that the caller is somebody's deputy then."""
     engine, directory, fields = context.services.engine, context.services.directory, list[CardField]()
     theirs = [("deputy_away", d, d.deputy) for d in await engine.list_delegations(absence.deputy, context.now)]
     own = [("is_deputy", d, d.person) for d in await engine.list_delegations_to(context.caller.id, context.now)]

@@ -1,5 +1,5 @@
-"""Names of arguments: each thing has one name in all tools, which is offered. Other names of it are read as well: those
-of earlier versions, which stored calls have, and those that models write instead."""
+"""Names of arguments: tools offer one name for each thing, and accept other names as well. Those are names of earlier
+versions, found in stored calls, and names that models write instead."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ OTHER_NAMES = {
 
 
 def name_arguments(offered: Collection[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by their offered names. One that may mean several of them, or that two others mean, keeps its name,
-    so that it is refused as unknown."""
+    """Rename arguments to their offered names. An argument keeps its name, and is refused as unknown, if several
+    offered names fit it or if another argument fits the offered name too."""
     free = {name: {_fold_name(one) for one in (name, *OTHER_NAMES.get(name, ()))} for name in {*offered} - {*given}}
     meant = {one: [name for name in free if one not in offered and _fold_name(one) in free[name]] for one in given}
     taken = [name for names in meant.values() for name in names]
@@ -45,13 +45,11 @@ def name_arguments(offered: Collection[str], given: Mapping[str, Any]) -> dict[s
 
 
 def _fold_name(name: str) -> str:
-    """A name without what models change in it: case, blanks, dashes and underscores."""
+    """A name for comparison: without case, blanks, dashes and underscores, which models change."""
     return "".join(filter(str.isalnum, name)).casefold()
 
 
 class ToolArgs(FrozenModel):
-    """The arguments of a tool."""
-
     @model_validator(mode="before")
     @classmethod
     def _use_offered_names(cls, values: Any) -> Any:

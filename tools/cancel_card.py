@@ -1,4 +1,4 @@
-"""Cancels a card that waits for its button. Nothing happens then, so this needs no button itself."""
+"""Cancels a card that waits for its button. The tool has no gate, because cancelling changes nothing else."""
 
 from __future__ import annotations
 

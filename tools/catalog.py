@@ -1,5 +1,5 @@
-"""All tools. A tool outside this tuple does not exist; `select_offered_tools` leaves out what an installation does not
-use."""
+"""All tools. A tool outside this tuple does not exist; `select_offered_tools` leaves out the tools that an installation
+does not use."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ TOOLS: tuple[Tool, ...] = (
 
 
 def select_offered_tools(tools: Iterable[Tool], *, handbook: bool, think: bool) -> tuple[Tool, ...]:
-    """The tools for a model: the handbook's if there is a handbook, `think` if it is switched on."""
+    """The tools offered to a model: the handbook's tools if there is a handbook, `think` if it is switched on."""
     missing = [*([] if handbook else [SEARCH_HANDBOOK, READ_HANDBOOK]), *([] if think else [THINK])]
     return tuple(tool for tool in tools if tool not in missing)

@@ -1,10 +1,11 @@
 """Invisible characters: which they are, and text without them or with their numeric codes.
 
 Invisible are control and format characters, separators of lines and paragraphs, lone surrogates, and Unicode's *default
-ignorable* characters (UAX #44): they change what a program reads and not what a person sees. New lines and tabs are
-layout and stay. Joiners, variation selectors and tags inside an emoji are part of the picture and stay as well. An
-emoji is a sequence that UTS #51 recommends for interchange (RGI), so that no text can hide in one: at most four joined
-pictures, and tags only in the flags of England, Scotland and Wales."""
+ignorable* characters (UAX #44): a program reads them and a person does not see them. New lines and tabs are layout and
+stay. Joiners, variation selectors and tags inside an emoji belong to the picture and stay as well.
+
+An emoji is a sequence that UTS #51 recommends for interchange (RGI), so that no text can hide in one. Such a sequence
+has at most four joined pictures; tags occur only in the flags of England, Scotland and Wales."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _PICTURE = (
     "\U0001f170\U0001f171\U0001f17e\U0001f17f\U0001f18e\U0001f191-\U0001f19a\U0001f201-\U0001f265\U0001f300-\U0001f3fa"
     "\U0001f400-\U0001f6ff\U0001f7e0-\U0001f7f0\U0001f90c-\U0001f9ff\U0001fa70-\U0001faff\U0001fc00-\U0001fffd"
 )
-"""Extended_Pictographic of emoji-data.txt; above U+FFFF as whole blocks of pictures."""
+"""Extended_Pictographic of emoji-data.txt; above U+FFFF in whole blocks of pictures."""
 _DRAWN = f"[{_PICTURE}][\U0001f3fb-\U0001f3ff\ufe0e\ufe0f]?"
 _TAGS = {"England": "gbeng", "Scotland": "gbsct", "Wales": "gbwls"}
 _FLAGS = "|".join("".join(chr(0xE0000 + ord(letter)) for letter in region) for region in _TAGS.values())
@@ -43,25 +44,23 @@ _EMOJI = re.compile(f"\U0001f3f4(?:{_FLAGS})\U000e007f|{_DRAWN}(?:\u200d{_DRAWN}
 _SHOWN = re.compile("⟨U\\+([0-9A-F]{4,5})⟩")
 _LETTER = "\u0620-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17d3\u1820-\u18aa"
 _SPELLING = re.compile(f"(?<=[{_LETTER}])[\u200c\u200d](?=[{_LETTER}])")
-"""One joiner or non-joiner between two letters of Arabic, Indic and other scripts whose spelling it changes: Persian,
-Hindi and others need it (RFC 5892, appendix A)."""
+"""One joiner or non-joiner between two letters of a script whose spelling it changes, such as Arabic and Indic scripts.
+Persian, Hindi and other languages need it (RFC 5892, appendix A)."""
 
 
 def has_invisible(text: str) -> bool:
-    """True if the text has invisible characters."""
     return count_invisible(text) > 0
 
 
 def count_invisible(text: str) -> int:
-    """Number of invisible characters in the text."""
     if _INVISIBLE.search(text) is None:  # most text has none
         return 0
     return len(_INVISIBLE.findall(_EMOJI.sub("", text.replace("\r\n", "\n"))))
 
 
 def remove_invisible(text: str, *, keep_joiners: bool = True) -> str:
-    """The text without invisible characters. Joiners of a spelling stay, unless `keep_joiners` is false (names), and
-    appear as numeric codes wherever the text is shown. Line ends become `\\n`."""
+    """The text without invisible characters. Joiners that belong to a spelling stay, unless `keep_joiners` is false (as
+    for names); texts show them as numeric codes. Line ends become `\\n`."""
     if _INVISIBLE.search(text) is None:
         return text
     if not keep_joiners:
@@ -73,19 +72,19 @@ def remove_invisible(text: str, *, keep_joiners: bool = True) -> str:
 
 
 def clean_value(text: str) -> str:
-    """A value as it is stored and executed. An author may have copied `⟨U+200B⟩` from another text's invisible
-    character: both are removed. Joiners of a spelling stay."""
+    """A value as it is stored and executed, without invisible characters. Codes such as `⟨U+200B⟩`, which an author may
+    have copied, are removed too. Joiners that belong to a spelling stay."""
     return remove_invisible(_restore_shown(text))
 
 
 def count_cleaned(text: str) -> int:
-    """How many characters `clean_value` removes."""
+    """The number of characters that `clean_value` removes."""
     restored = _restore_shown(text)
     return count_invisible(restored) - count_invisible(remove_invisible(restored))
 
 
 def _restore_shown(text: str) -> str:
-    """Turns the codes of `show_invisible` back into characters."""
+    """Turn the codes of `show_invisible` back into characters."""
 
     def restore_character(found: re.Match[str]) -> str:
         code = int(found[1], 16)
@@ -100,12 +99,12 @@ def show_invisible(text: str) -> str:
 
 
 def show_in_line(text: str) -> str:
-    """The same on one line, with `⟨U+000A⟩` and `⟨U+0009⟩` for new lines and tabs."""
+    """The text with codes for invisible characters, on one line: `⟨U+000A⟩` and `⟨U+0009⟩` for new lines and tabs."""
     return show_invisible(text).replace("\n", _format_code_point("\n")).replace("\t", _format_code_point("\t"))
 
 
 def escape_invisible(text: str) -> str:
-    """The text with JSON escapes for invisible characters: JSON stays valid."""
+    """JSON text with JSON escapes for invisible characters; it stays valid."""
     return text if _INVISIBLE.search(text) is None else _replace_invisible(text, _ESCAPES)
 
 
@@ -114,13 +113,13 @@ def _format_code_point(character: str) -> str:
 
 
 def _expand_ranges(ranges: str) -> Iterator[str]:
-    """Every character of `a-cx`: a, b, c, x."""
+    """Expand ranges into their characters: `a-cx` gives a, b, c, x."""
     for first, last in re.findall("(.)(?:-(.))?", ranges, re.DOTALL):
         yield from map(chr, range(ord(first), ord(last or first) + 1))
 
 
 Written = Annotated[str, AfterValidator(clean_value)]
-"""Free text as a tool argument: what is shown, stored and executed has no invisible characters."""
+"""Free text as a tool argument; shown, stored and executed without invisible characters."""
 _EVERY = tuple(_expand_ranges(_RANGES))
 _NOTHING = str.maketrans(dict.fromkeys(_EVERY, ""))
 _ESCAPES = str.maketrans({one: json.dumps(one)[1:-1] for one in _EVERY})
@@ -128,7 +127,7 @@ _NUMBERS = str.maketrans({one: _format_code_point(one) for one in _EVERY})
 
 
 def _replace_invisible(text: str, instead: Mapping[int, str]) -> str:
-    """Translates the text by a table, except its emoji."""
+    """Translate a text by a table, except its emoji."""
     text = text.replace("\r\n", "\n")
     parts, end = list[str](), 0
     for emoji in _EMOJI.finditer(text):

@@ -1,9 +1,8 @@
 """Calendar days as people read them: *Mon 7 Dec 2026*, 2026年12月7日 周一.
 
-A day of a form belongs to no time zone, so it is written in words and not as a platform's `<!date^…>`: that is a point
-in time, shown in the zone of whoever looks at it, and zones lie up to 26 hours apart. No moment is the same calendar
-day for everybody, and some would read the day before or after the one that they decide on. The weekday stands with it:
-a day that was mistyped shows. What is stored, sealed and sent stays ISO."""
+A day on a form has no time zone, so it is written in words and not as a platform's `<!date^…>`. Such a date is a point
+in time, shown in each reader's own zone, and zones lie up to 26 hours apart. Some readers would see the day before or
+after the one they decide on. The weekday reveals a mistyped day. Stored, sealed and sent days stay in ISO format."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ _YEAR = re.compile(r"^\d{4}年|(?<=[a-z]) \d{4}$")
 
 
 def format_day_words(day: str | date, language: str) -> str:
-    """A day in words. What is no ISO day stays as it is."""
+    """A day in words. A text that is no ISO day is returned unchanged."""
     try:
         found = day if isinstance(day, date) else date.fromisoformat(day)
     except ValueError:
@@ -39,13 +38,12 @@ def list_day_words(day: str | date) -> dict[str, str]:
 
 
 def drop_year(words: str) -> str:
-    """A day in words without its year."""
     return _YEAR.sub("", words)
 
 
 def format_period_words(first: str, last: str, halves: tuple[str, str], language: str) -> str:
-    """From one day to another, with the year once where it is the same. `halves`: words for the halves of the first
-    and the last day; empty: the whole day."""
+    """A period in words; a year common to both days is written once. `halves` has the words for the half of the first
+    and of the last day; empty for a whole day."""
     days = [format_day_words(day, language) for day in (first, last)]
     if first == last:
         return add_half(days[0], max(halves, key=len), language)
@@ -57,7 +55,7 @@ def format_period_words(first: str, last: str, halves: tuple[str, str], language
 
 
 def add_half(day: str, half: str, language: str) -> str:
-    """A day, and which half of it is meant."""
+    """A day in words with its half, if one is given."""
     if not half:
         return day
     return f"{day}{half}" if language == "zh" else f"{day} ({half})"

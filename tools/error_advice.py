@@ -1,4 +1,4 @@
-"""Advice to the model about each error: one sentence per code, shared by all tools that may raise it."""
+"""Advice to the model about each error: one sentence per code, common to all tools that may raise it."""
 
 from __future__ import annotations
 
@@ -120,14 +120,14 @@ FORM = (
     "bad_number", "bad_days", "days_differ", "bad_attachment", "unknown_file", "file_needed", "too_many_files",
     "overlap", "no_balance", "own_person", "too_many",
 )  # fmt: skip
-"""Errors of filling in a form."""
+"""Errors raised when a form is filled in."""
 ENGINE = (
     "engine_down", "engine_refused", "engine_failed", "engine_too_large", "engine_unreadable", "not_remote",
     "not_deployed", "no_engine_user",
 )  # fmt: skip
-"""Errors of any tool with a remote engine. No card lists them, because all of them would."""
+"""Errors that any tool may raise with a remote engine. No tool card lists them, because every card would."""
 
 
 def select_advice(*codes: str) -> dict[str, str]:
-    """The part of `ADVICE` for a tool card."""
+    """The entries of `ADVICE` for a tool card."""
     return {code: ADVICE[code] for code in codes}

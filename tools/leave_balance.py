@@ -1,4 +1,4 @@
-"""The caller's remaining yearly allowances: 年假还剩几天. Nobody else's, and for nobody else to read."""
+"""The tool `leave_balance`: the caller's remaining yearly allowances (年假还剩几天). Nobody sees anybody else's."""
 
 from __future__ import annotations
 

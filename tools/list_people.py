@@ -1,4 +1,4 @@
-"""Looks people up: the tool `list_people`."""
+"""The tool `list_people`, which searches the directory."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ async def run_list_people(context: ToolContext, args: ListPeopleArgs) -> ToolOut
 
 
 def _list_groups(person: Person) -> set[str]:
-    """The department and the roles, in the form for comparison."""
+    """The person's department and roles, folded for comparison."""
     return {fold_text(group) for group in (person.department, *person.roles) if group}
 
 
 def _describe_directory_entry(person: Person, known: Mapping[str, Person]) -> dict[str, Any]:
-    """What people say of themselves (`name`, `also`, `own_title`), separate from the data of the company or the
-    platform."""
+    """A directory entry for the model. Texts by the person (`name`, `also`, `own_title`) stand apart from the data of
+    the company or the platform."""
     manager = known.get(person.manager or "")
     details = {
         "title" if person.is_title_official else "own_title": person.title,

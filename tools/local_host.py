@@ -1,4 +1,4 @@
-"""Finds out whether a host is this machine: traffic within it needs no encryption."""
+"""Tells whether a host is this machine; traffic within it needs no encryption."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 
 def is_local_host(host: str) -> bool:
-    """True for `localhost` and loopback addresses."""
+    """Whether the host is `localhost` or a loopback address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -1,7 +1,7 @@
-"""The way out for effects. The gate hands it to the tool that a person has let run; nobody else has it.
+"""The way out for effects. The gate hands it to a tool after a person's press; no other code has it.
 
-Right before anything goes out it asks whether the effect is still ours: a process whose lease was taken over meanwhile
-sends nothing."""
+Right before anything is sent it checks that the effect still belongs to this process. A process whose lease was taken
+over sends nothing."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TIMEOUT_S = 30.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
     mailer: Mailer
-    """Asks by itself."""
+    """Calls `assert_may_send` by itself."""
     assert_may_send: Callable[[], Awaitable[None]]
-    """Returns if the effect is still ours; otherwise raises what ends it. To be asked before what goes out in any other
-    way."""
+    """Returns if the effect still belongs to this process, otherwise raises the error that ends it. To be called before
+    anything is sent in another way."""
 
     @asynccontextmanager
     async def open_http(self) -> AsyncIterator[ClientSession]:
-        """An HTTP client that asks before each request, those to which it is redirected too."""
+        """Open an HTTP client that calls `assert_may_send` before each request, redirected ones included."""
 
         async def ask_first(request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
             await self.assert_may_send()

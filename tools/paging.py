@@ -1,4 +1,4 @@
-"""Bounded observations in pages."""
+"""Pages of bounded observations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ PAGE = 20
 
 
 def slice_page(items: Sequence[T], page: int, size: int = PAGE) -> tuple[Sequence[T], int | None]:
-    """The items of a page (the first is 1), and the number of the next page if there is one."""
+    """The items of a page, counted from 1, and the number of the next page if there is one."""
     end = page * size
     return items[end - size : end], page + 1 if len(items) > end else None

@@ -1,4 +1,4 @@
-"""What tools need from outside: people, texts, a mailer, the open cards, error advice. As little as possible."""
+"""Ports of the tools to the outside, kept small: people, texts, a mailer, the open cards, attached files."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ class Directory(Protocol):
     async def list_people(self) -> tuple[Person, ...]: ...
 
     async def refresh_people(self, people: Iterable[str]) -> None:
-        """From here on, `find_person` and `list_people` use data at most 30 s old for these persons: needed for every
-        decision by authority. Raises the platform's error if it cannot be asked; nobody decides on old data."""
+        """Make sure that `find_person` and `list_people` use data at most 30 s old for these persons, as every decision
+        by authority needs. Raises the platform's error if it cannot be asked; nobody decides on old data."""
 
 
 class Mailer(Protocol):
     async def send_mail(self, to: Person, subject: str, body: str, message_id: str, reply_to: str = "") -> None:
-        """`reply_to`: `Name <address>` for answers, or empty. Raises `ToolError` if it was certainly not sent,
-        `EffectUnknownError` if nobody can know."""
+        """Send an email. `reply_to` is `Name <address>` for answers, or empty. Raises `ToolError` if it was certainly
+        not sent, `EffectUnknownError` if the result is unknown."""
 
 
 class CardService(Protocol):
-    """The open cards as tools see them."""
+    """The part of the open cards that tools use."""
 
     async def cancel_card(self, card: str, person: str) -> bool:
-        """Cancels a card for its requester. False if it is not theirs or not open."""
+        """Cancel a card for its requester. Return whether it was theirs and open."""
 
     async def open_set(self, person: str, tasks: Sequence[str]) -> None:
-        """Puts these tasks before a person in one message; the same again shows it again."""
+        """Put these tasks before a person in one message. A repeated call shows the message again."""
 
 
 class AttachedFiles(Protocol):
     """The files that people have sent."""
 
     async def find_files(self, person: str, ids: Sequence[str]) -> Mapping[str, AttachedFile]:
-        """By id, those that this person has sent; nobody can name somebody else's."""
+        """Id → file, for those of the files that this person has sent; nobody can name somebody else's."""
 
 
 class FileClaims(Protocol):
@@ -51,4 +51,4 @@ class FileClaims(Protocol):
 
 class TextRenderer(Protocol):
     def __call__(self, value: object, language: str, /) -> str:
-        """The text of a note, or of any other value of a card, in a language (`zh`, `en`)."""
+        """The text of a note, or of any other value on a card, in a language (`zh`, `en`)."""

@@ -29,8 +29,8 @@ SAYS_NOTHING = frozenset(
         ),
     }
 )
-"""Errors that repeat what the call itself said, or name fields, choices and people of the company: the author of the
-call knew that before. Any other error may reveal something about a request."""
+"""Errors that repeat the call itself, or name fields, choices and people of the company. The author of the call knew
+these before. Any other error may reveal something about a request."""
 
 
 def classify_form(process: Process, filled: FilledForm) -> Privacy:
@@ -49,13 +49,14 @@ def classify_request(process: Process, request: Request, reader: str) -> Privacy
 
 
 def is_private_form(form: Form, filled: FilledForm) -> bool:
-    """True if the process file marks the form, or an option that was chosen, as private."""
+    """Whether the process file marks the form or a chosen option as private."""
     chosen = [field.find_option(filled.values.get(field.name, "")) for field in form.fields]
     return form.private or any(option is not None and option.private for option in chosen)
 
 
 async def classify_summary(context: ToolContext, request: Request) -> Privacy:
-    """The privacy of a request in one line (`Form.summary`), for the caller. An unreadable one counts as private."""
+    """The privacy of a request in one line (`Form.summary`), for the caller. An unreadable request counts as
+    private."""
     try:
         process = await context.services.engine.get_process(request)
     except InvalidDefinitionError:
@@ -65,7 +66,8 @@ async def classify_summary(context: ToolContext, request: Request) -> Privacy:
 
 
 async def classify_card(context: ToolContext, request: Request) -> Privacy:
-    """The privacy of a card that shows all of a request, for the caller. What others have said about it is theirs."""
+    """The privacy of a card that shows a whole request, for the caller. A request with written opinions is private,
+    because other people wrote them."""
     process = await context.services.engine.get_process(request)
     found = choose_most_private(
         classify_request(process, request, context.caller.id), classify_form(process, request.filled)
@@ -74,7 +76,7 @@ async def classify_card(context: ToolContext, request: Request) -> Privacy:
 
 
 def classify_result(tool: Tool | None, result: ToolOutcome | Proposal | ToolError) -> Privacy:
-    """The privacy of a call's result. If nothing states it, the highest privacy of its tool."""
+    """The privacy of a call's result; the highest privacy of its tool if the result states none."""
     most = (tool.privacy if tool is not None else None) or Privacy.PRIVATE
     if isinstance(result, ToolError):
         return Privacy.PUBLIC if result.code in SAYS_NOTHING else most
@@ -82,7 +84,7 @@ def classify_result(tool: Tool | None, result: ToolOutcome | Proposal | ToolErro
 
 
 def _has_free_text(form: Form) -> bool:
-    """True if the one line about a request repeats what its author wrote."""
+    """Whether the one line about a request repeats free text of its author."""
     written = {field.name for field in form.fields if field.kind in FREE_TEXT}
     return any(
         name in written for words in form.summary.by_language.values() for _, name, _, _ in Formatter().parse(words)

@@ -1,4 +1,4 @@
-"""A tool to write a thought down. Its only effect is that the thought stays in the run's record."""
+"""A tool to write a thought down. The only effect is that the thought stays in the run's record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tool is: its card, the services it uses, what the gate enforces."""
+"""The types of tools: a tool's card, the services it uses, the checks of the gate."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tools.workflow.process.calendar import WorkCalendar
 
 
 def render_key(value: object, language: str, /) -> str:
-    """For contexts without readers: the key instead of a sentence."""
+    """The text key instead of a sentence, for contexts without readers."""
     return value.key if isinstance(value, TextRef) else str(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolServices:
-    """Everything outside that tools use, passed in."""
+    """Everything from outside that tools use, passed in."""
 
     directory: Directory
     engine: Engine
@@ -46,25 +46,25 @@ class ToolContext:
     services: ToolServices
     caller: Caller
     now: datetime
-    """Aware, in the caller's time zone."""
+    """The present moment, aware, in the caller's time zone."""
     _: KW_ONLY
     files: tuple[AttachedFile, ...] = ()
-    """What the caller has sent in this conversation and is on no request yet."""
+    """Files that the caller has sent in this conversation and that are on no request yet."""
     idempotency_key: str = ""
-    """The same key never has two effects in the engine."""
+    """Key of this use. The engine carries out at most one effect for a key."""
     parts: EffectParts = field(default_factory=EffectParts)
     """The progress of an effect with several parts."""
     outside: Outside | None = None
-    """The way out, for the effect of a tool with `EffectPlace.OUTSIDE` that a person has let run; None otherwise."""
+    """The way out, for the effect of a tool with `EffectPlace.OUTSIDE` that a person has let run; otherwise None."""
 
     def require_outside(self) -> Outside:
-        """Raises `ToolError` where there is none."""
+        """Return the way out. Raises `ToolError` if there is none."""
         if self.outside is None:
             raise ToolError("tool_failed", "There is no way out here: only an effect that was let run has one.")
         return self.outside
 
     async def get_person_name(self, person: str) -> str:
-        """What the caller calls the person with this id."""
+        """The caller's name for the person with this id."""
         return await get_person_name(self.services.directory, person, self.caller.person.language)
 
 
@@ -74,12 +74,12 @@ class ToolAlias:
 
     tool: str
     to_args: Callable[[Mapping[str, Any]], dict[str, Any]]
-    """Converts the arguments of this tool to those of the other, as far as they are readable."""
+    """Converts the arguments of the alias to those of `tool`, as far as they are readable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool card: what the model reads and what the gate enforces."""
+    """A tool card: the text that the model reads, and the conditions that the gate enforces."""
 
     name: str
     purpose: str
@@ -87,41 +87,41 @@ class Tool:
     avoid_when: str
     args: type[BaseModel]
     returns: str
-    """For a model that has just found the tool; a result explains itself by its names."""
+    """The shape of a result, for a model that has just found the tool; a result itself is explained by its names."""
     errors: Mapping[str, str]
-    """code → advice for the model, sent with the error."""
+    """Error code → advice for the model, sent with the error."""
     example: Mapping[str, Any]
     run: Callable[[ToolContext, Any], Awaitable[ToolOutcome]]
     gate: Gate = Gate.NONE
     effect_place: EffectPlace | None = None
-    """Gated tools only, and required there: where its effect lies."""
+    """The place of the effect; set for gated tools only, and required there."""
     prepare: Callable[[ToolContext, Any], Awaitable[Proposal]] | None = None
-    """Gated tools only: validates, resolves names to ids, describes. No effect."""
+    """For gated tools only: validates, resolves names to ids, and builds the proposal. Has no effect."""
     stored_args: type[BaseModel] | None = None
-    """Gated tools only: the model of `Proposal.args` plus what the pressed button adds; `run` gets this."""
+    """For gated tools only: the type of `Proposal.args` plus the pressed button's arguments; `run` gets these."""
     check: Callable[[ToolContext, Any], Awaitable[None]] | None = None
-    """Gated tools with dialogs: validates `stored_args` without any effect, so that a dialog can mark the wrong field
-    before it closes. Raises `ToolError` with `field`."""
+    """For gated tools with dialogs: validates `stored_args` without any effect, so that a dialog can mark the wrong
+    field before it closes. Raises `ToolError` with `field`."""
     authorize: Callable[[ToolContext, Any], Awaitable[None]] | None = None
-    """Gated tools whose presser needs more than a place on the card: checks that the current rules still allow them.
-    Runs before a press decides anything. Raises `ToolError`, whose sentence the presser reads."""
+    """For gated tools whose presser needs more than a place on the card: checks that the current rules still allow the
+    presser. Runs before a press decides anything. Raises `ToolError`, whose sentence the presser reads."""
     also: frozenset[str] = frozenset()
-    """Further codes that it may raise: another card has their advice, or only pressers meet them."""
+    """Further error codes of the tool. Another tool card has their advice, or only pressers meet them."""
     is_idempotent: bool = True
-    """True: `run` with the same `ToolContext.idempotency_key` has one effect however often it is called. False: started
-    twice, it may happen twice."""
+    """Whether `run` with the same `ToolContext.idempotency_key` has one effect however often it is called. Otherwise
+    the effect may happen twice if the tool is started twice."""
     is_cacheable: bool = True
-    """For a tool that only reads. True: repeated in the same run before any change, it would return the same, so the
-    result is reused. False: it has an effect, or its result may change during a run."""
+    """For a tool that only reads: whether its result may be reused in the same run until something changes. False if
+    the tool has an effect, or if its result may change during a run."""
     privacy: Privacy | None = None
-    """The highest privacy of its proposals, results and errors; a proposal or an outcome may state a lower one. None:
-    unknown, so it counts as private."""
+    """The highest privacy of the tool's proposals, results and errors; a proposal or an outcome may state a lower one.
+    None means unknown, which counts as private."""
     server: str = ""
-    """The outside server that the tool belongs to, whose words stand on the card; empty for our own tools."""
+    """The outside server that the tool belongs to, whose words stand on the tool card; empty for our own tools."""
     alias_of: ToolAlias | None = None
-    """Set for a tool that is another one under a new name; None: its calls are its own."""
+    """The tool of which this one is an alias, or None."""
     is_rare: bool = False
-    """True for a tool that is not for every day: the model finds it by `find_tools`, or calls it by name."""
+    """Whether the tool is seldom needed. The model finds a rare tool by `find_tools`, or calls it by name."""
 
     def __post_init__(self) -> None:
         if (self.gate is Gate.NONE) != (self.effect_place is None):
@@ -129,15 +129,15 @@ class Tool:
 
     @property
     def effect_tag(self) -> str:
-        """The effect of a call, as a word that the rules explain: it opens a card, or only reads; empty: it acts at
-        once."""
+        """The effect of a call, as a word that the rules explain: the call opens a card, or only reads; empty if it
+        acts at once."""
         if self.gate is not Gate.NONE:
             return "[card]"
         return "[read]" if self.is_cacheable else ""
 
     @property
     def description(self) -> str:
-        """What the model reads about it, besides its arguments."""
+        """The tool card's text for the model, besides the arguments."""
         return " ".join(
             filter(None, (self.effect_tag, self.purpose, f"Use: {self.use_when}", f"Not: {self.avoid_when}"))
         )
@@ -149,7 +149,7 @@ class Tool:
 
 
 class _UntitledSchema(GenerateJsonSchema):
-    """Without titles, which only repeat the names in every message."""
+    """A generator without titles, which only repeat the names in every message."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -161,7 +161,7 @@ UNSAID = frozenset(
         *("minimum", "maximum"),
     }
 )
-"""Keywords of our own schemas that are checked, and reported when violated."""
+"""Keywords left out of our own schemas; violations are still reported."""
 
 
 @lru_cache(maxsize=512)
@@ -175,7 +175,7 @@ def _build_schema(args: type[BaseModel]) -> Mapping[str, Any]:
 
 
 def _strip_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema without what the model need not read. Names of properties are no keywords."""
+    """The schema without the keywords that the model need not read. Names of properties are no keywords."""
     inner = {
         name: _strip_schema(one) for name, one in schema.items() if isinstance(one, dict) and name not in NAMED_MEMBERS
     }

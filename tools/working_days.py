@@ -1,4 +1,4 @@
-"""Counts days by the company's calendar: working days, the day after so many of them, weekdays."""
+"""Tools that count days by the company's calendar: working days, the day after so many of them, weekdays."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _format_weekday(day: date, language: str) -> str:
 
 
 def _get_stretch_name(stretch: HolidayBreak) -> dict[str, str]:
-    """The company's own days off have no name."""
+    """The names of the holidays in a break, by language; the company's own days off have none."""
     names = {
         "zh": "、".join(one["zh"] for one in stretch.holiday_names),
         "en": ", ".join(one["en"] for one in stretch.holiday_names),
@@ -116,7 +116,7 @@ async def run_add_working_days(context: ToolContext, args: AddWorkingDaysArgs) -
 
 def add_working_days(calendar: WorkCalendar, start: date, count: int) -> tuple[date, bool]:
     """The day `count` working days after `start` (before it if negative), and whether any day in between is an
-    estimate. 0: the day itself, or the next working day."""
+    estimate. For 0, the day itself, or the next working day."""
     day, step, remaining = (start - DAY, DAY, 1) if count == 0 else (start, DAY if count > 0 else -DAY, abs(count))
     is_estimated = False
     while remaining:

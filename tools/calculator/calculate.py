@@ -13,7 +13,7 @@ from tools.spec import Privacy, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext
 
 SHOWN_LENGTH = 120
-"""Characters of a calculation that people see."""
+"""Most characters of a calculation shown to people."""
 
 
 class CalculateArgs(ToolArgs):
@@ -37,7 +37,7 @@ async def run_calculate(context: ToolContext, args: CalculateArgs) -> ToolOutcom
 
 
 def format_expression(expression: str) -> str:
-    """A calculation as people write it: `*` would become formatting."""
+    """A calculation for display: `×` replaces `*`, which Slack would take for formatting."""
     return " ".join(expression.split()).replace("*", "×")
 
 

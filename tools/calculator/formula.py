@@ -1,4 +1,4 @@
-"""Sums as people write them, computed exactly: a small parser, fractions inside, no `eval`.
+"""Exact arithmetic on expressions as people write them: a small parser that computes with fractions, without `eval`.
 
     sum      = product { ("+" | "-") product }
     product  = signed { ("*" | "/") signed }
@@ -6,9 +6,8 @@
     share    = value { "%" }                          15% is 0.15
     value    = ( [currency] number | name "(" sum { "," sum } ")" | "(" sum ")" ) [currency]
 
-Names: `add sub mul div min max` take two values or more, `round(value, decimals)` rounds halves away from zero,
-`percent(15, 200)` is 15 % of 200. Amounts of different currencies are never put together.
-"""
+Functions: `add sub mul div min max` take two values or more, `round(value, decimals)` rounds halves away from zero,
+`percent(15, 200)` is 15 % of 200. Amounts of different currencies are never combined."""
 
 from __future__ import annotations
 
@@ -24,19 +23,19 @@ from typing import TypeVar
 from tools.spec import ToolError
 
 MAX_LENGTH = 500
-"""Longest calculation, in characters."""
+"""Most characters of a calculation."""
 MAX_DIGITS = 30
 """Most digits of one number."""
 MAX_NUMBER = 10**60
-"""Every intermediate numerator and denominator stays below this."""
+"""Bound on the numerator and the denominator of every intermediate result."""
 MAX_DEPTH = 20
 """Deepest nesting of brackets."""
 MAX_PLACES = 12
 """Most decimals for `round`."""
 SHOWN_DIGITS = 20
-"""Significant digits of a result with infinitely many."""
+"""Significant digits shown of a result with infinitely many digits."""
 CENTS = 2
-"""Decimals of an amount of money, if it has any."""
+"""Fewest decimals of an amount of money that is not whole."""
 NO_CURRENCY = {"zh": "没有币种的数", "en": "a number without a currency"}
 CURRENCIES = {
     code: code for code in ("CNY", "USD", "EUR", "GBP", "JPY", "HKD", "TWD", "SGD", "KRW", "AUD", "CAD", "CHF")
@@ -50,10 +49,10 @@ _TOKEN = re.compile(
     rf"\s*(?:(?P<number>[0-9]+(?:\.[0-9]+)?|\.[0-9]+)|(?P<unit>{_UNITS})|(?P<name>[A-Za-z]+)|(?P<sign>[-+*/%(),]))"
 )
 _GROUPED = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])")
-"""One number with separators, or several values: ambiguous."""
+"""One number with thousands separators, or several values: ambiguous."""
 _WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0xFFE5: "¥", 0xFFE1: "£"}
 _PLAIN = _WIDE | str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
-"""Full-width forms and printed signs, and nothing else: full normalization would read 5² as 52."""
+"""Full-width forms and printed signs only: full Unicode normalization would read 5² as 52."""
 _EXACT = Context(prec=300, traps=[])
 _ROUNDED = Context(prec=SHOWN_DIGITS, rounding=ROUND_HALF_UP, traps=[])
 T = TypeVar("T")
@@ -70,9 +69,9 @@ class Amount:
 @dataclass(frozen=True, slots=True)
 class CalculationResult:
     text: str
-    """`9336`, `0.5`, `12.50 CNY`."""
+    """The result as text, e.g. `9336`, `0.5` or `12.50 CNY`."""
     is_exact: bool
-    """False: the result has infinitely many digits and is rounded half up to `SHOWN_DIGITS` significant ones."""
+    """Whether all digits are shown. Otherwise the result is rounded half up to `SHOWN_DIGITS` significant digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +79,15 @@ class CalculatorToken:
     kind: str
     text: str
     at: int
-    """Position of its first character, counted from 1."""
+    """Position of the first character, counted from 1."""
 
 
 class _CalculationError(Exception):
-    """What is wrong with a calculation, and where if that helps."""
+    """An error in a calculation, with its position where that helps."""
 
 
 def compute_expression(text: str) -> CalculationResult:
-    """Raises `ToolError`: `bad_sum`, `mixed_currencies`, `zero_divisor`, `sum_too_long`."""
+    """Compute a calculation. Raises `ToolError`: `bad_sum`, `mixed_currencies`, `zero_divisor`, `sum_too_long`."""
     if len(text) > MAX_LENGTH:
         raise _build_sum_too_long_error()
     try:
@@ -120,7 +119,7 @@ def _split_tokens(text: str) -> list[CalculatorToken]:
 
 
 class _CalculatorParser:
-    """Recursive descent that computes as it goes, with one method per line of the grammar."""
+    """A recursive-descent parser that computes while it reads, with one method per line of the grammar."""
 
     def __init__(self, tokens: Sequence[CalculatorToken]) -> None:
         self.tokens, self.next, self.depth = tokens, 0, 0
@@ -172,7 +171,7 @@ class _CalculatorParser:
         return replace(amount, currency=amount.currency or after)
 
     def parse_currency(self) -> str:
-        """Consumes the next token if it is a currency, and returns it."""
+        """Consume the next token if it is a currency, and return its code, else an empty text."""
         code = CURRENCIES.get(self.token.text, "")
         self.next += bool(code)
         return code
@@ -222,7 +221,7 @@ class _CalculatorParser:
         return self.tokens[self.next]
 
     def take_sign(self, *signs: str) -> str:
-        """Consumes the next token if it is one of these signs, and returns it."""
+        """Consume the next token if it is one of these signs, and return it, else an empty text."""
         if self.token.kind != "sign" or self.token.text not in signs:
             return ""
         self.next += 1
@@ -261,7 +260,7 @@ def _multiply_amounts(one: Amount, other: Amount) -> Amount:
 
 
 def _divide_amounts(one: Amount, other: Amount) -> Amount:
-    """Money divided by a number is money; money divided by money of the same currency is a number."""
+    """Divide two amounts. Money by a number gives money; money by money of the same currency gives a number."""
     if other.number == 0:
         raise ToolError("zero_divisor", "division by zero; check the divisor")
     if other.currency and not one.currency:
@@ -287,7 +286,7 @@ def _find_largest(values: Sequence[Amount]) -> Amount:
 
 
 def _round_amount(values: Sequence[Amount]) -> Amount:
-    """Rounds halves away from zero, as people do."""
+    """Round halves away from zero, as people do."""
     value, places = values[0], values[1] if len(values) > 1 else Amount(Fraction(0))
     if places.currency or places.number.denominator != 1 or not 0 <= places.number <= MAX_PLACES:
         raise _CalculationError(f"round keeps 0 to {MAX_PLACES} decimals: round(value, 2)")
@@ -305,7 +304,7 @@ def _compute_percent(values: Sequence[Amount]) -> Amount:
 
 
 def _build_folding_function(run: Callable[[Amount, Amount], Amount]) -> _CalculatorFunction:
-    """Applies `run` to the values one after the other, from the left."""
+    """Build a function that applies `run` to the values one after the other, from the left."""
     return _CalculatorFunction(lambda values: reduce(run, values), 2, MAX_LENGTH, "two values or more")
 
 
@@ -322,7 +321,7 @@ FUNCTIONS = {
 
 
 def _format_calculation(amount: Amount) -> CalculationResult:
-    """Exact if the result has finitely many digits within `MAX_NUMBER`, otherwise rounded."""
+    """Format a result: exact if it has finitely many digits within the precision, else rounded."""
     numerator, denominator = Decimal(amount.number.numerator), Decimal(amount.number.denominator)
     context = _EXACT.copy()
     value = context.divide(numerator, denominator)

@@ -1,4 +1,4 @@
-"""What the proposals and outcomes of several tools share."""
+"""Builders of proposals and outcomes that several tools use."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def build_own_proposal(
     privacy: Privacy | None = None,
     scope: dict[str, str] | None = None,
 ) -> Proposal:
-    """A proposal about the caller's own affairs: the caller may confirm, cancel and, with `inputs`, edit it; nobody
-    else may. `texts`: texts too long for the card; a confirmation dialog shows them."""
+    """Build a proposal about the caller's own affairs. Only the caller may confirm it, cancel it and, with `inputs`,
+    edit it. `texts` are texts too long for the card; a confirmation dialog shows them."""
     confirm = CONFIRM.model_copy(update={"fields": texts})
     edit = (CardChoice(name="edit", executes=False, edits=True, fields=inputs),) if inputs else ()
     return Proposal(
@@ -57,7 +57,8 @@ def build_own_proposal(
 
 
 async def build_rule_outcome(context: ToolContext, result: CommandResult, data: dict[str, Any]) -> ToolOutcome:
-    """The outcome of a command; it names the rule that passed the request, whatever command handed it in."""
+    """Build the outcome of a command that a rule let pass; the outcome names the rule, whichever command handed the
+    request in."""
     request = await context.services.engine.get_request(result.request)
     process = await context.services.engine.get_process(request)
     rule = process.form.get_rule_text(result.rule)
@@ -76,8 +77,8 @@ def build_effect_outcome(
     *,
     data_privacy: Privacy = Privacy.PUBLIC,
 ) -> ToolOutcome:
-    """The outcome of a change, in words: `result` for the step line, `effect` for the receipt. `privacy`: of these two;
-    `data_privacy`: of what the model reads, if that is more private."""
+    """Build the outcome of a change. `result` is the text key for the step line, `effect` the one for the receipt.
+    `privacy` applies to these two lines; `data_privacy` applies to the model's data, if that is more private."""
     note = TextRef(key=effect, params=dict(params))
     return ToolOutcome(
         data=data,
@@ -88,13 +89,13 @@ def build_effect_outcome(
 
 
 async def classify_own_request(context: ToolContext, request: str) -> Privacy:
-    """The privacy, for the caller, of a line about one request without free text of it."""
+    """The caller's privacy for a line about one request without free text from it."""
     found = await context.services.engine.get_request(request)
     return classify_request(await context.services.engine.get_process(found), found, context.caller.id)
 
 
 def gather_form_answers(values: Any) -> Any:
-    """Moves a dialog's `field_…` answers into the form they belong to."""
+    """Move a dialog's `field_…` answers into the form they belong to."""
     if not isinstance(values, dict) or not isinstance(values.get("form", {}), dict):
         return values
     answers = {k.removeprefix(FIELD_PREFIX): v for k, v in values.items() if k.startswith(FIELD_PREFIX)}
@@ -104,7 +105,7 @@ def gather_form_answers(values: Any) -> Any:
 
 @contextmanager
 def prefix_error_field(fields: Collection[str]) -> Iterator[None]:
-    """Names the fields of form errors as the dialog does."""
+    """Give form errors the field names that the dialog uses."""
     try:
         yield
     except ToolError as error:
@@ -114,6 +115,6 @@ def prefix_error_field(fields: Collection[str]) -> Iterator[None]:
 
 
 async def resolve_people_ids(context: ToolContext, people: Iterable[str], field: str = "people") -> tuple[str, ...]:
-    """The persons that names or ids mean, each once."""
+    """The ids of the persons meant by names or ids, each once."""
     everyone = await context.services.directory.list_people()
     return tuple(dict.fromkeys(resolve_person(everyone, one, field=field).id for one in people))

@@ -1,4 +1,4 @@
-"""Card fields of forms and requests, dialog fields, and names of people. Code writes them all."""
+"""Card fields of forms and requests, dialog fields, and people's names. Code writes all of them, never a model."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from tools.workflow.process.rolling_limits import COUNT_PREFIX
 CONFIRM = CardChoice(name="confirm", style="primary")
 CANCEL = CardChoice(name="cancel", executes=False)
 MAX_CHANGE = 120
-"""Characters of a value that is repeated where a card says what has changed."""
+"""Most characters of an old or new value repeated in a line about a change."""
 MAX_OPINIONS = 12
-"""Most opinions shown: the last ones."""
+"""Most opinions shown; the latest are kept."""
 FIELD_PREFIX = "field_"
 """Prefix of form fields in a dialog, so that they never collide with other arguments."""
 INPUTS: Mapping[FieldKind, str] = {
@@ -49,12 +49,12 @@ INPUTS: Mapping[FieldKind, str] = {
     FieldKind.PEOPLE: "people",
     FieldKind.ATTACHMENT: "file",
 }
-"""Kind of a form field → kind of a dialog's input. Any other kind is a line of text."""
+"""Kind of a form field → kind of a dialog input. Any other kind is a line of text."""
 
 
 async def build_form_card_fields(directory: Directory, process: Process, filled: FilledForm) -> tuple[CardField, ...]:
-    """Every field with a value, the working days, the remaining balance, further approvers, recipients of copies, the
-    rule that passes the request, and everything unusual."""
+    """The fields of a form's card: every field with a value, the working days, the remaining balance, the further
+    approvers, the recipients of copies, the rule that passes the request, and everything unusual."""
     form = process.form
     companion_fields = {name for f in form.fields for name in (f.half, f.currency)}
     fields = [
@@ -82,8 +82,8 @@ async def build_form_card_fields(directory: Directory, process: Process, filled:
 def build_change_fields(
     before: Iterable[CardField], after: Iterable[CardField], render_text: TextRenderer, *, is_same: bool
 ) -> tuple[CardField, ...]:
-    """What a card says otherwise than the version before, each with both values; or that it says nothing otherwise.
-    `is_same`: the forms are equal; of others that read the same that is said."""
+    """Fields for the changes between two versions of a card, each with the old and the new value. Without any change,
+    one field says so. `is_same` tells whether the forms are equal, or differ but read the same."""
 
     def write_value(value: object) -> dict[str, str]:
         return {language: render_text(value, language) for language in LANGUAGES}
@@ -106,14 +106,14 @@ def build_change_fields(
 
 
 def _is_stated(field: CardField) -> bool:
-    """True for what somebody has filled in or chosen, whose labels are the form's own, and for the length. Other lines
-    follow from these."""
+    """Whether a person has filled in or chosen this field (its label comes from the form), or it is the length. All
+    other fields follow from these."""
     return not isinstance(field.label, str) or field.label == "days"
 
 
 async def build_preview_fields(directory: Directory, process: Process, preview: FormPreview) -> tuple[CardField, ...]:
-    """What a form that is still being filled in comes to: its length, what is left of a balance, who would decide, the
-    rule that would let it pass, and what several requests come to together."""
+    """Fields of a preview, for a form that is still being filled in: its length, the remaining balance, the approvers,
+    the rule that would let it pass, and the totals of several requests together."""
     form = process.form
     fields = list(_build_length_fields(form, preview.filled))
     fields += [
@@ -125,7 +125,7 @@ async def build_preview_fields(directory: Directory, process: Process, preview: 
 
 
 async def _build_exception_fields(directory: Directory, form: Form, filled: FilledForm) -> list[CardField]:
-    """Who decides although the rules name somebody else."""
+    """Notices about people who decide although the rules name somebody else."""
     fields = list[CardField]()
     for name, people in (filled.exceptions or {}).items():
         field = form.find_field(name)
@@ -139,7 +139,7 @@ async def _build_exception_fields(directory: Directory, form: Form, filled: Fill
 
 
 def _build_exceeded_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
-    """The totals of several requests together."""
+    """Notices about the totals of several requests together."""
     for bound in form.bounds:
         if bound.name in filled.exceeded:
             yield CardField(label="notice", value=_build_exceeded_text(form, bound, filled))
@@ -179,7 +179,7 @@ def _build_length_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
 def list_approval_levels(
     process: Process, filled: FilledForm
 ) -> Iterator[tuple[str | dict[str, str], tuple[str, ...]]]:
-    """(label, person ids) of all approvers that the process chose on this form's path."""
+    """The (label, person ids) pairs of all approvers whom the process chose on this form's path."""
     for level in process.form.levels:
         yield level.label.by_language, filled.people.get(level.name, ())
     for node in trace_happy_path(process.definition, filled):
@@ -203,7 +203,7 @@ class MailDraft:
     """An email that a process proposes."""
 
     to: tuple[str, ...]
-    """Person ids. The author's email tool sends it to each of them, or to nobody."""
+    """Person ids. The author's email tool sends the email to all of them, or to nobody."""
     subject: str
     body: str
 
@@ -211,7 +211,7 @@ class MailDraft:
 async def build_mail_draft(
     directory: Directory, process: Process, filled: FilledForm, node: str, language: str
 ) -> MailDraft:
-    """The email of a `mail` service task, in the language of the person who sends it."""
+    """The email of a `mail` service task, in the sender's language."""
     row = next(row for row in process.form.mails if row.node == node)
     values = format_values(process, filled, language)
     for field in process.form.fields:
@@ -222,7 +222,7 @@ async def build_mail_draft(
 
 
 async def build_request_card_fields(directory: Directory, process: Process, request: Request) -> tuple[CardField, ...]:
-    """Everything about a request that the first line of its card does not say: who asks, form, opinions."""
+    """The fields of a request's card, besides its first line: requester, form, opinions, people with a copy."""
     requester = await identify_people(directory, [request.initiator])
     said = [await _build_opinion_field(directory, opinion) for opinion in request.opinions[-MAX_OPINIONS:]]
     copied = [CardField(label="copied", value=await identify_people(directory, request.cc))] if request.cc else []
@@ -235,7 +235,7 @@ async def build_request_card_fields(directory: Directory, process: Process, requ
 
 
 async def build_stand_in_field(directory: Directory, person: str, stand_ins: Sequence[str]) -> CardField:
-    """Who can decide while somebody is away."""
+    """A field that names the deputies who can decide while a person is away."""
     params = {
         "name": await get_names_by_language(directory, person),
         "names": await format_people_names(directory, stand_ins),
@@ -245,17 +245,16 @@ async def build_stand_in_field(directory: Directory, person: str, stand_ins: Seq
 
 
 def build_status_field(request: Request) -> CardField:
-    """How a request stands."""
     return CardField(label="status", value=TextRef(key=f"status.{request.display_status}"))
 
 
 def build_scope(process: Process, filled: FilledForm) -> dict[str, str]:
-    """What a form asks for in one line, for the first line of its card."""
+    """A form in one line by language, for the first line of its card."""
     return {language: format_request_line(process, filled, language) for language in ("zh", "en")}
 
 
 async def _build_opinion_field(directory: Directory, opinion: Opinion) -> CardField:
-    """An opinion, or a remark with a transfer, an add sign or a comment."""
+    """A field with an opinion, or with a remark on a transfer, an add sign or a comment."""
     by = await get_names_by_language(directory, opinion.by)
     if opinion.on_behalf:
         by = format_stand_in(by, await get_names_by_language(directory, opinion.on_behalf))
@@ -270,7 +269,7 @@ async def _build_opinion_field(directory: Directory, opinion: Opinion) -> CardFi
 def build_dialog_fields(
     process: Process, values: Mapping[str, str], files: Sequence[AttachedFile] = ()
 ) -> tuple[DialogField, ...]:
-    """The whole form as a dialog, filled with the present values. `files`: those that it has."""
+    """The whole form as a dialog, filled in with the present values. `files` are the files on the form."""
     return tuple(_build_dialog_field(process, f, values.get(f.name, ""), files) for f in process.form.fields)
 
 
@@ -289,7 +288,8 @@ def _build_dialog_field(process: Process, field: FormField, value: str, files: S
 
 
 def _build_file_field(field: FormField, value: str, files: Sequence[AttachedFile]) -> DialogField:
-    """Files to choose, and those that are there to leave out. With an address among them it is a line of text."""
+    """A file input. Its choices are the present files, which can be left out. If the value has an address, the input is
+    a line of text."""
     names = {file.id: describe_file(file) for file in files}
     kept = [part for part in value.split(",") if part]
     is_only_files = all(FILE.fullmatch(part) for part in kept)

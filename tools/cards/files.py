@@ -1,4 +1,4 @@
-"""Files on cards and in dialogs: what each is called, what it is, how large, and what a model has read from it."""
+"""Files on cards and in dialogs: name, type, size, and the values that a model has read from a picture."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ MEDIA: Mapping[str, str] = {
     "image/heic": "HEIC",
     "image/tiff": "TIFF",
 }
-"""What a file is, in a word."""
+"""Media type → short name of the file type."""
 
 
 def format_size(size: int) -> str:
-    """`34 KB`, `1.2 MB`."""
+    """A size in bytes as text, e.g. `34 KB` or `1.2 MB`."""
     return f"{max(1, round(size / 1000))} KB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
 
 
 def describe_file(file: AttachedFile) -> dict[str, str]:
-    """Its name, what it is by its content, and its size."""
+    """A file's name, type by content, and size, by language."""
     about = [*([MEDIA[file.media]] if file.media in MEDIA else []), *([format_size(file.size)] if file.size else [])]
     if not about:
         return {"zh": file.name, "en": file.name}
@@ -43,7 +43,7 @@ def describe_files(files: Iterable[AttachedFile]) -> dict[str, str]:
 
 
 def describe_references(value: str, files: Sequence[AttachedFile]) -> str | dict[str, str]:
-    """What an attachment field names: files by what they are called, addresses as they are."""
+    """The value of an attachment field for people: files by name, addresses unchanged."""
     by_id = {file.id: file for file in files}
     parts = value.split(",")
     if not any(part in by_id for part in parts):
@@ -52,8 +52,8 @@ def describe_references(value: str, files: Sequence[AttachedFile]) -> str | dict
 
 
 def build_reading_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
-    """What a model has read from a picture, and where the form says something else: for the eyes of who confirms, and
-    of who decides."""
+    """Fields with the values that a model has read from a picture, and whether the form says something else. The people
+    who confirm and decide check them by eye."""
     for file in filled.files:
         if not file.reading:
             continue
@@ -72,7 +72,8 @@ def _format_reading(reading: Mapping[str, str], language: str) -> str:
 
 
 def _is_other_amount(form: Form, filled: FilledForm, reading: Mapping[str, str]) -> bool:
-    """Only where one file stands for one amount: several receipts may add up to it."""
+    """Whether the form's amount differs from the one read. Compared only if the form has one file and one amount,
+    because several receipts may add up to one amount."""
     amounts = [f for f in form.fields if f.kind is FieldKind.MONEY and filled.numbers.get(f.name)]
     if len(amounts) != 1 or len(filled.files) != 1 or not reading.get("amount"):
         return False

@@ -10,12 +10,12 @@ from tools.workflow.engine.commands import RequestEvent
 from tools.workflow.engine.state import REVOKING, Request
 
 BORDER = re.compile(r"[\u3400-\u9fff][^A-Za-z\u3400-\u9fff]*+(?<=\s)(?=[A-Za-z])")
-"""From a Chinese character to the next Latin letter after a blank."""
+"""The border between two languages: from a Chinese character to the next Latin letter after a blank."""
 WITHDRAWAL = {"zh": "撤回", "en": "withdrawal"}
 
 
 def get_node_label(definition: ProcessDefinition, node: str) -> dict[str, str]:
-    """The name of a node. A name in both languages (`审批 Approval`) is split."""
+    """The name of a node by language. A name in both languages (`审批 Approval`) is split."""
     if node == REVOKING:
         return WITHDRAWAL
     known = definition.nodes.get(node)
@@ -25,7 +25,7 @@ def get_node_label(definition: ProcessDefinition, node: str) -> dict[str, str]:
 
 
 def list_visited_elements(definition: ProcessDefinition, events: Sequence[RequestEvent]) -> tuple[str, ...]:
-    """Ids of the nodes and flows in the record that the definition has."""
+    """Ids of the nodes and flows that a request has passed, as far as the definition has them."""
     element_ids = definition.nodes.keys() | {r.flow for n in definition.nodes.values() for r in n.routes}
     ends = {n.id for n in definition.nodes.values() if n.end}
     steps = [step for event in events for step in event.steps]

@@ -1,6 +1,6 @@
-"""The handbook on disk: read when it is opened; changed files are read again at each access.
+"""The handbook on disk. The first access reads all files; later ones read only changed files.
 
-The folder is the company's own, but its content is not trusted: nothing outside the folder is read, hidden files are
+The folder belongs to the company, but its content is not trusted: nothing outside the folder is read, hidden files are
 skipped, and there are limits. A file that breaks a rule is refused by name, never left out silently."""
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from tools.people.names import fold_text
 
 FILES = 200
 MAX_FILE_BYTES = 256 * 1024
-"""Most bytes of one file."""
 MAX_PATH_LENGTH = 120
 """Most characters of a file's path inside the folder."""
 ENDING = ".md"
 
 
 class HandbookError(ValueError):
-    """An unusable file of the handbook. `file`: its path inside the folder, or the folder's own name."""
+    """An unusable file of the handbook. `file` is its path inside the folder, or the folder's own name."""
 
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(f"{file}: {reason}")
@@ -42,7 +41,7 @@ class HandbookSnapshot:
     index: Bm25Index = field(default_factory=lambda: build_index(()))
 
     def search_sections(self, query: str) -> list[Section]:
-        """Sections relevant to the query, the best first; for an empty query all of them, in order."""
+        """The sections relevant to the query, best first; all sections in order for an empty query."""
         if not query.strip():
             return list(self.sections)
         return [self.sections[n] for n in self.index.rank_texts(query)]
@@ -54,7 +53,7 @@ class HandbookSnapshot:
 
 
 class Handbook:
-    """A folder of Markdown files. Without a folder it is empty."""
+    """A folder of Markdown files; empty without a folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
@@ -62,7 +61,7 @@ class Handbook:
         self._snapshot = HandbookSnapshot()
 
     def load_snapshot(self) -> HandbookSnapshot:
-        """The current handbook; reads only changed files. Raises `HandbookError`."""
+        """Return the current handbook, reading only changed files. Raises `HandbookError`."""
         if self.folder is None:
             return self._snapshot
         stamps = {file: _read_stamp(path, file) for file, path in sorted(_list_files(self.folder))}
@@ -79,11 +78,11 @@ class Handbook:
         return book
 
     async def load_snapshot_in_thread(self) -> HandbookSnapshot:
-        """The same in another thread. Raises `HandbookError`."""
+        """Run `load_snapshot` in another thread. Raises `HandbookError`."""
         return await asyncio.to_thread(self.load_snapshot) if self.folder else self._snapshot
 
     async def quote_relevant_sections(self, text: str, max_chars: int) -> str:
-        """The sections relevant to a text: whole ones, the best first, at most `max_chars` in all. Raises
+        """The sections relevant to a text: whole sections, best first, at most `max_chars` characters in all. Raises
         `HandbookError`."""
         excerpts, room = [], max_chars
         for section in (await self.load_snapshot_in_thread()).search_sections(text) if text.strip() else []:
@@ -95,19 +94,20 @@ class Handbook:
 
 
 _PROGRAM = Path(__file__).parents[2] / "bot"
-"""The demo's handbook lies in it: an installer may link what it installs."""
+"""The folder that contains the demo's handbook. Hard links are allowed there, because an installer may link the files
+it installs."""
 
 
 @lru_cache(maxsize=2)
 def _build_snapshot(sections: tuple[Section, ...]) -> HandbookSnapshot:
-    """A heading with nothing under it is read but never found: what stands below it is. Many bots in one process, as
-    in an evaluation, have one handbook."""
+    """Build a snapshot. A heading without text under it can be read but is not found by a search. Snapshots are cached,
+    because the many bots of an evaluation share one handbook in one process."""
     found = [f"{one.heading} {one.body}" if one.body.strip() else "" for one in sections]
     return HandbookSnapshot(sections, build_index(found))
 
 
 def _list_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Every Markdown file with its path inside the folder. Raises `HandbookError`."""
+    """Yield every Markdown file with its path inside the folder. Raises `HandbookError`."""
     root, count = os.path.realpath(folder), 0
     for entry in _walk_files(folder):
         file = entry.relative_to(folder).as_posix()
@@ -126,7 +126,7 @@ def _list_files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _walk_files(folder: Path) -> Iterator[Path]:
-    """Every file that is not hidden. A link to a folder is reported, not followed."""
+    """Yield every file that is not hidden. A link to a folder is yielded, not followed."""
 
     def raise_handbook_error(error: OSError) -> None:
         raise HandbookError(Path(error.filename).name, error.strerror or "cannot be read")
@@ -154,7 +154,7 @@ def _read_stamp(path: Path, file: str) -> FileStamp:
 def _read_sections(folder: Path, file: str) -> tuple[Section, ...]:
     try:
         with (folder / file).open("rb") as stream:
-            content = stream.read(MAX_FILE_BYTES + 1)  # it may have grown since the check
+            content = stream.read(MAX_FILE_BYTES + 1)  # the file may have grown since the check
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise HandbookError(file, error.strerror or "cannot be read") from error

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 K1, B = 1.2, 0.75
-"""How soon further occurrences stop counting, and how much longer texts are penalized: the customary values."""
+"""The customary BM25 values: how soon further occurrences stop counting, and how much longer texts are penalized."""
 _DENSE = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Scripts without spaces: kana and Han."""
+"""Scripts without spaces between words: kana and Han."""
 _RUN = re.compile(rf"(?P<dense>[{_DENSE}]+)|[^\W_{_DENSE}]+")
 _SAID = """
     a an and any are as at be by can do does for from get have how i if in is it many may me much must my need of on
@@ -21,11 +21,11 @@ _SAID = """
     什么 多少 怎么 可以 需要 我们 如何 哪些 请问 是否 能不 不能 一下 以吗 要多 少钱
 """
 _SAID_ALWAYS = frozenset(_SAID.split())
-"""Words of questions that say nothing about their subject."""
+"""Words of questions that say nothing about the subject."""
 
 
 def extract_terms(text: str) -> Iterator[str]:
-    """The search terms of a text: words without case, width and plural, and pairs of characters."""
+    """Yield the search terms of a text: words without case, width and plural, and pairs of characters."""
     for run in _RUN.finditer(unicodedata.normalize("NFKC", text).casefold()):
         if run["dense"]:
             yield from (pair for pair in _split_bigrams(run[0]) if pair not in _SAID_ALWAYS)
@@ -34,12 +34,12 @@ def extract_terms(text: str) -> Iterator[str]:
 
 
 def _split_bigrams(run: str) -> Iterator[str]:
-    """A single character is a term too."""
+    """Pairs of neighbouring characters; a single character is a term by itself."""
     return (run[n : n + 2] for n in range(max(len(run) - 1, 1)))
 
 
 def _stem_word(word: str) -> str:
-    """Claims, claimed and claim are one word; nothing more is attempted."""
+    """Reduce claims, claimed and claim to one word; no other endings are removed."""
     if len(word) < 4 or not word.isascii():
         return word
     for ending, instead in (("ies", "y"), ("ied", "y"), ("ing", ""), ("ed", ""), ("ss", "ss"), ("s", "")):
@@ -56,7 +56,7 @@ class Bm25Index:
     """Number of terms in each text."""
 
     def rank_texts(self, query: str) -> list[int]:
-        """Indexes of the texts that have any term of the query, the best first; ties keep their order."""
+        """Indexes of the texts that have any term of the query, best first; ties keep their order."""
         scores: dict[int, float] = defaultdict(float)
         mean = sum(self.lengths) / len(self.lengths) if self.lengths else 0.0
         for term, asked in Counter(extract_terms(query)).items():

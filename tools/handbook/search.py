@@ -1,4 +1,4 @@
-"""The company's handbook: find a section, read a section. Its text is data; answers cite file and heading."""
+"""Tools that find and read sections of the company's handbook. Its text is data; answers cite file and heading."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tools.tool import Tool, ToolContext
 PAGE_SIZE = 5
 """Sections per page."""
 MAX_EXCERPT, MAX_SEARCHED = 200, 8_000
-"""Characters of an excerpt, and of a section that are searched for it."""
+"""Characters of an excerpt, and characters of a section in which an excerpt is sought."""
 PAGE_LENGTH = 2_400
-"""Characters of one page of a section: JSON at worst doubles them."""
+"""Characters of one page of a section; JSON at worst doubles them."""
 
 
 class SearchHandbookArgs(ToolArgs):
@@ -66,7 +66,7 @@ def _build_citation(section: Section) -> dict[str, str]:
 
 
 def extract_excerpt(text: str, query: str) -> str:
-    """The piece of a text with most of the query's terms, on one line."""
+    """The piece of a text that has most of the query's terms, on one line."""
     terms = set(extract_terms(query))
     text = text[:MAX_SEARCHED]
     starts = [0, *(n for n, before in enumerate(text, 1) if before in "\n。.！!？?；;" or not n % MAX_EXCERPT)]
@@ -76,7 +76,7 @@ def extract_excerpt(text: str, query: str) -> str:
 
 
 def split_text_pages(text: str) -> list[str]:
-    """The pages of a text, cut at line ends where possible; together they are the whole text."""
+    """Split a text into pages, at line ends where possible; together the pages are the whole text."""
     pages = []
     while len(text) > PAGE_LENGTH:
         end = text.rfind("\n", PAGE_LENGTH // 2, PAGE_LENGTH) + 1 or PAGE_LENGTH

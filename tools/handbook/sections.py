@@ -1,7 +1,7 @@
 """Splits a Markdown file at its headings into sections that can be found, read and cited.
 
-Only headings of the file itself count (`# …` and underlined ones), not lines inside a code block, a list or a quotation
-that look like one; `markdown-it-py` (CommonMark) tells them apart."""
+Headings of the file itself count (`# …` and underlined ones). Lines inside a code block, a list or a quotation that
+look like headings do not; `markdown-it-py` (CommonMark) tells them apart."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from markdown_it import MarkdownIt
 from tools.people.names import fold_text
 
 HEADING, HEADINGS = 80, 160
-"""Characters of one heading, and of a heading with those above it, kept for search and citation."""
+"""Most characters of one heading, and of a heading with those above it, kept for search and citation."""
 BETWEEN = " › "
 _NEWLINE, _LINE = re.compile(r"\r\n?"), re.compile(r"[^\n]*\n|[^\n]+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f]")
-"""Characters that do not belong in a text and that JSON would write as six."""
+"""Characters that do not belong in a text and that JSON would write as six characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +30,17 @@ class Section:
     file: str
     """Path inside the folder, separated by `/`."""
     id: str
-    """`leave.en.md#Carry-over`: file and heading. The part before the first heading has the file alone."""
+    """File and heading, e.g. `leave.en.md#Carry-over`; the file alone for the part before the first heading."""
     heading: str
-    """With the headings above it: `Leave › Annual leave › Carry-over`."""
+    """The heading with those above it: `Leave › Annual leave › Carry-over`."""
     text: str
-    """As in the file, with its own heading."""
+    """The section's text in the file, with its heading."""
     body: str
-    """The same without its heading."""
+    """The section's text without its heading."""
 
 
 def split_sections(file: str, content: str) -> tuple[Section, ...]:
-    """Every section of a file, in order; together their texts are the whole file."""
+    """Split a file into its sections, in order; together their texts are the whole file."""
     content = _CONTROLS.sub("\ufffd", _NEWLINE.sub("\n", content))
     lines = _LINE.findall(content)
     starts = list(_find_headings(content))
@@ -69,16 +69,16 @@ def split_sections(file: str, content: str) -> tuple[Section, ...]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Heading:
     first_line: int
-    """Its first line, counted from 0."""
+    """The heading's first line, counted from 0."""
     end_line: int
-    """The line after it."""
+    """The line after the heading."""
     level: int
     title: str
 
 
 @cache
 def _build_parser() -> MarkdownIt:
-    """Blocks only: inline syntax is not parsed."""
+    """A Markdown parser for blocks only; inline syntax is not parsed."""
     parser = MarkdownIt("commonmark")
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
@@ -93,7 +93,7 @@ def _find_headings(content: str) -> Iterator[_Heading]:
 
 
 def _format_heading_path(headings: list[_Heading]) -> str:
-    """The heading and those above it; of too long a path the end is kept."""
+    """The heading with those above it. The beginning of a path that is too long is cut off."""
     path = BETWEEN.join(h.title for h in headings if h.title)
     return path if len(path) <= HEADINGS else "…" + path[1 - HEADINGS :]
 

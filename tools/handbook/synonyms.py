@@ -1,5 +1,5 @@
-"""Synonyms of working life in Chinese and English: a question in one language finds a text in the other. A short list
-of everyday words; missing ones go into `alike.toml`."""
+"""Synonyms of working life in Chinese and English, so that a question in one language finds a text in the other. The
+list of everyday words is short; missing ones go into `synonyms.toml`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.handbook.ranking import extract_terms
 
 
 def expand_query(query: str) -> str:
-    """The query, followed by its synonyms."""
+    """The query, followed by the synonyms of its words."""
     found, small = frozenset(extract_terms(query)), query.casefold()
     groups = (group for group in _load_synonyms() if any(_contains_word(word, found, small) for word in group))
     more = dict.fromkeys(word for group in groups for word in group)

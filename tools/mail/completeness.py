@@ -1,4 +1,4 @@
-"""Checks that a text is ready to send: not empty, not a template, without placeholders."""
+"""Checks that a text is ready to be sent: not empty, not a template, without placeholders."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ PLACEHOLDERS = tuple(
         r"(?<![\w×＿])(?:(?-i:X{3,8})|×××++|___++|＿＿＿++)(?!\w)",
     )
 )
-"""Anywhere in a text."""
+"""Patterns of placeholders anywhere in a text."""
 
 ENCODED = re.compile(r"=\?[^?\s]{1,40}\?[bBqQ]\?")
 _FIRST_LINE = re.compile(r"[^\w>]{0,40}(?:本邮件由countersign代|countersignsendsthisonbehalfof)")
-"""The beginning of a mail's first line, in small letters and without blanks."""
+"""The beginning of an email's first line, in small letters and without blanks."""
 SHORT = 100
 REQUESTS = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -49,18 +49,18 @@ REQUESTS = tuple(
         r"\b(?:content|body|subject)\s+(?:not|to be)\s+(?:provided|specified|determined|added)",
     )
 )
-"""What a model writes when it has no text; in texts of at most `SHORT` characters."""
+"""Patterns of texts that a model writes when it has no content; applied to texts of at most `SHORT` characters."""
 
 EMPTY = re.compile(
     r"tb[ad]|todo|n/?a|none|null|nil|empty|placeholder|content|body|subject|text|undefined|"
     r"无|空|待定|待补充|待填写|暂无|(?:邮件)?(?:内容|正文|主题)",
     re.IGNORECASE,
 )
-"""The whole text, except for surrounding signs."""
+"""Patterns of a whole text without content, apart from surrounding signs."""
 
 
 def require_complete_draft(subject: str, body: str, max_subject: int, max_body: int) -> tuple[str, str]:
-    """Subject and body, trimmed and ready. Raises `ToolError`, which says what is wrong with them."""
+    """Return subject and body trimmed and cleaned. Raises `ToolError` with the reason if one of them cannot be sent."""
     _require_one_line_subject(subject.strip(), max_subject)
     subject, body = clean_value(subject).strip(), clean_value(body.replace("\r\n", "\n").replace("\r", "\n")).strip()
     _require_body_length(body, max_body)
@@ -79,8 +79,8 @@ def require_complete_draft(subject: str, body: str, max_subject: int, max_body: 
 
 
 def _poses_as_first_line(line: str) -> bool:
-    """True for a line that readers would take for the note of who sends (`mail.first_line`). A quoted one begins
-    with `>`."""
+    """Whether readers would take the line for the program's first line about the sender (`mail.first_line`). Quoted
+    lines, which begin with `>`, are allowed."""
     return _FIRST_LINE.match("".join(unicodedata.normalize("NFKC", line).casefold().split())) is not None
 
 
@@ -92,7 +92,8 @@ def _require_body_length(body: str, max_body: int) -> None:
 
 
 def _require_one_line_subject(subject: str, max_length: int) -> None:
-    """A second line would be another header, and an encoded word (RFC 2047) would be decoded to something else."""
+    """Refuse a subject with a line break, which would start another header, or with an encoded word (RFC 2047), which
+    would be decoded to something else."""
     several = any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in subject)
     if len(subject) > max_length or several or ENCODED.search(subject):
         message = f"the subject should be one line of at most {max_length} characters"
@@ -100,7 +101,7 @@ def _require_one_line_subject(subject: str, max_length: int) -> None:
 
 
 def is_template(text: str) -> bool:
-    """True for a text that somebody still has to fill in."""
+    """Whether somebody still has to fill in the text."""
     patterns = (*PLACEHOLDERS, *REQUESTS) if len(text) <= SHORT else PLACEHOLDERS
     return EMPTY.fullmatch(_strip_signs(text)) is not None or any(p.search(text) for p in patterns)
 

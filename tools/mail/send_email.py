@@ -1,4 +1,4 @@
-"""Email to people in the directory, exactly as the card shows it, once to each."""
+"""The tool `send_email`: email to people in the directory, exactly as the card shows it, once to each."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from tools.tool import Tool, ToolContext
 MAX_SUBJECT = 200
 MAX_BODY = 10_000
 MAX_RECIPIENTS = 20
-"""Most recipients of one card: the presser has to check each of them."""
+"""Most recipients of one card; the presser has to check each of them."""
 OUTAGES = frozenset({"mail_down", "not_sent"})
-"""Errors that every recipient would meet."""
+"""Errors that would meet every recipient."""
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,255}")
-"""An address that headers carry without encoding (RFC 5322, dot-atom)."""
+"""An address that needs no encoding in headers (RFC 5322, dot-atom)."""
 _BETWEEN = re.compile(r"[、，,;；]")
 _NO_ADDRESS = str.maketrans('<>"\\', "‹›''")
 
@@ -98,7 +98,7 @@ async def prepare_send_email(context: ToolContext, args: SendEmailArgs) -> Propo
 
 
 async def run_send_email(context: ToolContext, args: SendEmailArgs) -> ToolOutcome:
-    """One email to each recipient. Run again, it skips those who already have it."""
+    """Send one email to each recipient. A repeated run skips the recipients who already have it."""
     subject, body = require_complete_draft(args.subject, args.body, MAX_SUBJECT, MAX_BODY)
     people = [
         _require_address(await load_person(context.services.directory, one, field="to"))
@@ -115,8 +115,8 @@ async def run_send_email(context: ToolContext, args: SendEmailArgs) -> ToolOutco
 
 
 async def _send_each(context: ToolContext, people: Sequence[Person], subject: str, text: str, reply_to: str) -> str:
-    """Sends a separate email to each. A recipient whom the server refuses does not stop the others; an outage or an
-    unclear result does. Raises `ToolError` if somebody does not have it, and `EffectUnknownError`."""
+    """Send a separate email to each person. A recipient whom the server refuses does not stop the others; an outage or
+    an unclear result does. Raises `ToolError` if somebody does not have the email, and `EffectUnknownError`."""
     refusals, people_by_id = dict[str, ToolError](), {person.id: person for person in people}
     mailer, message_id = context.require_outside().mailer, ""
     for person_id in context.parts.list_unfinished(list(people_by_id)):
@@ -141,7 +141,8 @@ async def _send_each(context: ToolContext, people: Sequence[Person], subject: st
 
 
 def _build_send_error(context: ToolContext, people: Sequence[Person], left: Mapping[str, ToolError]) -> ToolError:
-    """`left`: why these people do not have it. One reason for all of them is that of one."""
+    """Build the error of an incomplete sending. `left` maps person ids to the reason why they do not have the email. If
+    nobody has it and all reasons are equal, that reason is the error."""
     errors = list(left.values())
     sent = [person for person in people if person.id not in left]
     if not sent and all(error.note == errors[0].note for error in errors):
@@ -160,7 +161,7 @@ def _build_send_error(context: ToolContext, people: Sequence[Person], left: Mapp
 
 
 def _describe_refusal(context: ToolContext, person: Person, error: ToolError) -> dict[str, str]:
-    """A recipient and why they do not have it, by language."""
+    """A recipient and the reason why they do not have the email, by language."""
     render = context.services.render_text
     params = {
         language: {"name": name, "why": render(error.note, language)}
@@ -180,7 +181,8 @@ def _join_person_names(people: Sequence[Person]) -> dict[str, str]:
 
 
 def format_first_line(context: ToolContext, readers: Sequence[Person]) -> str:
-    """The first line of an email: on whose behalf it is sent, in its readers' language or in both."""
+    """The first line of an email, which names the person on whose behalf it is sent. The line is repeated in each of
+    the readers' languages."""
     address = context.caller.person.email if format_address(context.caller.person) else ""
     key = "mail.first_line" if address else "mail.first_line_alone"
     names = {
@@ -192,7 +194,7 @@ def format_first_line(context: ToolContext, readers: Sequence[Person]) -> str:
 
 
 def format_address(person: Person) -> str:
-    """`Name <address>` for a header; empty if no header can carry the address."""
+    """The text `Name <address>` for a header; empty if no header can carry the address."""
     try:
         address = encode_domain(person.email)
     except ValueError:
@@ -203,22 +205,23 @@ def format_address(person: Person) -> str:
 
 
 def clean_header_name(name: str) -> str:
-    """A name that starts no header and no new line, and that no mail program decodes to another one."""
+    """A name that is safe in a header: it has no address signs and no line break, and mail programs decode it to no
+    other name."""
     return " ".join(remove_invisible(name, keep_joiners=False).translate(_NO_ADDRESS).replace("=?", "= ?").split())
 
 
 def join_mail_text(first_line: str, body: str) -> str:
-    """What is shown and sent. A card from before emails had a first line is sent as it was shown, without one."""
+    """The text that is shown and sent. Cards from before emails had a first line are sent as shown, without one."""
     return f"{first_line}\n\n{body}" if first_line else body
 
 
 def build_message_id(key: str) -> str:
-    """The same effect has the same Message-ID, so that mail programs recognize an email that was sent twice."""
+    """The Message-ID, derived from the idempotency key. Mail programs recognize an email that was sent twice by it."""
     return f"<{hashlib.sha256(key.encode()).hexdigest()[:32]}@countersign>"
 
 
 async def _resolve_recipients(context: ToolContext, args: SendEmailArgs) -> list[Person]:
-    """Each once, in the order in which they are named. Raises `ToolError`."""
+    """The recipients, each once, in the order in which they are named. Raises `ToolError`."""
     if named := _list_recipient_texts(args.to):
         people = [one for text in named for one in await _resolve_names(context, text)]
     elif args.task.strip():
@@ -235,8 +238,8 @@ async def _resolve_recipients(context: ToolContext, args: SendEmailArgs) -> list
 
 
 async def _resolve_names(context: ToolContext, text: str) -> list[Person]:
-    """The person that a text means, or several persons named in a row. A name that contains such a separator is found
-    first."""
+    """The person whom a text means, or several persons whose names are separated. A name that contains a separator
+    itself is tried first."""
     everyone = await context.services.directory.list_people()
     try:
         return [resolve_person(everyone, text, field="to")]
@@ -258,7 +261,7 @@ def _require_address(person: Person) -> Person:
 
 
 async def _require_task_assignee(context: ToolContext, task_id: str) -> Person:
-    """The assignee of an open task of the caller's request, or of the caller's own."""
+    """The assignee of an open task: of the caller's request, or the caller's own. Raises `ToolError`."""
     assigned_task = await resolve_task(context, task_id)
     concerned = context.caller.id in (assigned_task.request.initiator, assigned_task.task.assignee)
     person = await context.services.directory.find_person(assigned_task.task.assignee)

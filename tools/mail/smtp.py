@@ -1,8 +1,8 @@
-"""Sends email over SMTP and reports whether it went out.
+"""Sends email over SMTP and reports whether it was sent.
 
-`Mailer.send_mail` either sends, or is sure that nothing was sent (`ToolError`, temporary if the server took nothing
-for now), or says that nobody can know (`EffectUnknownError`): the connection broke after the text had begun to
-go out."""
+`Mailer.send_mail` has three results. The email was sent. Or nothing was sent, and `ToolError` is raised, a
+temporary one if the server refused for now. Or the result is unknown, because the connection broke after the text had
+begun to go out (`EffectUnknownError`)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ TIMEOUT_S = 20.0
 
 
 class SmtpMailer:
-    """SMTP by `smtp://[user:password@]host[:port]` (STARTTLS where offered) or `smtps://…`.
+    """An SMTP client for `smtp://[user:password@]host[:port]` (STARTTLS where offered) or `smtps://…`.
 
-    A password only ever travels encrypted: with one, and a host other than this machine, STARTTLS is required. Raises
-    `ValueError` for an invalid URL, without repeating it: it may contain a password.
+    A password is always sent encrypted: with a password and a remote host, STARTTLS is required. Raises `ValueError`
+    for an invalid URL, without repeating the URL, because it may contain a password.
 
-    `assert_may_send` is asked after the server has taken the recipient, right before the text goes out; what it raises
-    is raised, and nothing was sent."""
+    `assert_may_send` is called after the server has accepted the recipient, right before the text is sent. Its errors
+    pass through, and nothing has been sent then."""
 
     def __init__(
         self,
@@ -86,7 +86,8 @@ class SmtpMailer:
             smtp.close()
 
     async def _begin_international_mail(self, smtp: aiosmtplib.SMTP, sender: str, recipient: str, to: Person) -> None:
-        """RFC 6531. Raises `ToolError` if the server does not offer it."""
+        """Start an email to an international address (RFC 6531). Raises `ToolError` if the server does not offer
+        that."""
         await smtp.ehlo()
         if not smtp.supports_extension("smtputf8"):
             message = f"the mail server takes no address in another script, as that of {to.id}"
@@ -95,7 +96,7 @@ class SmtpMailer:
         await smtp.rcpt(recipient, encoding="utf-8")
 
     async def probe_server(self) -> None:
-        """Connects, greets and logs in; sends nothing. Raises `ToolError` as `send_mail` does."""
+        """Connect, greet and log in, without sending anything. Raises the errors of `send_mail`."""
         smtp = aiosmtplib.SMTP(**self._options)
         try:
             with _raise_as_not_sent():
@@ -128,7 +129,7 @@ class SmtpMailer:
 
 @contextmanager
 def _raise_as_not_sent() -> Iterator[None]:
-    """Wraps everything before the text: if it fails, nothing was sent."""
+    """Wrap all steps before the text is sent: if one of them fails, nothing was sent."""
     try:
         yield
     except aiosmtplib.SMTPResponseException as refused:
@@ -139,7 +140,8 @@ def _raise_as_not_sent() -> Iterator[None]:
 
 
 def _build_mail_refused_error(error: aiosmtplib.SMTPResponseException) -> ToolError:
-    """4xx: a refusal for now, e.g. of a sender whom the server does not know yet."""
+    """Build the error for a refusal by the server. Codes 4xx are temporary, e.g. for a sender whom the server does not
+    know yet."""
     if 400 <= error.code < 500:
         message = f"the mail server does not take the mail for now ({error.code}); nothing was sent"
         return ToolError("mail_later", message, is_temporary=True, reply=error.code)
@@ -149,13 +151,13 @@ def _build_mail_refused_error(error: aiosmtplib.SMTPResponseException) -> ToolEr
 
 
 def encode_domain(address: str) -> str:
-    """The address with the ASCII form of its domain (IDNA 2008). Raises `ValueError` if there is none."""
+    """The address with its domain in ASCII form (IDNA 2008). Raises `ValueError` if there is none."""
     local, _, domain = address.rpartition("@")
     return f"{local}@{domain if domain.isascii() else idna.encode(domain, uts46=True).decode()}"
 
 
 def _build_address(name: str, address: str) -> Address:
-    """For a header and an envelope. Raises `ValueError` or `MessageError` for what is no address."""
+    """An address for a header and an envelope. Raises `ValueError` or `MessageError` if the text is no address."""
     local, _, domain = encode_domain(address).rpartition("@")
     if not (local and domain):
         raise ValueError("no address")

@@ -1,7 +1,9 @@
 """Tools of MCP servers (Model Context Protocol): programs beside this one, or services elsewhere.
 
-`config` reads which servers there are, `schemas` makes of theirs what is safe to check with, `cards` makes a tool of
-each of theirs, `results` an observation of what they answer, `connection` keeps one server, `fleet` all of them.
-Whatever a server says (names, descriptions, schemas, results) is somebody else's text: bounded, cleaned, labelled, and
-never able to lower a gate. Import `connection` and `fleet` only where servers are configured: the SDK takes its time.
-"""
+`config` reads the list of servers. `schemas` simplifies their schemas so that they are safe to check with.
+`tool_adapter` makes a tool from each of theirs, `results` turns their answers into observations. `connection` manages
+one server, `fleet` all of them.
+
+All text of a server (names, descriptions, schemas, results) comes from a third party: it is bounded, cleaned and
+labelled, and can never lower a gate. Import `connection` and `fleet` only where servers are configured, because the SDK
+loads slowly."""

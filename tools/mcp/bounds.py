@@ -1,9 +1,9 @@
-"""Bounds for a server's answers: one message has at most `MESSAGE_MAX` bytes, and nothing compressed is read.
+"""Bounds for a server's answers: one message has at most `MESSAGE_MAX` bytes, and compressed answers are refused.
 
-The SDK itself limits one event of an event stream (1 MiB). It reads a JSON body and a line of standard output without
-limit, so they are bounded here. A body that is too long raises `MessageTooLongError`. A line that is too long is
-replaced: the SDK's reader must not fail, because its requests would then wait for their whole time-out.
-`is_line_too_long` recognizes the replacement when the SDK reports it as unreadable."""
+The SDK itself limits one event of an event stream (1 MiB), but neither a JSON body nor a line of standard output. This
+module bounds both. A body that is too long raises `MessageTooLongError`. A line that is too long is replaced, because
+the SDK's reader must not fail: its requests would then wait for their whole time-out. `is_line_too_long` recognizes the
+replacement when the SDK reports it as unreadable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ result are passed on."""
 ENCODING = "countersign_bounded_utf_8"
 """The name under which `register_encoding` registers `_BoundedDecoder`."""
 LEFT_OUT = "countersign: a line was longer than what is read of one"
-"""Replaces a line that is too long. It is no JSON."""
+"""The replacement for a line that is too long; not valid JSON."""
 
 
 class MessageTooLongError(httpx2.StreamError):
@@ -28,7 +28,8 @@ class MessageTooLongError(httpx2.StreamError):
 
 
 class BoundedTransport(httpx2.AsyncHTTPTransport):
-    """Reads bodies up to `MESSAGE_MAX` bytes. An event stream, which may last for days, is bounded event by event."""
+    """A transport that reads bodies up to `MESSAGE_MAX` bytes. An event stream may last for days, so the SDK bounds
+    each of its events instead."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         request.headers["Accept-Encoding"] = "identity"
@@ -58,14 +59,13 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 class _BoundedDecoder(codecs.BufferedIncrementalDecoder):
-    """Decodes UTF-8 with bounded lines: the SDK collects a line of standard output until it ends."""
+    """A UTF-8 decoder that bounds lines, because the SDK collects a line of standard output until it ends."""
 
     def __init__(self, errors: str = "strict") -> None:
         super().__init__(errors)
         self._line = 0
-        """Bytes of the current line."""
         self._leaves_out = False
-        """True while the rest of a line that is too long is skipped."""
+        """Whether the rest of a line that is too long is being skipped."""
 
     def _buffer_decode(self, input: Any, errors: str, final: bool) -> tuple[str, int]:
         return codecs.utf_8_decode(input, errors, final)
@@ -85,7 +85,7 @@ class _BoundedDecoder(codecs.BufferedIncrementalDecoder):
 
 
 def is_line_too_long(message: object) -> bool:
-    """True if what the SDK could not read is the replacement of a line that was too long."""
+    """Whether the message that the SDK could not read is the replacement of a line that was too long."""
     return isinstance(message, ValidationError) and any(one["input"] == LEFT_OUT for one in message.errors())
 
 

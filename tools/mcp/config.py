@@ -1,4 +1,4 @@
-"""The file with the MCP servers: how to reach each one, and who presses a button for which of its tools."""
+"""The configuration file of the MCP servers: how to reach each one, and which of its tools need a press."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from tools.local_host import is_local_host
 
 NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
-"""The name of a server. It has no `__`, which separates it from the names of its tools."""
+"""The name of a server. A name has no `__`, which separates it from the names of its tools."""
 NAME_MAX, SECRET = 20, 6
-"""Longest name, and shortest secret, in characters: the file also gives plain words to servers."""
+"""Longest name and shortest secret, in characters. Shorter values are not masked, because the file also gives plain
+words to servers."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 
 Rule = Literal["none", "confirm", "off"]
-"""Who presses: nobody, or the caller; `off` leaves the tool out."""
+"""The person who presses: nobody (`none`) or the caller (`confirm`). `off` leaves the tool out."""
 
 
 class McpServer(BaseModel):
-    """One `[servers.NAME]`."""
+    """One table `[servers.NAME]` of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     command: tuple[str, ...] = ()
-    """stdio: the program and its arguments; it runs with the bot and ends with it."""
+    """For stdio: the program and its arguments. The program starts and ends with the bot."""
     env: Mapping[str, str] = {}
-    """Environment of the program, besides PATH, HOME, USER and the like. It inherits nothing else."""
+    """Environment of the program, besides PATH, HOME, USER and the like; no other variables are inherited."""
     url: str = ""
-    """Streamable HTTP: the server's address."""
+    """For streamable HTTP: the server's address."""
     headers: Mapping[str, str] = {}
-    """Sent with every request."""
+    """HTTP headers sent with every request."""
     timeout_seconds: float = Field(default=30, gt=0, le=600)
-    """How long to wait for an answer (s)."""
+    """Longest wait for an answer (s)."""
     tools: Mapping[str, Rule] = {}
-    """Tool → rule. Without a rule the caller confirms, whatever the server says of its tool."""
+    """Tool → rule. A tool without a rule needs the caller's press, whatever the server says about it."""
     public: tuple[str, ...] = ()
-    """Tools whose results everybody in the company may see: they may be shown in a channel. Results of other tools go
+    """Tools whose results everybody in the company may see, so that a channel may show them. Results of other tools go
     to the caller's DM."""
 
     @model_validator(mode="after")
@@ -58,13 +59,13 @@ class McpServer(BaseModel):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Values that must never be repeated, the longest first."""
+        """Values that must never be repeated, longest first."""
         given = {*self.env.values(), *self.headers.values()}
         parts = given | {one.partition(" ")[2] for one in self.headers.values()}  # Bearer …
         return tuple(sorted((one for one in parts if len(one) >= SECRET), key=len, reverse=True))
 
     def mask_secrets(self, text: str) -> str:
-        """The text without the values that the file gives to the server."""
+        """Replace the secrets in a text by `***`."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
@@ -81,8 +82,8 @@ def _require_safe_url(url: str, *, secret: bool) -> None:
 
 
 def read_servers(text: str, environ: Mapping[str, str]) -> tuple[McpServer, ...]:
-    """The servers in a TOML text, with `${NAME}` filled in from `environ`. Raises ValueError, which says what is
-    wrong."""
+    """Read the servers from a TOML text, with `${NAME}` filled in from `environ`. Raises `ValueError` with the
+    reason."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as wrong:
@@ -114,7 +115,7 @@ def _format_location(name: str, loc: tuple[int | str, ...]) -> str:
 
 
 def _expand_variables(at: str, value: object, environ: Mapping[str, str]) -> object:
-    """A value with its variables filled in. Raises ValueError, which names a variable that is not set."""
+    """Fill in a value's variables. Raises `ValueError` with the name of a variable that is not set."""
     if not isinstance(value, str):
         return value
     lacking = [one for one in _VARIABLE.findall(value) if not environ.get(one)]

@@ -1,8 +1,8 @@
 """The connection to one MCP server: opens it, lists its tools, calls them, and reconnects.
 
-Only the owner task (`McpConnection.keep_connected`) opens and closes; calls come from anywhere, several at a time.
-Whatever a server does becomes at most a `ToolError`: it may be slow, die, send nonsense or change its tools at any
-time. It gets no sampling, elicitation or roots: the SDK refuses its requests."""
+Only the owner task (`McpConnection.keep_connected`) opens and closes the connection; calls come from any task, several
+at a time. A server may be slow, die, send nonsense or change its tools at any time; each failure becomes at most a
+`ToolError`. Sampling, elicitation and roots are not offered: the SDK refuses a server's requests for them."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ from tools.outside import Outside
 from tools.spec import EffectUnknownError, ReceiptLine, ToolError, ToolOutcome
 
 RELIST_S = 60.0
-"""How often an idle server is listed again, which also shows whether it is alive."""
+"""Seconds after which an idle server's tools are listed again. The listing also shows whether the server is alive."""
 FIRST_S, LONGEST_S = 1.0, 60.0
-"""The first pause before a reconnect, and the longest."""
+"""The first and the longest pause before a reconnect (s)."""
 PATIENCE_S = 4.0
-"""How long a call waits for a reconnect."""
+"""Longest wait of a call for a reconnect (s)."""
 MAX_PAGES, MAX_TOOLS = 20, 200
-"""Most pages and tools of one list."""
+"""Most pages and most tools of one list."""
 HARMLESS_ERRORS = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.HEADER_MISMATCH)
-"""Errors of a server that has certainly done nothing."""
+"""Error codes of a server that has certainly done nothing."""
 Sleep = Callable[[float], Awaitable[None]]
-"""Seconds."""
+"""Sleeps for a number of seconds."""
 CONNECTION_ERRORS = (
     *(MCPError, OSError, ValidationError, ValueError, RuntimeError, TimeoutError, httpx2.HTTPError),
     *(anyio.ClosedResourceError, anyio.BrokenResourceError),
 )
-"""What the SDK raises for failures of a server or of the way to it."""
+"""Exceptions that the SDK raises when a server, or the connection to it, fails."""
 
 
 class McpConnection:
-    """Calls `on_tools_listed` with the tools after every listing."""
+    """The connection to one server. `listed` is called with the tools after every listing."""
 
     def __init__(
         self,
@@ -60,17 +60,17 @@ class McpConnection:
     ) -> None:
         self.server, self.report = server, log_event
         self.error = ""
-        """Why it is away; empty while it is there."""
+        """The reason why the server is away; empty while it is connected."""
         self._on_tools_listed, self._sleep = listed, sleep
         self._client: Client | None = None
         self._is_listed, self._relist_wanted, self._reconnect_wanted = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._call_failed = asyncio.Event()
         self._scope = anyio.CancelScope()
         self._answer_scopes: set[anyio.CancelScope] = set()
-        """Scopes that wait for an answer of the server."""
+        """Cancel scopes of the waits for an answer of the server."""
 
     async def keep_connected(self) -> None:
-        """The owner task: runs until `close`. Reopens a failed connection, after longer and longer pauses."""
+        """Run the owner task until `close`. A failed connection is reopened, after ever longer pauses."""
         tries = 0
         with self._scope:
             while True:
@@ -80,7 +80,7 @@ class McpConnection:
                         tries, self.error, self._client = 0, "", client
                         self._is_listed.set()
                         await self._watch_tools(client)
-                except Exception as error:  # noqa: BLE001 whatever it is, it is this server's, and it ends here
+                except Exception as error:  # noqa: BLE001 any failure of this server ends here
                     self._report_disconnect(error)
                 finally:
                     self._client = None
@@ -92,12 +92,11 @@ class McpConnection:
         self._scope.cancel()
 
     async def wait_until_listed(self) -> None:
-        """Returns once the server's tools have been listed."""
         await self._is_listed.wait()
 
     async def call_read_tool(self, tool: McpTool, arguments: Mapping[str, Any], page: int) -> ToolOutcome:
-        """Calls a tool that needs no button and returns this `page` of its answer. The receipt says that it was called:
-        nobody here knows what it did. Raises `ToolError`."""
+        """Call a tool that needs no press and return this `page` of its answer. The receipt names the call, because the
+        bot does not know what the tool did. Raises `ToolError`."""
         client = await self._require_client()
         called = build_called_line(tool)
         try:
@@ -114,8 +113,8 @@ class McpConnection:
             raise self._report_unanswered_call(error, called) from None
 
     async def call_gated_tool(self, outside: Outside, tool: McpTool, arguments: Mapping[str, Any]) -> ToolOutcome:
-        """Calls a tool after its button was pressed. Raises `ToolError` if it certainly did nothing, or if it reports a
-        failure (which does not exclude an effect before); `EffectUnknownError` if nobody can know."""
+        """Call a tool after its button was pressed. Raises `ToolError` if it certainly did nothing, or if it reports a
+        failure (which does not exclude an earlier effect), and `EffectUnknownError` if the result is unknown."""
         client = await self._require_client()
         await outside.assert_may_send()
         try:
@@ -131,7 +130,7 @@ class McpConnection:
         return parse_gated_result(self.server, tool, answer)
 
     async def refresh_tools(self) -> None:
-        """The server's current tools. Raises `ToolError` `server_away`."""
+        """List the server's tools anew. Raises `ToolError` `server_away`."""
         client = await self._require_client()
         try:
             await self._list_tools(client)
@@ -139,7 +138,8 @@ class McpConnection:
             raise self._report_call_failure(error) from None
 
     async def _require_client(self) -> Client:
-        """The connection. If it is missing, requests it now and waits a moment."""
+        """Return the open client. If it is missing, request a reconnect and wait up to `PATIENCE_S`. Raises `ToolError`
+        `server_away`."""
         if self._client is None:
             self._reconnect_wanted.set()
             with anyio.move_on_after(min(PATIENCE_S, self.server.timeout_seconds)):
@@ -149,8 +149,8 @@ class McpConnection:
         return self._client
 
     async def _call_tool(self, client: Client, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """Calls without the SDK's check against the server's output schema, which is neither ours to trust nor to
-        compute."""
+        """Call a tool without the SDK's check against the server's output schema: that schema is untrusted, and
+        checking it costs time."""
         params = types.CallToolRequestParams(name=name, arguments=dict(arguments))
         request = types.CallToolRequest(params=params)
         with anyio.fail_after(self.server.timeout_seconds + 1), self._wait_for_answer():
@@ -169,7 +169,7 @@ class McpConnection:
         self._on_tools_listed(self.server, tools)
 
     async def _watch_tools(self, client: Client) -> None:
-        """Lists the tools now and then, and whenever there is a reason to, until a listing fails."""
+        """List the tools every `RELIST_S`, after a reported change and after a failed call, until a listing fails."""
         while True:
             with anyio.move_on_after(RELIST_S):
                 await self._relist_wanted.wait()
@@ -185,7 +185,7 @@ class McpConnection:
         return ToolError("server_silent", text, possible_effect=called, server=self.server.name)
 
     def _report_call_failure(self, error: Exception) -> ToolError:
-        """A call without an answer: the owner checks whether the server is still there."""
+        """Report a call without an answer, so that the owner checks whether the server is still there."""
         self.report("server.call_failed", server=self.server.name, error=self._describe_error(error))
         if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
             self._client = None
@@ -201,13 +201,13 @@ class McpConnection:
         self.error = said
 
     def _describe_error(self, error: BaseException) -> str:
-        """What is wrong, in one line; of several errors the first."""
+        """The error in one line; the first error of a group."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         return clean_server_text(self.server.mask_secrets(f"{type(error).__name__}: {error}"), 300)
 
     async def _wait_before_reconnect(self, seconds: float) -> None:
-        """Waits until it is time, or until a call needs the connection; but never returns at once."""
+        """Wait until the pause is over or a call needs the connection, but at least `FIRST_S`."""
         self._reconnect_wanted.clear()
         await self._sleep(min(FIRST_S, seconds))
         waits = [
@@ -222,7 +222,7 @@ class McpConnection:
 
     @asynccontextmanager
     async def _open_transport(self) -> AsyncIterator[Client]:
-        """The SDK's client, after the handshake."""
+        """Open the SDK's client, after the handshake."""
         server = self.server
         if server.command:
             command, *args = server.command
@@ -259,8 +259,8 @@ class McpConnection:
 
     @contextmanager
     def _wait_for_answer(self) -> Iterator[anyio.CancelScope]:
-        """Wraps every wait for the server. Raises `MessageTooLongError` if a line was skipped meanwhile: it may have
-        been the answer, which will then never come."""
+        """Wrap every wait for the server. Raises `MessageTooLongError` if a line was skipped meanwhile, because the
+        answer may have been in it and would never come."""
         with anyio.CancelScope() as scope:
             self._answer_scopes.add(scope)
             try:

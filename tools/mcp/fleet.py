@@ -1,4 +1,4 @@
-"""All servers and their current tools, by name."""
+"""All MCP servers and their current tools, by name."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from tools.spec import ToolError, ToolOutcome
 from tools.tool import Tool
 
 START_S = 3.0
-"""How long the start waits for the servers; slower ones join later."""
+"""Seconds for which the start waits for the servers; slower ones join later."""
 MAX_PROBLEM_LENGTH = 300
-"""Characters of a problem with a tool."""
+"""Most characters of a message about a tool's problem."""
 _BARE_KEY = re.compile("[A-Za-z0-9_-]+")
 END_S = 10.0
-"""How long they may take to end."""
+"""Seconds that the servers may take to end."""
 
 
 class McpToolset(Mapping[str, Tool]):
-    """Name → tool. A server that is away keeps its tools. For a server that was never reached, every name exists but
-    none is listed, so that a card from before a restart still works."""
+    """A mapping of tool names to tools. A server that is away keeps its tools. For a server that was never reached,
+    every name exists but none is listed, so that a card from before a restart still works."""
 
     def __init__(self, servers: Sequence[McpServer], log_event: EventLogger, sleep: Sleep = asyncio.sleep) -> None:
         self.connections = {one.name: McpConnection(one, self._replace_tools, log_event, sleep) for one in servers}
         self.report = log_event
         self.problems: dict[str, tuple[str, ...]] = {}
-        """By server: problems with its tools, or with the settings about them."""
+        """Problems with a server's tools or with their settings, by server."""
         self._mcp_tools: dict[str, dict[str, McpTool]] = {}
         self._tools: dict[str, Tool] = {}
 
@@ -67,21 +67,21 @@ class McpToolset(Mapping[str, Tool]):
         )
 
     def list_tools(self, server: str) -> Sequence[McpTool]:
-        """A server's tools, as far as they are known."""
+        """The known tools of a server."""
         return tuple(self._mcp_tools.get(server, {}).values())
 
     def suggest_rows(self, server: str) -> str:
-        """Rows for the file, in TOML: the tools that the server marks read-only and that have no rule yet."""
+        """Settings for the file, in TOML: a rule for each tool that the server marks read-only and that has none
+        yet."""
         ruled = self.connections[server].server.tools
         marked = [one.name for one in self.list_tools(server) if one.is_read_only and one.name not in ruled]
         return ", ".join(f'{name if _BARE_KEY.fullmatch(name) else json.dumps(name)} = "none"' for name in marked)
 
     async def wait_until_listed(self) -> None:
-        """Returns once every server has been listed."""
         await asyncio.gather(*(one.wait_until_listed() for one in self.connections.values()))
 
     def _replace_tools(self, server: McpServer, listed: Sequence[Any]) -> None:
-        """Replaces the known tools of a server by its current ones."""
+        """Replace the known tools of a server by its current ones."""
         tools, problems = _parse_listed_tools(server, listed)
         if tools == self._mcp_tools.get(server.name) and problems == self.problems.get(server.name):
             return
@@ -99,7 +99,8 @@ class McpToolset(Mapping[str, Tool]):
             self.report("server.problem", server=server.name, problem=problem)
 
     async def _run_sealed_call(self, outside: Outside, name: str, sealed: SealedCall) -> ToolOutcome:
-        """Runs what the card showed, if the tool has not changed since: asks the server just before."""
+        """Run the call that the card showed, if the tool has not changed since; the server is asked just before. Raises
+        `ToolError` `tool_changed`."""
         connection = self.connections[name.partition(NAME_SEPARATOR)[0]]
         await connection.refresh_tools()
         one = self._mcp_tools[connection.server.name].get(name)
@@ -139,7 +140,8 @@ def _collect_tool_names(listed: Sequence[Any]) -> set[str]:
 async def open_toolset(
     servers: Sequence[McpServer], report: EventLogger, sleep: Sleep = asyncio.sleep
 ) -> AsyncIterator[McpToolset]:
-    """The servers' tools, while the context is open. It opens soon, even if a server is slow."""
+    """Provide the servers' tools while the context is open. Slow servers delay the start by at most `START_S`
+    seconds."""
     fleet = McpToolset(servers, report, sleep)
     owners = [asyncio.create_task(one.keep_connected()) for one in fleet.connections.values()]
     try:

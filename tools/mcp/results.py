@@ -1,4 +1,4 @@
-"""Converts a server's answer to an observation: bounded data with nothing but text and numbers."""
+"""Converts a server's answer to an observation: bounded data with text and numbers only."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from tools.paging import slice_page
 from tools.spec import ReceiptLine, TextRef, ToolError, ToolOutcome
 
 PAGE_LENGTH = 4_000
-"""Characters of one page of an answer."""
+"""Most characters of one page of an answer."""
 PAGE_JSON_LENGTH = 5_000
-"""The same once written as JSON."""
+"""Most characters of one page of an answer, written as JSON."""
 MAX_PAGES = 10
 MAX_READ_LENGTH = (MAX_PAGES + 1) * PAGE_LENGTH
-"""Characters of an answer that are read: those of its pages and some more, because half a secret is a secret too."""
+"""Most characters that are read of an answer: those of its pages and one page more, because half a secret is a secret
+too."""
 MAX_ERROR_LENGTH = 500
-"""Characters of a server's message about a failure."""
+"""Most characters of a server's message about a failure."""
 
 
 def parse_read_result(server: McpServer, tool: McpTool, result: Any, page: int = 1) -> ToolOutcome:
-    """The observation in a `CallToolResult`. If it is too long and the tool only reads, one page of it: the same call
-    returns the others. Raises `ToolError` `server_failed` if the server reports a failure."""
+    """Convert a `CallToolResult` to an observation. If the result is too long, one page is returned if the tool only
+    reads; repeated calls return the others. Raises `ToolError` `server_failed` if the server reports a failure."""
     if result.is_error:
         raise build_server_failed_error(server, _join_pieces(_list_pieces(result.content))[0])
     content, length = _read_answer(server, result)
@@ -48,8 +49,8 @@ def parse_read_result(server: McpServer, tool: McpTool, result: Any, page: int =
 
 
 def _read_answer(server: McpServer, result: Any) -> tuple[Any, int]:
-    """The content of an answer, as data if possible, and its length in characters. It is masked as a whole. If it is
-    longer than what is read, the end is left out, because a secret may be cut there."""
+    """The content of an answer, as data if possible, and its length in characters. Secrets are masked before it is
+    divided. If the answer is longer than `MAX_READ_LENGTH`, the end is left out, because a secret may be cut there."""
     text, length = _join_pieces(_list_pieces(result.content))
     structured = json.dumps(result.structured_content, ensure_ascii=False)
     has_data = result.structured_content is not None and (len(structured) <= MAX_READ_LENGTH or not text)
@@ -66,15 +67,14 @@ def _read_answer(server: McpServer, result: Any) -> tuple[Any, int]:
 
 
 def is_single_page(content: Any) -> bool:
-    """True if it is one page."""
     if isinstance(content, str) and len(content) > PAGE_LENGTH:
         return False
     return len(json.dumps(content, ensure_ascii=False)) <= PAGE_JSON_LENGTH
 
 
 def split_result_pages(content: Any) -> list[Any]:
-    """Pages of a long content: elements of a list, or of the longest list in an object, if they fit; otherwise pieces
-    of its text, cut at line ends where possible."""
+    """Split a long content into pages: elements of a list, or of the longest list in an object, if they fit. Otherwise
+    the pages are pieces of the text, cut at line ends where possible."""
     whole = json.dumps(content, ensure_ascii=False)
     if isinstance(content, dict):
         lists = {name: len(json.dumps(one)) for name, one in content.items() if isinstance(one, list)}
@@ -94,7 +94,7 @@ def split_result_pages(content: Any) -> list[Any]:
 
 
 def _group_elements(elements: list[Any], max_length: int) -> list[Any]:
-    """Elements in pages of at most `max_length` characters. Empty if one of them is longer."""
+    """Elements in pages of at most `max_length` characters; an empty list if one element is longer."""
     groups, room = list[Any](), 0
     for element in elements:
         size = len(json.dumps(element, ensure_ascii=False)) + 2
@@ -122,8 +122,8 @@ def _cut_text(text: str) -> list[Any]:
 
 
 def parse_gated_result(server: McpServer, tool: McpTool, result: Any) -> ToolOutcome:
-    """The same for a tool with consequences. Raises `ToolError` `server_unsure` if the server reports a failure: there
-    may have been an effect before."""
+    """Convert the answer of a tool with consequences. Raises `ToolError` `server_unsure` if the server reports a
+    failure, because the call may have had an effect before that."""
     try:
         return parse_read_result(server, tool, result)
     except ToolError as error:
@@ -133,7 +133,7 @@ def parse_gated_result(server: McpServer, tool: McpTool, result: Any) -> ToolOut
 
 
 def build_server_failed_error(server: McpServer, message: str) -> ToolError:
-    """The server's own words go to the model, as data; people read ours."""
+    """Build the error of a failed call. The model gets the server's message as data; people read our own text."""
     masked = server.mask_secrets(message[:MAX_READ_LENGTH])
     said = json.dumps(
         masked if len(masked) <= MAX_ERROR_LENGTH else masked[: MAX_ERROR_LENGTH - 1] + "…", ensure_ascii=False
@@ -142,7 +142,7 @@ def build_server_failed_error(server: McpServer, message: str) -> ToolError:
 
 
 def _join_pieces(pieces: Iterable[str]) -> tuple[str, int]:
-    """The pieces as lines, as far as they are read, and the length of all of them in characters."""
+    """Join the pieces as lines, up to `MAX_READ_LENGTH`, and count the characters of all of them."""
     lines, length = list[str](), 0
     for piece in pieces:
         if length < MAX_READ_LENGTH:
@@ -152,7 +152,7 @@ def _join_pieces(pieces: Iterable[str]) -> tuple[str, int]:
 
 
 def _list_pieces(content: Any) -> Iterator[str]:
-    """Texts unchanged; of anything else, its kind."""
+    """Yield the texts of a content unchanged; for anything else, a description of its kind."""
     for part in content:
         match part.type:
             case "text":

@@ -1,8 +1,8 @@
 """Simplifies a server's JSON Schema, for the check before a card is shown and for the model.
 
-The schema is untrusted. References are expanded within a budget (nested ones could multiply without end, and remote
-ones would be fetched), patterns are left out (some take for ever to match), and only the keywords listed here stay. The
-server itself still checks the rest: this check saves a card and does not replace the server's."""
+The schema is untrusted. References are expanded within a budget: nested ones could multiply without end, and remote
+ones would be fetched. Patterns are left out, because some take for ever to match. Only the keywords listed
+here stay. The server itself still checks the rest: our check saves a card and does not replace the server's."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tools.characters import has_invisible
 from tools.mcp.server_text import clean_server_text
 
 NODES, DEPTH, SIZE = 400, 12, 12_000
-"""Most schemas in a schema, deepest nesting, most characters of the whole."""
+"""Most parts of a schema, deepest nesting, and most characters of the whole."""
 TEXT, NAME = 240, 60
 """Most characters of a description, and of a property's name."""
 MAX_ERROR_LENGTH = 300
-"""Characters of an error about arguments."""
+"""Most characters of an error about arguments."""
 _VALUES = frozenset(
     {
         *("type", "required", "enum", "const", "default", "minimum", "maximum", "exclusiveMinimum"),
@@ -29,16 +29,16 @@ _VALUES = frozenset(
     }
 )
 _ONE, _SEVERAL = ("items", "additionalProperties"), {"anyOf": "anyOf", "oneOf": "anyOf", "allOf": "allOf"}
-"""Keywords that hold one schema, and those that hold several. *One of* becomes *any of*: two alternatives may differ
-only in what was left out."""
+"""Keywords that hold one schema, and those that hold several. `oneOf` becomes `anyOf`, because two alternatives may
+differ only in a keyword that was left out."""
 
 
 class UnusableToolError(ValueError):
-    """No arguments can be checked with this schema."""
+    """A tool with a schema that cannot check arguments."""
 
 
 def simplify_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of an arguments object, without references and patterns. Raises `UnusableToolError`."""
+    """Simplify the schema of an arguments object: no references, no patterns. Raises `UnusableToolError`."""
     simple = _SchemaSimplifier(schema).simplify_node(schema, 0)
     written = json.dumps(simple, ensure_ascii=False)
     if len(written) > SIZE:
@@ -56,8 +56,8 @@ def simplify_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lift_properties(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with the properties of its alternatives among its own: endpoints take no alternatives there. It still
-    checks which go together."""
+    """Add the properties of a schema's alternatives to its own, because endpoints accept no alternatives at that level.
+    The alternatives stay and still check which properties go together."""
     alternatives = [_lift_properties(one) for key in ("anyOf", "allOf") for one in schema.get(key, ())]
     is_object = bool(alternatives) and all(one.get("type") == "object" for one in alternatives)
     found = dict[str, list[Any]]()
@@ -70,7 +70,7 @@ def _lift_properties(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_schema_errors(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str:
-    """The errors of arguments by a simplified schema; empty if there are none."""
+    """The errors of arguments under a simplified schema; empty if there are none."""
     wrong = sorted(Draft202012Validator(schema).iter_errors(args), key=lambda one: list(map(str, one.absolute_path)))
     told = [
         f"{'.'.join(map(str, one.absolute_path)) or 'arguments'}: {one.message[:MAX_ERROR_LENGTH]}" for one in wrong[:3]
@@ -79,7 +79,7 @@ def describe_schema_errors(schema: Mapping[str, Any], args: Mapping[str, Any]) -
 
 
 class _SchemaSimplifier:
-    """Expands one schema."""
+    """Simplifies one schema within the budget."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.root, self.left = root, NODES
@@ -112,7 +112,7 @@ class _SchemaSimplifier:
             elif inner is not None:
                 simple[key] = self.simplify_node(inner, depth)
         if "prefixItems" in node:
-            simple.pop("items", None)  # the positions before them are left out
+            simple.pop("items", None)  # the schemas of the positions before the items are left out
         if "array" in str(node.get("type")):
             simple.setdefault("items", {})  # endpoints require it
         if "patternProperties" in node:

@@ -1,4 +1,4 @@
-"""Logs the standard error of a local server: bounded lines, without its secrets."""
+"""Logs the standard error of a local server: bounded lines, without secrets."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tools.mcp.config import McpServer
 from tools.mcp.server_text import clean_server_text
 
 LINE, LINES = 500, 200
-"""Characters of a line, and lines per run of a server. Further lines are read and dropped."""
+"""Most characters of a line, and most lines per run of a server. Further lines are read and dropped."""
 
 
 class EventLogger(Protocol):
-    """A logger: `log.info` and the like."""
+    """A method of a logger, such as `log.info`."""
 
     def __call__(self, event: str, **about: object) -> object: ...
 
 
 class StderrLog:
-    """`file`: what the child writes to while the context is open."""
+    """Copies a child's standard error to the log. The child writes to `file` while the context is open."""
 
     def __init__(self, server: McpServer, log_event: EventLogger) -> None:
         self.server, self.report, self.lines = server, log_event, 0
@@ -33,7 +33,7 @@ class StderrLog:
         loop = asyncio.get_running_loop()
         try:
             self._transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), read)
-        except BaseException:  # cancelled while it begins: nobody else closes them
+        except BaseException:  # cancelled at the start: nobody else closes the two ends
             self.file.close()
             read.close()
             raise

@@ -1,4 +1,4 @@
-"""Makes a server's own text harmless: one line, bounded, with nothing that opens or closes a quotation."""
+"""Makes a server's text harmless: one line, bounded, without signs that open or close a quotation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _INSTEAD = str.maketrans({"<": "‹", ">": "›", "`": "'"})
 
 
 def clean_server_text(text: str, max_length: int) -> str:
-    """On one line, without invisible characters, at most `max_length` characters."""
+    """The text on one line, without invisible characters, with at most `max_length` characters."""
     seen = remove_invisible("".join(" " if c.isspace() else c for c in text[: max_length * 4]))
     line = " ".join(show_invisible(seen).split()).translate(_INSTEAD)
     return line if len(line) <= max_length else line[: max_length - 1] + "…"

@@ -1,7 +1,7 @@
-"""Adapts a server's tool to ours: its card, its gate, and what is shown before it runs.
+"""Adapts a server's tool to ours: its tool card, its gate, and the card shown before it runs.
 
-The server's description of the tool stands on the card as the server's words. The gate shows exactly the arguments that
-are executed, in full, checked by code. They carry the mark of the tool as it was then, so that a tool that has changed
+The server's description of the tool stands on the tool card as the server's words. The gate shows exactly the arguments
+that are executed, in full, checked by code. A mark of the tool is sealed with them, so that a tool that has changed
 since is not run."""
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ from tools.spec import (
 from tools.tool import Tool, ToolContext
 
 NAME_SEPARATOR = "__"
-"""Separates server and tool; no tool of ours has it in its name."""
+"""Separates server and tool; none of our own tools has it in its name."""
 NAME_MAX, TOOL_MAX, PURPOSE = 64, 128, 600
 """Most characters of a name for endpoints, of a server's name for a tool, and of its description."""
 FACTS, SHOWN, LABEL = 40, 8_000, 100
-"""Most values on one card, their characters together, and those of one value's name (UTF-16 units). Nothing is ever
-cut, so that the presser has read all of it: longer values are shown in the confirmation dialog."""
+"""Most values on one card, their characters together, and the characters of one value's name (UTF-16 units). Nothing is
+ever cut, so that the presser can read all of it: longer values are shown in the confirmation dialog."""
 LONG_VALUE = SHOWN // FACTS
-"""A longer value (characters) goes into the dialog if the card cannot hold all values; without such values it can."""
+"""Characters above which a value moves to the dialog, if the card cannot hold all values; the card can always hold the
+rest."""
 MAX_DIALOG_BYTES = 60_000
 """Most bytes of the values in that dialog, as markup. Slack takes 100 blocks of 3,000 characters and 250 kB of JSON;
 every block is at least half full."""
 INTO = " › "
 PAGE_ARGUMENT = "result_page"
-"""An argument of ours: the page of a long result of a tool that only reads."""
+"""An argument of ours: the page of a long result, for a tool that only reads."""
 _ESCAPE = re.compile(r"\\.")
 _BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f]")
 """Blanks that look like an ordinary one."""
@@ -62,11 +63,12 @@ ERRORS = {
     "tool_changed": "Say that the server has changed this tool, that nothing was run, and propose it again if asked.",
     "too_much": "Ask for less at once: a card has to show all of it.",
 }
-"""Errors of server tools. No card lists them, because all of them would."""
+"""Advice about errors of server tools. No tool card lists them, because all of them would."""
 
 
 class SealedCall(FrozenModel):
-    """What a button runs: the arguments, and the mark of the tool for which they were shown."""
+    """The sealed part of a card for a server's tool: the arguments, and the mark of the tool for which they were
+    shown."""
 
     arguments: dict[str, Any]
     mark: str
@@ -91,18 +93,18 @@ class McpTool:
 
     server: str
     name: str
-    """The server's own name for it."""
+    """The server's name for the tool."""
     description: str
     """The server's description, cleaned."""
     schema: Mapping[str, Any]
-    """The simplified schema of its input."""
+    """The simplified schema of the tool's arguments."""
     is_read_only: bool
-    """The server marks it read-only. No gate depends on it."""
+    """Whether the server marks the tool read-only. No gate depends on it."""
     gate: Gate
-    """By the administrator's file alone."""
+    """The gate; set by the administrator's file alone."""
     mark: str
     is_public: bool = False
-    """The file allows everybody in the company to see its results."""
+    """Whether the file allows everybody in the company to see the tool's results."""
 
     @property
     def privacy(self) -> Privacy:
@@ -110,12 +112,12 @@ class McpTool:
 
     @property
     def has_pages(self) -> bool:
-        """True if a repeated call can return the next page of a long result."""
+        """Whether a repeated call can return the next page of a long result."""
         return self.is_read_only and self.gate is Gate.NONE and PAGE_ARGUMENT not in self.schema["properties"]
 
     @property
     def full_name(self) -> str:
-        """The model's name for it."""
+        """The model's name for the tool."""
         return format_tool_name(self.server, self.name)
 
 
@@ -124,7 +126,7 @@ Effect = Callable[[Outside, str, SealedCall], Awaitable[ToolOutcome]]
 
 
 def format_tool_name(server: str, tool: str) -> str:
-    """`server__tool`, in the characters that endpoints take. A name that loses characters gets a hash of the
+    """The name `server__tool`, in the characters that endpoints take. A name that loses characters gets a hash of the
     original."""
     name = f"{server}{NAME_SEPARATOR}" + "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in tool)
     if len(name) <= NAME_MAX and tool.isascii():
@@ -133,18 +135,18 @@ def format_tool_name(server: str, tool: str) -> str:
 
 
 def compute_mark(listed: BaseModel) -> str:
-    """A hash of everything that the server says about a tool."""
+    """A hash of everything that the server says about a tool, except icons and metadata."""
     return hashlib.sha256(listed.model_dump_json(by_alias=True, exclude={"icons", "meta"}).encode()).hexdigest()[:32]
 
 
 def is_plain_name(name: str) -> bool:
-    """True for a name that can stand on a card and in a sentence. The protocol asks for A-Z, a-z, 0-9, `_`, `-`, `.`
-    and `/`, at most 128 characters; letters of other scripts are accepted too."""
+    """Whether a name can stand on a card and in a sentence. The protocol asks for A-Z, a-z, 0-9, `_`, `-`, `.` and `/`,
+    at most 128 characters; letters of other scripts and `:` are accepted too."""
     return 0 < len(name) <= TOOL_MAX and all(c.isalnum() or c in "_-./:" for c in name) and not has_invisible(name)
 
 
 def parse_listed_tool(server: McpServer, tool: Any) -> McpTool | None:
-    """A usable tool; None if a setting leaves it out. Raises `UnusableToolError`."""
+    """Build a usable tool; return None if a setting leaves it out. Raises `UnusableToolError`."""
     if not is_plain_name(tool.name):
         raise UnusableToolError("its name is not made of letters, digits and . _ - / : alone, or is too long")
     rule = server.tools.get(tool.name, "confirm")
@@ -165,7 +167,6 @@ def parse_listed_tool(server: McpServer, tool: Any) -> McpTool | None:
 
 
 def build_mcp_tool(mcp_tool: McpTool, read: Read, effect: Effect) -> Tool:
-    """The tool for the model and the gate."""
     args_model = _build_args_model(mcp_tool.schema, has_pages=mcp_tool.has_pages)
 
     async def run_without_gate(context: ToolContext, args: RootModel[dict[str, Any]]) -> ToolOutcome:
@@ -203,7 +204,7 @@ def build_mcp_tool(mcp_tool: McpTool, read: Read, effect: Effect) -> Tool:
 
 
 def build_placeholder_tool(server: str, name: str, effect: Effect, away: ToolError) -> Tool:
-    """Replaces a tool whose server has not been reached yet: a card shown earlier can still run."""
+    """Build a stand-in for a tool whose server has not been reached yet, so that a card shown earlier can still run."""
 
     async def raise_server_away(context: ToolContext, args: Any) -> Proposal:
         raise away
@@ -224,7 +225,7 @@ def build_call_runner(name: str, effect: Effect) -> Callable[[ToolContext, Seale
 
 
 def build_call_outcome(mcp_tool: McpTool, outcome: ToolOutcome) -> ToolOutcome:
-    """The outcome of a tool that a button ran."""
+    """Build the outcome of a tool that a press ran."""
     params: dict[str, Any] = {"server": mcp_tool.server, "tool": mcp_tool.name}
     return build_effect_outcome(
         outcome.data, "result.server_done", "effect.server_done", mcp_tool.full_name, params, mcp_tool.privacy
@@ -232,15 +233,15 @@ def build_call_outcome(mcp_tool: McpTool, outcome: ToolOutcome) -> ToolOutcome:
 
 
 def build_called_line(mcp_tool: McpTool) -> ReceiptLine:
-    """The receipt of a call without a press."""
+    """The receipt line of a call without a press."""
     params: dict[str, Any] = {"server": mcp_tool.server, "tool": mcp_tool.name}
     text = TextRef(key="effect.server_called", params=params)
     return ReceiptLine(text=text, subject=mcp_tool.full_name, privacy=Privacy.PUBLIC)
 
 
 def _build_call_proposal(context: ToolContext, mcp_tool: McpTool, arguments: dict[str, Any]) -> Proposal:
-    """Every argument in full, on the card or in the confirmation dialog: what cannot be shown is not proposed. Raises
-    `ToolError`."""
+    """Build a proposal that shows every argument in full, on the card or in the confirmation dialog. Raises `ToolError`
+    `too_much` if they cannot all be shown."""
     values = list(_flatten_arguments("", arguments))
     fits = sum(len(value) for _, value in values) <= SHOWN
     long = [] if fits else [one for one in values if len(one[1]) > LONG_VALUE]
@@ -271,17 +272,17 @@ def _build_argument_dialog_field(number: int, label: str, value: str) -> DialogF
 
 
 def _label_in_both_languages(label: str) -> dict[str, str]:
-    """The server's name for an argument, for readers of either language."""
+    """The server's name for an argument, by language."""
     return {"zh": label, "en": label}
 
 
 def _count_markup_bytes(text: str) -> int:
-    """Bytes of UTF-8 as markup: an escaped character takes at most five."""
+    """Bytes of a text as markup in UTF-8; an escaped character takes at most five."""
     return sum(5 if sign in "&<>`" else len(sign.encode("utf-8", "replace")) for sign in text)
 
 
 def _flatten_arguments(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """The path of each value, and the value, so that no two different arguments look alike."""
+    """Yield the path and the text of each value; no two different arguments look alike."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from _flatten_arguments(_join_label(name, _quote_ambiguous_key(key)), inner)
@@ -293,15 +294,15 @@ def _flatten_arguments(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def format_json_value(value: Any) -> str:
-    """A value as JSON: a text has quotes; a number, `true` and `null` have none. Only a new line in a text is shown as
-    one; invisible characters, and blanks that look like an ordinary one, have JSON's escape."""
+    """A value as JSON: a text has quotes; a number, `true` and `null` have none. New lines in a text are shown as such.
+    Invisible characters, and blanks that look like an ordinary one, have JSON's escape."""
     written = escape_invisible(json.dumps(value, ensure_ascii=False))
     written = _BLANKS.sub(lambda blank: json.dumps(blank[0])[1:-1], written)
     return _ESCAPE.sub(lambda escape: "\n" if escape[0] == "\\n" else escape[0], written)
 
 
 def _quote_ambiguous_key(key: str) -> str:
-    """Quotes a key that looks like an index of a list, or like a quoted key."""
+    """Quote a key that looks like an index of a list or like a quoted key."""
     return json.dumps(key, ensure_ascii=False) if key.isdecimal() or key.startswith('"') else key
 
 
@@ -314,7 +315,8 @@ def _join_label(above: str, name: str) -> str:
 
 
 def _name_arguments(schema: Mapping[str, Any]) -> dict[str, str]:
-    """The model's name for each property. `note` is its name for its reason; endpoints take only plain names."""
+    """Property → the model's name for it. Endpoints take only plain names, and `note` is reserved for the model's
+    reason."""
     names = {name: _make_plain_name(name) for name in schema["properties"]}
     if "note" in names:
         names["note"] = "their_note"
@@ -324,20 +326,21 @@ def _name_arguments(schema: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _make_plain_name(name: str) -> str:
-    """The name; with a hash in it if it loses characters."""
+    """The name in the characters that endpoints take, with a hash if it loses characters."""
     plain = "".join(one if one.isascii() and (one.isalnum() or one in "_.-") else "_" for one in name)
     return name if plain == name else f"{plain[: NAME_MAX - 7]}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 def _describe_property(name: str, property: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A property for the model; the server's name for it is in its description if it is no name for endpoints."""
+    """A property's schema for the model. The description has the server's name for it, if that is no name for
+    endpoints."""
     if name == _make_plain_name(name):
         return property
     return {**property, "description": clean_server_text(f"{name}: {property.get('description', '')}", TEXT)}
 
 
 def _split_page_argument(args: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-    """The server's own arguments, and the requested page."""
+    """Split the arguments into the server's own ones and the requested page."""
     page = args.get(PAGE_ARGUMENT, 1)
     if isinstance(page, bool) or not isinstance(page, int) or page < 1:
         raise ValueError(f"{PAGE_ARGUMENT}: should be a number from 1")
@@ -345,8 +348,8 @@ def _split_page_argument(args: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 
 
 def _build_args_model(schema: Mapping[str, Any], *, has_pages: bool) -> type[RootModel[dict[str, Any]]]:
-    """A model of the arguments as the model writes them. Its schema for endpoints has only what they take, which is the
-    properties; it checks everything."""
+    """Build the type of the arguments that the model writes. The type checks everything; its schema for endpoints has
+    only the properties, because endpoints take no more."""
     names = _name_arguments(schema)
     properties = {names[name]: _describe_property(name, one) for name, one in schema["properties"].items()}
     required = [names[name] for name in schema.get("required", ())]

@@ -1,4 +1,4 @@
-"""Persons as cards name them, so that the presser can check who is meant."""
+"""Identities of persons for cards, so that the presser can check who is meant."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from tools.ports import Directory
 from tools.spec import Identities, Identity, Person, TextRef
 
 Roll = tuple[tuple[str, tuple[str, ...]], ...]
-"""(person id, names), of everybody."""
+"""Pairs of person id and names, for everybody."""
 
 
 async def identify_people(directory: Directory, people: Iterable[str], note: TextRef | None = None) -> Identities:
-    """The persons with these ids, under their current names. `note`: the sentence that names them."""
+    """The identities of the persons with these ids, under their current names. `note` is the sentence that names
+    them."""
     owners = _map_looks_to_owners(_list_names(await directory.list_people()))
     found = [(id, await directory.find_person(id)) for id in dict.fromkeys(people)]
     return Identities(people=tuple(_identify_person(id, person, owners) for id, person in found), text=note)
 
 
 def _identify_person(id: str, person: Person | None, owners: Mapping[str, frozenset[str]]) -> Identity:
-    """A person who has left the directory has only their id."""
+    """Build a person's identity. A person who has left the directory has only an id."""
     if person is None:
         return Identity(id=id, name=id)
     names = (person.name, *person.names)
@@ -39,7 +40,8 @@ def _identify_person(id: str, person: Person | None, owners: Mapping[str, frozen
 
 
 def _list_identifiers(person: Person) -> tuple[str, ...]:
-    """With the address: a name that looks like another person's address is shared with them."""
+    """A person's names and address. The address is included, so that a name that looks like another person's address
+    counts as shared."""
     return tuple(filter(None, (person.name, *person.names, person.email)))
 
 
@@ -50,7 +52,7 @@ def _list_names(people: Sequence[Person]) -> Roll:
 
 @remember_by_list
 def _map_looks_to_owners(roll: Roll) -> Mapping[str, frozenset[str]]:
-    """What a name may be read as → the persons with that name."""
+    """Look of a name → ids of the persons with that name."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for id, names in roll:
         for name in names:

@@ -1,11 +1,10 @@
-"""Finds names that look alike: skeletons after UTS #39
-(https://www.unicode.org/reports/tr39/#Confusable_Detection).
+"""Finds names that look alike: skeletons after UTS #39 (https://www.unicode.org/reports/tr39/#Confusable_Detection).
 
-Two names are alike if a reader may take one for the other: `Li Si` and `Lі Sі` (Cyrillic і), `Ｌｉ　Ｓｉ` (full
-width), `Ii Si` with a capital I in place of the l, `王二` and `王ニ` (Katakana). The table is `confusables.tsv`,
-which `deploy/confusables` makes from Unicode's own data.
+Two names are alike if a reader may take one for the other: `Li Si` and `Lі Sі` (Cyrillic і), `Ｌｉ　Ｓｉ` (full width),
+`Ii Si` with a capital I in place of the l, `王二` and `王ニ` (Katakana). The table is `confusables.tsv`, which
+`deploy/confusables` makes from Unicode's own data.
 
-A skeleton drops what the eye drops: invisible characters, blanks, case, and the dot over an i that has one
+A skeleton drops what the eye does not see: invisible characters, blanks, case, and the dot over an i that has one
 already. `Jose` and `José`, 李四 and 李泗 look different and stay different."""
 
 from __future__ import annotations
@@ -20,29 +19,29 @@ from importlib import resources
 from tools.characters import has_invisible
 
 CACHE_SIZE = 1 << 16
-"""Names whose skeletons are cached: those of a company with 20,000 people."""
+"""Number of cached skeletons: enough for the names of a company with 20,000 people."""
 DOT = "\u0307"
 _DOTTED = re.compile(f"(?<=[ij]){DOT}")
 _JOINING = re.compile("[\u200d\ufe0e\ufe0f\U000e0020-\U000e007f]")
-"""Invisible characters that are part of an emoji."""
+"""Characters that belong to an emoji and are invisible outside one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """The letters that a text reads like, and where a search may begin and end in them."""
+    """The letters that a text looks like, and the positions in them where a match may begin and end."""
 
     text: str
     starts: frozenset[int]
-    """Starts of words; in a script without capital letters (Chinese, Arabic), every letter."""
+    """Positions where words start; in a script without capital letters (Chinese, Arabic), every letter."""
     edges: frozenset[int]
-    """Positions between two letters of the text: `rn` stands for the one letter m."""
+    """Positions between two letters of the text. No position is inside `rn`, which stands for the one letter m."""
 
     def has_word(self, part: str) -> bool:
-        """True if the text begins with `part` from the start of some word."""
+        """Whether some word of the text begins with `part`."""
         return any(at in self.starts for at in self._find_places(part))
 
     def has_part(self, part: str) -> bool:
-        """True if the text contains `part`."""
+        """Whether the text contains `part`."""
         return any(True for _ in self._find_places(part))
 
     def _find_places(self, part: str) -> Iterator[int]:
@@ -55,20 +54,20 @@ class Skeleton:
 
 @lru_cache(CACHE_SIZE)
 def compute_looks(text: str) -> frozenset[str]:
-    """What a text may be read as: letter by letter, and as seen (`Iisi` reads *iisi* and is seen as *lisi*). Two texts
-    look alike if they share one of these. Empty for a text without visible characters."""
+    """The looks of a text: letter by letter, and as seen (`Iisi` reads *iisi* and is seen as *lisi*). Two texts look
+    alike if they share a look. A text without visible characters has none."""
     seen = unicodedata.normalize("NFD", remove_hidden(text)).translate(_load_prototypes())
     return frozenset(filter(None, (compute_skeleton(text), _reduce_prototypes(seen))))
 
 
 def is_lookalike(one: str, other: str) -> bool:
-    """True if a reader may take one for the other."""
+    """Whether a reader may take one text for the other."""
     return not compute_looks(one).isdisjoint(compute_looks(other))
 
 
 @lru_cache(CACHE_SIZE)
 def compute_skeleton(text: str) -> str:
-    """The letters of a text: upper case becomes lower case before anything is compared."""
+    """The letters of a text; upper case becomes lower case before anything is compared."""
     return _reduce_prototypes(
         unicodedata.normalize("NFD", _fold_case(remove_hidden(text))).translate(_load_prototypes())
     )
@@ -103,7 +102,7 @@ def _fold_case(text: str) -> str:
 
 
 def _reduce_prototypes(text: str) -> str:
-    """Prototypes in one form: they may be capital letters and full-width themselves. Blanks do not count."""
+    """Prototypes in one form, without blanks; prototypes themselves may be capital letters and full-width forms."""
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return "".join(_DOTTED.sub("", folded).split())
 

@@ -1,8 +1,8 @@
 """Resolves persons: the only resolver for tools and forms.
 
-A text means, in this order: the person with exactly this id or mention; the person with exactly this e-mail address, if
-it has an `@`; a person with this name. People choose their own names, so a name is never an identity: it resolves only
-if nobody else can be meant by it, and everybody whose name looks alike (`tools.people.lookalikes`) can be meant."""
+A text is tried in this order: as a person's exact id or mention; as a person's exact e-mail address, if it has an `@`;
+as a person's name. People choose their own names, so a name is never an identity. A name resolves only if nobody else
+can be meant by it; everybody with a lookalike name can be meant (`tools.people.lookalikes`)."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from tools.spec import Person, ToolError
 
 MENTION = re.compile(r"<@([A-Z0-9_]+)(?:\|[^<>]*)?>", re.IGNORECASE)
 PLATFORM_ID = re.compile(r"[UW](?=[A-Z0-9]*[0-9])[A-Z0-9]{6,}")
-"""Slack's ids of people. Nobody is found by a name of this form: it may have been another person's id."""
+"""Slack's ids of people. No name of this form finds anybody, because it may have been another person's id."""
 MIN_PART_LENGTH = 2
-"""Letters needed in a part of a Latin name; one Chinese character is enough."""
+"""Fewest letters in a part of a Latin name; one Chinese character is enough."""
 _ENGLISH_NAME = re.compile(r"[A-ZÀ-ÖØ-Þ][A-Za-zÀ-ÖØ-öø-ɏ .'’-]{1,79}")
 _CHINESE_NAME = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff·]{2,20}")
 PERSON = "id"
-"""Beside the names of a person by language: their id, for the platform's own mention."""
+"""Key of the person's id, beside their names by language, for the platform's own mention."""
 CANDIDATES = 8
 SHOWN_LENGTH = 60
-"""Characters shown of a name, a department or an address."""
+"""Most characters shown of a name, a department or an address."""
 
 
 @dataclass(frozen=True, slots=True)
 class PersonMatches:
-    """Everybody whom a text may mean."""
+    """Everybody whom a text may mean, and whether the match is certain."""
 
     people: tuple[Person, ...] = ()
     is_certain: bool = False
-    """True: there is one, and nobody else can be meant."""
+    """Whether there is exactly one person, and nobody else can be meant."""
 
 
 def find_people(people: Iterable[Person], text: str) -> PersonMatches:
@@ -60,7 +60,7 @@ def list_active_people(people: Iterable[Person]) -> tuple[Person, ...]:
 
 
 def resolve_person(people: Sequence[Person], text: str, *, field: str = "") -> Person:
-    """The one person that `text` means. Raises `ToolError`: `unknown_person` or `ambiguous_person`."""
+    """The one person whom `text` means. Raises `ToolError`: `unknown_person` or `ambiguous_person`."""
     matches = find_people(people, text)
     if matches.is_certain:
         return matches.people[0]
@@ -87,8 +87,8 @@ def resolve_person(people: Sequence[Person], text: str, *, field: str = "") -> P
 
 
 async def load_person(directory: Directory, id: str, *, field: str = "") -> Person:
-    """The active person with exactly this id: what was resolved and shown before is never resolved again by name.
-    Raises `ToolError`: `unknown_person`."""
+    """The active person with exactly this id. A person who was resolved and shown before is never resolved again by
+    name. Raises `ToolError`: `unknown_person`."""
     person = await directory.find_person(id)
     if person is None or not person.active:
         message = f"the person {id[:SHOWN_LENGTH]!r} is not in the directory any more; look them up again"
@@ -97,15 +97,15 @@ async def load_person(directory: Directory, id: str, *, field: str = "") -> Pers
 
 
 def is_searchable_name(name: str) -> bool:
-    """True for a name by which a person may be found: it imitates neither an address nor an id, and has no invisible
+    """Whether a name may be used to find its person: it imitates neither an address nor an id, and has no invisible
     characters."""
     plain = unicodedata.normalize("NFKC", name)
     return not ("@" in plain or has_invisible(name) or PLATFORM_ID.fullmatch(remove_hidden(plain)))
 
 
 def describe_person(person: Person, people: Iterable[Person], language: str) -> str:
-    """`“李四” (lisi@example.com, Engineering, manager “王五”)`. The person chooses only the name, which cannot
-    imitate the rest. Says so if the company's directory file does not have them."""
+    """A person with their details: `“李四” (lisi@example.com, Engineering, manager “王五”)`. The person chooses only
+    the name, which cannot imitate the rest. The text tells if the company's directory file lacks them."""
     manager = next((p for p in people if p.id == person.manager), None)
     zh = language == "zh"
     facts = [person.email, person.department]
@@ -119,17 +119,17 @@ def describe_person(person: Person, people: Iterable[Person], language: str) -> 
 
 
 def remove_spaces(text: str) -> str:
-    """The text without full-width forms and spaces."""
+    """The text in ordinary width, without spaces."""
     return "".join(unicodedata.normalize("NFKC", text).split())
 
 
 def fold_text(text: str) -> str:
-    """The text for comparison: full-width forms, case and spaces do not count."""
+    """The text folded for comparison: full-width forms, case and spaces do not count."""
     return remove_spaces(text).casefold()
 
 
 def _find_by_name(active: Sequence[Person], text: str) -> PersonMatches:
-    """Matches by whole names and by words that begin with `text`; without any, by parts."""
+    """Match by whole names and by words that begin with `text`; by parts if there is no such match."""
     part, looks = compute_skeleton(text), compute_looks(text)
     if not looks:
         return PersonMatches()
@@ -177,7 +177,7 @@ def _fold_address(address: str) -> str:
 
 
 def _quote_person_name(name: str, language: str) -> str:
-    """On one line, in quotation marks that the name itself does not have."""
+    """A name on one line, in quotation marks that the name itself does not have."""
     plain = "".join(sign for sign in " ".join(show_invisible(name).split()) if sign not in '“”「」"')[:SHOWN_LENGTH]
     return f"「{plain}」" if language == "zh" else f"“{plain}”"
 
@@ -191,8 +191,8 @@ def _format_candidates(found: Sequence[Person], people: Sequence[Person], langua
 
 
 async def get_person_name(directory: Directory, person: str, language: str = "") -> str:
-    """The name for readers of a language; without one, the name people use. The id of a person who has left the
-    directory."""
+    """A person's name for readers of a language, or the name people use if none is given; the id of a person who has
+    left the directory."""
     found = await directory.find_person(person)
     if found is None:
         return person
@@ -200,26 +200,25 @@ async def get_person_name(directory: Directory, person: str, language: str = "")
 
 
 def choose_name(person: Person, language: str) -> str:
-    """The name for a reader of this language: the first that is written in its script, in Latin letters with a capital
-    (a handle has none) or in Chinese characters; the name people use if there is none."""
+    """A person's name for readers of this language: the first one in its script, which is Chinese characters, or Latin
+    letters with a capital (handles have none). Without such a name, the name people use."""
     pattern = _ENGLISH_NAME if language == "en" else _CHINESE_NAME
     names = (name for name in (person.name, *person.names) if is_searchable_name(name))
     return next(filter(pattern.fullmatch, names), person.name)
 
 
 def list_names_by_language(person: Person) -> dict[str, str]:
-    """What readers of both languages call a person."""
     return {language: choose_name(person, language) for language in ("zh", "en")}
 
 
 async def get_names_by_language(directory: Directory, person: str) -> dict[str, str]:
-    """The same by id; the id of a person who has left the directory."""
+    """The names by language of the person with this id; the id itself for a person who has left the directory."""
     found = await directory.find_person(person)
     return list_names_by_language(found) if found else {"zh": person, "en": person}
 
 
 def format_stand_in(by: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
-    """Who acted, and for whom."""
+    """The person who acted and the person they stood in for, by language."""
     return {"zh": f"{by['zh']}（代{other['zh']}）", "en": f"{by['en']} for {other['en']}"}
 
 
@@ -228,7 +227,7 @@ async def format_people_names(directory: Directory, people: Iterable[str]) -> di
 
 
 def join_in_both_languages(names: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Several names, by language, for readers of both."""
+    """Several names joined, by language."""
     names = tuple(names)
     return {"zh": "、".join(one["zh"] for one in names), "en": ", ".join(one["en"] for one in names)}
 

@@ -1,5 +1,5 @@
-"""What is made of all people is made once for each list of them, and not for each question: a directory answers with
-the same tuple until somebody has changed."""
+"""Caches values computed from the list of all people. A directory returns the same tuple until somebody has changed, so
+such a value is computed once per tuple and not for each question."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ S = TypeVar("S", bound=Sequence[Any])
 
 
 def remember_by_list(make: Callable[[S], T]) -> Callable[[S], T]:
-    """The function, which is not called again for the very tuple that it was called with last. Other sequences may
-    change, and nothing is remembered of them. What is made of another tuple and equals what was made before is that
-    itself, so what is made of it in turn is remembered, too."""
+    """Wrap a function so that it is not called again for the tuple it was last called with. Nothing is cached for other
+    sequences, which may change. If the value for another tuple equals the last value, the last object is returned
+    again, so that values computed from it are cached too."""
     latest: list[tuple[S, T]] = []
 
     @wraps(make)

@@ -1,4 +1,4 @@
-"""Words about a request that decide nothing: urging, commenting, telling others."""
+"""Tools that say something about a request without deciding it: urge, comment, tell others."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def prepare_urge_task(context: ToolContext, args: UrgeTaskArgs) -> Proposa
 
 
 async def run_urge_task(context: ToolContext, stored: StoredUrge) -> ToolOutcome:
-    """Urges each task with a command of its own."""
+    """Urge the assignees, with one command per task."""
 
     def urge_assignee(task: str) -> Awaitable[CommandResult]:
         return context.services.engine.execute_command(
@@ -97,7 +97,7 @@ async def run_urge_task(context: ToolContext, stored: StoredUrge) -> ToolOutcome
 
 
 async def _try_each_task(tasks: Iterable[str], work: Callable[[str], Awaitable[object]]) -> list[str]:
-    """The tasks for which `work` succeeds. Raises the first one's error if there is none."""
+    """The tasks for which `work` succeeds. Raises the first task's error if it fails for all."""
     fine, errors = list[str](), list[ToolError]()
     for task in tasks:
         try:

@@ -1,4 +1,4 @@
-"""Card fields about other requests that claim the same, for the decider, and for the author before confirming."""
+"""Card fields about other requests for the same claim, for the decider, and for the author before confirming."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind
 
 MAX_REQUESTS = 5
-"""Most other requests that one field names: the newest."""
+"""Most other requests that one field names; the newest are kept."""
 
 
 async def build_identical_fields(
     context: ToolContext, process: Process, filled: FilledForm, author: str, started: datetime, request_id: str = ""
 ) -> tuple[CardField, ...]:
-    """The author's other requests that claim the same, by the form's `identical`. Empty for a form without it.
-    `request_id`: the request itself, once it has a number."""
+    """Fields about the author's other requests for the same claim, by the form's `identical`; empty for a form without
+    it. `request_id` is the request itself, once it has a number."""
     form = process.form
     if not form.identical:
         return ()
@@ -47,7 +47,8 @@ async def build_identical_fields(
 
 
 async def build_returned_fields(context: ToolContext, process: Process, filled: FilledForm) -> tuple[CardField, ...]:
-    """The caller's own request that came back to them and asks for some of these days: it can be sent off again."""
+    """Notices about the caller's own requests that came back to them and ask for some of the same days; such a request
+    can be handed in again."""
     if process.form.days is None:
         return ()
     own = await context.services.engine.list_own_requests(context.caller.id)
@@ -61,8 +62,8 @@ async def build_returned_fields(context: ToolContext, process: Process, filled: 
 async def build_same_bytes_fields(
     context: ToolContext, filled: FilledForm, author: str, request_id: str = ""
 ) -> tuple[CardField, ...]:
-    """Other claims with a file of the very same bytes, whatever it is called there and whoever made them. The author is
-    told of their own only."""
+    """Fields about other claims with a file of the same bytes, whatever its name and whoever made them. The author is
+    told only of their own claims."""
     fields = list[CardField]()
     for file in filled.files:
         others = await list_claims_with_file(context.services.engine, file, request_id)
@@ -86,7 +87,7 @@ async def list_claims_with_file(engine: Engine, file: AttachedFile, request_id: 
 
 
 async def _describe_claims(context: ToolContext, requests: Sequence[Request]) -> dict[str, str]:
-    """Each with its author and where it stands; the newest."""
+    """The newest of these claims, each with its author and status."""
     described = dict[str, str]()
     names = {one.initiator: await get_person_name(context.services.directory, one.initiator) for one in requests}
     newest = sorted(requests, key=lambda one: one.started, reverse=True)[:MAX_REQUESTS]
@@ -102,7 +103,7 @@ async def _describe_claims(context: ToolContext, requests: Sequence[Request]) ->
 def _build_same_file_fields(
     context: ToolContext, process: Process, filled: FilledForm, request_id: str, requests: Sequence[Request]
 ) -> Iterator[CardField]:
-    """A receipt that was handed in before is reported, whatever else the other request says."""
+    """Fields about earlier requests with the same receipt, whatever else those requests say."""
     form = process.form
     for field in form.fields:
         if field.name not in form.identical or field.kind is not FieldKind.ATTACHMENT:

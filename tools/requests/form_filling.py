@@ -1,4 +1,4 @@
-"""Fills in a form as a model wrote it: adds the people that the rules name, and reports all errors at once, with an
+"""Fills in a form that a model wrote: adds the people whom the rules name, and reports all errors at once, with an
 outline of the form."""
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ SHAPE = frozenset(
         *("bad_amount", "too_precise", "bad_attachment", "unknown_file", "file_needed"),
     }
 )
-"""What the form itself answers."""
+"""Errors that the form's outline helps to correct."""
 
 
 MANAGER = frozenset(
     map(fold_text, ("manager", "my manager", "line manager", "上级", "直属上级", "我的上级", "主管", "经理"))
 )
-"""What people call a superior."""
+"""Words for a person's superior."""
 VALUE_FORMATS = {FieldKind.DATE: "YYYY-MM-DD", FieldKind.MONEY: "1200.50"}
-"""Formats of values."""
+"""Formats of values by kind of field, for the outline."""
 
 
 async def complete_form(
     context: ToolContext, process: Process, form: Mapping[str, str], request: Request | None = None
 ) -> FilledForm:
-    """The form, completed with the people that the rules name where nobody was named: the card shows them. `request`:
-    the request that the form changes. Raises `ToolError` with everything that is wrong."""
+    """The form, completed with the people whom the rules name where nobody was named; the card shows them. `request` is
+    the request that the form changes. Raises `ToolError` with all errors."""
     form = _add_sent_files(context, process, form, request)
     form = form if request else _add_read_values(context, process, form)
     whole = {
@@ -55,13 +55,13 @@ async def complete_form(
 
 
 async def _fill_by_engine(context: ToolContext, process: Process, form: Mapping[str, str], besides: str) -> FilledForm:
-    """Errors name fields as the card's *Edit* does."""
+    """Fill in the form by the engine. Errors name fields as the card's *Edit* does."""
     with prefix_error_field([f.name for f in process.form.fields]):
         return await context.services.engine.fill_form(process, form, context.caller.id, context.now, besides=besides)
 
 
 def _get_unchanged_values(process: Process, request: Request, changed: Mapping[str, str]) -> Mapping[str, str]:
-    """The form values that a request keeps: not its last day, if it gets another length."""
+    """The values that a request keeps; without its last day, if the request gets another length."""
     values, span = request.filled.values, process.form.days
     if span is None or not process.form.can_take_days or not changed.get(DAYS, "").strip():
         return values
@@ -71,8 +71,8 @@ def _get_unchanged_values(process: Process, request: Request, changed: Mapping[s
 def _add_sent_files(
     context: ToolContext, process: Process, form: Mapping[str, str], request: Request | None
 ) -> Mapping[str, str]:
-    """What was sent in the conversation belongs to the request that is made there: it joins the first attachment field,
-    unless the form names files itself. A file may be meant by its name."""
+    """Add the files sent in the conversation to the first attachment field, unless the form names files itself. The
+    form may name a file by its file name."""
     fields = [f for f in process.form.fields if f.kind is FieldKind.ATTACHMENT]
     if not fields or not context.files:
         return form
@@ -87,8 +87,8 @@ def _add_sent_files(
 
 
 def _add_read_values(context: ToolContext, process: Process, form: Mapping[str, str]) -> Mapping[str, str]:
-    """What a model has read from the one picture on the form stands where the person said nothing. The card says where
-    it is from."""
+    """Fill in empty fields with the values that a model has read from the picture, if the form has exactly one. The
+    card tells where they are from."""
     fields = process.form.fields
     named = {id for f in fields if f.kind is FieldKind.ATTACHMENT for id in list_file_ids(form.get(f.name, ""))}
     readings = [file.reading for file in context.files if file.id in named and file.reading]
@@ -108,7 +108,7 @@ def _add_read_values(context: ToolContext, process: Process, form: Mapping[str, 
 
 
 def _resolve_manager(context: ToolContext, process: Process, form: Mapping[str, str]) -> Mapping[str, str]:
-    """Replaces a word for the author's superior by that person's id, in fields that decide."""
+    """Replace a word for the author's superior by that person's id, in fields that decide."""
     manager = context.caller.person.manager
     meant = {name for name in form if name in process.deciding_names and fold_text(form[name]) in MANAGER}
     return {name: manager if name in meant else text for name, text in form.items()} if manager else form
@@ -117,7 +117,7 @@ def _resolve_manager(context: ToolContext, process: Process, form: Mapping[str, 
 async def _collect_errors(
     context: ToolContext, process: Process, form: Mapping[str, str], error: ToolError
 ) -> ToolError:
-    """The error, with all people who cannot be found, and the form's outline."""
+    """The error, together with all people who cannot be found, and the form's outline if it helps."""
     if error.code not in FORM:
         return error
     errors = [*(error.errors if isinstance(error, InvalidFieldsError) else [error])]

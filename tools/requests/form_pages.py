@@ -1,7 +1,6 @@
-"""The form of a process as a dialog: its fields on pages of six, what it comes to so far, all that is wrong at once.
+"""The form of a process as a dialog: pages of six fields, the preview so far, and all errors at once.
 
-The first pages have what this very form needs, the ones behind them what may be left out. Nothing is started here.
-"""
+The first pages have the needed fields, later pages the optional ones. Nothing is started here."""
 
 from __future__ import annotations
 
@@ -17,13 +16,13 @@ from tools.workflow.process.form_preview import FormPreview, list_errors
 from tools.workflow.process.forms import FieldKind, FormField, check_missing_fields
 
 PAGE = 6
-"""Inputs of one page."""
+"""Inputs on one page."""
 PAGES = 3
-"""So many pages a platform stacks; fields that are not needed and find no place can be added on the card."""
+"""Most pages that a platform stacks. Optional fields without a place on them can be added on the card."""
 
 
 class FormTooLongError(Exception):
-    """A form has more to fill in than dialogs take."""
+    """A form has more needed fields than dialogs take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +30,12 @@ class FormPage:
     process: Process
     fields: tuple[DialogField, ...]
     is_followed: bool
-    """Something that this very form needs stands on the next page."""
+    """Whether the next page has needed fields."""
     has_more: bool
-    """What stands on the next page may be left out."""
+    """Whether a next page has only optional fields."""
     facts: tuple[CardField, ...] = ()
-    """What it comes to so far."""
+    """The preview so far."""
     problems: tuple[TextRef, ...] = ()
-    """What is wrong with what is there."""
 
 
 async def build_form_page(
@@ -48,8 +46,9 @@ async def build_form_page(
     *,
     files: Sequence[AttachedFile] = (),
 ) -> FormPage:
-    """The next page of the form with these values, field → text. `earlier`: the fields of the pages before; whatever
-    has come to be needed since then stands on this one. `files`: those that stand in it. Raises `FormTooLongError`."""
+    """The next page of the form with these values (field → text). `earlier` has the fields of the pages before; fields
+    that have become needed since then are on this page. `files` are the files on the form. Raises
+    `FormTooLongError`."""
     preview = await _preview_form(context, process, values) if _has_watched_value(process, values) else None
     needed, rest = _split_fields(process, preview)
     if len(_paginate_fields(needed)) > PAGES:
@@ -71,7 +70,8 @@ async def build_form_page(
 
 
 async def list_needed_fields(context: ToolContext, process: Process, values: Mapping[str, str]) -> frozenset[str]:
-    """What this very form asks for, also what the rules fill in if it stays empty."""
+    """Names of the fields that a form with these values needs, including those that the rules fill in if they stay
+    empty."""
     needed, _ = _split_fields(process, await _preview_form(context, process, values))
     return frozenset(f.name for f in needed)
 
@@ -79,7 +79,7 @@ async def list_needed_fields(context: ToolContext, process: Process, values: Map
 async def list_form_problems(
     context: ToolContext, process: Process, values: Mapping[str, str]
 ) -> tuple[tuple[str, TextRef], ...]:
-    """(field, what is wrong) for everything that is wrong at once; empty when a card can be made of it."""
+    """Pairs of field and problem, for all problems at once; empty if a card can be made of the form."""
     preview = await _preview_form(context, process, values)
     first, _ = _split_fields(process, preview)
     blank = [f for f in first if _is_input_needed(process, f, preview) and not values.get(f.name, "").strip()]
@@ -106,9 +106,9 @@ def _build_initial_values(process: Process, values: Mapping[str, str]) -> Mappin
 
 
 def _split_fields(process: Process, preview: FormPreview | None) -> tuple[list[FormField], list[FormField]]:
-    """What this form needs, with the currency of an amount beside it, and what may be left out. A field that decides is
-    asked for as long as it may be needed; the rules fill it in where it stays empty. The file by which a claim is known
-    stands beside what is needed."""
+    """Split the fields into needed and optional ones. The currency of an amount goes with it. A field that decides is
+    offered as long as it may be needed; the rules fill it in if it stays empty. The file that identifies a claim counts
+    as needed."""
     form = process.form
     unneeded = preview.unneeded_fields if preview else frozenset[str]()
     asked = preview.needed_fields if preview else frozenset[str]()
@@ -120,7 +120,7 @@ def _split_fields(process: Process, preview: FormPreview | None) -> tuple[list[F
 
 
 def _paginate_fields(fields: Sequence[FormField]) -> list[list[FormField]]:
-    """An amount and its currency stay together."""
+    """Divide fields into pages; an amount and its currency stay together."""
     pages: list[list[FormField]] = []
     beside = {f.currency: f for f in fields if f.currency}
     for field in fields:
@@ -139,7 +139,7 @@ def _keep_form_order(process: Process, fields: Iterable[FormField]) -> list[Form
 
 
 def _is_input_needed(process: Process, field: FormField, preview: FormPreview) -> bool:
-    """Whether it has to be filled in: not what the rules fill in."""
+    """Whether a person has to fill in the field; the rules fill in fields that decide."""
     return field.name not in process.deciding_names and (field.required or field.name in preview.needed_fields)
 
 

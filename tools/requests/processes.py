@@ -1,4 +1,4 @@
-"""Requests from their author's side: list processes, start, change, withdraw."""
+"""Tools for requests from their author's side: list processes, start, change, withdraw."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ START_ANOTHER = CardChoice(name="start_another", style="primary")
 
 
 def _normalize_form(form: Any) -> Any:
-    """Models write null for omitted fields, numbers for amounts, and lists of people."""
+    """Normalize a form: models write null for omitted fields, numbers for amounts, and lists of people."""
     if not isinstance(form, dict):
         return form
     given = {name: value for name, value in form.items() if value is not None}
@@ -82,7 +82,7 @@ class FormArgs(FrozenModel):
     @model_validator(mode="before")
     @classmethod
     def _gather_form(cls, values: Any) -> Any:
-        """Moves fields that were written beside the form into it."""
+        """Move fields that were written beside the form into it."""
         values = gather_form_answers(values)
         if not isinstance(values, dict) or not isinstance(form := values.get("form", {}), dict):
             return values
@@ -139,7 +139,7 @@ async def prepare_start_process(context: ToolContext, args: StartProcessArgs) ->
 
 
 async def _build_stand_in_fields(context: ToolContext, process: Process, filled: FilledForm) -> list[CardField]:
-    """Of everybody who decides and is away: who else can."""
+    """Fields that name the deputies of everybody who decides and is away."""
     engine, fields = context.services.engine, list[CardField]()
     nodes = list_approval_nodes([trace_happy_path(process.definition, filled)])
     for person in dict.fromkeys(p for node in nodes for name in node.who for p in filled.resolve_people(name)):
@@ -149,8 +149,8 @@ async def _build_stand_in_fields(context: ToolContext, process: Process, filled:
 
 
 async def _prepare_repeated_start(context: ToolContext, args: StartProcessArgs, earlier: Request) -> Proposal:
-    """The same card once more: it says that the same request was started a moment ago, and starts another one
-    knowingly."""
+    """Propose the start again. The new card says that an equal request was started a moment ago, and a press starts
+    another one knowingly."""
     proposal = await prepare_start_process(context, args)
     process = await _require_process(context, args.process)
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": earlier.id}
@@ -169,8 +169,8 @@ async def _prepare_repeated_start(context: ToolContext, args: StartProcessArgs, 
 
 
 async def run_start_process(context: ToolContext, args: StartProcessArgs) -> ToolOutcome:
-    """Raises `ConfirmAgainError` if the caller started the same a moment ago without being told, or if by what they
-    have started since somebody has to approve it whom the card did not show."""
+    """Start a request. Raises `ConfirmAgainError` if the caller started an equal one a moment ago without being told.
+    Also raised if requests started since then require an approver whom the card did not show."""
     engine, author = context.services.engine, context.caller.id
     try:
         result = await engine.start_request(
@@ -191,7 +191,7 @@ async def run_start_process(context: ToolContext, args: StartProcessArgs) -> Too
     if result.rule:
         return await build_rule_outcome(context, result, data)
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": result.request}
-    told = classify_request(process, request, context.caller.id)  # the data has its length and its deciders
+    told = classify_request(process, request, context.caller.id)  # the data has the request's length and approvers
     return build_effect_outcome(
         data, "result.started", "effect.started", result.request, params, Privacy.OWN, data_privacy=told
     )
@@ -260,7 +260,7 @@ async def prepare_withdraw_request(context: ToolContext, args: WithdrawRequestAr
 
 
 async def _build_agreement_fields(context: ToolContext, preview: CommandResult) -> tuple[CardField, ...]:
-    """Says that an approved request is withdrawn only once others agree."""
+    """A field that says that an approved request is withdrawn only once others agree."""
     if preview.status is not Status.REVOKING:
         return ()
     names = await format_people_names(context.services.directory, preview.waits_for)
@@ -290,7 +290,7 @@ async def run_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) 
 async def _describe_command_result(
     context: ToolContext, process: Process, request: Request, result: CommandResult
 ) -> dict[str, Any]:
-    """The state of a request after a command: whom it waits for, and who comes after them."""
+    """The state of a request after a command: the people it waits for, and the approvers after them."""
     days = Decimal(result.days or request.filled.days or 0)
     later = {
         label if isinstance(label, str) else label["en"]: [await context.get_person_name(p) for p in chosen]
@@ -320,7 +320,7 @@ async def _require_own_request(context: ToolContext, request_id: str) -> Request
 
 
 async def _require_revisable_request(context: ToolContext, request_id: str) -> Request:
-    """The caller's own request, which came back to them."""
+    """The caller's own request, which came back to them. Raises `ToolError`."""
     request = await _require_own_request(context, request_id)
     require_running(request)
     if request.status is not Status.REVISE:
@@ -330,7 +330,7 @@ async def _require_revisable_request(context: ToolContext, request_id: str) -> R
 
 
 async def _get_revise_task(context: ToolContext, request_id: str) -> Task:
-    """The task to resubmit by: the open one, or the last one if this very command was carried out before."""
+    """The task to resubmit by: the open one, or the last one if this command was carried out before."""
     request = await _require_own_request(context, request_id)
     revisions = [t for t in request.tasks if t.kind is TaskKind.REVISE]
     if not revisions:

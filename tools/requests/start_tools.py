@@ -1,7 +1,7 @@
 """One start tool per process, made from its form: `start_leave`, `start_expense`.
 
-Each is `start_process` under another name: the same code proposes it, and its calls are stored, shown and run as calls
-of that tool. It is rebuilt when another version of its process is deployed."""
+Each one is an alias of `start_process`: the same code proposes the request, and calls are stored, shown and run as
+calls of `start_process`. A tool is rebuilt when another version of its process is deployed."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tools.workflow.process.forms import DAYS, NUMBERS, PERSONS, FieldKind, Form
 
 START = "start_"
 MAX_TOOLS = 6
-"""Most processes with tools of their own; `start_process` starts the others."""
+"""Most processes with a start tool of their own; `start_process` starts the others."""
 NAME = re.compile(r"[A-Za-z0-9_-]{1,58}")
-"""Keys that make a tool name that endpoints take."""
+"""Keys of processes that give a tool name that endpoints take."""
 BY_TABLE = "Only if they named somebody; else left out, the table decides."
 LENGTH = "Working days, in place of {end}; halves as 0.5."
 
 
 FRESH_S = 3.0
-"""How long deployments are not checked again (s), so that a message costs no call of the engine."""
+"""Seconds during which deployments are not checked again, so that a message costs no call of the engine."""
 
 
 class StartTools(Mapping[str, Tool]):
@@ -40,10 +40,10 @@ class StartTools(Mapping[str, Tool]):
         self._tools_by_version: dict[tuple[str, str], Tool] = {}
         self._tools: dict[str, Tool] = {}
         self.is_complete = False
-        """True if every process has one."""
+        """Whether every process has a start tool."""
         self._looked_s: float | None = None
         self.change_count = 0
-        """Counts the changes of what is deployed."""
+        """Number of changes of the deployed processes."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tools)
@@ -55,7 +55,7 @@ class StartTools(Mapping[str, Tool]):
         return self._tools[name]
 
     async def refresh_tools(self, engine: Engine) -> None:
-        """Loads the deployed processes, unless they were checked a moment ago."""
+        """Load the deployed processes, unless they were checked a moment ago."""
         now = asyncio.get_running_loop().time()
         if self._looked_s is not None and now - self._looked_s < FRESH_S:
             return
@@ -75,7 +75,6 @@ class StartTools(Mapping[str, Tool]):
 
 
 def build_start_tool(process: Process) -> Tool:
-    """The tool that starts requests of a process."""
     form, key = process.form, process.key
     form_schema = build_form_schema(process)
 
@@ -120,14 +119,13 @@ def _build_start_args(key: str, given: Mapping[str, Any]) -> StartProcessArgs:
 
 
 def _extract_form_fields(key: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The form's fields, also from the nested form of `start_process`."""
+    """The form's fields, also from the nested form that `start_process` takes."""
     if isinstance(form := given.get("form"), dict) and given.get("process", key) == key:
         given = {**{name: one for name, one in given.items() if name not in ("process", "form")}, **form}
     return dict(given)
 
 
 def build_form_schema(process: Process) -> dict[str, Any]:
-    """The schema of a form's fields, one by one."""
     form = process.form
     properties, required = dict[str, Any](), list[str]()
     for field in form.fields:
@@ -151,7 +149,7 @@ def _build_field_schema(field: FormField, *, is_by_table: bool) -> dict[str, Any
 
 
 def _describe_form_field_help(field: FormField) -> str:
-    """The form's own help text; the meaning of a choice if its value does not say it."""
+    """The form's own help text, with the meaning of each option whose value does not tell it."""
     if field.kind is FieldKind.DATE and field.help.en == "YYYY-MM-DD":
         return ""
     told = [f"{one.value} {one.zh}" for one in field.choices if one.en != one.value]

@@ -1,4 +1,4 @@
-"""Shows requests: the caller's own, those they got a copy of, and the path of one."""
+"""Tools that show requests: the caller's own, those they got a copy of, and the path of one."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def run_request_status(context: ToolContext, args: RequestStatusArgs) -> T
 
 
 async def _describe_form_values(context: ToolContext, request: Request) -> dict[str, str]:
-    """The values of a form by the names of its fields; people by their names."""
+    """The values of a form by field name; people by their names."""
     form, descriptions = (await context.services.engine.get_process(request)).form, dict[str, str]()
     for field in form.fields:
         if value := request.filled.values.get(field.name):
@@ -107,7 +107,6 @@ async def run_show_process(context: ToolContext, args: ShowProcessArgs) -> ToolO
 
 
 async def _show_process_diagram(process: Process) -> ToolOutcome:
-    """A process alone."""
     note = TextRef(key="picture.process", params={"process": process.form.name.by_language})
     picture = ProcessDiagram(bpmn=process.bpmn, title=note, alt=note)
     data = {"process": process.key, "picture": "shown"}
@@ -115,7 +114,7 @@ async def _show_process_diagram(process: Process) -> ToolOutcome:
 
 
 async def _show_request_diagram(context: ToolContext, request_id: str) -> ToolOutcome:
-    """With the path that a request has taken."""
+    """Show the diagram of a process with the path that a request has taken."""
     request = await require_readable_request(context, request_id)
     process = await context.services.engine.get_process(request)
     active = list_current_nodes(process.definition, request)
@@ -142,8 +141,8 @@ async def require_readable_request(context: ToolContext, request_id: str) -> Req
 
 
 async def can_read_request(context: ToolContext, request: Request) -> bool:
-    """True for a participant, a deputy of somebody who is asked about it, or an administrator. An author's deputy does
-    not read the author's own requests."""
+    """Whether the caller is a participant, a deputy of somebody who is asked about the request, or an administrator.
+    The deputy of an author does not read the author's own requests."""
     caller = context.caller.person
     if caller.id in request.participants or "admin" in caller.roles:
         return True
@@ -157,13 +156,13 @@ async def can_read_request(context: ToolContext, request: Request) -> bool:
 
 
 async def load_current_requests(context: ToolContext, numbers: Sequence[str]) -> list[dict[str, Any]]:
-    """Requests as they are now, as in a list. Those that do not exist, that the caller may not read, or that the engine
-    cannot tell are left out."""
+    """The present state of requests, as in a list. Left out are requests that do not exist, that the caller may not
+    read, or that the engine cannot tell."""
     return await _describe_each(context, numbers, describe_request)
 
 
 async def describe_current_states(context: ToolContext, numbers: Sequence[str]) -> list[ReceiptLine]:
-    """How requests stand now, for people; without those that `load_current_requests` leaves out."""
+    """The present state of requests, in words for people; without those that `load_current_requests` leaves out."""
     return await _describe_each(context, numbers, _describe_current_state)
 
 
@@ -200,7 +199,8 @@ async def describe_request(context: ToolContext, request: Request) -> dict[str, 
 
 
 async def format_request_summary(context: ToolContext, request: Request) -> str:
-    """A request in one line, for the model. An unreadable one says so and hides no others."""
+    """A request in one line, for the model. The line of an unreadable request says so; other requests are still
+    listed."""
     try:
         process = await context.services.engine.get_process(request)
     except InvalidDefinitionError as refused:
@@ -210,7 +210,7 @@ async def format_request_summary(context: ToolContext, request: Request) -> str:
 
 
 async def find_process(context: ToolContext, name: str) -> Process | None:
-    """By its key or one of its names."""
+    """The process with this key or name, if there is one."""
     wanted = name.strip().lower()
     processes = await context.services.engine.list_processes()
     return next((p for p in processes if wanted in (p.key, p.form.name.zh, p.form.name.en.lower())), None)

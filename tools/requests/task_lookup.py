@@ -11,8 +11,8 @@ from tools.workflow.engine.state import Request, Task
 
 
 async def resolve_task(context: ToolContext, id: str) -> AssignedTask:
-    """The task with this id; for a request's number its open task, or of several the one that waits for the caller.
-    Raises `ToolError`: `build_no_task_error`, `task_closed`, `several_tasks`."""
+    """The task with this id. The number of a request means its open task; of several open tasks, the one that waits for
+    the caller. Raises `ToolError`: `no_task`, `task_closed`, `several_tasks`."""
     try:
         return await context.services.engine.get_task(id)
     except ToolError as unknown:
@@ -39,7 +39,7 @@ async def _find_readable_request(context: ToolContext, id: str) -> Request | Non
 
 
 async def is_waiting_for_caller(context: ToolContext, task: Task) -> bool:
-    """True if the caller is asked, or is a deputy of the person asked."""
+    """Whether the caller is asked, or is a deputy of the person asked."""
     return context.caller.id in (task.assignee, *await context.services.engine.list_task_deputies(task.id, context.now))
 
 

@@ -1,4 +1,4 @@
-"""The history of a request in words, from its record, and what it waits for."""
+"""The history of a request in words, made from its record, and the people it waits for."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from tools.workflow.engine.state import COPY_PREFIX, RULE, Decision, Request, St
 from tools.workflow.process.definition import Process
 
 MAX_STEPS = 40
-"""Most steps shown: of a longer record the last ones."""
+"""Most steps shown; the last ones of a longer record."""
 MAX_OPINION_LENGTH = 80
-"""Characters shown of an opinion."""
+"""Most characters shown of an opinion."""
 MODES: Mapping[VotingMode, dict[str, str]] = {
     VotingMode.ALL: {"zh": "会签（都要同意）", "en": "all have to agree"},
     VotingMode.ANY: {"zh": "或签（一人即可）", "en": "any one decides"},
@@ -41,11 +41,11 @@ MODES: Mapping[VotingMode, dict[str, str]] = {
 }
 Params = dict[str, str | int | dict[str, str]]
 NOTHING_SAID = {"zh": "", "en": ""}
-"""`said`, for the note of a step without words."""
+"""The parameter `said` in the note of a step without words."""
 
 
 async def build_timeline(services: ToolServices, request: Request, zone: tzinfo | None) -> tuple[TextRef, ...]:
-    """One note per step, oldest first, with times in `zone`; then what it waits for, or how it ended."""
+    """One note per step, oldest first, with times in `zone`; at the end, whom the request waits for or how it ended."""
     process = await services.engine.get_process(request)
     names = {p.id: list_names_by_language(p) for p in await services.directory.list_people()}
     teller = _TimelineWriter(process=process, request=request, names=names, zone=zone)
@@ -63,11 +63,11 @@ class _TimelineWriter:
     process: Process
     request: Request
     names: Mapping[str, dict[str, str]]
-    """Person id → their names by language."""
+    """Person id → the person's names by language."""
     zone: tzinfo | None
 
     def describe_event(self, event: RequestEvent) -> Iterator[TextRef]:
-        """The command, then what the process did by itself after it."""
+        """Yield notes for the command, and for the steps that the process took by itself after it."""
         key, params = self._describe_command(event)
         yield TextRef(
             key=f"timeline.{key}",
@@ -93,7 +93,7 @@ class _TimelineWriter:
         yield TextRef(key="timeline.end" if self.request.is_running else f"timeline.ended_{status}")
 
     def _describe_command(self, event: RequestEvent) -> tuple[str, Params]:
-        """The key and its parameters, except who and when."""
+        """The text key of a command and its parameters, except actor and time."""
         match event.command:
             case StartCommand():
                 return "submitted", {}
@@ -147,7 +147,7 @@ class _TimelineWriter:
         return ("reminded" if alarm is TimerAction.REMIND else "unattended"), {"name": person}
 
     def _get_return_label(self, event: RequestEvent, task: str) -> dict[str, str]:
-        """The step that a return opened again; the author's, if no other is known."""
+        """The name of the step that a return opened again; if none is known, the returning task's own step."""
         opened = next((o.partition("=")[0] for o in event.opened), task)
         found = self.request.find_task(opened)
         return get_node_label(self.process.definition, found.node if found else "")
@@ -171,7 +171,7 @@ class _TimelineWriter:
 
 
 def _quote_opinion(text: str) -> Params:
-    """An opinion, quoted in each language's way; empty if there is none."""
+    """An opinion, quoted as each language does; empty if there is none."""
     flat = " ".join(text.split())
     short = flat if len(flat) <= MAX_OPINION_LENGTH else flat[: MAX_OPINION_LENGTH - 1] + "…"
     return {"said": {"zh": f"「{short}」", "en": f" “{short}”"} if short else NOTHING_SAID}

@@ -78,7 +78,8 @@ async def _propose_reassignment(
     people: tuple[str, ...],
     fields: tuple[CardField, ...],
 ) -> Proposal:
-    """First checks that the caller may reassign the task: the card shows the request."""
+    """Build the card of a reassignment, after checking that the caller may reassign the task. The check comes first
+    because the card shows the request."""
     assigned = await resolve_task(context, task_id)
     request, task_id = assigned.request, assigned.task.id
     args = {"task_id": task_id, "form_sha": request.filled.content_hash, "opinion": opinion.strip(), **extra_args}

@@ -1,5 +1,5 @@
-"""Puts several waiting tasks before the caller in one message, where they decide those that stay ticked. Asking only
-brings the message: their own press decides, each task by itself."""
+"""Puts several waiting tasks before the caller in one message; the caller decides those that stay ticked. The request
+in chat only brings the message. The caller's own press decides, each task by itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools.workflow.engine.state import TaskKind
 from tools.workflow.process.forms import DAYS, FieldKind
 
 DECIDED = (TaskKind.APPROVE, TaskKind.REVOKE)
-"""Kinds of tasks that are a yes or a no."""
+"""Kinds of tasks decided by a yes or a no."""
 
 
 class DecideSeveralArgs(ToolArgs):
@@ -64,7 +64,8 @@ async def _describe_task(context: ToolContext, assigned: AssignedTask) -> dict[s
 
 
 async def _keep_named(context: ToolContext, args: DecideSeveralArgs, tasks: list[AssignedTask]) -> list[AssignedTask]:
-    """Raises `ToolError` for a name that none of them has: nothing of what was asked is left out silently."""
+    """The tasks that were named, or all if none was. Raises `ToolError` for a name that no task has, so that nothing is
+    left out silently."""
     names = {one.strip() for one in args.tasks if one.strip()}
     found = [one for one in tasks if names & {one.task.id, one.request.id}]
     if missing := names - {name for one in found for name in (one.task.id, one.request.id)}:
@@ -88,7 +89,8 @@ async def _keep_requester(
 
 
 async def _keep_amounts(context: ToolContext, args: DecideSeveralArgs, tasks: list[AssignedTask]) -> list[AssignedTask]:
-    """Amounts are compared within one currency. Raises `ToolError` if several wait and none is said."""
+    """The tasks within the amounts, compared within one currency. Raises `ToolError` if the tasks have several
+    currencies and the caller named none."""
     below, at_most = _parse_number(args.amount_below), _parse_number(args.amount_at_most)
     if below is None and at_most is None and not args.currency.strip():
         return tasks
@@ -112,7 +114,7 @@ async def _keep_amounts(context: ToolContext, args: DecideSeveralArgs, tasks: li
 
 
 async def _list_amounts(context: ToolContext, assigned: AssignedTask) -> AsyncIterator[tuple[Decimal, str]]:
-    """(amount, currency) of every field with money."""
+    """The (amount, currency) pairs of all fields with money."""
     filled = assigned.request.filled
     process = await context.services.engine.get_process(assigned.request)
     for field in process.form.fields:
@@ -128,7 +130,7 @@ async def _keep_lengths(context: ToolContext, args: DecideSeveralArgs, tasks: li
 
 
 def _parse_number(text: str) -> Decimal | None:
-    """Raises `ToolError` for what is no number."""
+    """Parse a number; None for an empty text. Raises `ToolError` if the text is no number."""
     if not text.strip():
         return None
     try:

@@ -1,4 +1,4 @@
-"""Turns a press on a task's card into a command of the engine: the only place that reads its buttons and dialogs."""
+"""Turns a press on a task's card into a command of the engine; no other code reads the card's buttons and dialogs."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ WORDS: dict[str, str] = {
     "transfer": "transferred",
     "add_sign": "added",
 }
-"""What was done, for the model and for text keys."""
+"""Decision → the word for it, for the model and in text keys."""
 NEGATIVE_DECISIONS = frozenset({"reject", "return"})
 """Decisions that send a request back."""
 WITHDRAWAL_WORDS = {"approve": "agreed", "reject": "kept"}
-"""The same for the withdrawal of an approved request."""
+"""Decision on the withdrawal of an approved request → the word for it."""
 
 
 PERSON_SEPARATOR = re.compile("[,，、;；]")
 
 
 def _split_people(people: Any) -> Any:
-    """A dialog gives ids separated by commas; models sometimes do likewise."""
+    """Split ids separated by commas, as dialogs and sometimes models write them."""
     return [p.strip() for p in PERSON_SEPARATOR.split(people) if p.strip()] if isinstance(people, str) else people
 
 
@@ -48,7 +48,7 @@ People = Annotated[tuple[str, ...], Field(max_length=MAX_PEOPLE), BeforeValidato
 
 
 class StoredDecision(FrozenModel):
-    """What a press on the card runs: its own arguments, the button's and the dialog's answers."""
+    """The arguments of a press on the card: the card's own, the button's and the dialog's answers."""
 
     task_id: str
     decision: Doing
@@ -62,13 +62,13 @@ class StoredDecision(FrozenModel):
     to: str = ""
     """The target node of a return."""
     person: str = ""
-    """The new assignee of a transfer: an id."""
+    """Id of the new assignee, for a transfer."""
     people: People = ()
-    """The people of an add sign: ids."""
+    """Ids of the added people, for an add sign."""
     where: SignPosition = SignPosition.BEFORE
     mode: VotingMode = VotingMode.ALL
     form: dict[str, str] = Field(default_factory=dict)
-    """From the dialog's `field_…` answers: the whole form, for a resubmission."""
+    """The whole form, for a resubmission; from the dialog's `field_…` answers."""
 
     @model_validator(mode="before")
     @classmethod
@@ -77,8 +77,8 @@ class StoredDecision(FrozenModel):
 
 
 async def check_task_decision(context: ToolContext, stored: StoredDecision) -> None:
-    """Refuses what `run_task_decision` would refuse, without any effect. Raises `ToolError` with the field of the
-    dialog."""
+    """Refuse a decision that `run_task_decision` would refuse, without any effect. Raises `ToolError` with the field of
+    the dialog."""
     assigned = await context.services.engine.get_task(stored.task_id)
     if assigned.request.filled.content_hash != stored.form_sha:
         raise ToolError("request_changed", "the request is not what the card shows; show it again")
@@ -87,7 +87,7 @@ async def check_task_decision(context: ToolContext, stored: StoredDecision) -> N
 
 
 async def authorize_task_decision(context: ToolContext, stored: StoredDecision) -> None:
-    """Checks that the rules still let the assignee decide the task. Raises `ToolError`."""
+    """Check that the rules still let the assignee decide the task. Raises `ToolError`."""
     await context.services.engine.authorize_command(build_command(context, stored), context.now)
 
 

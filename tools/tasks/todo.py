@@ -1,5 +1,5 @@
-"""To-do tasks: lists them, and builds the card on which they are decided. Asking for a decision only delivers the card
-to the assignee."""
+"""Tools for to-do tasks: list them, and build the card on which one is decided. Asking for a decision only delivers the
+card to the assignee."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ WHERE_CHOICES = (
     (SignPosition.BEFORE.value, {"zh": "在我之前审批", "en": "Before me"}),
     (SignPosition.AFTER.value, {"zh": "在我之后审批（我先同意）", "en": "After me (I approve)"}),
 )
-"""Every button of this card ends the task. Asking a further person does not, so people ask for that in chat."""
+"""Positions of added people. Every button of this card ends the task. Adding people beside the assignee does not, so
+people ask for that in chat."""
 MODE_CHOICES = tuple((mode.value, words) for mode, words in MODES.items())
 
 
@@ -95,7 +96,8 @@ async def run_query_todo_tasks(context: ToolContext, args: QueryTodoTasksArgs) -
 
 
 async def _list_visible_tasks(context: ToolContext, person: Person, most: int) -> tuple[tuple[AssignedTask, ...], int]:
-    """Of another person, only the tasks of requests that the caller may read."""
+    """A person's open tasks, and how many there are. Another person's tasks are limited to requests that the caller may
+    read."""
     if person.id == context.caller.id:
         own = await context.services.engine.list_todo_tasks(person.id, context.now, most)
         return own.tasks, own.total_count
@@ -114,7 +116,7 @@ async def prepare_decide_task(context: ToolContext, args: DecideTaskArgs) -> Pro
         raise ToolError("use_resubmit", text, request=assigned_task.request.id)
     proposal, draft = await _build_decision_proposal(context, assigned_task), (args.draft or args.opinion).strip()
     meant = args.meant or args.decision
-    is_refusal = meant in NEGATIVE_DECISIONS  # remembered without a word, too: no set may approve it
+    is_refusal = meant in NEGATIVE_DECISIONS  # kept without a remark too, so that no set approves it
     if not (draft or is_refusal) or not await is_waiting_for_caller(context, assigned_task.task):
         return proposal  # only the assignee may draft their own opinion
     drafted = {"draft": draft, "drafted_by": context.caller.id, "meant": meant}
@@ -122,8 +124,7 @@ async def prepare_decide_task(context: ToolContext, args: DecideTaskArgs) -> Pro
 
 
 async def propose_decision(context: ToolContext, task: str) -> Proposal:
-    """The card of a task for its assignee, whoever asked for it. Raises `ToolError`: `build_no_task_error`,
-    `task_closed`."""
+    """Build the card of a task for its assignee, whoever asked for it. Raises `ToolError`: `no_task`, `task_closed`."""
     return await _build_decision_proposal(context, await context.services.engine.get_task(task))
 
 
@@ -161,7 +162,8 @@ async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask)
 
 
 async def _build_extra_fields(context: ToolContext, assigned: AssignedTask) -> list[CardField]:
-    """Why an approved request is to be withdrawn, and the assignee's deputies."""
+    """Fields about the author's latest changes, the reason to withdraw an approved request, and the assignee's
+    deputies."""
     fields, task = list[CardField](), assigned.task
     if task.kind is TaskKind.APPROVE and assigned.request.round > 1:
         fields += await _build_resubmission_fields(context, assigned.request)
@@ -175,8 +177,8 @@ async def _build_extra_fields(context: ToolContext, assigned: AssignedTask) -> l
 
 
 async def _build_resubmission_fields(context: ToolContext, request: Request) -> tuple[CardField, ...]:
-    """What its author has changed when they handed it in again the last time. Nothing where the engine is another one,
-    which keeps the present form alone: its events have no hash."""
+    """Fields with the author's changes in the last resubmission. Empty with a remote engine, which keeps only the
+    present form; its events have no hash."""
     forms = list[FilledForm]()
     for event in await context.services.engine.list_events(request.id):
         command = event.command
@@ -206,7 +208,7 @@ async def _list_choices(context: ToolContext, process: Process, assigned: Assign
 
 
 def _build_verdict_choices() -> tuple[CardChoice, ...]:
-    """One press approves; approval with a remark has a dialog."""
+    """The choices of a verdict. One press approves; approval with a remark opens a dialog."""
     remark = _build_opinion_input(label="remark", required=False)
     with_remark = CardChoice(name="approve_with", fixed_args={"decision": str(Decision.APPROVE)}, fields=(remark,))
     return (
@@ -217,7 +219,7 @@ def _build_verdict_choices() -> tuple[CardChoice, ...]:
 
 
 def _build_return_choices(steps: tuple[tuple[str, dict[str, str]], ...]) -> tuple[CardChoice, ...]:
-    """Empty if there is no way back."""
+    """The choice to return the request; empty if there is no way back."""
     if not steps:
         return ()
     to = DialogField(name="to", label="return_to", kind="choice", value=steps[0][0], choices=steps)
@@ -251,7 +253,7 @@ def _build_opinion_input(label: str = "opinion", required: bool = True) -> Dialo
 async def _list_return_steps(
     context: ToolContext, process: Process, assigned: AssignedTask
 ) -> tuple[tuple[str, dict[str, str]], ...]:
-    """(node, words) of the steps that the request may be returned to."""
+    """Pairs of node and words, for the steps to which the request may be returned."""
     definition, request = process.definition, assigned.request
     steps = list[tuple[str, dict[str, str]]]()
     for node in list_return_targets(definition, request, assigned.task):

@@ -1,4 +1,4 @@
-"""Reads from a user task's element in a BPMN file who decides it."""
+"""Reads from a user task in a BPMN file who decides the task."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MODES = (
     ("true", UNTIL_REJECTED, VotingMode.ORDER),
     ("false", UNTIL_ONE, VotingMode.ANY),
 )
-"""`isSequential` and `completionCondition`, and their joint meaning."""
+"""Triples of `isSequential`, `completionCondition` and their joint meaning."""
 
 
 def parse_assignees(
     task: Element, people: frozenset[str], taken: Collection[str]
 ) -> tuple[tuple[str, ...], VotingMode]:
-    """The variables that hold a task's people, and how they decide together. `taken`: names of other variables. Raises
-    `InvalidDefinitionError`."""
+    """The variables that hold a task's people, and how these decide together. `taken` has the names of other variables.
+    Raises `InvalidDefinitionError`."""
     name, assignee = task.attrib["id"], get_extension_attribute(task, "assignee")
     users, groups = get_extension_attribute(task, "candidateUsers"), get_extension_attribute(task, "candidateGroups")
     loop = task.find(f"{BPMN}{LOOP}")
@@ -55,7 +55,7 @@ def parse_assignees(
 def _parse_multi_instance(
     task: str, assignee: str, loop: Element, people: frozenset[str], taken: Collection[str]
 ) -> tuple[tuple[str, ...], VotingMode]:
-    """A collection of people: all at once, one after another, or the first who decides."""
+    """Parse a collection of people: all at once, one after another, or the first who decides."""
     element_variable = get_extension_attribute(loop, "elementVariable")
     if not NAME.fullmatch(element_variable) or element_variable in {*taken, *people, INITIATOR}:
         raise InvalidDefinitionError(task, f"elementVariable: {element_variable!r} should be a name of its own")

@@ -1,10 +1,9 @@
 """Conditions of sequence flows: `${days > 3 && currency == 'CNY'}`.
 
-A small part of JUEL, the expression language that Flowable, Camunda 7 and Operaton speak: comparisons
-(`== != < <= > >=` and `eq ne lt le gt ge`), `&& || !` (and `and or not`), brackets, numbers, quoted text,
-`true`, `false`, and names. There are no calls, no attributes, no indexes and no arithmetic, so there is
-nothing that could reach outside; numbers are `Decimal`.
-"""
+The supported language is a small part of JUEL, which Flowable, Camunda 7 and Operaton use. This part has comparisons
+(`== != < <= > >=` and `eq ne lt le gt ge`), `&& || !` (and `and or not`) and brackets. Operands are numbers, quoted
+text, `true`, `false`, and names. Calls, attributes, indexes and arithmetic are refused, so no expression can reach
+outside. Numbers are `Decimal`."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ ORDERS: Mapping[str, Callable[[Decimal, Decimal], bool]] = {
 
 
 class InvalidExpressionError(ValueError):
-    """The expression is outside the supported part of JUEL; the message says where."""
+    """An expression outside the supported part of JUEL; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class Negation:
 
 @dataclass(frozen=True, slots=True)
 class BinaryOperation:
-    """`left sign right`, where sign is a comparison, `&&` or `||`."""
+    """The operation `left sign right`; the sign is a comparison, `&&` or `||`."""
 
     sign: str
     left: Expression
@@ -70,7 +69,7 @@ Expression: TypeAlias = Constant | Variable | Negation | BinaryOperation
 
 
 def parse_variable(text: str) -> str:
-    """The name in `${name}`. Raises `InvalidExpressionError` for anything more than one name."""
+    """The name in `${name}`. Raises `InvalidExpressionError` for anything but one name."""
     parsed = parse_expression(text)
     if not isinstance(parsed, Variable):
         raise InvalidExpressionError(f"{text!r} should be one variable, like ${{approver}}")
@@ -79,7 +78,7 @@ def parse_variable(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_expression(text: str) -> Expression:
-    """The tree of `${…}`. Raises `InvalidExpressionError`."""
+    """Parse `${…}` into a tree. Raises `InvalidExpressionError`."""
     inner = text.strip()
     if len(inner) > MAX_LENGTH:
         raise InvalidExpressionError(f"longer than {MAX_LENGTH} characters")
@@ -118,7 +117,7 @@ def evaluate_condition(expression: Expression, values: Mapping[str, Value]) -> b
 
 
 def evaluate_partially(expression: Expression, known: Mapping[str, Value]) -> Value | None:
-    """The value if only `known` is known; None if that leaves it open (Kleene's three-valued logic)."""
+    """The value of an expression from the known variables; None if they leave it open (Kleene's three-valued logic)."""
     match expression:
         case Constant(value=value):
             return value
@@ -136,12 +135,12 @@ def evaluate_partially(expression: Expression, known: Mapping[str, Value]) -> Va
 
 @lru_cache(maxsize=4096)
 def list_variables(expression: Expression) -> frozenset[str]:
-    """The variables in it."""
+    """The names of the variables in an expression."""
     return frozenset(part.name for part in walk_expression(expression) if isinstance(part, Variable))
 
 
 def walk_expression(expression: Expression) -> Iterator[Expression]:
-    """The expression and all its parts."""
+    """Yield the expression and all its parts."""
     yield expression
     match expression:
         case Negation(operand=inner):
@@ -158,7 +157,7 @@ def get_value_type(value: Value) -> Type:
 
 
 def _combine_truths(decisive: bool, left: Value | None, right: Value | None) -> bool | None:
-    """One true side decides `||`, one false side decides `&&`."""
+    """Combine two truths: one true side decides `||`, one false side decides `&&`."""
     truths = [None if side is None else side is True for side in (left, right)]
     if decisive in truths:
         return decisive
@@ -207,7 +206,7 @@ def _tokenize_expression(text: str) -> list[tuple[str, str]]:
 
 
 class _ExpressionParser:
-    """Recursive descent over the tokens, weakest binding first: `||`, `&&`, `== !=`, `< <= > >=`, `!`."""
+    """A recursive-descent parser, weakest binding first: `||`, `&&`, `== !=`, `< <= > >=`, `!`."""
 
     LEVELS = (("||",), ("&&",), ("==", "!="), ("<", "<=", ">", ">="))
 

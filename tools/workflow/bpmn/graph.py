@@ -1,4 +1,4 @@
-"""A compiled process: nodes and routes, and the rules for their graph that hold whatever the conditions are."""
+"""A compiled process: nodes and routes, and the rules for their graph that hold for all conditions."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from tools.spec import FrozenModel
 
 INITIATOR = "initiator"
 DECISION = "decision"
-"""In conditions: the last decision. `decision_<task>`: the last decision of that task."""
+"""In conditions, `decision` is the last decision; `decision_<task>` is the last decision of that task."""
 
 
 MAX_ERRORS = 50
-"""Most errors of one file that are told."""
+"""Most errors reported about one file."""
 
 
 class InvalidDefinitionError(ValueError):
-    """An unusable process file. `element`: id of the wrong element, or the file; `reason`: what is wrong; `line`: where
-    it is, if the element does not say it."""
+    """An unusable process file. `element` is the id of the wrong element, or `file`; `reason` tells the error; `line`
+    is its line, if `element` does not tell the place."""
 
     def __init__(self, element: str, reason: str, line: int = 0) -> None:
         super().__init__(f"{element}: {reason}")
         self.element, self.reason, self.line = element, reason, line
         self.others: tuple[InvalidDefinitionError, ...] = ()
-        """What else is wrong with the file."""
+        """Further errors of the file."""
 
 
 def raise_definition_errors(errors: Iterable[InvalidDefinitionError]) -> None:
-    """Raises the first with all the others; nothing if there is none."""
+    """Raise the first error, with all others attached; do nothing without errors."""
     found = list(islice(errors, MAX_ERRORS))
     if found:
         found[0].others = tuple(found[1:])
@@ -40,7 +40,7 @@ def raise_definition_errors(errors: Iterable[InvalidDefinitionError]) -> None:
 
 @contextmanager
 def collect_definition_errors(errors: list[InvalidDefinitionError]) -> Iterator[None]:
-    """Adds what is raised within to `errors`."""
+    """Add errors raised in the context to `errors`."""
     try:
         yield
     except InvalidDefinitionError as error:
@@ -60,15 +60,15 @@ class VotingMode(StrEnum):
     """How several people decide together."""
 
     ALL = "all"
-    """Everybody; the first rejection decides (BPMN: parallel multi-instance)."""
+    """Everybody decides; the first rejection settles it (BPMN: parallel multi-instance)."""
     ANY = "any"
-    """The first decision decides (BPMN: parallel multi-instance that ends with one, or candidates)."""
+    """The first decision settles it (BPMN: parallel multi-instance that ends with one, or candidates)."""
     ORDER = "order"
-    """One after another; the first rejection decides (BPMN: sequential multi-instance)."""
+    """One person after another decides; the first rejection settles it (BPMN: sequential multi-instance)."""
 
 
 class ServiceTopic(StrEnum):
-    """What a service task does."""
+    """The action of a service task."""
 
     RULE = "pass_by_rule"
     """Marks that a rule, not a person, passed the request."""
@@ -79,7 +79,7 @@ class ServiceTopic(StrEnum):
 
 
 class TimerAction(StrEnum):
-    """What a timer does. Nothing is ever approved because time passed."""
+    """The action of a timer. Nothing is ever approved because time passed."""
 
     REMIND = "remind"
     ESCALATE = "escalate"
@@ -89,7 +89,7 @@ class SequenceFlow(FrozenModel):
     flow: str
     to: str
     condition: str = ""
-    """`${…}`, or empty for a default or only flow."""
+    """The condition `${…}`, or empty for a default or only flow."""
 
 
 class BoundaryTimer(FrozenModel):
@@ -106,20 +106,20 @@ class FlowNode(FrozenModel):
     kind: NodeKind
     name: str = ""
     routes: tuple[SequenceFlow, ...] = ()
-    """In the file's order, the default last."""
+    """Outgoing flows in the file's order, the default last."""
     incoming: tuple[str, ...] = ()
-    """Flows that lead here. A parallel gateway waits for all of them."""
+    """Ids of incoming flows. A parallel gateway waits for all of them."""
     who: tuple[str, ...] = ()
     """For a user task: the variables that hold its people; `role:<name>` for a candidate group."""
     mode: VotingMode = VotingMode.ALL
     timers: tuple[BoundaryTimer, ...] = ()
     topic: ServiceTopic | None = None
     end: str = ""
-    """For an end event: `approved`, `rejected`, `withdrawn`."""
+    """For an end event: `approved`, `rejected` or `withdrawn`."""
 
     @property
     def is_revision(self) -> bool:
-        """True for the author's own task."""
+        """Whether the node is the author's own task."""
         return self.kind is NodeKind.USER and self.who == (INITIATOR,)
 
     @property
@@ -128,7 +128,7 @@ class FlowNode(FrozenModel):
 
     @property
     def is_decision_point(self) -> bool:
-        """True for a person's task and for a rule: after either, somebody answers for what follows."""
+        """Whether the node is a person's task or a rule; after either, somebody answers for what follows."""
         return self.kind is NodeKind.USER or self.is_rule
 
 
@@ -139,7 +139,8 @@ class ProcessDefinition(FrozenModel):
     start: str
     nodes: dict[str, FlowNode]
     alone: frozenset[str] = frozenset()
-    """User tasks that can be the only open one: not inside a parallel part. A request can be returned to them."""
+    """User tasks that can be the only open one, because they are not inside a parallel part. A request can be returned
+    to them."""
 
     @cached_property
     def revision_tasks(self) -> tuple[str, ...]:
@@ -148,7 +149,7 @@ class ProcessDefinition(FrozenModel):
 
     @cached_property
     def initial_decisions(self) -> Mapping[str, str]:
-        """The values of decisions in conditions before any is made."""
+        """The values of all decisions in conditions before any is made."""
         return {format_decision_variable(node): "" for node in self.nodes}
 
 
@@ -157,7 +158,7 @@ def format_decision_variable(task: str) -> str:
 
 
 def list_reachable_nodes(definition: ProcessDefinition, name: str) -> Iterator[str]:
-    """A node, and every node that may come after it."""
+    """Yield a node, and every node that may come after it."""
     return _walk_nodes(name, definition.nodes)
 
 
@@ -169,7 +170,8 @@ def require_one_start(process: str, nodes: Mapping[str, FlowNode]) -> str:
 
 
 def check_graph(start: str, nodes: Mapping[str, FlowNode]) -> None:
-    """Checks that need no simulation; `tools.workflow.bpmn.soundness` has the rest."""
+    """Check a graph without simulation; `tools.workflow.bpmn.soundness` has the other checks. Raises
+    `InvalidDefinitionError`."""
     for node in nodes.values():
         if node.kind is NodeKind.END and node.routes:
             raise InvalidDefinitionError(node.id, "nothing leaves an end event")
@@ -196,7 +198,7 @@ def _check_busy_loop(name: str, nodes: Mapping[str, FlowNode]) -> None:
 def _walk_nodes(
     start: str, nodes: Mapping[str, FlowNode], stop: Callable[[FlowNode], bool] = lambda n: False
 ) -> Iterator[str]:
-    """`start` and every node after it; does not continue after nodes where `stop` holds."""
+    """Yield `start` and every node after it, but no nodes after those where `stop` holds."""
     seen: set[str] = set()
     todo = [start]
     while todo:

@@ -1,44 +1,44 @@
-"""Compiles a BPMN 2.0 file into a frozen `ProcessDefinition`. What is not understood is refused, never ignored.
+"""Compiles a BPMN 2.0 file into a frozen `ProcessDefinition`. Unknown elements are refused, never ignored.
 
 The supported subset, in one `<process>`:
 
 ====================  =====================================================================================
 `startEvent`          one; `camunda:initiator`, if given, is `initiator`
-`endEvent`            its id ends in `approved`, `rejected` or `withdrawn`: how the request ends; `…told` where
-                      the side path of a timer ends
-`userTask`            one of these ways to say who decides:
+`endEvent`            the id ends in `approved`, `rejected` or `withdrawn`, which is how the request ends, or in
+                      `…told`, where the side path of a timer ends
+`userTask`            names the deciders in one of these ways:
 
                       - `camunda:assignee="${name}"`, a person of the form or a level; `${initiator}` makes it
                         the author's own task (resubmit or withdraw)
                       - `camunda:candidateUsers="${a},${b}"`, `camunda:candidateGroups="finance,hr"` or both:
-                        the first of them decides
+                        the first decision counts
                       - `multiInstanceLoopCharacteristics` with `camunda:collection` (a name, or `${name}`),
                         `camunda:elementVariable="x"`, `camunda:assignee="${x}"` and a `completionCondition`:
                         `${decision == 'reject'}` for everybody until one rejects, one after another with
-                        `isSequential="true"`; `${nrOfCompletedInstances >= 1}` for whoever is first
+                        `isSequential="true"`; `${nrOfCompletedInstances >= 1}` if the first decision counts
 `boundaryEvent`       at a user task, `cancelActivity="false"`, with a `timeDuration` (ISO 8601 in days, hours,
-                      minutes, seconds; 1 minute to 366 days). It leads to a service task `remind` or
-                      `escalate`, and that to an end `…told`; at the author's own task it only reminds
+                      minutes, seconds; 1 minute to 366 days). The event leads to a service task `remind`
+                      or `escalate`, and that to an end `…told`; at the author's own task only `remind`
 `serviceTask`         `camunda:type="external"` with a `camunda:topic`: `pass_by_rule` (a rule, not a person, lets
                       the request through), `cc`, `mail`; behind a timer `remind`, `escalate`
 `exclusiveGateway`    with a `default` flow; every other flow has a condition (`tools.workflow.bpmn.expressions`)
-`parallelGateway`     splits and joins; it waits for all flows that lead to it
-`sequenceFlow`        the condition is JUEL and may use the form's fields and numbers, `decision` (the one just
-                      made; only with nothing but choices since) and `decision_<task>` (how that task was last
-                      decided; empty text if it was not)
+`parallelGateway`     splits and joins; a join waits for all incoming flows
+`sequenceFlow`        the condition is JUEL and may use the form's fields and numbers, `decision` (the last
+                      decision, if only choices came since) and `decision_<task>` (the last decision of that
+                      task, or empty text)
 ====================  =====================================================================================
 
-`flowable:`, `operaton:` or `activiti:` may stand for `camunda:`. The same file runs on Flowable, Camunda 7 and
-Operaton, with its attributes in the engine's own name (`tools.workflow.remote.extension_names`). Without meaning, and
-accepted: the picture (`BPMNDiagram`), `documentation`, `textAnnotation`, `association`, an empty
-`extensionElements`, and what tools note about themselves on `<definitions>`.
+`flowable:`, `operaton:` or `activiti:` may stand for `camunda:`. One file runs on Flowable, Camunda 7 and Operaton,
+with its attributes in the engine's own name (`tools.workflow.remote.extension_names`). Accepted without meaning are the
+picture (`BPMNDiagram`), `documentation`, `textAnnotation`, `association`, an empty `extensionElements`, and notes of
+tools about themselves on `<definitions>`.
 
 Also refused:
 
 - files for Camunda 8 (`zeebe:`), pools, lanes, tasks of no kind;
 - DTDs, entities, processing instructions, files over 256 KiB or not in UTF-8, ids that are not plain ASCII;
-- nodes that cannot be reached, loops without a task in them, and whatever may stop, go on for ever, end twice or end
-  while something still goes on (`tools.workflow.bpmn.soundness`);
+- nodes that cannot be reached, loops without a task in them, and paths that may stop, go on for ever, end twice or
+  end while another path still goes on (`tools.workflow.bpmn.soundness`);
 - approval that nobody gave, a rejection that neither ends the request nor returns to the author, a withdrawal that does
   not withdraw (`tools.workflow.bpmn.semantics`).
 """
@@ -104,16 +104,16 @@ JUEL_NAMES = frozenset(
     | {"execution", "task", "caseExecution", "externalTask", "variableContainer", "authenticatedUserId"}
     | {"loopCounter", "nrOfInstances", "nrOfCompletedInstances", "nrOfActiveInstances"}
 )
-"""Words of the expression language, and what Camunda 7, Operaton and Flowable put into every expression besides."""
+"""Words of the expression language, and names that Camunda 7, Operaton and Flowable add to every expression."""
 ENDINGS = ("approved", "rejected", "withdrawn")
 
 
 def compile_bpmn(
     source: bytes, variables: Mapping[str, Type], people: Iterable[str], *, is_stored: bool = False
 ) -> ProcessDefinition:
-    """The definition in a file. `variables`: those that conditions may use; `people`: those that tasks may be assigned
-    to. `is_stored`: requests run in it already, so names that were allowed still are. Raises `InvalidDefinitionError`,
-    with everything that is wrong, as far as one thing does not hide another."""
+    """Compile a file into its definition. `variables` are those that conditions may use; `people` are those that tasks
+    may be assigned to. `is_stored` tells that requests already run in it, so that formerly allowed names still are.
+    Raises `InvalidDefinitionError` with all errors that do not hide one another."""
     elements = parse_bpmn(source)
     tasks = [name for name, e in elements.nodes.items() if get_tag_name(e) == NodeKind.USER]
     types: Mapping[str, Type] = {**variables, **{d: "text" for d in (DECISION, *map(format_decision_variable, tasks))}}
@@ -142,7 +142,7 @@ def compile_bpmn(
 
 
 def check_without_form(source: bytes) -> None:
-    """Checks what needs no names of a form: elements, timers, and how conditions are written. Raises
+    """Check a file as far as possible without a form: elements, timers, and the syntax of conditions. Raises
     `InvalidDefinitionError`."""
     elements, errors = parse_bpmn(source), list[InvalidDefinitionError]()
     with collect_definition_errors(errors):
@@ -155,7 +155,7 @@ def check_without_form(source: bytes) -> None:
 
 
 def _find_name_errors(names: Iterable[str], *, is_stored: bool) -> Iterator[InvalidDefinitionError]:
-    """Names that mean something else to the engine, or to JUEL in any of the engines."""
+    """Errors about names that have another meaning for the engine, or in the JUEL of any of the engines."""
     for name in names:
         if name == INITIATOR or is_decision_variable(name):
             yield InvalidDefinitionError("form", f"the name {name!r} is the engine's own")
@@ -225,7 +225,8 @@ def _compile_route(flow: Element, kind: NodeKind, default: str, types: Mapping[s
 
 
 def _parse_condition(flow: str, text: str, types: Mapping[str, Type] | None) -> str:
-    """`types`: None if it is unknown which variables there are."""
+    """Check a condition and return its text. `types` is None if the variables are unknown. Raises
+    `InvalidDefinitionError`."""
     try:
         expression = parse_expression(text)
         result_type = "truth" if types is None else infer_type(expression, types)

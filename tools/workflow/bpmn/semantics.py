@@ -1,8 +1,8 @@
 """Checks that the decisions of a definition mean what people expect, for every form.
 
-Nothing is approved unless a person or a rule has spoken since the last submission. A rejection goes to the author's own
-task or ends the request; a withdrawal ends it. A search through everything that may follow
-(`tools.workflow.bpmn.soundness`) proves both: the token of the rejected task is marked, and so is every token that a
+Nothing is approved unless a person or a rule has decided since the last submission. A rejection goes to the author's
+own task or ends the request; a withdrawal ends it. A search through all situations that may follow
+(`tools.workflow.bpmn.soundness`) proves both. The token of the rejected task is marked, and so is every token that a
 parallel gateway makes of it. Conditions are assumed only as far as that one decision determines them, so a proof holds
 for every form, and for all other decisions made meanwhile."""
 
@@ -32,10 +32,10 @@ from tools.workflow.bpmn.graph import (
 from tools.workflow.bpmn.soundness import Marking, PetriNet, StateSearch, build_outgoing_marking
 
 WORDS = ("approve", "reject", "resubmit", "withdraw", "")
-"""The possible values of a decision in a condition; empty: none was made."""
+"""The possible values of a decision in a condition; empty before any decision."""
 
 State: TypeAlias = tuple[Marking, Marking]
-"""All tokens, and those that come from the decision under test."""
+"""All tokens, and the tokens that come from the decision under test."""
 
 
 def is_decision_variable(name: str) -> bool:
@@ -43,7 +43,7 @@ def is_decision_variable(name: str) -> bool:
 
 
 def check_conditions(nodes: Mapping[str, FlowNode]) -> None:
-    """Checks that conditions use decisions that exist. Raises `InvalidDefinitionError`, which names the flow."""
+    """Check that conditions use decisions that exist. Raises `InvalidDefinitionError`, which names the flow."""
     source = {r.flow: n for n in nodes.values() for r in n.routes}
     for node in nodes.values():
         for route in node.routes:
@@ -55,7 +55,7 @@ def check_conditions(nodes: Mapping[str, FlowNode]) -> None:
 def check_decision_outcomes(
     search: StateSearch, net: PetriNet, start: FlowNode, nodes: Mapping[str, FlowNode], markings: frozenset[Marking]
 ) -> None:
-    """Raises `InvalidDefinitionError`. `markings`: every possible one."""
+    """Check the outcomes of all decisions. `markings` has every possible marking. Raises `InvalidDefinitionError`."""
     tasks = [n for n in nodes.values() if n.kind is NodeKind.USER]
     own = [n for n in tasks if n.is_revision]
     for node in own:
@@ -69,7 +69,7 @@ def check_decision_outcomes(
 
 
 def _group_states_by_node(net: PetriNet, markings: frozenset[Marking]) -> Mapping[str, list[State]]:
-    """Node → every situation right after it, with its own token marked."""
+    """Node → every situation right after it, with the node's own tokens marked."""
     states: defaultdict[str, list[State]] = defaultdict(list)
     for marking in sorted(markings, key=sorted):
         for move in net.list_moves(marking):
@@ -89,8 +89,8 @@ def _reject_unknown_decision(route: SequenceFlow) -> None:
 
 
 def _reject_unclear_decision(node: FlowNode, route: SequenceFlow, source: Mapping[str, FlowNode]) -> None:
-    """Between a task and a condition on plain `decision` there may be only choices: otherwise another task may have
-    been decided in between."""
+    """Refuse a condition on plain `decision` if anything but choices lies between it and a task: otherwise another task
+    may have been decided in between."""
     seen: set[str] = set()
     todo = [node]
     while todo:
@@ -105,7 +105,7 @@ def _reject_unclear_decision(node: FlowNode, route: SequenceFlow, source: Mappin
 
 
 def _reject_parallel_revision(net: PetriNet, node: FlowNode, markings: frozenset[Marking]) -> None:
-    """While the author changes the form, nobody may be deciding about it."""
+    """Refuse an author's task inside a parallel part: while the author changes the form, nobody may decide about it."""
     for marking in markings:
         waiting = [n.id for n in net.list_waiting_nodes(marking)]
         if node.id in waiting and len(waiting) > 1:
@@ -113,7 +113,7 @@ def _reject_parallel_revision(net: PetriNet, node: FlowNode, markings: frozenset
 
 
 def _reject_unapproved_end(search: StateSearch, net: PetriNet, origin: FlowNode) -> None:
-    """Between the start, or the author's own task, and approval there must be a person or a rule."""
+    """Refuse a path to approval, from the start or the author's own task, without a person or a rule on it."""
 
     def list_undecided_markings(marking: Marking) -> Iterator[Marking]:
         return (m.apply_to(marking) for m in net.list_moves(marking) if not m.node.is_decision_point)
@@ -125,10 +125,10 @@ def _reject_unapproved_end(search: StateSearch, net: PetriNet, origin: FlowNode)
 
 
 class _DecisionConsequence:
-    """What may follow after a task was rejected, or the author's own task withdrawn."""
+    """The situations that may follow after a task was rejected, or after the author withdrew."""
 
     def __init__(self, net: PetriNet, node: FlowNode, nodes: Mapping[str, FlowNode], *, beside: bool) -> None:
-        """`beside`: something else may be going on at the same time."""
+        """`beside` tells whether something else may be going on at the same time."""
         self._net, self._node, self._is_parallel = net, node, beside
         self._decision = "withdraw" if node.is_revision else "reject"
         known = {DECISION: self._decision, format_decision_variable(node.id): self._decision}
@@ -137,7 +137,7 @@ class _DecisionConsequence:
         )
 
     def list_next_states(self, state: State) -> Iterator[State]:
-        """The next situations, until the decision has had its effect. Raises `InvalidDefinitionError`."""
+        """Yield the next situations, until the decision has taken effect. Raises `InvalidDefinitionError`."""
         marking, marked = state
         if self._has_taken_effect(marking, marked):
             return
@@ -169,7 +169,7 @@ class _DecisionConsequence:
 
 
 def _list_possible_flows(node: FlowNode, known: Mapping[str, str]) -> Iterator[str]:
-    """The flows that are possible given these decisions: none that they exclude, and none after one that they force."""
+    """The flows that are possible with these decisions: none that they exclude, and none after one that they force."""
     for route in node.routes:
         certain = evaluate_partially(parse_expression(route.condition), known) if route.condition else None
         if certain is not False:

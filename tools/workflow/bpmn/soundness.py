@@ -1,6 +1,6 @@
 """Checks that every request reaches an end, by playing the token game along every path.
 
-A flow can hold one token. A choosing gateway may choose any of its flows, whatever their conditions say. A parallel
+A flow can hold one token. An exclusive gateway may choose any of its flows, whatever their conditions say. A parallel
 gateway waits for a token on every incoming flow and puts one on every outgoing flow. Any other node takes a token from
 one flow and puts one on the next."""
 
@@ -14,11 +14,11 @@ from typing import TypeAlias, TypeVar
 from tools.workflow.bpmn.graph import FlowNode, InvalidDefinitionError, NodeKind
 
 MAX_MOVES = 30_000
-"""Most moves examined in one definition, over all checks. Ten parallel tasks are just within it."""
+"""Most moves examined in one definition, over all checks. Ten parallel tasks are just within the limit."""
 
 MAX_WAITING = 12
-"""Most nodes that wait side by side. Each moves on by itself, so thirteen alone have 13 × 2¹² moves, which is more than
-`MAX_MOVES`; they are refused before the search has made any of them."""
+"""Most nodes that wait side by side. Each one moves by itself, so thirteen alone have 13 × 2¹² moves, which is more
+than `MAX_MOVES`. More nodes are refused before the search has made any move."""
 
 S = TypeVar("S", bound=Hashable)
 Marking: TypeAlias = frozenset[str]
@@ -48,26 +48,26 @@ class PetriNet:
         return [self._node_by_flow[flow] for flow in sorted(marking)]
 
     def list_moves(self, marking: Marking) -> Iterator[NetMove]:
-        """The possible next moves. A token at a node that neither waits nor decides goes first: nothing else depends on
-        when it moves, so this misses no situation and examines far fewer."""
+        """Yield the possible next moves. A token at a node that neither waits nor decides moves first. No other move
+        depends on the time of that one, so no situation is missed and far fewer are examined."""
         prompt = marking & self._immediate_flows
         for flow in [min(prompt)] if prompt else sorted(marking):
             yield from (m for m in self._moves_by_flow[flow] if m.consumed <= marking)
 
 
 def build_outgoing_marking(node: FlowNode) -> Marking:
-    """A token on every flow out of the node."""
+    """A marking with a token on every flow out of the node."""
     return frozenset(r.flow for r in node.routes)
 
 
 class StateSearch:
-    """Examines every possible situation, and gives up when there are too many."""
+    """Examines every possible situation, and gives up if there are too many."""
 
     def __init__(self, process: str) -> None:
         self._process, self._moves_left = process, MAX_MOVES
 
     def explore_states(self, first: Iterable[S], after: Callable[[S], Iterable[S]]) -> dict[S, list[S]]:
-        """Each situation, with those that may follow it. Raises `InvalidDefinitionError`."""
+        """Every situation, with those that may follow it. Raises `InvalidDefinitionError`."""
         successors: dict[S, list[S]] = {}
         todo = list(first)
         while todo:
@@ -82,7 +82,7 @@ class StateSearch:
         return successors
 
     def build_error(self) -> InvalidDefinitionError:
-        """What is said of a definition with more situations than are examined."""
+        """The error about a definition with more situations than are examined."""
         return InvalidDefinitionError(self._process, "too many combinations of what goes on at the same time")
 
 
@@ -156,7 +156,7 @@ def _is_immediate(node: FlowNode) -> bool:
 
 
 def _list_flow_moves(flow: str, node: FlowNode) -> Iterator[NetMove]:
-    """The moves of a token on `flow`; a joining gateway moves with the first of its flows."""
+    """Yield the moves of a token on `flow`; a joining gateway moves with the first of its flows."""
     if node.kind is not NodeKind.PARALLEL:
         yield from (NetMove(node, frozenset({flow}), frozenset({r.flow})) for r in node.routes)
     elif flow == node.incoming[0]:

@@ -16,7 +16,7 @@ from tools.workflow.bpmn.xml import BPMN, ProcessElements, get_element_text, get
 
 EVENT = "boundaryEvent"
 TOLD = "told"
-"""Ending of the id of an end event for timers."""
+"""End of the ids of end events for timers."""
 
 DURATION = re.compile(r"P(?:(\d{1,3})D)?(?:T(?=\d)(?:(\d{1,4})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?", re.ASCII)
 SECONDS = (86_400, 3600, 60, 1)
@@ -60,7 +60,7 @@ def _require_user_task(drawn: ProcessElements, event: Element) -> str:
 
 
 def _parse_duration(event: Element) -> int:
-    """Seconds."""
+    """The duration of a timer in seconds. Raises `InvalidDefinitionError`."""
     name, duration = event.attrib["id"], event.find(f"{BPMN}timerEventDefinition/{BPMN}timeDuration")
     if duration is None:
         raise InvalidDefinitionError(name, "only a timer with a <timeDuration> can be attached to a task")

@@ -1,6 +1,6 @@
-"""Reads a BPMN file: one process of the supported subset, where every element has an id and nothing is unknown.
+"""Reads a BPMN file: one process of the supported subset, in which every element has an id and none is unknown.
 
-This file checks only which elements are allowed where; `tools.workflow.bpmn.reader` knows their meaning."""
+This module checks only which elements are allowed where; `tools.workflow.bpmn.reader` knows their meaning."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MAX_BYTES = 256 * 1024
 MAX_NODES = 200
 MAX_FLOWS = 400
 MAX_NAME = 200
-"""Names are shown on cards."""
+"""Most characters of a name; cards show names."""
 ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-"""An XML id in ASCII: two that look the same are the same."""
+"""An XML id in ASCII, so that ids that look the same are the same."""
 
 BPMN = "{http://www.omg.org/spec/BPMN/20100524/MODEL}"
 DIAGRAM = "{http://www.omg.org/spec/BPMN/20100524/DI}"
@@ -39,20 +39,20 @@ NAMESPACES: Mapping[str, str] = {
     "operaton": "http://operaton.org/schema/1.0/bpmn",
     "activiti": "http://activiti.org/bpmn",
 }
-"""Engine → the namespace of its extension attributes. The names in it that are used here mean the same in all."""
+"""Engine → the namespace of its extension attributes. The attribute names used here mean the same in all of them."""
 EXTENSIONS = tuple(f"{{{uri}}}" for uri in NAMESPACES.values())
 ZEEBE = "{http://camunda.org/schema/zeebe/"
-"""The namespace of Camunda 8, whatever its version."""
+"""The namespace of Camunda 8, for every version."""
 EXTERNAL_TYPES = ("external", "external-worker")
-"""How engines say that a service task waits for a worker."""
+"""Types of a service task that waits for an external worker, by engine."""
 
 FLOW = "sequenceFlow"
 LOOP = "multiInstanceLoopCharacteristics"
 NOTES = ("textAnnotation", "association")
-"""Drawn beside a process, without meaning for it."""
+"""Elements drawn beside a process, without meaning for it."""
 
 MENTIONS = ("incoming", "outgoing")
-"""In a node: its incoming and outgoing flows."""
+"""Elements in a node that list its incoming and outgoing flows."""
 
 TYPED = frozenset({XSI + "type"})
 ATTRIBUTES: Mapping[str, frozenset[str]] = {
@@ -80,7 +80,7 @@ ATTRIBUTES: Mapping[str, frozenset[str]] = {
 """Element → allowed attributes besides `id` and `name`; `+` marks the extension namespaces."""
 
 IGNORED = ("expressionLanguage", "historyTimeToLive", "gatewayDirection")
-"""Allowed attributes without effect of which somebody may think otherwise."""
+"""Allowed attributes that have no effect although somebody may expect one."""
 
 INSIDE: Mapping[str, frozenset[str]] = {
     "definitions": frozenset({"process"}),
@@ -108,7 +108,7 @@ HINTS: Mapping[str, str] = {
     "task": PLAIN_TASK,
     "manualTask": PLAIN_TASK,
 }
-"""Element that is often drawn and never allowed → what to do about it."""
+"""Element that is often drawn and never allowed → advice on what to do about it."""
 
 
 @dataclass(frozen=True)
@@ -154,14 +154,16 @@ def parse_bpmn(source: bytes) -> ProcessElements:
 
 
 def list_ignored_attributes(source: bytes) -> list[tuple[str, str]]:
-    """(element, attribute) of everything that seems to say something and does not. `source`: a file that compiles."""
+    """Pairs of element and attribute, for attributes that seem to have an effect and have none. `source` is a file that
+    compiles."""
     root = _parse_definitions(source)
     found = [(element, _shorten_attribute_name(name).lstrip("+")) for element in root.iter() for name in element.attrib]
     return [(_get_element_id(element), name) for element, name in found if name in IGNORED]
 
 
 def find_line(source: bytes, element: str) -> int:
-    """The line of the start tag with this id or, for `<tag>`, of the first such tag without one; 0 if there is none."""
+    """The line of the start tag with this id or, for `<tag>`, of the first such tag without an id; 0 if there is
+    none."""
     found: list[int] = []
     parser = expat.ParserCreate("utf-8")
 
@@ -171,7 +173,7 @@ def find_line(source: bytes, element: str) -> int:
             found.append(parser.CurrentLineNumber)
 
     parser.StartElementHandler = open_element
-    with suppress(expat.ExpatError):  # what comes before the fault is found
+    with suppress(expat.ExpatError):  # elements before the fault are found
         parser.Parse(source, True)
     return found[0] if found else 0
 
@@ -185,12 +187,12 @@ def get_element_text(element: Element) -> str:
 
 
 def get_extension_attribute(element: Element, name: str) -> str:
-    """An attribute of the extension namespaces; empty when it is missing."""
+    """An attribute of the extension namespaces; empty if it is missing."""
     return next((element.attrib[e + name] for e in EXTENSIONS if e + name in element.attrib), "")
 
 
 def get_external_topic(service: Element) -> str:
-    """The topic of a task for an external worker; empty for anything else."""
+    """The topic of a task for an external worker; empty for any other element."""
     is_external = get_extension_attribute(service, "type") in EXTERNAL_TYPES
     return get_extension_attribute(service, "topic") if is_external else ""
 
@@ -230,7 +232,7 @@ def _parse_xml(source: bytes) -> Element:
 
 
 def _find_subset_errors(element: Element, owner: str) -> Iterator[InvalidDefinitionError]:
-    """Whatever is unknown on or in this element. `owner`: the node or flow that an error names."""
+    """Errors about unknown parts on or in this element. `owner` is the node or flow that an error names."""
     known = ATTRIBUTES[get_tag_name(element)] | {"id", "name"}
     for name, times in Counter(map(_shorten_attribute_name, element.attrib)).items():
         if name not in known:
@@ -259,12 +261,12 @@ def _find_subset_errors(element: Element, owner: str) -> Iterator[InvalidDefinit
 
 
 def _has_owned_children(element: Element) -> bool:
-    """True if the element's children are parts of it, not elements with an id of their own."""
+    """Whether the element's children are parts of it, not elements with an id of their own."""
     return get_tag_name(element) not in ("definitions", "process")
 
 
 def _list_meaningful_children(element: Element) -> Iterator[Element]:
-    """The children, except those without meaning: documentation, the diagram, an empty place for extensions."""
+    """Yield the children that have a meaning: not documentation, the diagram, or an empty place for extensions."""
     for child in element:
         if child.tag == f"{BPMN}documentation":
             continue
@@ -327,7 +329,7 @@ def _find_flow_errors(elements: ProcessElements) -> Iterator[InvalidDefinitionEr
 
 
 def _list_mentioned_flows(node: Element, mention: str) -> list[str]:
-    """A node that lists its flows must list all of them (tools that draw the diagram rely on it)."""
+    """The flows that a node lists. A node that lists flows must list all of them, because drawing tools rely on it."""
     return [get_element_text(child) for child in node.findall(f"{BPMN}{mention}")]
 
 
@@ -336,7 +338,7 @@ def _get_element_id(element: Element) -> str:
 
 
 def _shorten_attribute_name(name: str) -> str:
-    """`{camunda}topic` → `+topic`."""
+    """Shorten a namespace to a sign: `{camunda}topic` becomes `+topic`."""
     for extension_namespace in EXTENSIONS:
         if name.startswith(extension_namespace):
             return "+" + name.removeprefix(extension_namespace)

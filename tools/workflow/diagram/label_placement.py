@@ -13,18 +13,18 @@ LINE = 3.0
 
 
 class LabelPlacer:
-    """Knows the occupied areas. `placed`: the names so far."""
+    """Places names and keeps track of the occupied areas. `placed` has the names so far."""
 
     def __init__(self, taken: Iterable[Box]) -> None:
         self._occupied = list(taken)
         self.placed: list[Box] = []
 
     def avoid_path(self, points: tuple[Point, ...]) -> None:
-        """Keeps names away from this path if possible."""
+        """Keep names away from this path if possible."""
         self._occupied += build_segment_boxes(points)
 
     def place_label(self, wanted: Point | None, others: Iterable[Point], width: float, height: float) -> Point:
-        """The middle of a name of this size: where the file wants it, unless it covers less elsewhere."""
+        """The middle of a name of this size: where the file wants it, unless the name covers less elsewhere."""
         middles = [*([wanted] if wanted else []), *others]
         boxes = [Box(p.x - width / 2, p.y - height / 2, width, height) for p in middles]
         best = min(boxes, key=self._measure_covered_area)
@@ -38,7 +38,8 @@ class LabelPlacer:
 
 
 def build_segment_boxes(points: tuple[Point, ...]) -> list[Box]:
-    """The straight parts of a path as thin boxes, from its start, where it shares no line with others yet."""
+    """The straight parts of a path as thin boxes, beginning at its start, where it shares no line with other paths
+    yet."""
     return [_build_segment_box(one, other) for one, other in pairwise(points)]
 
 
@@ -48,7 +49,7 @@ def _build_segment_box(one: Point, other: Point) -> Box:
 
 
 def list_label_positions(box: Box, width: float, height: float) -> Iterator[Point]:
-    """Positions for a name of this size around a box: below, above, at its sides, beside its middle line."""
+    """Yield positions for a name of this size around a box: below, above, at its sides, beside its middle line."""
     x, y = box.center
     across, down = (box.w + width) / 2 + GAP, (box.h + height) / 2 + GAP
     yield from (Point(x, y + down), Point(x, y - down), Point(x + across, y), Point(x - across, y))

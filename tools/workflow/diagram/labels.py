@@ -1,4 +1,4 @@
-"""Typesets the names in a diagram: how wide they are, where they break, and whether the font has their characters."""
+"""Typesets the names in a diagram: their width, their line breaks, and whether the font has their characters."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ FAMILY = "Noto Sans SC"
 LEADING = 1.3
 """Ems from one line to the next."""
 WIDE = "\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\U00020000-\U0003ffff"
-"""Characters as wide as they are high, and between which a line may break."""
+"""Characters as wide as they are high; a line may break between them."""
 _WIDE = re.compile(f"[{WIDE}]")
 _BORDER = re.compile(rf"(?<=[{WIDE}])\s+(?=[A-Za-z])")
-"""Between the Chinese and the English part of a name."""
+"""The border between the Chinese and the English part of a name."""
 _PIECES = re.compile(rf"[{WIDE}][、。，．！？：；）】》”’]*|[^\s{WIDE}]+|\s+")
 _NARROW, _BROAD = frozenset("iIjlftr.,:;'|!()[] "), frozenset("mwMWQO@%&≤≥—…→")
 
 
 def find_font_file() -> Path | None:
-    """The font with Chinese characters: Noto Sans SC (SIL Open Font License 1.1) from a package, so that diagrams look
-    the same everywhere and need no system font. None: the package is not installed."""
+    """The font with Chinese characters, or None if its package is not installed. Noto Sans SC (SIL Open Font License
+    1.1) comes from a package, so that diagrams look the same everywhere and need no system font."""
     try:
         from pylopdf_fonts_zh_cn import sans_path
     except ImportError:
@@ -32,7 +32,7 @@ def find_font_file() -> Path | None:
 
 
 def list_missing_glyphs(text: str, font: Path) -> str:
-    """The characters of `text` that the font lacks: they would be drawn as boxes."""
+    """The characters of `text` that the font lacks; they would be drawn as boxes."""
     starts, ends = _read_glyph_ranges(font)
     return "".join(sorted({c for c in text if not c.isspace() and not _has_glyph(ord(c), starts, ends)}))
 
@@ -44,8 +44,8 @@ def _has_glyph(code: int, starts: tuple[int, ...], ends: tuple[int, ...]) -> boo
 
 @lru_cache(maxsize=2)
 def _read_glyph_ranges(font: Path) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """First and last characters of the ranges in the font (OpenType `cmap`, format 12); none for another format. Read
-    here, because a font library is thirty times as large as everything else this needs."""
+    """First and last characters of the ranges in the font (OpenType `cmap`, format 12); none for another format. The
+    table is read here, because a font library would be thirty times as large as everything else needed."""
     data = font.read_bytes()
     tables = struct.iter_unpack(">4sIII", data[12 : 12 + 16 * int.from_bytes(data[4:6], "big")])
     cmap = next((offset for tag, _, offset, _ in tables if tag == b"cmap"), 0)
@@ -60,7 +60,7 @@ def _read_glyph_ranges(font: Path) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def measure_width(text: str) -> float:
-    """Approximate width, in ems."""
+    """Approximate width of a text, in ems."""
     return sum(_measure_character(c) for c in text)
 
 
@@ -96,7 +96,7 @@ def _wrap_part(part: str, ems: float) -> Iterator[str]:
 
 
 def _split_unbreakable(part: str, ems: float) -> Iterator[str]:
-    """Unbreakable pieces: a word, or one Chinese character with what may not begin a line."""
+    """Yield the unbreakable pieces: a word, or one Chinese character with the signs that may not begin a line."""
     for piece in _PIECES.findall(part):
         yield from piece if measure_width(piece) > ems else (piece,)
 

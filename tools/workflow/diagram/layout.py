@@ -1,4 +1,4 @@
-"""BPMN DI: the positions of shapes and flows in a process file."""
+"""Reads BPMN DI: the positions of shapes and flows in a process file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GATEWAYS = frozenset({"exclusiveGateway", "parallelGateway"})
 EVENTS = frozenset({"startEvent", "endEvent", "boundaryEvent"})
 DRAWN = TASKS | GATEWAYS | EVENTS | {FLOW}
 MAX_COORDINATE = 20_000
-"""Largest coordinate, in pixels. A diagram of that size would fill the memory."""
+"""Largest coordinate, in pixels. A larger diagram would fill the memory."""
 
 
 class Point(NamedTuple):
@@ -51,7 +51,7 @@ class Box(NamedTuple):
         return self.y + self.h
 
     def measure_overlap(self, other: Box) -> float:
-        """The area that both cover."""
+        """The area that both boxes cover."""
         across = min(self.right, other.right) - max(self.x, other.x)
         down = min(self.bottom, other.bottom) - max(self.y, other.y)
         return max(0.0, across) * max(0.0, down)
@@ -65,7 +65,7 @@ class Shape:
     name: str
     box: Box
     label: Point | None
-    """The middle of the name's position in the file, if the name is outside."""
+    """The middle of the name's position in the file, if the name is outside the shape."""
     multi_instance: str = ""
     """For a task with several people: `parallel` or `sequential`."""
 
@@ -85,7 +85,7 @@ class Diagram:
 
 
 def has_diagram(bpmn: bytes) -> bool:
-    """True if every node and flow of the process has a position in the diagram."""
+    """Whether every node and flow of the process has a position in the diagram."""
     try:
         read_diagram(bpmn)
     except ToolError:
@@ -94,7 +94,7 @@ def has_diagram(bpmn: bytes) -> bool:
 
 
 def read_diagram(bpmn: bytes) -> Diagram:
-    """The diagram in a process file. Raises ToolError(`no_diagram`) if any of it is missing: half a diagram would
+    """The diagram in a process file. Raises `ToolError` `no_diagram` if any part is missing: half a diagram would
     mislead."""
     try:
         root = fromstring(bpmn.decode("utf-8"), forbid_dtd=True)
@@ -142,7 +142,7 @@ def _read_edge(id: str, element: Element, place: Element) -> Edge:
 
 
 def _read_waypoints(place: Element) -> Iterator[Point]:
-    """The corners of a flow's path, without immediate repetitions."""
+    """Yield the corners of a flow's path, without immediate repetitions."""
     last = None
     for found in place.iterfind(f"{DI}waypoint"):
         point = Point(_read_coordinate(found, "x"), _read_coordinate(found, "y"))

@@ -1,6 +1,6 @@
-"""The program that `render.render_png` runs: SVG on standard input, PNG on standard output. Arguments: the font file,
-its family, pixels per unit. It is a separate process, because the renderer holds Python's lock while it works, and its
-memory use or a crash then ends with it."""
+"""The program that `render.rasterize_svg` runs: SVG on standard input, PNG on standard output. Arguments: the font
+file, its family, pixels per unit. A separate process is used, because the renderer holds Python's lock while it works.
+Memory use and crashes end with the process."""
 
 from __future__ import annotations
 

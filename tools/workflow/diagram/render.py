@@ -1,4 +1,4 @@
-"""The diagram of a process: the path that a request has taken, where it is, and what may still come."""
+"""Renders the diagram of a process: the path that a request has taken, its current steps, and possible later ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.workflow.diagram.svg import draw_diagram
 __all__ = ["find_font_file", "has_diagram", "render_picture", "render_png", "render_svg"]
 
 ZOOM, LONGEST_PX = 2.0, 5_000
-"""Pixels per unit of the diagram, and the longest side of the picture (which may reduce them)."""
+"""Pixels per unit of the diagram, and the longest side of the picture in pixels, which may reduce the former."""
 PATIENCE_S = 30
 PAINT = Path(__file__).with_name("rasterize.py")
 CACHE_SIZE = 32
@@ -25,21 +25,22 @@ CACHE_SIZE = 32
 
 
 def render_svg(bpmn: bytes, done: Collection[str], active: Collection[str], language: str) -> str:
-    """The process as SVG. `done`, `active`: ids of the visited nodes and flows, and of the current ones; `language`
-    (`zh`, `en`): of the legend. Raises ToolError(`no_diagram`)."""
+    """The process as SVG. `done` has the ids of the visited nodes and flows, `active` those of the current ones.
+    `language` (`zh`, `en`) is the language of the legend. Raises `ToolError` `no_diagram`."""
     return draw_diagram(read_diagram(bpmn), frozenset(done), frozenset(active), language).svg
 
 
 async def render_picture(bpmn: bytes, done: Collection[str], active: Collection[str], language: str) -> bytes:
-    """`render_png`, in a separate thread."""
+    """Run `render_png` in a separate thread."""
     return await asyncio.to_thread(render_png, bpmn, done, active, language)
 
 
 def render_png(
     bpmn: bytes, done: Collection[str], active: Collection[str], language: str, font: Path | None = None
 ) -> bytes:
-    """The same as PNG. Takes about 0.3 s; a cached picture takes no time. `font`: instead of `find_font_file()`. Raises
-    ToolError: `no_diagram`; `no_font` if a name would be unreadable; `no_picture` if the renderer fails."""
+    """The process as PNG, with the arguments of `render_svg`. Takes about 0.3 s; a cached picture takes no time. `font`
+    replaces `find_font_file()`. Raises `ToolError`: `no_diagram`; `no_font` if a name would be unreadable; `no_picture`
+    if the renderer fails."""
     return _render_cached_png(bpmn, frozenset(done), frozenset(active), language, font or find_font_file())
 
 
@@ -56,7 +57,7 @@ def _render_cached_png(
 
 
 def rasterize_svg(svg: str, font: Path, zoom: float) -> bytes:
-    """SVG as PNG, `zoom` pixels per unit. Raises ToolError(`no_picture`)."""
+    """Convert SVG to PNG, `zoom` pixels per unit. Raises `ToolError` `no_picture`."""
     command = [sys.executable, "-I", str(PAINT), str(font), FAMILY, f"{zoom:.4f}"]
     try:
         process = subprocess.run(  # noqa: S603  our own program; nothing of the process file is in the command

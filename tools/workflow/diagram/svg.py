@@ -1,4 +1,4 @@
-"""A diagram as SVG: visited elements are green and ticked, current ones amber, the rest grey."""
+"""Draws a diagram as SVG: visited elements are green and ticked, current ones amber, the others grey."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.workflow.diagram.layout import EVENTS, GATEWAYS, TASKS, Box, Diagram,
 TEXT, SMALL = 13.0, 12.0
 """Font sizes inside tasks and beside shapes."""
 LOW_HEIGHT = 56.0
-"""A lower task has the smaller letters."""
+"""Height below which a task has the smaller letters."""
 MARGIN = 24.0
 LEGEND: Mapping[str, tuple[str, str, str]] = {
     "zh": ("已经过", "当前步骤", "尚未到达"),
@@ -37,7 +37,7 @@ STYLE = (
 
 
 class ElementState(StrEnum):
-    """How far a request has come; also the CSS class."""
+    """How far a request has come at an element; also the CSS class."""
 
     LATER = "later"
     DONE = "done"
@@ -48,7 +48,7 @@ class ElementState(StrEnum):
 class SvgDrawing:
     svg: str
     text: str
-    """All of its text."""
+    """All text in the drawing."""
     width: float
     height: float
 
@@ -61,11 +61,11 @@ class SvgBuilder:
         self.text: list[str] = []
 
     def add_element(self, tag: str, kind: str, **values: float | str) -> None:
-        """Adds an element of class `kind`. `stroke_width=2` becomes the attribute `stroke-width`."""
+        """Add an element of class `kind`. `stroke_width=2` becomes the attribute `stroke-width`."""
         self.elements.append(f"<{tag} class={quoteattr(kind)}{_format_attributes(values)}/>")
 
     def add_text(self, middle: Point, text: tuple[str, ...], kind: str, size: float) -> None:
-        """Adds lines around a middle."""
+        """Add lines of text around a middle."""
         step = size * LEADING
         top = middle.y - step * (len(text) - 1) / 2 + size * 0.36
         for number, line in enumerate(text):
@@ -75,7 +75,8 @@ class SvgBuilder:
 
 
 def draw_diagram(diagram: Diagram, done: frozenset[str], active: frozenset[str], language: str) -> SvgDrawing:
-    """`done`, `active`: ids of nodes and flows; an id in both is current. `language` of the legend: `zh`, `en`."""
+    """Draw a diagram. `done` and `active` are ids of nodes and flows; an id in both is current. `language` is the
+    language of the legend: `zh` or `en`."""
     pen, placer = SvgBuilder(), LabelPlacer(s.box for s in diagram.shapes)
     for edge in diagram.edges:
         placer.avoid_path(edge.points)
@@ -96,14 +97,13 @@ def draw_diagram(diagram: Diagram, done: frozenset[str], active: frozenset[str],
 
 
 def _draw_shape_label(pen: SvgBuilder, placer: LabelPlacer, shape: Shape, state: ElementState) -> None:
-    """The name of an event or gateway."""
+    """Draw the name of an event or gateway."""
     if text := wrap_label(shape.name, 8.5, 3, split=shape.kind != "boundaryEvent"):
         around = list_label_positions(shape.box, *_measure_lines(text))
         pen.add_text(placer.place_label(shape.label, around, *_measure_lines(text)), text, f"{state} beside", SMALL)
 
 
 def _draw_flow_label(pen: SvgBuilder, placer: LabelPlacer, edge: Edge, state: ElementState) -> None:
-    """The name of a flow."""
     if text := wrap_label(edge.name, 9, 3):
         wide, high = _measure_lines(text)
         around = [p for box in build_segment_boxes(edge.points) for p in list_label_positions(box, wide, high)]
@@ -111,7 +111,7 @@ def _draw_flow_label(pen: SvgBuilder, placer: LabelPlacer, edge: Edge, state: El
 
 
 def _measure_lines(text: tuple[str, ...]) -> tuple[float, float]:
-    """(width, height) of lines beside a shape."""
+    """The width and the height of lines beside a shape."""
     return max(measure_width(line) for line in text) * SMALL + 2, len(text) * SMALL * LEADING
 
 
@@ -168,7 +168,7 @@ def _draw_gear(pen: SvgBuilder, at: Point, state: ElementState) -> None:
 
 
 def _draw_multi_instance(pen: SvgBuilder, shape: Shape, state: ElementState) -> None:
-    """Three strokes for several people: upright for parallel, lying for sequential."""
+    """Draw three strokes for several people: upright for parallel, lying for sequential."""
     if shape.multi_instance:
         x, y = shape.box.center.x, shape.box.bottom - 8
         steps = (-4, 0, 4)
@@ -242,7 +242,7 @@ def _build_svg(pen: SvgBuilder, extent: Box, language: str) -> SvgDrawing:
 
 
 def _draw_legend(pen: SvgBuilder, at: Point, words: tuple[str, str, str]) -> float:
-    """Explains the colours; returns its right end."""
+    """Draw the legend of the colours; return its right end."""
     x = at.x
     for way, word in zip((ElementState.DONE, ElementState.NOW, ElementState.LATER), words, strict=True):
         pen.add_element("rect", way, x=x, y=at.y - 8, width=26, height=16, rx=5)

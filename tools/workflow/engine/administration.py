@@ -1,4 +1,4 @@
-"""Administers processes: lists versions, compares them, and migrates requests to another one."""
+"""Administers processes: lists versions, compares them, and migrates requests to another version."""
 
 from __future__ import annotations
 
@@ -40,19 +40,16 @@ READS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessVersion:
-    """One version of a process."""
-
     key: str
     version: FileHashes
     is_shipped: bool
     is_deployed: bool
     is_current: bool
-    """True: new requests start with this version."""
+    """Whether new requests start with this version."""
     running_requests: int
-    """Number of running requests in it."""
     process: Process | None
     error: str = ""
-    """Why its process cannot be loaded: its files are missing, or no longer supported."""
+    """The reason why the process cannot be loaded: its files are missing, or no longer supported."""
 
 
 async def list_process_versions(store: Store, shipped: Sequence[Process]) -> tuple[ProcessVersion, ...]:
@@ -82,7 +79,7 @@ async def list_process_versions(store: Store, shipped: Sequence[Process]) -> tup
 
 
 async def list_running_requests(store: Store, process: str = "") -> AsyncIterator[Request]:
-    """Requests that have not ended: of one process, or of all."""
+    """Yield the requests that have not ended, of one process or of all."""
     for page in split_into_pages([request for request, _ in await store.list_members("changed")]):
         for request in await store.load_requests(page):
             if request.is_running and process in ("", request.process):
@@ -93,8 +90,8 @@ async def list_running_requests(store: Store, process: str = "") -> AsyncIterato
 
 
 def reject_number_clash(process: Process, others: Iterable[ProcessVersion]) -> None:
-    """Two processes with the same prefix of request numbers could not be told apart. Raises
-    `InvalidDefinitionError`."""
+    """Refuse a second process with the same prefix of request numbers, because their requests could not be told apart.
+    Raises `InvalidDefinitionError`."""
     for known in others:
         other = known.process
         if known.is_current and known.key != process.key and other and other.form.number == process.form.number:
@@ -106,7 +103,7 @@ class ProcessDifference:
     """One difference between two versions of a process; empty for a side without the value."""
 
     where: str
-    """`long_leave.routes[long].condition`, `field[reason].max_length` …"""
+    """The place of the difference: `long_leave.routes[long].condition`, `field[reason].max_length` …"""
     before: str
     after: str
 
@@ -151,35 +148,34 @@ def _flatten_facts(where: str, value: Any) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class MigrationResult:
-    """The result for one request."""
+    """The result of a migration for one request."""
 
     request: str
     version: FileHashes
     error: ToolError | None
-    """None: it continues in the other version."""
+    """The reason for a refusal, or None if the request continues in the other version."""
 
 
 async def migrate_requests(
     store: Store, process: Process, requests: Iterable[str], actor: str, now: datetime, *, dry: bool = False
 ) -> AsyncIterator[MigrationResult]:
-    """Migrates requests to this version of their process, each on its own. `dry`: finds out the results and changes
-    nothing."""
+    """Migrate requests to this version of their process, each on its own. With `dry`, only find out the results."""
     engine = EmbeddedEngine(cast("Store", ReadOnlyStore(store)) if dry else store, (), NOBODY)
     for name in requests:
         request = await engine.get_request(name)
         refusal: ToolError | None = None
         try:
-            key = f"migrate:{request.head}:{':'.join(process.version)}"  # the same move from the same state, once
+            key = f"migrate:{request.head}:{':'.join(process.version)}"  # once per move and state
             await engine.migrate_request(name, process, actor, key, now)
         except ToolError as error:
             refusal = error
-        except InvalidDefinitionError as error:  # its present version is no longer supported
+        except InvalidDefinitionError as error:  # the request's present version is no longer supported
             refusal = build_not_ready_error(request, str(error))
         yield MigrationResult(name, (request.definition, request.form), refusal)
 
 
 class ReadOnlyStore:
-    """A store that is only read."""
+    """A store that can only be read."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -190,7 +186,7 @@ class ReadOnlyStore:
         return getattr(self._store, name)
 
     async def save_file(self, version: str, content: bytes) -> None:
-        """Stores nothing."""
+        """Store nothing."""
 
     async def save_change(self, change: RequestChange) -> str:
         return change.answer
@@ -206,7 +202,7 @@ class EmptyDirectory:
         return ()
 
     async def refresh_people(self, people: Iterable[str]) -> None:
-        """Nothing to do: nothing is cached here."""
+        """Do nothing: nothing is cached here."""
 
 
 NOBODY = EmptyDirectory()

@@ -1,7 +1,8 @@
-"""Finds who decides on a form and who gets copies, when it is filled in, so that the author sees it before confirming.
+"""Assigns the deciders of a form and the recipients of copies when it is filled in, so that the author sees them before
+confirming.
 
-Never the author; nobody twice. A person field that decides is never filled in automatically. It accepts only people
-whom the table names, unless the matching row lets the author choose."""
+The author never decides, and nobody decides twice. A person field that decides is never filled in automatically. The
+field accepts only people whom the table names, unless the matching row lets the author choose."""
 
 from __future__ import annotations
 
@@ -27,13 +28,13 @@ from tools.workflow.process.forms import PERSONS, ApprovalLevel, FieldKind, Form
 from tools.workflow.process.policy import AssigneeResolver, PeopleSelector, PolicyRow
 
 ROLE_PREFIX = "role:"
-"""Prefix of a role in `FlowNode.who`: all its holders."""
+"""Prefix of a role in `FlowNode.who`, which means all its holders."""
 PERSON_SEPARATOR = re.compile(r"[,，、;；\n]|(?<=>)\s*(?=<@)")
 """Separators between persons."""
 
 
 def list_decider_names(definition: ProcessDefinition) -> frozenset[str]:
-    """The names whose people decide somewhere."""
+    """The names (fields, levels, roles) whose people decide somewhere."""
     return frozenset(name for node in definition.nodes.values() for name in node.who)
 
 
@@ -45,7 +46,7 @@ def assign_people(
     author: Person,
     rows: Sequence[PolicyRow],
 ) -> FilledForm:
-    """The form with persons as ids and all deciders chosen. `rows` come before the form's own. Raises `ToolError`,
+    """The form with persons as ids and all deciders chosen. `rows` come before the form's own rows. Raises `ToolError`,
     which names the field and the fix."""
     decides = list_decider_names(definition)
     persons = (f for f in form.fields if f.kind in PERSONS)
@@ -62,18 +63,18 @@ def assign_people(
 
 @dataclass(frozen=True, slots=True)
 class PeoplePreview:
-    """Whom a form that is still being filled in leads to, as far as that can be told."""
+    """The people to whom an incomplete form leads, as far as they are known."""
 
     values: Mapping[str, str]
-    """The person fields, as ids."""
+    """The values of the person fields, as ids."""
     is_path_known: bool
-    """False while something is not filled in that the way depends on."""
+    """Whether the path is known; false while a value is missing that the path depends on."""
     needed_fields: frozenset[str] = frozenset()
-    """Fields that this very form needs besides those that every form needs."""
+    """Fields that this form needs besides those that every form needs."""
     deciders: tuple[tuple[dict[str, str], tuple[str, ...]], ...] = ()
-    """(label, person ids) of those who would decide, in their order."""
+    """Pairs of label and person ids of those who would decide, in their order."""
     errors: tuple[ToolError, ...] = ()
-    """All that is wrong with the people, at once."""
+    """All errors about the people."""
 
 
 def preview_people(
@@ -84,8 +85,8 @@ def preview_people(
     author: Person,
     rows: Sequence[PolicyRow],
 ) -> PeoplePreview:
-    """As `assign_people`, of a form that is not complete: nothing is raised, and whom the rules name where nobody is
-    named counts as named. `filled` has no values that are still to come."""
+    """Preview `assign_people` for an incomplete form, without raising errors. Where nobody is named, the people whom
+    the rules name count as named. `filled` lacks the values that are still to come."""
     decides, errors, values = list_decider_names(definition), list[ToolError](), dict[str, str]()
     for field in (f for f in form.fields if f.kind in PERSONS):
         try:
@@ -118,9 +119,9 @@ def find_successors(
     company: AssigneeResolver,
     rows: Sequence[PolicyRow],
 ) -> tuple[Person, ...] | None:
-    """The people whom the rules now name in place of the task's assignee; None if the assignee may decide. `company`:
-    the current people. Only assignees named by a rule are judged: one whom the author chose by a row that permits it,
-    or who got the task by transfer, add sign or escalation, has it from a person or a timer and keeps it."""
+    """The people whom the rules now name in place of the task's assignee; None if the assignee may decide. `company`
+    has the current people. Only assignees named by a rule are judged. Other assignees keep the task: a person chosen by
+    the author by a row that permits it, or a person who got the task by transfer, add sign or escalation."""
     node = definition.nodes.get(task.node)
     asked_names = [name for name in node.who if task.assignee in request.filled.resolve_people(name)] if node else []
     if task.kind is not TaskKind.APPROVE or not asked_names:
@@ -132,7 +133,7 @@ def find_successors(
 
 
 def _resolve_ids(field: FormField, text: str, people: Sequence[Person], author: Person, decides: bool) -> str:
-    """The persons in a text, as ids separated by commas."""
+    """The persons in a text, as ids separated by commas. Raises `ToolError`."""
     parts = PERSON_SEPARATOR.split(text) if field.kind is FieldKind.PEOPLE else [text]
     names = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
     if len(names) > MAX_PEOPLE:
@@ -153,8 +154,8 @@ def _resolve_ids(field: FormField, text: str, people: Sequence[Person], author: 
 def find_unserved(
     form: Form, definition: ProcessDefinition, rows: Sequence[PolicyRow], people: Sequence[Person]
 ) -> dict[str, list[Person]]:
-    """Field, level or role that decides → everybody for whom the rules name nobody there, and permit no choice: their
-    requests cannot come that far. Conditions of rows are ignored, because there is no form yet: one row that may apply
+    """Field, level or role that decides → all authors for whom the rules name nobody there and permit no choice. Their
+    requests cannot get that far. Conditions of rows are ignored, because there is no form yet. One row that may apply
     is enough, and so is one that names somebody by the form."""
     authors = [p for p in people if p.active]
     if not authors:
@@ -182,8 +183,8 @@ def find_unserved(
 def find_dead_ends(
     form: Form, definition: ProcessDefinition, rows: Sequence[PolicyRow], roles: Collection[str] | None
 ) -> Iterator[tuple[str, frozenset[str]]]:
-    """(user task, roles) of each that nobody can ever decide: no row names anybody, or only holders of these roles,
-    which nobody has. `roles`: those that somebody has; None if that is unknown."""
+    """Yield (user task, roles) for each task that nobody can ever decide: no row names anybody, or only holders of
+    these roles, which nobody has. `roles` has the roles that somebody holds; None if they are unknown."""
     for task, name in ((node.id, name) for node in definition.nodes.values() for name in node.who):
         fitting = _list_rows(name, form, rows)
         needed = frozenset(selector.role_name for row in fitting for selector in row.who)
@@ -194,7 +195,7 @@ def find_dead_ends(
 
 
 def _list_rows(name: str, form: Form, rows: Sequence[PolicyRow]) -> list[PolicyRow]:
-    """The rows for a field, a level or a role; the graph itself names the holders of a role."""
+    """The rows for a field, a level or a role. The graph itself names the holders of a role."""
     if name.startswith(ROLE_PREFIX):
         return [PolicyRow(level=name, who=(_build_role_selector(name),))]
     return [row for row in (*rows, *form.policy) if row.level == name]
@@ -210,7 +211,7 @@ class MissingApproverError(ToolError):
 
 
 class _SeatAssignment:
-    """The assignment of seats for one request, made step by step."""
+    """The step-by-step assignment of seats for one request."""
 
     def __init__(
         self,
@@ -233,12 +234,13 @@ class _SeatAssignment:
         return self.assigned_people.get(name) or self._filled.resolve_people(name)
 
     def list_needed_fields(self) -> frozenset[str]:
-        """Fields that a row asks for, or that decide on the way of this very form."""
+        """Fields that a row requires, or that decide on this form's path."""
         asked = {row.field for row in self._form.requires if row.is_condition_met(self._values)}
         return frozenset(f.name for f in self._form.fields if f.name in asked or f.name in self._nodes_by_name)
 
     def suggest_people(self) -> Iterator[ToolError]:
-        """Everybody whom the rules name clearly takes their place; what keeps somebody from it is told."""
+        """Give each empty seat to the person whom the rules clearly name; yield the errors that prevent an
+        assignment."""
         for field in self._form.fields:
             if field.name not in self._nodes_by_name or self._filled.values.get(field.name):
                 continue
@@ -254,7 +256,7 @@ class _SeatAssignment:
                 yield error
 
     def list_deciders(self) -> Iterator[tuple[dict[str, str], tuple[str, ...]]]:
-        """(label, person ids) of everybody who would decide, in the order of the way."""
+        """Yield (label, person ids) of everybody who would decide, in the order of the path."""
         shown = set[str]()
         for node in list_approval_nodes(self._paths[:1]):
             for name in node.who:
@@ -268,7 +270,7 @@ class _SeatAssignment:
         return known.label.by_language if known else {"zh": node.name, "en": node.name}
 
     def reject_missing_fields(self) -> None:
-        """Every missing field for this very form, at once, with suggestions."""
+        """Raise one error about all fields missing for this form, with suggestions."""
         needed = self.list_needed_fields()
         missing = [f for f in self._form.fields if f.name in needed and not self._filled.values[f.name]]
         deciding_here = [f for f in missing if f.name in self._nodes_by_name]
@@ -283,9 +285,9 @@ class _SeatAssignment:
             )
 
     def require_allowed_choices(self) -> None:
-        """Checks that each person in a field that decides is named by the table, or that the row lets the author
-        choose. A field that this form's path does not use is checked as well: a return or a rejection may lead
-        there."""
+        """Check that each person in a field that decides is named by the table, or that the row lets the author choose.
+        A field that this form's path does not use is checked as well, because a return or a rejection may lead there.
+        Raises `ToolError`."""
         decides = list_decider_names(self._definition)
         for field in self._form.fields:
             if field.kind not in PERSONS or field.name not in decides:
@@ -298,7 +300,8 @@ class _SeatAssignment:
                 self.exceptions[field.name] = _list_ids(candidates)
 
     def choose_people(self) -> None:
-        """The levels in the form's order, then the roles of candidate groups."""
+        """Choose the people of the levels in the form's order, then those of the candidate groups' roles. Raises
+        `ToolError`."""
         for level in self._form.levels:
             if level.name in self._nodes_by_name:
                 self.assigned_people[level.name] = self._choose_for_level(level)
@@ -309,15 +312,15 @@ class _SeatAssignment:
                 )
 
     def reject_duplicate_deciders(self) -> None:
-        """Nobody decides at two nodes of one path."""
+        """Refuse a person who would decide at two nodes of one path. Raises `ToolError` `own_level`."""
         if name := next(filter(None, (find_repeated_decider(path, self.resolve_people) for path in self._paths)), ""):
             field = name if self._form.find_field(name) else ""
             message = f"{name}: the same person would decide two levels; ask for somebody else"
             raise ToolError("own_level", message, needs_person=True, field=field)
 
     def choose_recipients(self) -> None:
-        """The recipients of copies and emails, wherever the request may go. The author's manager gets a copy of what
-        passes by rule."""
+        """Choose the recipients of copies and emails, wherever the request may go. The author's manager gets a copy of
+        a request that passes by rule."""
         told = {row.node: row.who for row in self._form.cc} | {row.node: (row.to,) for row in self._form.mails}
         for node in self._definition.nodes.values():
             if node.topic is not None:
@@ -344,9 +347,9 @@ class _SeatAssignment:
         )
 
     def can_decide(self, name: str, person: str) -> bool:
-        """True if the rules now name this person by `name`, or leave it open: an earlier version without this check
-        filled in the field, the author chose by a row that permits it, or the author has left and their superiors are
-        unknown."""
+        """Whether the rules now name this person by `name`, or leave the choice open. The choice is open if an earlier
+        version without this check filled in the field, or if the author chose by a row that permits it. The choice is
+        also open if the author has left and their superiors are unknown."""
         if self._form.find_field(name) and (self._filled.exceptions is None or name in self._filled.exceptions):
             return True
         row = self._find_row(name)
@@ -368,7 +371,7 @@ class _SeatAssignment:
         return (field is not None and field.kind is FieldKind.PEOPLE) or (level is not None and level.many)
 
     def _list_earlier_deciders(self, name: str) -> frozenset[str]:
-        """Deciders on this form by an earlier name: the fields, then the levels, each in the form's order, then the
+        """Deciders on this form under an earlier name: the fields, then the levels, each in the form's order, then the
         roles."""
         fields_and_levels = [f.name for f in self._form.fields] + [level.name for level in self._form.levels]
         order = [one for one in fields_and_levels if one in self._nodes_by_name]
@@ -377,8 +380,8 @@ class _SeatAssignment:
         return frozenset(p for one in earlier for p in self.resolve_people(one))
 
     def _describe_suggestion(self, field: FormField) -> str:
-        """The model's suggestion for a missing field. Raises `ToolError` if there is nobody to suggest and nobody may
-        be chosen: asking would lead nowhere."""
+        """The suggestion to the model for a missing field. Raises `ToolError` if there is nobody to suggest and nobody
+        may be chosen, because asking would lead nowhere."""
         able, free = self.list_candidates(field.name), self._can_author_choose(field.name)
         if not able and not free:
             raise _build_approver_error(field, able, self._company)
@@ -398,7 +401,8 @@ def _list_ids(people: Iterable[Person]) -> tuple[str, ...]:
 def _build_approver_error(
     field: FormField, named: Sequence[Person], company: AssigneeResolver, chosen: Sequence[str] = ()
 ) -> ToolError:
-    """The rules decide about this field, and the chosen person does not fit or is missing. `chosen`: person ids."""
+    """Build the error about a field that the rules decide, whose chosen person does not fit or is missing. `chosen` has
+    person ids."""
     label = field.label.by_language
     if not named:
         message = (

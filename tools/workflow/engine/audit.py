@@ -1,13 +1,13 @@
 """Finds alterations and gaps in the record.
 
-Verification rests on three facts: the hash of each event covers the event and the hash before it; events and requests
-are numbered without gaps; and replaying the commands of the record, by the process files it names, gives every event
-and the request as stored.
+Verification rests on three facts. The hash of each event covers the event and the hash before it. Events and requests
+are numbered without gaps. Replaying the commands of the record, by the process files it names, gives every event and
+the request as stored.
 
-Its limit: somebody who can rewrite all of Redis can drop the newest events or requests, restore an older state of
-everything, or invent a consistent history. Against that, heads (`RecordHead`) are exported: a record must still contain
-what it contained then. Even they do not show additions in the engine's own form, or changes made after the export.
-To-do lists, delegations, cards and the journal are not part of the record."""
+The limit: somebody who can rewrite all of Redis can drop the newest events or requests, restore an older state of
+everything, or invent a consistent history. Against that, heads (`RecordHead`) are exported: a later record must still
+contain them. Even heads do not show additions in the engine's own form, or changes made after the export. To-do lists,
+delegations, cards and the journal are not part of the record."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.process.definition import Process, compile_process
 
 CONTENT_ERRORS = (ValueError, LookupError, OverflowError, ResponseError)
-"""What reading raises for content of another kind."""
+"""Exceptions raised by reading content of another kind."""
 T = TypeVar("T")
 FileHashes = tuple[str, str]
 """SHA-256 of a process file and of its form."""
@@ -59,11 +59,11 @@ class StoredRequest:
 
     request: Request | None
     record: tuple[str, ...] | None
-    """None: its content is no record."""
+    """The record, or None if the content is no record."""
     changed_ms: int | None
-    """Time of its last change (ms), by the list that `list_recorded_events` uses."""
+    """Time of the last change (ms), by the list that `list_recorded_events` uses."""
     is_readable: bool = True
-    """False: its content is no request."""
+    """Whether the content is a request."""
 
 
 class Verification:
@@ -71,7 +71,7 @@ class Verification:
 
     def __init__(self, store: Store, against: Iterable[RecordHead] = ()) -> None:
         self.requests = self.events = 0
-        """Number of verified items."""
+        """Numbers of verified requests and events."""
         self._store, self._files = store, ProcessFiles(store)
         self._heads_by_request: dict[str, list[RecordHead]] = {}
         for head in against:
@@ -80,12 +80,12 @@ class Verification:
         self._broken_lists: set[str] = set()
 
     async def verify_all(self) -> AsyncIterator[AuditFinding]:
-        """Every process in use, every request with a number, and everything else that is stored."""
+        """Verify every process in use, every numbered request, and everything else that is stored."""
         await self._load_listing()
         listed_ids, numbers = (
             tuple(self._changed_ms),
             await self._load_numbers(),
-        )  # this order: every listed one has a number
+        )  # in this order, every listed request has a number
         omitted = await self._read_or_report("left_out", self._store.load_omitted_numbers(), {})
         for process, version in sorted(
             (await self._read_or_report("processes", self._store.load_deployments(), {})).items()
@@ -106,14 +106,15 @@ class Verification:
                     yield finding
 
     async def _verify_unnumbered(self, name: str, listed: bool) -> tuple[AuditFinding, ...]:
-        """For a request known only from a head, the missing event is the whole finding."""
+        """Verify a request without a number. For a request known only from a head, the missing event is the whole
+        finding."""
         found = await self._verify_requests([name])
         if listed:
             return (AuditFinding("unnumbered", name), *found)
         return tuple(finding for finding in found if finding.code != "gone")
 
     async def verify_request(self, request: str) -> tuple[AuditFinding, ...]:
-        """One request. Raises `ToolError` if there is no trace of it."""
+        """Verify one request. Raises `ToolError` `no_request` if there is no trace of it."""
         await self._load_listing()
         traces = (
             await self._load_record(request) != (),
@@ -164,7 +165,7 @@ class Verification:
             return otherwise
 
     async def _load_record(self, name: str) -> tuple[str, ...] | None:
-        """None: its content is no record."""
+        """The events of a request, or None if the content is no record."""
         try:
             return await self._store.load_events(name)
         except CONTENT_ERRORS as error:
@@ -189,7 +190,7 @@ class Verification:
         return (*filter(None, [finding]), *self._find_rewritten(name, events))
 
     def _find_rewritten(self, name: str, events: Sequence[RequestEvent]) -> Iterator[AuditFinding]:
-        """Exported heads that are no longer in this record."""
+        """Yield findings about exported heads that are no longer in this record."""
         for head in self._heads_by_request.get(name, ()):
             if head.n >= len(events) or events[head.n].hash != head.hash:
                 yield AuditFinding("rewritten", name, {"n": head.n, "hash": head.hash[:12]})
@@ -197,8 +198,8 @@ class Verification:
     async def _check_replay(
         self, name: str, stored_request: Request | None, events: Sequence[RequestEvent]
     ) -> AuditFinding | None:
-        """The first event that the engine would have written differently, or the request if it does not match the
-        events."""
+        """A finding about the first event that the engine would have written differently, or about a request that does
+        not match its events."""
         request: Request | None = None
         for event in events:
             held = event.command if isinstance(event.command, StartCommand) else request
@@ -217,7 +218,7 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFile:
-    """A stored process, or why it cannot be used."""
+    """A stored process, or the reason why it cannot be used."""
 
     process: Process | None
     error: str = ""
@@ -225,12 +226,12 @@ class ProcessFile:
 
 @lru_cache(maxsize=16)
 def _compile_once(bpmn: bytes, toml: bytes) -> Process:
-    """Audits of one record after another meet the same files."""
+    """Compile a process; cached, because audits of many records meet the same files."""
     return compile_process(bpmn, toml, is_stored=True)
 
 
 class ProcessFiles:
-    """The process files of a store, each read once. `known`: processes that need no stored files."""
+    """The process files of a store, each read once. `known` has processes that need no stored files."""
 
     def __init__(self, store: Store, known: Iterable[Process] = ()) -> None:
         self._store = store
@@ -248,12 +249,12 @@ class ProcessFiles:
                 return ProcessFile(None, f"{name[:12] or '-'}: {'missing' if content is None else 'altered'}")
         try:
             return ProcessFile(_compile_once(bpmn or b"", toml or b""))
-        except InvalidDefinitionError as refused:  # by a compiler that has become stricter
+        except InvalidDefinitionError as refused:  # refused by a compiler that has become stricter
             return ProcessFile(None, str(refused))
 
 
 def _check_chain(name: str, record: Sequence[str]) -> tuple[tuple[RequestEvent, ...], AuditFinding | None]:
-    """The events up to the first that was altered, or does not follow the one before it."""
+    """The events up to the first one that was altered, or does not follow the event before it."""
     events: list[RequestEvent] = []
     previous = ""
     for n, text in enumerate(record):
@@ -270,7 +271,7 @@ def _check_chain(name: str, record: Sequence[str]) -> tuple[tuple[RequestEvent, 
 
 
 def _check_whole(name: str, stored: StoredRequest, events: Sequence[RequestEvent]) -> AuditFinding | None:
-    """Checks that the request and its record both exist and belong together."""
+    """Check that the request and its record both exist and belong together."""
     request = stored.request
     if not stored.is_readable:
         return AuditFinding("request_unreadable", name)
@@ -288,7 +289,7 @@ def _check_whole(name: str, stored: StoredRequest, events: Sequence[RequestEvent
 def _reapply_event(
     definition: ProcessDefinition, request: Request | None, event: RequestEvent
 ) -> TransitionResult | str:
-    """The engine's result for the event's command, or why it refuses."""
+    """The engine's result for the event's command, or its reason to refuse."""
     try:
         return apply_command(definition, request, event.command, event.at)
     except ToolError as refused:
@@ -298,12 +299,12 @@ def _reapply_event(
 
 
 def _is_content_error(error: Exception) -> bool:
-    """True if the error is about the content. Other refusals of a server (no access, still loading) are no finding."""
+    """Whether the error is about the content. Other refusals of a server (no access, still loading) are no finding."""
     return not isinstance(error, ResponseError) or str(error).startswith("WRONGTYPE")
 
 
 def _is_numbered(request: str, numbers: Mapping[str, int]) -> bool:
-    """True if it is one of the numbers given out."""
+    """Whether the id is one of the numbers given out."""
     try:
         prefix, number = split_request_id(request)
     except ValueError:

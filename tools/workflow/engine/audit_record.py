@@ -1,4 +1,4 @@
-"""The record as an auditor reads it, and its heads."""
+"""The record for auditors, and its heads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tools.workflow.engine.store import Store, to_milliseconds
 PAGE_SIZE = 100
 """Requests read at once."""
 MAX_UNLISTED = 1000
-"""How many numbers in a row are looked up one by one if no list has them."""
+"""Most consecutive numbers that are looked up one by one if no list has them."""
 T = TypeVar("T")
 
 
@@ -45,15 +45,15 @@ class AuditLine:
     """Person id, or `system:…`."""
     on_behalf_of: str
     via: str
-    """`button`, `timer`, `command`, or `rule`: the process itself."""
+    """The cause: `button`, `timer`, `command`, or `rule` for the process itself."""
     command: str
     """A decision, or the kind of the command."""
     task: str
     about: str
-    """Whom or what it also names: person ids, a timer, a version."""
+    """Further subjects of the command: person ids, a timer, a version."""
     flags: str
-    """Unusual facts about the form that was handed in, separated by `;`: `exception approver=U5 rules=U2` (the author
-    chose U5, the rules name U2), `bound recent` (several requests together reach this bound)."""
+    """Unusual facts about the form that was handed in, separated by `;`. With `exception approver=U5 rules=U2`, the
+    author chose U5, and the rules name U2. With `bound recent`, several requests together reach this bound."""
     node: str
     """The node that was left, or that acted."""
     flow: str
@@ -68,7 +68,7 @@ class AuditLine:
 
 
 def build_audit_lines(request: str, event: RequestEvent) -> Iterator[AuditLine]:
-    """The transitions of one event."""
+    """Yield the transitions of one event."""
     whole = AuditLine(
         at=event.at,
         request=request,
@@ -127,8 +127,8 @@ def _list_flags(event: RequestEvent) -> Iterator[str]:
 async def list_recorded_events(
     store: Store, since: datetime, request: str = ""
 ) -> AsyncIterator[tuple[str, int, RequestEvent | None]]:
-    """Request, number and event of everything since then, request by request, the one with the oldest last change
-    first. None in place of an unreadable event."""
+    """Yield request, number and event for all events since a time, request by request, oldest last change first. An
+    unreadable event is None."""
     wanted = (request,) if request else await store.list_members_since("changed", to_milliseconds(since))
     for page in split_into_pages(wanted):
         records = await asyncio.gather(*(store.load_events(one) for one in page))
@@ -157,7 +157,7 @@ class HeadExport:
 
     heads: tuple[RecordHead, ...]
     is_closed: bool
-    """True if it ends with its closing line. False: an older version wrote it, or its end is missing."""
+    """Whether the file ends with its closing line. Otherwise an older version wrote it, or its end is missing."""
 
 
 class ExportAlteredError(ValueError):
@@ -165,15 +165,15 @@ class ExportAlteredError(ValueError):
 
 
 def format_closing_line(heads: Iterable[RecordHead]) -> str:
-    """The last line of an export: the number of heads before it, and the SHA-256 of their lines. It reveals accidents;
-    somebody who can rewrite the file can rewrite this line too."""
+    """The last line of an export: the number of heads before it, and the SHA-256 of their lines. The line reveals
+    accidents only: somebody who can rewrite the file can rewrite this line too."""
     lines = [f"{head}\n" for head in heads]
     return f"# {len(lines)} heads, sha256 {hashlib.sha256(''.join(lines).encode()).hexdigest()}"
 
 
 def parse_heads(text: Iterable[str]) -> HeadExport:
-    """Parses lines of `request n hash`, with a closing line per export; several exports may follow each other. Raises
-    ValueError with the number of an invalid line, and ExportAlteredError."""
+    """Parse lines of `request n hash`, with a closing line per export; several exports may follow each other. Raises
+    `ValueError` with the number of an invalid line, and `ExportAlteredError`."""
     heads: list[RecordHead] = []
     since_closed: list[RecordHead] = []
     is_closed = False
@@ -192,7 +192,8 @@ def parse_heads(text: Iterable[str]) -> HeadExport:
 
 
 MIN_OMITTED = 1_000
-"""Numbers in a row that were left out on purpose: at the first start, and after a restore. Fewer are missing."""
+"""Fewest consecutive numbers that count as left out on purpose, at the first start or after a restore; fewer count as
+missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +207,9 @@ class NumberGap:
 def list_numbered_requests(
     listed_ids: Collection[str], numbers: Mapping[str, int], omitted: Mapping[str, Sequence[range]]
 ) -> Iterator[str | NumberGap]:
-    """Every numbered request, in order: the listed ones, and the first `MAX_UNLISTED` of each unlisted range. So a
-    number that was set to a billion does not cost a billion look-ups. `omitted`: numbers that were never given out."""
+    """Yield every numbered request, in order: the listed ones, and the first `MAX_UNLISTED` of each unlisted range. A
+    number that was set to a billion therefore does not cost a billion look-ups. `omitted` has numbers never given
+    out."""
     for prefix in sorted(numbers):
         known = {n for n in map(partial(_parse_request_number, prefix), listed_ids) if 0 < n <= numbers[prefix]}
         starts = {one.start: one.stop for one in omitted.get(prefix, ()) if len(one) >= MIN_OMITTED}
@@ -229,7 +231,7 @@ def _format_request_id(prefix: str, number: int) -> str:
 
 
 def _parse_request_number(prefix: str, request: str) -> int:
-    """0 for anything but a number with this prefix in its canonical form."""
+    """The number in a request id with this prefix in its canonical form; 0 for any other text."""
     digits = request.removeprefix(f"{prefix}-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 16):
         return 0
@@ -237,7 +239,7 @@ def _parse_request_number(prefix: str, request: str) -> int:
 
 
 async def list_record_heads(store: Store, request: str = "") -> AsyncIterator[RecordHead | str]:
-    """The head of each record, listed or not; only the number of one that should exist and does not."""
+    """Yield the head of each record, listed or not; only the number for a record that should exist and does not."""
     if request:
         names_or_gaps: list[str | NumberGap] = [request]
     else:
@@ -260,7 +262,7 @@ async def list_record_heads(store: Store, request: str = "") -> AsyncIterator[Re
 
 
 def parse_event(text: str) -> RequestEvent | None:
-    """Parses a line of the store; None if it is no event."""
+    """Parse a line of the store; return None if it is no event."""
     try:
         return RequestEvent.model_validate_json(text)
     except ValidationError:
@@ -268,7 +270,7 @@ def parse_event(text: str) -> RequestEvent | None:
 
 
 def split_into_pages(all_: Iterable[T]) -> Iterator[list[T]]:
-    """Lists of `PAGE_SIZE` items."""
+    """Yield lists of `PAGE_SIZE` items."""
     rest = iter(all_)
     while page := list(islice(rest, PAGE_SIZE)):
         yield page

@@ -1,7 +1,7 @@
-"""Who may do what to a request: pure checks that raise `ToolError`, in a fixed order, whoever calls.
+"""Authority over a request: pure checks that raise `ToolError`, in a fixed order, whoever calls.
 
-A closed request is closed for everybody. Then, nobody decides on their own request, whatever other roles they have.
-Only after that does it matter whose task it is. A deputy is judged as themselves *and* as the person they represent."""
+First, a closed request is closed for everybody. Second, nobody decides on their own request, whatever other roles they
+have. Third, the task must be the actor's. A deputy is judged as themselves *and* as the person they represent."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ URGE_EVERY = timedelta(hours=4)
 MAX_URGES = 5
 """Most urges per task."""
 ASK_EVERY, MAX_WITHDRAWALS = timedelta(hours=4), 5
-"""The waiting time after a refused withdrawal, and how often one may be refused."""
+"""The waiting time after a refused withdrawal, and the most refusals."""
 MAX_PEOPLE = 20
 """Most people that one add sign, one cc, or one form field may name."""
 
 
 def require_task(request: Request, task_id: str) -> Task:
-    """Raises `build_no_task_error`."""
+    """The task with this id. Raises `ToolError` `no_task`."""
     task = request.find_task(task_id)
     if task is None:
         raise ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])
@@ -47,7 +47,7 @@ def reject_closed_task(request: Request, task: Task) -> None:
 
 
 def require_author(request: Request, actor: str) -> None:
-    """Raises `ToolError` for everybody except the author."""
+    """Raise `ToolError` `not_yours` for everybody except the author."""
     if actor != request.initiator:
         raise ToolError("not_yours", f"request {request.id} belongs to somebody else")
 
@@ -58,8 +58,8 @@ def require_running(request: Request) -> None:
 
 
 def authorize_task(definition: ProcessDefinition, request: Request, command: TaskCommand, now: datetime) -> Task:
-    """The task, if the actor may act on it now. A deputy must have no say of their own in the request: it would be
-    lost, and the request could not go on."""
+    """The task, if the actor may act on it now. A deputy must have no say of their own in the request: that say would
+    be lost, and the request could not go on. Raises `ToolError`."""
     task = require_task(request, command.task)
     reject_closed_task(request, task)
     if task.kind is not TaskKind.REVISE and command.actor == request.initiator:
@@ -74,7 +74,7 @@ def authorize_task(definition: ProcessDefinition, request: Request, command: Tas
 
 
 def authorize_decision(definition: ProcessDefinition, request: Request, command: DecideCommand, now: datetime) -> Task:
-    """The task to decide."""
+    """The task to decide. Raises `ToolError`."""
     task = authorize_task(definition, request, command, now)
     if command.decision not in ALLOWED[task.kind]:
         possible = ", ".join(sorted(ALLOWED[task.kind]))
@@ -85,7 +85,7 @@ def authorize_decision(definition: ProcessDefinition, request: Request, command:
 
 
 def require_return_target(definition: ProcessDefinition, request: Request, task: Task, to: str) -> str:
-    """The node to return to: `to`, or the author's if it is empty."""
+    """The node to return to: `to`, or the author's task if it is empty. Raises `ToolError` `bad_target`."""
     possible = list_return_targets(definition, request, task)
     if not possible or (to and to not in possible):
         raise ToolError("bad_target", f"{request.id} cannot be returned to {to!r}; possible: {possible}", field="to")
@@ -94,7 +94,7 @@ def require_return_target(definition: ProcessDefinition, request: Request, task:
 
 def list_return_targets(definition: ProcessDefinition, request: Request, task: Task) -> tuple[str, ...]:
     """The nodes that a request may be returned to from a task: the author's, then earlier steps whose approval counts.
-    Not into a parallel part, whose other half would never be asked."""
+    Nodes in a parallel part are left out, because its other half would never be asked."""
     author = [n for n in definition.revision_tasks if n in definition.alone]
     if len(request.visits) > 1 or request.arrived:
         return tuple(author)  # other opinions in the parallel part would be lost
@@ -106,7 +106,7 @@ def list_return_targets(definition: ProcessDefinition, request: Request, task: T
 def reject_ineligible_people(
     definition: ProcessDefinition, request: Request, task: Task, people: Iterable[str], field: str
 ) -> None:
-    """Checks the additional deciders: never the author, and nobody who has another say in the request."""
+    """Refuse additional deciders who are the author or have another say in the request. Raises `ToolError`."""
     seated = {s.person for s in list_seats(get_visit(request, task).ballot)}
     elsewhere = _list_deciders(request, task) | set(_list_people_asked(definition, request, task))
     for person in people:
@@ -119,7 +119,7 @@ def reject_ineligible_people(
 
 
 def can_be_asked(definition: ProcessDefinition, request: Request, task: Task, person: str) -> bool:
-    """True if `reject_ineligible_people` accepts the person."""
+    """Whether `reject_ineligible_people` accepts the person."""
     try:
         reject_ineligible_people(definition, request, task, [person], "")
     except ToolError:
@@ -144,7 +144,7 @@ def list_other_approvers(request: Request, besides: str) -> frozenset[str]:
 
 
 def authorize_urge(request: Request, command: UrgeCommand, now: datetime) -> Task:
-    """The task to urge. An error gives the time when it works again, in the zone of `now`."""
+    """The task to urge. Raises `ToolError`, which tells when urging works again, in the zone of `now`."""
     task = require_task(request, command.task)
     require_author(request, command.actor)
     reject_closed_task(request, task)
@@ -168,15 +168,15 @@ def _build_too_soon_error(code: str, why: str, at: datetime, now: datetime) -> T
 
 
 def require_participant(request: Request, actor: str) -> None:
-    """Only people whom a request concerns may comment on it or tell others, even if more may read it. The caller checks
-    read access before, where roles and deputies are known: `tools.requests.status.can_read_request`."""
+    """Refuse a comment or copy by somebody whom the request does not concern, even if they may read it. The caller has
+    to check read access before, where roles and deputies are known (`tools.requests.status.can_read_request`)."""
     if actor not in request.participants:
         message = f"only those whom {request.id} concerns comment on it or tell others"
         raise ToolError("not_concerned", message, request=request.id)
 
 
 def authorize_withdrawal(request: Request, command: WithdrawCommand, now: datetime) -> None:
-    """An error gives the time when it works again, in the zone of `now`."""
+    """Check a withdrawal. Raises `ToolError`, which tells when a withdrawal works again, in the zone of `now`."""
     require_author(request, command.actor)
     if request.status is Status.REVOKING and not command.agree:
         raise ToolError("withdrawing", f"the withdrawal of {request.id} waits for agreement", request=request.id)
@@ -207,13 +207,14 @@ def find_last_approvers(request: Request) -> tuple[str, ...]:
 
 
 def reject_unseen_form(found: str, seen: str) -> None:
-    """The hashes of a form as it is and as it was shown; `seen` is empty if no form is shown."""
+    """Compare the hash of a form with the hash that was shown; `seen` is empty if no form was shown. Raises `ToolError`
+    `request_changed`."""
     if seen and found != seen:
         raise ToolError("request_changed", "the form, its days or its approvers are not what was shown; show it again")
 
 
 def reject_bad_delegation(delegation: Delegation, other_delegations: Iterable[Delegation], now: datetime) -> None:
-    """`other_delegations`: the person's other delegations."""
+    """Check a delegation. `other_delegations` has the person's other ones. Raises `ToolError`."""
     start, end = delegation.start, delegation.end
     if delegation.deputy == delegation.person:
         raise ToolError("bad_deputy", "nobody stands in for themselves", needs_person=True, field="deputy")
@@ -225,7 +226,7 @@ def reject_bad_delegation(delegation: Delegation, other_delegations: Iterable[De
 
 
 def _is_standing_in(task: Task, command: TaskCommand, now: datetime) -> bool:
-    """True for the deputy of an assignee who is away now. The author's own task has no deputies."""
+    """Whether the actor is the deputy of an assignee who is away now. The author's own task has no deputies."""
     standing = command.standing
     return (
         standing is not None
@@ -244,7 +245,7 @@ def _list_deciders(request: Request, task: Task) -> frozenset[str]:
 
 
 def _list_people_asked(definition: ProcessDefinition, request: Request, task: Task) -> Iterator[str]:
-    """The people who are or will be asked at other nodes."""
+    """Yield the people who are or will be asked at other nodes."""
     if task.kind is TaskKind.REVOKE:
         return
     for visit in request.visits:

@@ -1,4 +1,4 @@
-"""What an author's other requests of the same process leave: free days, and a yearly balance.
+"""Free days and yearly balances that remain besides an author's other requests of the same process.
 
 Waiting and approved requests count, by calendar year, with today's calendar."""
 
@@ -16,13 +16,13 @@ from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.forms import BalanceRule, DaySpan, Form
 
 Span = tuple[tuple[str, str], tuple[str, str]]
-"""First and last half day, each a day and a half."""
+"""First and last half day, each as a day and a half."""
 LEFT_PREFIX = "left_"
-"""Prefix of a year in `FilledForm.numbers`: the days left in it after this request."""
+"""Prefix of a year in `FilledForm.numbers`: the days left in that year after this request."""
 
 
 def reject_overlap(form: Form, values: Mapping[str, str], earlier: Iterable[Request]) -> None:
-    """Raises `ToolError` `overlap`, which names the other request, if the same half day is requested twice."""
+    """Refuse a half day that was requested before. Raises `ToolError` `overlap`, which names the other request."""
     for request, ((start, _), (end, _)) in list_overlaps(form, values, list_counted_requests(earlier)):
         raise ToolError(
             "overlap",
@@ -36,7 +36,7 @@ def reject_overlap(form: Form, values: Mapping[str, str], earlier: Iterable[Requ
 
 
 def list_overlaps(form: Form, values: Mapping[str, str], requests: Iterable[Request]) -> Iterator[tuple[Request, Span]]:
-    """The requests that ask for one of these half days, each with its own."""
+    """Yield the requests that ask for one of these half days, each with its own period."""
     own = get_span(form.days, values)
     for request in requests:
         other = get_span(form.days, request.filled.values)
@@ -61,7 +61,7 @@ def apply_balance(form: Form, filled: FilledForm, calendar: WorkCalendar, earlie
 
 
 def list_remaining_days(form: Form, filled: FilledForm) -> Iterator[tuple[str, str, str]]:
-    """(year, days left after this request, days of the whole year), as text."""
+    """Yield (year, days left after this request, days of the whole year), as text."""
     if form.balance is not None:
         allowance = format_decimal(filled.numbers[form.balance.allowance])
         for name, left in filled.numbers.items():
@@ -74,7 +74,7 @@ class YearBalance:
     """The rest of one person's allowance in a calendar year, in working days."""
 
     label: dict[str, str]
-    """The name of the balance: 年假."""
+    """The name of the balance, e.g. 年假."""
     allowance: Decimal
     approved: Decimal
     pending: Decimal
@@ -88,7 +88,8 @@ class YearBalance:
 def build_year_balance(
     form: Form, allowance: Decimal, calendar: WorkCalendar, requests: Iterable[Request], year: int
 ) -> YearBalance | None:
-    """The balance of a year; None for a form without one. `requests`: the person's own of this process."""
+    """The balance of a year, or None for a form without one. `requests` are the person's own requests of this
+    process."""
     if form.balance is None or form.days is None:
         return None
     days_by_approval = {True: Decimal(0), False: Decimal(0)}
@@ -105,7 +106,7 @@ def build_year_balance(
 
 
 def get_allowance(form: Form, person: Person, number_overrides: Mapping[str, Decimal]) -> Decimal:
-    """Working days a year: the person's own number, else the setting's, else the form's."""
+    """Working days per year: the person's own number, else the setting's, else the form's."""
     name = form.balance.allowance if form.balance else ""
     if person.allowance is not None:
         return person.allowance
@@ -117,7 +118,7 @@ def list_counted_requests(requests: Iterable[Request]) -> Iterator[Request]:
 
 
 def get_balance_label(form: Form) -> dict[str, str]:
-    """The name of the balance: 年假."""
+    """The name of the balance, e.g. 年假."""
     field = form.find_field(form.balance.field) if form.balance else None
     option = field.find_option(form.balance.value) if field and form.balance else None
     return option.by_language if option else form.name.by_language
@@ -148,7 +149,7 @@ def _is_counted(balance: BalanceRule, filled: FilledForm) -> bool:
 
 
 def get_span(days: DaySpan | None, values: Mapping[str, str]) -> Span | None:
-    """None for a form, or an old version of one, without them."""
+    """The period of a form; None for a form, or an old version of one, without half days."""
     if days is None or not all(values.get(n) for n in (days.start, days.start_half, days.end, days.end_half)):
         return None
     return (values[days.start], values[days.start_half]), (values[days.end], values[days.end_half])

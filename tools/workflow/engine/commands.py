@@ -1,4 +1,4 @@
-"""The commands for a request, the events in its record, and the notices to people. All frozen."""
+"""The commands for a request, the events in its record, and the notices to people. All of them are frozen."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tools.workflow.engine.state import TIMER, CompactModel, CompactRecord, Deci
 
 
 class RequestCommand(CompactModel):
-    """A command. It is stored with its kind."""
+    """A command, stored with its kind."""
 
     kind: str
     gone: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Set by the engine: people who have left → who may get their tasks instead, the nearest first."""
+    """Person who has left → people who may get their tasks instead, nearest first. Set by the engine."""
 
     @model_serializer(mode="wrap")
     def _serialize_with_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class TaskCommand(RequestCommand):
     task: str
     actor: str
     standing: Delegation | None = None
-    """Set by the engine, from its own records."""
+    """The delegation of a deputy; set by the engine from its own records."""
 
 
 class DecideCommand(TaskCommand):
@@ -55,7 +55,7 @@ class DecideCommand(TaskCommand):
     to: str = ""
     """The target node of a return; empty for the author's."""
     filled: FilledForm | None = None
-    """For a resubmission: the new form; None keeps the old one."""
+    """The new form of a resubmission, or None to keep the old one."""
 
 
 class TransferCommand(TaskCommand):
@@ -68,7 +68,7 @@ class SignPosition(StrEnum):
     BEFORE = "before"
     BESIDE = "beside"
     AFTER = "after"
-    """This also means that the person who adds agrees."""
+    """The people added after the actor; adding them means that the actor agrees."""
 
 
 class AddSignCommand(TaskCommand):
@@ -85,7 +85,8 @@ class WithdrawCommand(RequestCommand):
     actor: str
     reason: str = ""
     agree: tuple[str, ...] = ()
-    """Set by the engine for an approved request: who has to agree; empty while all who were asked are still here."""
+    """The people who have to agree to the withdrawal of an approved request; empty while all who were asked are still
+    here. Set by the engine."""
 
 
 class UrgeCommand(RequestCommand):
@@ -95,7 +96,7 @@ class UrgeCommand(RequestCommand):
     task: str
     actor: str
     opens: datetime | None = None
-    """Set by the engine: outside the assignee's working hours, when they begin again."""
+    """Outside the assignee's working hours, the time when they begin again. Set by the engine."""
 
 
 class CommentCommand(RequestCommand):
@@ -119,7 +120,7 @@ class FireTimerCommand(RequestCommand):
     task: str
     timer: str
     manager: str = ""
-    """Set by the engine for an escalation: who gets the task; empty if there is nobody."""
+    """The person who gets the task by an escalation, or empty if there is nobody. Set by the engine."""
 
     @property
     def actor(self) -> str:
@@ -176,19 +177,19 @@ class FlowStep(CompactModel):
 class RequestEvent(CompactRecord):
     """One executed command: a line of the request's append-only record.
 
-    Replaying the commands of all events gives the request. Each event's hash covers the one before it."""
+    Replaying the commands of all events gives the request. Each event's hash covers the hash before it."""
 
     n: int
-    """From 0, without gaps."""
+    """Number of the event, from 0, without gaps."""
     at: datetime
     command: Command
     via: str
-    """Its cause: `button`, `timer`, `command` (of an administrator)."""
+    """The cause: `button`, `timer`, or `command` (of an administrator)."""
     steps: tuple[FlowStep, ...] = ()
     opened: tuple[str, ...] = ()
-    """Tasks, `id=person`."""
+    """Opened tasks, as `id=person`."""
     closed: tuple[str, ...] = ()
-    """Tasks, `id=outcome`."""
+    """Closed tasks, as `id=outcome`."""
     status: Status
     previous: str = ""
     """Hash of the event before it; empty for the first."""
@@ -196,12 +197,12 @@ class RequestEvent(CompactRecord):
 
     @property
     def by(self) -> str:
-        """Person id, or `system:…`."""
+        """The actor: a person id, or `system:…`."""
         return self.command.actor
 
     @property
     def on_behalf(self) -> str:
-        """Person id of whom a deputy acted for, or empty."""
+        """Id of the person for whom a deputy acted, or empty."""
         standing = getattr(self.command, "standing", None)
         return standing.person if standing else ""
 
@@ -211,14 +212,14 @@ class RequestEvent(CompactRecord):
         return hashlib.sha256(self.command.model_dump_json().encode()).hexdigest()[:16]
 
     def add_hash(self) -> RequestEvent:
-        """The event with its hash."""
+        """A copy of the event with its hash."""
         content = self.model_copy(update={"hash": ""}).model_dump_json()
         return self.model_copy(update={"hash": hashlib.sha256(content.encode()).hexdigest()})
 
 
 class RequestNotice(CompactModel):
     """A notice to people: `assigned`, `task_closed`, `ended`, `told` (cc), `commented`, `urged`, `reminded`,
-    `escalated`, `unattended` (nobody to escalate to), `stepped_up` (who should decide has left), `mail`."""
+    `escalated`, `unattended` (nobody to escalate to), `stepped_up` (the person who should decide has left), `mail`."""
 
     kind: str
     data: dict[str, str]

@@ -1,4 +1,4 @@
-"""Duplicates: a start that repeats one of a moment ago, and requests that claim the same."""
+"""Duplicates: a start that repeats a recent one, and requests for the same claim."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind, Form
 
 CLAIMING_STATUSES = frozenset({Status.WAITING, Status.REVISE, Status.REVOKING, Status.APPROVED})
-"""Statuses that count as a claim: not those of rejected or withdrawn requests."""
+"""Statuses that count as a claim; those of rejected or withdrawn requests do not."""
 PAGE_SIZE = 20
 """Requests read at once, newest first."""
 
@@ -31,9 +31,9 @@ async def reject_repeated_start(
     now: datetime,
     again: str | None,
 ) -> None:
-    """`request_ids`: the author's requests, oldest first; `again`: the request that the author knows to have started
-    already; empty for none; None if nobody can be asked. Raises `ToolError` `started_already`, which names the newest
-    request with the same values within the form's `again_minutes`."""
+    """Refuse a start that repeats a recent one. `request_ids` are the author's requests, oldest first. `again` is the
+    request that the author knowingly repeats, empty for none, or None if nobody can be asked. Raises `ToolError`
+    `started_already`, which names the newest request with equal values within the form's `again_minutes`."""
     if again is None or not process.form.again_minutes:
         return
     since = now - timedelta(minutes=process.form.again_minutes)
@@ -61,8 +61,8 @@ def _is_repeat(earlier: Request, process: str, filled: FilledForm) -> bool:
 def list_identical_requests(
     form: Form, request_id: str, filled: FilledForm, started: datetime, zone: tzinfo, requests: Sequence[Request]
 ) -> list[Request]:
-    """The author's other requests that claim the same: equal in every field of the form's `identical` and, unless one
-    of these is a date, started on the same day in `zone` (the author's)."""
+    """The author's other requests for the same claim: equal in every field of the form's `identical`. Unless one of
+    these fields is a date, they must also have started on the same day in `zone` (the author's)."""
     has_date = any(field.kind is FieldKind.DATE for field in form.fields if field.name in form.identical)
 
     def is_identical(other: Request) -> bool:

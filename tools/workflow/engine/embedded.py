@@ -1,7 +1,8 @@
 """`EmbeddedEngine`: runs processes in this process, over a `Store`.
 
-One command takes these steps: an earlier answer to it, otherwise the request as it is; the command enriched from
-outside; the reducer's verdict; everything stored in one step or, if somebody else was faster, all of it again."""
+One command takes these steps. An earlier answer to the command is returned at once. Otherwise the request is loaded,
+the command is enriched from outside, and the reducer judges it. Everything is then stored in one step; if another
+writer was faster, all steps are repeated."""
 
 from __future__ import annotations
 
@@ -68,13 +69,13 @@ from tools.workflow.process.policy import PolicyRow
 T = TypeVar("T")
 
 MAX_TRIES = 100
-"""How often a command is retried against other writers; in each round at least one of them succeeds."""
+"""Most tries of a command against other writers; in each round at least one of them succeeds."""
 MAX_DUE_TIMERS = 100
-"""Timers fired in one round."""
+"""Most timers fired in one round."""
 MAX_SAME_FILE = 50
-"""Most requests with the same file that are read: the newest."""
+"""Most requests with the same file that are read; the newest are kept."""
 POSTPONEMENT = timedelta(hours=1)
-"""How long the timer of an unreadable request is postponed: it neither blocks others nor is lost."""
+"""How long the timer of an unreadable request is postponed, so that it neither blocks others nor is lost."""
 
 log = logging.getLogger(__name__)
 
@@ -84,11 +85,11 @@ class EnrichedCommand(NamedTuple):
 
     command: Command
     form_count: int | None = None
-    """As `RequestChange.form_count`."""
+    """The value for `RequestChange.form_count`."""
 
 
 class EmbeddedEngine:
-    """`processes`: available without deployment."""
+    """An engine over a store. `processes` are available without deployment."""
 
     has_deputies = True
 
@@ -123,7 +124,7 @@ class EmbeddedEngine:
         return await self._versions.load_process(request.id, (request.definition, request.form))
 
     async def deploy_process(self, process: Process) -> None:
-        """New requests use this version; running ones keep theirs."""
+        """Deploy a version: new requests use it, running ones keep theirs."""
         await self._versions.save_process_files(process)
         await self._store.save_deployment(process.key, *process.version)
 
@@ -174,7 +175,7 @@ class EmbeddedEngine:
                     self._store, start_context.own_requests.request_ids, used, filled, now, again
                 )
                 reject_unseen_form(filled.confirmed_hash, seen)
-            except ToolError:  # this very command may have started it meanwhile
+            except ToolError:  # this command may have started the request meanwhile
                 if (answer := (await self._store.load_start_context(key, initiator)).answer) is None:
                     raise
                 return CommandResult.model_validate_json(answer)
@@ -206,7 +207,7 @@ class EmbeddedEngine:
     async def _find_gone_people(
         self, process: Process, request: Request, command: Act, now: datetime
     ) -> dict[str, tuple[str, ...]]:
-        """As `CommandEnricher.find_gone_people`, with the form that the command hands in."""
+        """People who have left, for the form that the command hands in (`CommandEnricher.find_gone_people`)."""
         if isinstance(command, UrgeCommand | CommentCommand | CcCommand):
             return {}
         filled = command.filled if isinstance(command, DecideCommand) else None
@@ -232,8 +233,8 @@ class EmbeddedEngine:
     async def migrate_request(
         self, request_id: str, process: Process, actor: str, key: str, now: datetime
     ) -> CommandResult:
-        """A running request continues in another version of its process. Raises `ToolError` `not_movable` or
-        `build_not_ready_error`."""
+        """Continue a running request in another version of its process. Raises `ToolError` `not_movable` or
+        `not_ready`."""
         await self._versions.save_process_files(process)
 
         async def build_migration(before: Process, request: Request) -> EnrichedCommand:
@@ -248,7 +249,7 @@ class EmbeddedEngine:
     async def assign_task(
         self, task_id: str, person: str, actor: str, key: str, now: datetime, reason: str = ""
     ) -> CommandResult:
-        """An administrator gives a task to somebody. `person`: the caller has made sure that they are here."""
+        """Give a task to somebody, for an administrator. The caller has made sure that `person` is in the directory."""
 
         async def build_assignment(process: Process, request: Request) -> EnrichedCommand:
             return EnrichedCommand(AssignCommand(task=task_id, actor=actor, person=person, opinion=reason))
@@ -261,7 +262,7 @@ class EmbeddedEngine:
         for member in due:
             try:
                 await self._handle_due_timer(member, now)
-            except (ValueError, LookupError) as error:  # a request, or its version, that is no longer readable
+            except (ValueError, LookupError) as error:  # the request, or its version, is no longer readable
                 log.error("timer %s is put off: %s", member, error)
                 await self._store.postpone_timer(member, to_milliseconds(now + POSTPONEMENT))
         return len(due)
@@ -274,7 +275,8 @@ class EmbeddedEngine:
             await self._fire_timer(member, FireTimerCommand(task=subject, timer=details), now)
 
     async def _fire_timer(self, member: str, command: FireTimerCommand, now: datetime) -> None:
-        """The store counts clock hours, which never end later than working hours: then it is postponed."""
+        """Fire a timer, or postpone it if it is not yet due by working hours. The store counts clock hours, which never
+        end later than working hours."""
         request = await self._store.load_request(_get_request_id(command))
         if request and (due := await self._find_timer_due(request, command, now)) > now:
             await self._store.postpone_timer(member, to_milliseconds(due))
@@ -294,7 +296,8 @@ class EmbeddedEngine:
                 await self._store.delete_timer(member)
 
     async def _find_timer_due(self, request: Request, command: FireTimerCommand, now: datetime) -> datetime:
-        """When the timer is due by the working hours of the task's assignee."""
+        """The moment when the timer is due by the working hours of the task's assignee; `now` if the task is not
+        open."""
         definition = (await self.get_process(request)).definition
         task = request.find_task(command.task)
         timer = next((t for t in list_task_timers(definition, task) if t.id == command.timer), None) if task else None
@@ -310,7 +313,7 @@ class EmbeddedEngine:
         enrich: Callable[[Process, Request], Awaitable[EnrichedCommand]],
         absent_error: ToolError | None = None,
     ) -> CommandResult:
-        """`absent_error`: raised if the request does not exist."""
+        """Execute a command on a request. `absent_error` is raised if the request does not exist."""
 
         async def try_command() -> CommandResult:
             answer, request = await self._store.load_command_context(
@@ -328,7 +331,7 @@ class EmbeddedEngine:
         return await self._retry_conflicts(try_command)
 
     async def _load_compared_requests(self, process: Process, request: Request, command: Act) -> OwnRequests | None:
-        """The author's requests, for a resubmitted form that depends on them."""
+        """The author's requests, for a resubmitted form that depends on them; otherwise None."""
         again = isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT
         return (
             await self._store.load_own_requests(request.initiator)
@@ -362,7 +365,7 @@ class EmbeddedEngine:
         return moved if kept == answer else CommandResult.model_validate_json(kept)
 
     async def _add_names(self, notice: RequestNotice) -> RequestNotice:
-        """With the names of the actor and the represented person at that time; empty for the system."""
+        """Add the present names of the actor and of the represented person; empty for the system."""
         names = {"by_name": await self._get_person_name(notice.data.get("by", ""))}
         if behalf := notice.data.get("behalf"):
             names["for_name"] = await self._get_person_name(behalf)
@@ -382,7 +385,7 @@ class EmbeddedEngine:
         return tuple([person for person in deputies if await self._can_stand_in(assigned, person)])
 
     async def _list_represented(self, person: str, now: datetime) -> list[str]:
-        """Whom they are a deputy for, directly or in place of another deputy."""
+        """The people whom a person represents, directly or in place of another deputy."""
 
         async def list_active(deputy: str) -> list[str]:
             return [d.person for d in await self._store.list_delegations_to(deputy) if d.is_active_at(now)]
@@ -397,7 +400,7 @@ class EmbeddedEngine:
             return False
         try:
             definition = (await self.get_process(request)).definition
-        except InvalidDefinitionError:  # nobody can decide it
+        except InvalidDefinitionError:  # nobody can decide the task
             return False
         return can_be_asked(definition, request, task, person)
 
@@ -428,8 +431,8 @@ class EmbeddedEngine:
         return tuple(d for d in await self._store.list_delegations_to(person) if d.end > now)
 
     async def _start_absence(self, member: str, now: datetime, person: str, delegation_id: str) -> None:
-        """Delivers the waiting tasks of the absent person to the deputy as well, and those for whom they are a deputy
-        themselves. Nothing is delivered if the absence is over already."""
+        """Deliver the waiting tasks of the absent person to the deputy too, and those of people whom the absent person
+        represents. Nothing is delivered if the absence is already over."""
         if any(d.id == delegation_id and d.is_active_at(now) for d in await self._store.list_delegations_from(person)):
             for absent in (person, *await self._list_represented(person, now)):
                 for task_id, _ in await self._store.list_members("todo", absent):

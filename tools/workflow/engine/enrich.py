@@ -38,7 +38,7 @@ from tools.workflow.process.form_preview import FormPreview, preview_form
 from tools.workflow.process.policy import AssigneeResolver, PolicyRow
 
 MAX_LEVELS = 10
-"""How many levels of managers are followed."""
+"""Most levels of managers that are followed."""
 
 
 Tasked = TypeVar("Tasked", bound=TaskCommand)
@@ -57,8 +57,8 @@ class RequestLists(Protocol):
 
 
 class CommandEnricher:
-    """`numbers` replace thresholds of the forms, e.g. `{"threshold": Decimal(5000)}`; the rows of `policy` come before
-    a form's own."""
+    """Enriches commands. `numbers` replace thresholds of the forms, e.g. `{"threshold": Decimal(5000)}`; the rows of
+    `policy` come before a form's own."""
 
     def __init__(
         self,
@@ -82,9 +82,9 @@ class CommandEnricher:
         known_requests: Sequence[str] | None = None,
         known_files: Sequence[AttachedFile] = (),
     ) -> FilledForm:
-        """The form, checked and completed. `excluded_request`: the request that it belongs to, which does not count as
-        another one. `known_requests`: the author's requests, if they are already loaded; `known_files`: those that the
-        request has already."""
+        """The form, checked and completed. `excluded_request` is the request that the form belongs to, which does not
+        count as another one. `known_requests` are the author's requests, if already loaded; `known_files` are files
+        that the request has already. Raises `ToolError`."""
         context = await self._build_form_context(process, initiator, now, known_requests)
         others = [request for request in context.earlier_requests if request.id != excluded_request]
         files = await self._find_files(process, form, initiator, known_files)
@@ -93,7 +93,7 @@ class CommandEnricher:
     async def preview_form(
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime
     ) -> FormPreview:
-        """What a form that is still being filled in comes to. Raises `ToolError` for an author who is not in the
+        """The preview of a form that is still being filled in. Raises `ToolError` for an author who is not in the
         directory."""
         context = await self._build_form_context(process, initiator, now)
         files = await self._find_files(process, form, initiator)
@@ -102,7 +102,7 @@ class CommandEnricher:
     async def _build_form_context(
         self, process: Process, initiator: str, now: datetime, known_requests: Sequence[str] | None = None
     ) -> FormContext:
-        """Without files. `known_requests`: as for `fill_form`."""
+        """The context of a form, without files. `known_requests` has the meaning of `fill_form`."""
         people = await self._directory.list_people()
         author = _require_author(people, initiator)
         own = await self._load_other_requests(initiator, known_requests) if process.form.needs_earlier_requests else ()
@@ -119,7 +119,7 @@ class CommandEnricher:
     async def _find_files(
         self, process: Process, form: Mapping[str, str], author: str, known: Sequence[AttachedFile] = ()
     ) -> Mapping[str, AttachedFile] | None:
-        """The files that a form names, if its author has sent them; None where nobody keeps any."""
+        """The files that a form names, as far as its author has sent them; None without a store of files."""
         if self._files is None:
             return None
         ids = list_named_files(process.form, form)
@@ -158,7 +158,8 @@ class CommandEnricher:
         form: Mapping[str, str] | None,
         known_requests: Sequence[str] | None = None,
     ) -> Act:
-        """`known_requests`: as for `fill_form`."""
+        """The command with everything it needs from outside. `known_requests` has the meaning of `fill_form`. Raises
+        `ToolError`."""
         match command:
             case DecideCommand():
                 filled = await self._fill_resubmission(process, request, command, now, form, known_requests)
@@ -182,8 +183,8 @@ class CommandEnricher:
     async def authorize_command(
         self, process: Process, request: Request, command: Act | TaskCommand, now: datetime
     ) -> None:
-        """Checks that the rules still name the task's assignee, by current data about people. An assignee who is no
-        longer named can only transfer the task to one who is. Raises `ToolError`."""
+        """Check, with current data about people, that the rules still name the task's assignee. An assignee whom they
+        no longer name can only transfer the task to a person whom they name. Raises `ToolError`."""
         if not isinstance(command, TaskCommand):
             return
         task = request.find_task(command.task)
@@ -198,7 +199,8 @@ class CommandEnricher:
         await self._raise_not_named(task, named)
 
     async def _find_successors(self, process: Process, request: Request, task: Task) -> tuple[Person, ...] | None:
-        """As `find_successors`. Everybody whose data counted is looked up again; they may lead to others."""
+        """Run `find_successors` with current data. All people whose data it consulted are looked up again, repeatedly,
+        because they may lead to others."""
         looked_up = {task.assignee, request.initiator}
         rows = [row for row in self._policy if row.process == process.key]
         while True:
@@ -224,7 +226,7 @@ class CommandEnricher:
     async def enrich_timer(
         self, definition: ProcessDefinition, request: Request, command: FireTimerCommand
     ) -> FireTimerCommand:
-        """With the person who gets the task that waited too long: nobody who had it already."""
+        """The command with the person who gets a task that waited too long: nobody who had the task already."""
         task = request.find_task(command.task)
         if task is None or not task.is_open:
             return command
@@ -235,8 +237,8 @@ class CommandEnricher:
         return command
 
     async def find_timer_due(self, task: Task, length: timedelta, now: datetime) -> datetime:
-        """When this length has passed in the assignee's working hours. Found late, outside of them, a timer waits for
-        the next ones, and the shorter one goes first."""
+        """The moment when this length has passed in the assignee's working hours. A timer found late, outside working
+        hours, waits for the next ones, and shorter timers come first."""
         assignee = await self._directory.find_person(task.assignee)
         if assignee is None or length < BY_CLOCK:
             return now
@@ -247,8 +249,9 @@ class CommandEnricher:
     async def find_gone_people(
         self, process: Process, filled: FilledForm, initiator: str, now: datetime, visits: Iterable[Visit] = ()
     ) -> dict[str, tuple[str, ...]]:
-        """Everybody who is or may be asked and has left, or is away like their deputies → who stands above them, the
-        nearest first: of somebody who is away only those who can be reached."""
+        """Everybody who is or may be asked and cannot be reached → the people above them, nearest first. Unreachable
+        are people who have left, or who are away like their deputies. Above somebody away, only reachable people
+        count."""
         seated = {seat.person for visit in visits for seat in list_seats(visit.ballot)}
         names = [name for node in process.definition.nodes.values() for name in node.who]
         named = {person for name in names for person in filled.resolve_people(name)}
@@ -261,7 +264,7 @@ class CommandEnricher:
         return gone
 
     async def _is_reachable(self, person: str, initiator: str, now: datetime) -> bool:
-        """True if they are here, or somebody else than the author is here in their place."""
+        """Whether the person is here, or somebody else than the author is here in their place."""
         if not await self._is_active(person):
             return False
         if not await self._is_away(person, now):
@@ -270,8 +273,8 @@ class CommandEnricher:
         return any([not await self._is_away(deputy, now) for deputy in deputies])
 
     async def list_standing(self, person: str, now: datetime) -> list[Delegation]:
-        """The delegations to those who are deputies of a person now and have not left. If a deputy is away as well,
-        their own deputies are the person's too, but nobody after them."""
+        """The delegations to a person's current deputies who have not left. If a deputy is away as well, their own
+        deputies also count as the person's, but no further ones."""
         standing = list[Delegation]()
         for one in await self._list_active_delegations(person, now):
             standing.append(one)
@@ -296,7 +299,7 @@ class CommandEnricher:
         form: Mapping[str, str] | None,
         own: Sequence[str] | None,
     ) -> FilledForm | None:
-        """The form of a resubmission."""
+        """The form of a resubmission; None for other decisions."""
         if command.decision is not Decision.RESUBMIT or command.actor != request.initiator:
             return None
         changed = {**request.filled.values, **(form or {})}
@@ -311,7 +314,7 @@ class CommandEnricher:
         )
 
     async def _add_delegation(self, request: Request, command: Tasked, now: datetime) -> Tasked:
-        """With the delegation by which the actor is the assignee's deputy, if there is one."""
+        """The command with the delegation that makes the actor the assignee's deputy, if there is one."""
         task = request.find_task(command.task)
         standing: Delegation | None = None
         if task is not None and task.assignee != command.actor:
@@ -327,8 +330,8 @@ class CommandEnricher:
                 raise ToolError("unknown_person", message, needs_person=True, field=field, name=person[:60])
 
     async def _choose_withdrawal_approvers(self, request: Request) -> tuple[str, ...]:
-        """Who must agree to the withdrawal of an approved request: its last approvers, else a superior of its author.
-        Nobody is asked while all who were asked before are still here."""
+        """The people who must agree to the withdrawal of an approved request: its last approvers, else a superior of
+        its author. Empty while all who were asked before are still here."""
         asked = [await self._is_active(p) for p in request.waits_for]
         if request.status not in (Status.APPROVED, Status.REVOKING) or (asked and all(asked)):
             return ()
@@ -338,7 +341,7 @@ class CommandEnricher:
         return tuple(above[:1])
 
     async def _list_superiors(self, person: str) -> AsyncIterator[str]:
-        """Their manager, that one's manager …; then the administrators. Nobody who has left."""
+        """Yield the person's manager, that person's manager and so on, then the administrators; nobody who has left."""
         people_by_id = {p.id: p for p in await self._directory.list_people()}
         above = people_by_id.get(person)
         for _ in range(MAX_LEVELS):

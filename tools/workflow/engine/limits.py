@@ -1,7 +1,8 @@
-"""How long a request's record may become. Every step reads and writes all of it, so its end keeps each step quick.
+"""Limits on the length of a request's record. Every step reads and writes the whole record, so a limit keeps each step
+quick.
 
-These limits are checked before a command is executed, never when a record is replayed: older ones may be longer. What
-ends a request is always possible."""
+These limits are checked before a command is executed, never when a record is replayed, because older records may be
+longer. Commands that end a request are always possible."""
 
 from __future__ import annotations
 
@@ -22,15 +23,15 @@ from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.engine.votes import compute_seat_depth
 
 MAX_SIGN_DEPTH = 10
-"""How often those who were added may add others: three levels of JSON each, of which a reader takes 200."""
+"""Deepest nesting of add signs by added people. Each takes three levels of JSON, of which a reader takes 200."""
 MAX_HISTORY = 400
-"""Most tasks and opinions together: about a hundred rounds."""
+"""Most tasks and opinions together, which is about a hundred rounds."""
 LENGTHENING = (Decision.RETURN, Decision.RESUBMIT)
 """Decisions after which the request goes on."""
 
 
 def reject_full_record(request: Request, command: Act) -> None:
-    """Raises `ToolError` `record_full` for a command that would make the record longer than it may become."""
+    """Refuse a command that would make the record too long. Raises `ToolError` `record_full`."""
     is_decision = isinstance(command, DecideCommand) and command.decision in LENGTHENING
     lengthens = is_decision or isinstance(command, TransferCommand | AddSignCommand | CommentCommand)
     if lengthens and len(request.tasks) + len(request.opinions) >= MAX_HISTORY:
@@ -41,8 +42,8 @@ def reject_full_record(request: Request, command: Act) -> None:
 
 
 def require_readable(result: TransitionResult, previous: Request | None) -> None:
-    """Checks that what is to be saved can be read back. Tasks and opinions that are those of `previous`, which was read
-    just now, are not read once more: so the check costs the same however long the record is. Raises `ToolError`
+    """Check that a result can be read back before it is saved. Tasks and opinions taken over from `previous`, which was
+    just read, are not read again, so the cost does not depend on the length of the record. Raises `ToolError`
     `record_full`."""
     read = {id(one) for one in (*previous.tasks, *previous.opinions)} if previous else set[int]()
     changed = {

@@ -29,7 +29,7 @@ from tools.workflow.process.definition import Process
 def reject_migration(
     old_process: Process, new_process: Process, request: Request, events: Iterable[RequestEvent]
 ) -> None:
-    """Raises `not_movable` or `build_not_ready_error`."""
+    """Refuse a migration that is impossible. Raises `ToolError` `not_movable` or `not_ready`."""
     if not request.is_running:
         raise ToolError("not_movable", f"{request.id} has ended", request=request.id, node="")
     _reject_changed_path(old_process, new_process, request, events)
@@ -39,8 +39,8 @@ def reject_migration(
 def _reject_changed_path(
     old_process: Process, new_process: Process, request: Request, events: Iterable[RequestEvent]
 ) -> None:
-    """Everything on its path so far must be the same in both versions, gateways too: it would have to pass them again.
-    Raises `ToolError` `not_movable`."""
+    """Refuse a migration if any node on the request's path so far differs between the versions. Gateways count too,
+    because the request would have to pass them again. Raises `ToolError` `not_movable`."""
     ways = [step for event in events for step in event.steps]
     for node in sorted({name for step in ways for name in (step.node, step.to)} - {""}):
         if new_process.definition.nodes.get(node) != old_process.definition.nodes.get(node):
@@ -49,8 +49,9 @@ def _reject_changed_path(
 
 
 def _reject_incomplete_form(process: Process, request: Request) -> None:
-    """Its form was filled in for another version. Everything that this version will ask of it must be there already,
-    and nothing else, or it could not be resubmitted. Raises `ToolError` `build_not_ready_error`."""
+    """Refuse a migration if the form, filled in for another version, does not fit this one. All values that this
+    version asks for must be there, and no others, or the form could not be resubmitted. Raises `ToolError`
+    `not_ready`."""
     fields = {field.name for field in process.form.fields}
     if unknown := sorted(request.filled.values.keys() - fields):
         raise build_not_ready_error(request, unknown[0])
@@ -59,7 +60,7 @@ def _reject_incomplete_form(process: Process, request: Request) -> None:
     for node in list_approval_nodes(paths):
         if not _list_assignees(request, node):
             raise build_not_ready_error(request, ", ".join(node.who) or node.id)
-    for node in list_approval_nodes(paths[:1]):  # of this round
+    for node in list_approval_nodes(paths[:1]):  # the path of this round
         people, taken = _list_assignees(request, node), _list_other_deciders(request, node)
         if people <= taken if node.mode is VotingMode.ANY else people & taken:
             raise build_not_ready_error(request, ", ".join(node.who))
@@ -72,7 +73,7 @@ def _list_assignees(request: Request, node: FlowNode) -> Set[str]:
 
 
 def _list_other_deciders(request: Request, node: FlowNode) -> Set[str]:
-    """Those who have approved, or are asked, at another node."""
+    """The people who have approved, or are asked, at another node."""
     visits = (v for v in request.visits if v.kind is TaskKind.APPROVE and v.node != node.id)
     return list_other_approvers(request, node.id) | {
         seat.person for visit in visits for seat in list_seats(visit.ballot)
@@ -80,7 +81,8 @@ def _list_other_deciders(request: Request, node: FlowNode) -> Set[str]:
 
 
 def _reject_missing_values(definition: ProcessDefinition, request: Request) -> None:
-    """Every value that a condition uses, also after a rejection, must exist and have the right type."""
+    """Check that every value used by a condition, also after a rejection, exists and has the right type. Raises
+    `ToolError` `not_ready`."""
     types = {name: get_value_type(value) for name, value in build_condition_values(definition, request.filled).items()}
     written = (route.condition for node in definition.nodes.values() for route in node.routes)
     for condition in filter(None, written):

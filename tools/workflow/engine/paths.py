@@ -1,4 +1,4 @@
-"""Which path a token takes: conditions, and the path of a form that everybody approves. Pure."""
+"""The path of a token: conditions, and the path of a form that everybody approves. Pure."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def build_condition_values(
 
 
 def trace_happy_path(definition: ProcessDefinition, filled: FilledForm, origin: str = "") -> tuple[FlowNode, ...]:
-    """The user tasks and service tasks of this form's path, each once, if everybody agrees and its author resubmits it;
-    from the node `origin`, or from the start. A task is undecided until the path has come through it. What is parallel
-    is taken one part after the other, in the file's order."""
+    """The user tasks and service tasks on this form's path, each once, if everybody agrees and the author resubmits.
+    The path begins at the node `origin`, or at the start. A task is undecided until the path has passed it. Parallel
+    parts are taken one after the other, in the file's order."""
     values = dict(build_condition_values(definition, filled))
     decided = set[str]()
     path: dict[str, FlowNode] = {}
@@ -55,7 +55,7 @@ def trace_happy_path(definition: ProcessDefinition, filled: FilledForm, origin: 
 
 
 def trace_happy_paths(definition: ProcessDefinition, filled: FilledForm) -> tuple[tuple[FlowNode, ...], ...]:
-    """From the start, and from each of the author's own tasks: a resubmission may lead elsewhere."""
+    """The paths from the start and from each of the author's own tasks, because a resubmission may lead elsewhere."""
     return tuple(trace_happy_path(definition, filled, n) for n in ("", *definition.revision_tasks))
 
 
@@ -80,8 +80,8 @@ def _get_agreeing_decision(node: FlowNode) -> str:
 
 
 def choose_flows(node: FlowNode, values: Mapping[str, Value]) -> tuple[SequenceFlow, ...]:
-    """The flows to take: all or, at an exclusive gateway, the first whose condition holds; the default comes last and
-    has none."""
+    """The flows to take: all of them or, at an exclusive gateway, the first whose condition holds. The default comes
+    last and has no condition."""
     if node.kind is not NodeKind.CHOICE:
         return node.routes
     return (

@@ -1,7 +1,8 @@
-"""A workflow engine as the tools see it. `embedded` runs in this process over a `Store`; `remote` uses other engines.
+"""The port of the tools to a workflow engine. `embedded` runs in this process over a `Store`; `remote` uses other
+engines.
 
 The engine checks authority again, whoever calls, against the state that is then changed. Every command has an
-idempotency key: repeated, it has no second effect and gets the same answer."""
+idempotency key: a repeated command has no second effect and gets the first answer."""
 
 from __future__ import annotations
 
@@ -42,21 +43,21 @@ class CommandResult(CompactModel):
     waits_for: tuple[str, ...]
     """Person ids."""
     rule: str = ""
-    """Node of the rule that passed it, if any."""
+    """Node of the rule that passed the request, if any."""
     days: str = ""
     """Working days, or empty."""
     task: str = ""
     """The task of the command, if any."""
     by: str = ""
-    """Person id."""
+    """Person id of the actor."""
     on_behalf: str = ""
-    """Person id of whom a deputy acted for, or empty."""
+    """Id of the person for whom a deputy acted, or empty."""
     decision: str = ""
     opinion: str = ""
 
 
 def build_command_result(request: Request, command: Command | None, on_behalf: str = "") -> CommandResult:
-    """The state of a request after a command. None: the command is no longer known."""
+    """The state of a request after a command; `command` is None if it is no longer known."""
     decide = command if isinstance(command, DecideCommand) else None
     return CommandResult(
         request=request.id,
@@ -84,22 +85,22 @@ class AssignedTask:
 class TodoList:
     tasks: tuple[AssignedTask, ...]
     total_count: int
-    """Number of all tasks, also beyond the requested ones."""
+    """Number of all tasks, including those that were not requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestList:
     requests: tuple[Request, ...]
     total_count: int
-    """Number of all requests, also beyond the requested ones."""
+    """Number of all requests, including those that were not requested."""
 
 
 class Engine(Protocol):
-    """What tools need of a workflow engine. Every command may raise `ToolError`."""
+    """The workflow engine that tools need. Every command may raise `ToolError`."""
 
     @property
     def has_deputies(self) -> bool:
-        """People can let somebody stand in for them."""
+        """Whether people can have deputies."""
 
     async def list_processes(self) -> tuple[Process, ...]: ...
 
@@ -109,13 +110,13 @@ class Engine(Protocol):
     async def fill_form(
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
     ) -> FilledForm:
-        """The form, checked and completed, without any effect. `besides`: the request that it belongs to, if any, which
-        does not count as another one of the author's."""
+        """The form, checked and completed, without any effect. `besides` is the request that it belongs to, if any,
+        which does not count as another one of the author's."""
 
     async def preview_form(
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime
     ) -> FormPreview:
-        """What a form that is still being filled in comes to so far, with all that is wrong at once."""
+        """The preview of a form that is still being filled in, with all errors at once."""
 
     async def start_request(
         self,
@@ -128,32 +129,32 @@ class Engine(Protocol):
         *,
         again: str | None = None,
     ) -> CommandResult:
-        """`seen`: the hash of the form that was shown (`FilledForm`); any other form is refused with
-        `request_changed`. `again`: the recent request that the author knowingly repeats; empty for none; None if nobody
-        can be asked. Raises `started_already` for the same start within the form's `again_minutes`; of two at once, one
-        starts."""
+        """Start a request. `seen` is the hash of the form that was shown (`FilledForm`); any other form is refused with
+        `request_changed`. `again` is the recent request that the author knowingly repeats, empty for none, or None if
+        nobody can be asked. Raises `started_already` for an equal start within the form's `again_minutes`; of two at
+        once, one starts."""
 
     async def execute_command(
         self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
     ) -> CommandResult:
-        """Executes a command if its actor may. `form`: for a resubmission, the changed fields; `seen`: as for
-        `start_request`."""
+        """Execute a command if its actor may. `form` has the changed fields of a resubmission; `seen` has the meaning
+        of `start_request`."""
 
     async def preview_command(
         self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None
     ) -> CommandResult:
-        """The result that `execute_command` would have, without any effect. It raises the same errors, except those
-        that need current data about people (`authorize_command`): dialogs cannot wait for that."""
+        """The result that `execute_command` would have, without any effect. Raises the errors of `execute_command`,
+        except those that need current data about people (`authorize_command`), for which dialogs cannot wait."""
 
     async def authorize_command(self, command: TaskCommand, now: datetime) -> None:
-        """Checks by the rules, with current data about people, that the assignee may decide. `execute_command` does so
-        too. Raises `ToolError` `not_named` or `nobody_named`; nothing for a command that is refused for other
+        """Check by the rules, with current data about people, that the assignee may decide; `execute_command` does so
+        too. Raises `ToolError` `not_named` or `nobody_named`, but nothing for a command that is refused for other
         reasons."""
 
     async def get_task(self, task_id: str) -> AssignedTask: ...
 
     async def list_todo_tasks(self, person: str, now: datetime, most: int | None = None) -> TodoList:
-        """The tasks of a person, and of those for whom they are a deputy now; oldest first, at most `most`."""
+        """The tasks of a person, and of those whose deputy they are now; oldest first, at most `most`."""
 
     async def list_decided_tasks(self, person: str) -> tuple[AssignedTask, ...]: ...
 
@@ -172,7 +173,7 @@ class Engine(Protocol):
         """Everybody's requests with a file of these bytes, oldest first."""
 
     async def is_file_on_request(self, sha256: str) -> bool:
-        """True also for a request that cannot be read now."""
+        """Whether a request has the file, even one that cannot be read now."""
 
     async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
         """The rest of a person's yearly allowances, for every process with a balance."""
@@ -187,10 +188,11 @@ class Engine(Protocol):
         """The current deputies of this person, and the deputies of those who are away as well."""
 
     async def list_task_deputies(self, task_id: str, now: datetime) -> tuple[str, ...]:
-        """Who may decide this task now in place of its assignee: nobody with a say of their own in the request."""
+        """The people who may decide this task now in place of its assignee; nobody with a say of their own in the
+        request."""
 
     async def add_delegation(self, delegation: Delegation, now: datetime) -> None:
-        """Registers an absence. The same delegation twice counts once."""
+        """Register an absence. A repeated delegation counts once."""
 
     async def end_delegation(self, person: str, delegation_id: str, now: datetime) -> Delegation: ...
 
@@ -198,10 +200,10 @@ class Engine(Protocol):
         """A person's present and future delegations."""
 
     async def list_delegations_to(self, person: str, now: datetime) -> tuple[Delegation, ...]:
-        """Present and future delegations in which they are the deputy."""
+        """Present and future delegations in which the person is the deputy."""
 
     async def run_due_jobs(self, now: datetime) -> int:
-        """Fires due timers and returns how many."""
+        """Fire due timers and return their number."""
 
     async def list_outbox(self, limit: int) -> list[OutboxEvent]: ...
 

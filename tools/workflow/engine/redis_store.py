@@ -28,16 +28,16 @@ from tools.workflow.engine.years import ANY_YEAR, format_year_list, list_years, 
 
 ANSWER_MS = 30 * 24 * 3600 * 1000
 MIN_SKIPPED = 10_000
-"""Numbers that are left out after a restore, at least."""
+"""Fewest numbers that are left out after a restore."""
 READ_AT_ONCE = 500
-"""Requests read in one go where all of a person are: others get their turn in between."""
+"""Requests read at once when all requests of a person are read, so that other clients get their turn in between."""
 OUTBOX = "outbox"
 """The field of `numbers` that is no prefix: the last position in the outbox."""
 
 
 class RedisStore:
-    """`redis` must decode responses. `compute_number_floor`: requests of a kind that has no number yet are numbered
-    after it (see `StartContext.number_floor`)."""
+    """A store in Redis. `redis` must decode responses. `compute_number_floor` gives the number after which requests of
+    a kind without any number are numbered (see `StartContext.number_floor`)."""
 
     def __init__(
         self, redis: Redis, prefix: str = "cs", *, compute_number_floor: Callable[[], int] = lambda: 0
@@ -45,7 +45,7 @@ class RedisStore:
         self._redis, self._prefix = redis, prefix
         self._compute_number_floor = compute_number_floor
         self._highest_numbers = dict[str, int]()
-        """Prefix → highest number that this process has seen: a store that lost its last writes gives none of them out
+        """Prefix → highest number that this process has seen. A store that lost its last writes gives none of them out
         again."""
         folder = resources.files("tools.workflow.engine")
         self._save_script = redis.register_script(folder.joinpath("save.lua").read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ class RedisStore:
         return OwnRequests(int(forms or 0), tuple(own))
 
     def _queue_own_requests(self, pipe: Pipeline, person: str) -> None:
-        """Reads the count first, so that a form handed in afterwards is noticed."""
+        """Read the count first, so that a form handed in afterwards is noticed."""
         pipe.hget(self._build_key("forms"), person)
         pipe.zrange(self._build_key("mine", person), 0, -1)
 
@@ -107,7 +107,8 @@ class RedisStore:
         return tuple(_parse_request(body) for body in bodies if body)
 
     async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
-        """Flat, however many there are; only the first time all are read."""
+        """Read one person's requests of one year at a cost that does not depend on other years. All requests are read
+        only the first time."""
         lists = [self._build_key("in_year", format_year_list(person, process, one)) for one in (year, ANY_YEAR)]
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hget(self._build_key("in_years"), person)
@@ -120,8 +121,9 @@ class RedisStore:
         return select_requests_of_year(await self.load_requests(found), process, year)
 
     async def _complete_year_lists(self, person: str) -> list[Request]:
-        """Lists all requests of a person by year, those too that were stored without it. Whoever hands in another one
-        meanwhile makes the count differ: then it is done again."""
+        """Add all requests of a person to the lists by year, including those stored before these lists existed. If
+        another request is handed in meanwhile, the counts differ, and the lists are completed again at the next
+        call."""
         own, requests = await self.load_own_requests(person), list[Request]()
         for start in range(0, len(own.request_ids), READ_AT_ONCE):
             requests += await self.load_requests(own.request_ids[start : start + READ_AT_ONCE])
@@ -227,15 +229,16 @@ class RedisStore:
         return omitted
 
     async def number_from_one(self) -> bool:
-        """Requests are numbered from one, because somebody who knows says that none ever had a number here. False if
-        some have, or if numbers were skipped. An emptied store has forgotten it, and is numbered by the date."""
+        """Number requests from one, because an administrator says that none ever had a number here. Return False if
+        some have, or if numbers were skipped. An emptied store is numbered by the date, because it has forgotten its
+        numbers."""
         if await self.load_last_numbers():
             return False
         return bool(await self._redis.set(self._build_key("number_floor"), "0", nx=True))
 
     async def skip_numbers(self, floor: int) -> None:
-        """Leaves out all numbers up to `floor`, and `MIN_SKIPPED` more: a store that was emptied, or restored from a
-        copy, has given out some that it does not know of. Only while nothing is started."""
+        """Leave out all numbers up to `floor`, and `MIN_SKIPPED` more. A store that was emptied, or restored from a
+        copy, has given out numbers it does not know of. Only to be called while nothing is started."""
         key, last_numbers = self._build_key("number_floor"), await self.load_last_numbers()
         reached = max(floor, int(await self._redis.get(key) or 0), *last_numbers.values()) + MIN_SKIPPED
         async with self._redis.pipeline(transaction=True) as pipe:
@@ -306,12 +309,13 @@ class RedisStore:
                 await pipe.execute()
 
     async def _fetch_bytes(self, command: str, *args: str | int) -> list[bytes | None]:
-        """Compressed data is no text, and the client must not decode it."""
+        """Run a command without decoding the reply, because compressed data is no text."""
         asked: Any = self._redis.execute_command
         return cast("list[bytes | None]", await asked(command, *args, **{NEVER_DECODE: True}))
 
     async def _await_reply(self, reply: Any) -> Any:
-        """redis-py types one reply for its blocking and its asyncio client; this is the asyncio one."""
+        """Await a reply. redis-py has one type for the replies of its blocking and its asyncio client; this is the
+        latter."""
         return await cast("Awaitable[Any]", reply)
 
 
@@ -320,7 +324,7 @@ def _deflate_model(kept: CompactModel) -> bytes:
 
 
 def _inflate_text(body: bytes) -> str:
-    """Returns content that others put there unchanged: the reader says what is wrong with it."""
+    """Decompress a text. Content that others put there is returned unchanged; the reader reports the error."""
     try:
         return zlib.decompress(body).decode()
     except (zlib.error, UnicodeDecodeError):

@@ -1,8 +1,8 @@
 """The engine's core: `apply_command(definition, request, command, now) -> TransitionResult(request, notices, event)`.
 
-Pure: no clock, no store, no directory. Everything it needs from outside is in the command. Every authority rule is
-checked here (`authority`), whoever calls. Operations outside the graph (return, transfer, add sign, withdraw …) change
-who is asked, never the graph."""
+Pure: no clock, no store, no directory. A command brings everything needed from outside. Every authority rule is checked
+here (`authority`), whoever calls. Operations outside the graph (return, transfer, add sign, withdraw …) change who is
+asked, never the graph."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ COMMENT = {"zh": "评论", "en": "The comment"}
 def apply_command(
     definition: ProcessDefinition, request: Request | None, command: Command, now: datetime
 ) -> TransitionResult:
-    """The request after the command, the notices to people, and the line for the record. Raises `ToolError` if it is
-    not allowed."""
+    """The request after the command, the notices to people, and the line for the record. Raises `ToolError` if the
+    command is not allowed."""
     if isinstance(command, StartCommand):
         return _apply_start(definition, command, now)
     if request is None:
@@ -69,7 +69,7 @@ def apply_command(
 
 
 def replay_events(definitions: Mapping[str, ProcessDefinition], events: Iterable[RequestEvent]) -> Request | None:
-    """The request that results from its record. `definitions`: version → definition."""
+    """The request that results from its record. `definitions` maps versions to definitions."""
     request: Request | None = None
     for event in events:
         held = event.command if isinstance(event.command, StartCommand) else request
@@ -155,7 +155,7 @@ def _apply_add_sign(transition: Transition, command: AddSignCommand, task: Task)
 
 
 def _apply_withdrawal(transition: Transition, command: WithdrawCommand, now: datetime) -> None:
-    """The withdrawal of an approved request needs agreement. The people asked for it before have left."""
+    """Withdraw a request. An approved one needs agreement, asked for anew if the people asked before have left."""
     authority.authorize_withdrawal(transition.request, command, now)
     if transition.request.status not in (Status.APPROVED, Status.REVOKING):
         transition.end_request(Status.WITHDRAWN)
@@ -193,7 +193,7 @@ def _apply_cc(transition: Transition, command: CcCommand) -> None:
 
 
 def _apply_timer(transition: Transition, command: FireTimerCommand) -> None:
-    """A timer of an open task: reminds its assignee, or escalates to their manager. Never decides."""
+    """Fire a timer of an open task: remind its assignee, or escalate to their manager. A timer never decides."""
     task = authority.require_task(transition.request, command.task)
     authority.reject_closed_task(transition.request, task)
     timer = next((t for t in list_task_timers(transition.definition, task) if t.id == command.timer), None)

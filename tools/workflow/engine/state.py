@@ -1,4 +1,4 @@
-"""A request as stored: its form, its tasks, who decides and what was said. All frozen."""
+"""A request as stored: its form, its tasks, its deciders and their opinions. All models are frozen."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ REVOKING = "withdrawal"
 
 
 class TaskKind(StrEnum):
-    """What a task asks of its assignee."""
+    """The kind of decision that a task asks for."""
 
     APPROVE = "approve"
     REVISE = "revise"
-    """The author's own: resubmit or withdraw, never approve."""
+    """The author's own task: resubmit or withdraw, never approve."""
     REVOKE = "revoke"
     """Agree or not to the withdrawal of an approved request."""
 
@@ -56,7 +56,7 @@ class Status(StrEnum):
     WAITING = "waiting"
     REVISE = "revise"
     REVOKING = "revoking"
-    """Approved; its withdrawal waits for agreement."""
+    """Approved, but the withdrawal waits for agreement."""
     APPROVED = "approved"
     REJECTED = "rejected"
     WITHDRAWN = "withdrawn"
@@ -64,51 +64,51 @@ class Status(StrEnum):
 
 OPEN = frozenset({Status.WAITING, Status.REVISE, Status.REVOKING})
 COUNTED = frozenset({Status.WAITING, Status.REVOKING, Status.APPROVED})
-"""Statuses in which a request holds its days and its amount. What came back to its author holds nothing until it is
-handed in again."""
+"""Statuses in which a request holds its days and its amount. A request that came back to its author holds nothing until
+it is handed in again."""
 
 
 class CompactModel(FrozenModel):
-    """Stored without default values: a request is read and written at every step."""
+    """A model stored without default values, because a request is read and written at every step."""
 
     def model_dump_json(self, **how: Any) -> str:
         return super().model_dump_json(**{"exclude_defaults": True, **how})
 
 
 class CompactRecord(CompactModel):
-    """A record of its own. `v`: as in `tools.spec.StoredModel`; the first form is stored without it."""
+    """A record of its own. `v` has the meaning of `tools.spec.StoredModel`; the first version is stored without it."""
 
     v: Literal[1] = 1
 
 
 OWN_DAYS, NEIGHBOURS = "days:own", "days:neighbours"
-"""Names in `FilledForm.numbers`, which no field can have: the working days of this request alone, and how many others
-of its author count together with it. Without others there is neither."""
+"""Names in `FilledForm.numbers` that no field can have: the working days of this request alone, and how many other
+requests of its author count together with it. Both are missing without such others."""
 COPY_PREFIX = "copy:"
-"""Before the id of a rule in `FilledForm.people`: who gets a copy of what the rule passes. No author confirms that,
-since their manager may be looked up only after the form was shown."""
+"""Prefix of a rule's id in `FilledForm.people`, for the people who get a copy of a request that the rule passes.
+Authors do not confirm these people, since their manager may be looked up only after the form was shown."""
 LATER_FIELDS = ("exceptions", "exceeded", "files")
 """Fields of `FilledForm` that the first version did not have."""
 
 
 class FilledForm(CompactModel):
-    """A validated form, and what code derived from it."""
+    """A validated form, with the values that code derived from it."""
 
     values: dict[str, str]
     """Field → canonical text. A person is an id; several are ids separated by commas."""
     people: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """The people that the process chose: level, `role:<name>` or a service task's id → person ids."""
+    """The people chosen by the process: level, `role:<name>` or a service task's id → person ids."""
     numbers: dict[str, Decimal] = Field(default_factory=dict)
-    """What conditions compare: amounts, days, thresholds."""
+    """Numbers that conditions compare: amounts, days, thresholds."""
     estimated: bool = False
-    """True: the working days include a year whose published holidays are not known here."""
+    """Whether the working days include a year whose published holidays are not known here."""
     exceptions: dict[str, tuple[str, ...]] | None = None
-    """Person field that decides → the people whom the rules name for it, where the author chose somebody else by a row
-    that permits it. None: a version without rules for person fields filled it in."""
+    """Person field that decides → the people whom the rules name, where the author chose somebody else by a row that
+    permits it. None if a version without rules for person fields filled in the form."""
     exceeded: tuple[str, ...] = ()
     """Bounds (`forms.RollingLimit`) that this request reaches together with the author's earlier ones."""
     files: tuple[AttachedFile, ...] = ()
-    """The files that its attachment fields name: what they are called, and the hash of their bytes."""
+    """The files named in the attachment fields, with their names and the hashes of their bytes."""
 
     def resolve_people(self, name: str) -> tuple[str, ...]:
         """The people of a name in the process."""
@@ -117,20 +117,20 @@ class FilledForm(CompactModel):
 
     @property
     def days(self) -> str:
-        """Working days of this request alone as text; empty for a process without days. Rules go by `numbers["days"]`,
-        in which the requests beside it count as well."""
+        """Working days of this request alone, as text; empty for a process without days. Rules use `numbers["days"]`,
+        which includes adjacent requests."""
         days = self.numbers.get(OWN_DAYS, self.numbers.get("days"))
         return "" if days is None else format_decimal(days)
 
     @property
     def content_hash(self) -> str:
-        """A hash of this content, to which the cards of its tasks are bound. Fields of later versions count only if
-        they are set, so that a form of an earlier version keeps its hash."""
+        """A hash of the form's content, to which the cards of its tasks are bound. Fields of later versions count only
+        if they are set, so that a form of an earlier version keeps its hash."""
         return self._hash(self.people)
 
     @property
     def confirmed_hash(self) -> str:
-        """The same of what an author confirms: without who gets copies by a rule."""
+        """A hash of the content that an author confirms: without the people who get copies by a rule."""
         return self._hash({name: who for name, who in self.people.items() if not name.startswith(COPY_PREFIX)})
 
     def _hash(self, people: Mapping[str, tuple[str, ...]]) -> str:
@@ -141,26 +141,26 @@ class FilledForm(CompactModel):
 
 
 def format_decimal(number: Decimal) -> str:
-    """`8`, `0.5`: without trailing zeros or an exponent."""
+    """A number without trailing zeros or an exponent, e.g. `8` or `0.5`."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 class Task(CompactModel):
-    """One task for one person. It is decided at most once."""
+    """One task for one person. A task is decided at most once."""
 
     id: str
-    """`<request>-<n>`."""
+    """Task id: `<request>-<n>`."""
     node: str
     kind: TaskKind
     seat: int
     assignee: str
     since: datetime
     round: int = 1
-    """Incremented by every resubmission."""
+    """The round of the request; every resubmission increments it."""
     outcome: str = ""
-    """A `Decision`, else why it was closed (`settled`, `transferred`, `added`, `escalated`, `returned`, a status), or
-    empty while open."""
+    """A `Decision`, else the reason for closing (`settled`, `transferred`, `added`, `escalated`, `returned`, a status).
+    Empty while open."""
     closed: datetime | None = None
     by: str = ""
     """Person id of the decider: the assignee or a deputy."""
@@ -168,7 +168,7 @@ class Task(CompactModel):
     """Timers that have fired."""
     urged: tuple[datetime, ...] = ()
     clock: datetime | None = None
-    """Since when its timers count, if it was handed over; None: `since`."""
+    """The time from which timers count after a transfer, or None to count from `since`."""
 
     @property
     def is_open(self) -> bool:
@@ -179,20 +179,20 @@ class Seat(CompactModel):
     """One person's vote in a decision, with the people added to it (add sign)."""
 
     n: int
-    """Unique in the request."""
+    """Number of the seat, unique in the request."""
     person: str
     vote: str = ""
     """`approve`, `reject`, or empty."""
     before: Ballot | None = None
-    """These vote first, then this person."""
+    """People who vote before this person."""
     beside: Ballot | None = None
-    """These vote at the same time; both sides have to agree."""
+    """People who vote at the same time; both sides have to agree."""
     after: Ballot | None = None
-    """These vote once this person has agreed."""
+    """People who vote once this person has agreed."""
 
 
 class Ballot(CompactModel):
-    """Several seats and how their votes count together."""
+    """Several seats, and how their votes count together."""
 
     mode: VotingMode = VotingMode.ALL
     seats: tuple[Seat, ...]
@@ -207,7 +207,7 @@ class Visit(CompactModel):
 
 
 class Opinion(CompactModel):
-    """An opinion, given with a decision. It never changes the form."""
+    """An opinion, given with a decision. An opinion never changes the form."""
 
     task: str
     node: str
@@ -216,20 +216,18 @@ class Opinion(CompactModel):
     """Person id of the assignee, if a deputy decided."""
     at: datetime
     decision: str
-    """A `Decision` about somebody else's request, or `transfer`, `handle_add_sign`, `comment`."""
+    """A `Decision` about somebody else's request, or `transfer`, `add_sign`, `comment`."""
     text: str = ""
     round: int = 1
 
 
 class Request(CompactRecord):
-    """A running or ended request."""
-
     id: str
     process: str
     definition: str
-    """SHA-256 of its BPMN file, fixed at the start."""
+    """SHA-256 of the BPMN file, fixed at the start."""
     form: str
-    """SHA-256 of its form file, likewise."""
+    """SHA-256 of the form file, fixed at the start."""
     initiator: str
     status: Status
     filled: FilledForm
@@ -243,16 +241,16 @@ class Request(CompactRecord):
     arrived: tuple[str, ...] = ()
     """Flows that wait at a parallel gateway for the others."""
     decisions: dict[str, str] = Field(default_factory=dict)
-    """User task → its decision, while it counts: not after the task was entered again, a return to an earlier step, or
-    a resubmission."""
+    """User task → its decision, while it counts. A decision no longer counts after its task was entered again, a return
+    to an earlier step, or a resubmission."""
     rule: str = ""
-    """Node of the rule that passed it, if any."""
+    """Node of the rule that passed the request, if any."""
     tasks: tuple[Task, ...] = ()
     opinions: tuple[Opinion, ...] = ()
     cc: tuple[str, ...] = ()
-    """Ids of the people who got a copy and may read it."""
+    """Ids of the people who got a copy and may read the request."""
     events: int = 0
-    """Number of its events."""
+    """Number of events."""
     head: str = ""
     """Hash of the last event."""
 
@@ -262,7 +260,7 @@ class Request(CompactRecord):
 
     @property
     def display_status(self) -> str:
-        """The status for people. A request that is back with its author says whether it was rejected or returned:
+        """The status for people. For a request that came back to its author, also whether it was rejected or returned:
         `revise_reject`, `revise_return`."""
         if self.status is not Status.REVISE:
             return self.status.value
@@ -275,12 +273,13 @@ class Request(CompactRecord):
 
     @property
     def waits_for(self) -> tuple[str, ...]:
-        """Person ids."""
+        """Ids of the people for whom the request waits."""
         return tuple(dict.fromkeys(t.assignee for t in self.open_tasks))
 
     @property
     def participants(self) -> frozenset[str]:
-        """Who may read it, besides administrators: the author, everybody who had a task or was a deputy, and cc."""
+        """Ids of the people who may read the request, besides administrators: the author, all assignees and deputies
+        who decided, and the people with a copy."""
         return frozenset(self._list_participants())
 
     def _list_participants(self) -> Iterator[str]:
@@ -303,7 +302,7 @@ class Delegation(CompactRecord):
     deputy: str
     start: datetime
     end: datetime
-    """Exclusive."""
+    """The end, exclusive."""
 
     def is_active_at(self, now: datetime) -> bool:
         return self.start <= now < self.end

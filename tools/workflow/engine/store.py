@@ -21,15 +21,15 @@ All keys share the hash tag `{wf}`:
 `cs:{wf}:same_file:<sha256>`    sorted set: request with this file → when (ms)
 `cs:{wf}:timers`                sorted set: `task|timer` or `away|person|delegation` → due (ms)
 `cs:{wf}:away:<person>`         hash: delegation → JSON, by the absent person
-`cs:{wf}:deputy:<person>`       hash: the same, by the deputy
+`cs:{wf}:deputy:<person>`       hash: delegation → JSON, by the deputy
 `cs:{wf}:answer:<key>`          the answer to the command with this idempotency key, 30 days
-`cs:{wf}:numbers`               hash: prefix → last request number; `list_outbox` → last position in the outbox
+`cs:{wf}:numbers`               hash: prefix → last request number; `outbox` → last position in the outbox
 `cs:{wf}:outbox`, `…:bodies`    sorted set: event → position; hash: event → JSON
 `cs:{wf}:files`                 hash: SHA-256 → process file
 `cs:{wf}:processes`             hash: process → `<bpmn> <form>` (SHA-256), deployed by an administrator
 ==============================  ========================================================================
 
-The errors of the client (`redis.RedisError`) pass through; every call may be repeated.
+Errors of the client (`redis.RedisError`) pass through; every call may be repeated.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from tools.workflow.engine.years import format_year_list, list_years
 
 
 class WriteConflictError(Exception):
-    """Somebody else changed what was read, or took the number, first: read again and retry."""
+    """Somebody else changed the data that was read, or took the number, first: read again and retry."""
 
 
 class OutboxEvent(StoredModel):
-    """A notice that waits to be sent. `id` is the same however often it is read."""
+    """A notice that waits to be sent. `id` is the same however often the notice is read."""
 
     id: str
     kind: str
@@ -67,10 +67,9 @@ class RequestChange:
     result: TransitionResult
     definition: ProcessDefinition
     idempotency_key: str
-    """Idempotency key of the command."""
     answer: str
     form_count: int | None = None
-    """`OwnRequests.form_count` when the form was filled in. None: the form does not depend on the author's other
+    """`OwnRequests.form_count` when the form was filled in, or None if the form does not depend on the author's other
     requests."""
 
     @property
@@ -90,7 +89,6 @@ class RequestChange:
 
     @property
     def list_updates(self) -> Iterator[ListUpdate]:
-        """Updates of lists."""
         changed_ms = to_milliseconds(self.after.changed)
         yield ListUpdate("changed", "", self.after.id, changed_ms)
         if self.before is None:
@@ -138,8 +136,8 @@ class RequestChange:
 
 @dataclass(frozen=True, slots=True)
 class ListUpdate:
-    """Adds a member to a list, or removes it if `score` is None. `person` is empty for a list of all, and the hash of a
-    file for its requests."""
+    """An update that adds a member to a list, or removes it if `score` is None. `person` is empty for a list of all
+    requests, and the hash of a file for the list of its requests."""
 
     list_name: str
     person: str
@@ -148,7 +146,7 @@ class ListUpdate:
 
 
 class CommandContext(NamedTuple):
-    """The stored state when a command comes."""
+    """The stored state when a command arrives."""
 
     answer: str | None
     """The answer to an earlier command with this key, if any."""
@@ -156,12 +154,10 @@ class CommandContext(NamedTuple):
 
 
 class OwnRequests(NamedTuple):
-    """A person's requests."""
-
     form_count: int
-    """How often they have handed in a form."""
+    """How often the person has handed in a form."""
     request_ids: tuple[str, ...]
-    """Oldest first."""
+    """Request ids, oldest first."""
 
 
 class StartContext(NamedTuple):
@@ -173,8 +169,8 @@ class StartContext(NamedTuple):
     last_numbers: Mapping[str, int]
     """Prefix → last number given out."""
     number_floor: int
-    """Requests of a kind that has no number yet are numbered after it: higher than any store of this workspace before
-    can have counted, so no number comes twice."""
+    """The number after which requests of a kind without any number are numbered. No earlier store of this workspace can
+    have counted that far, so no number comes twice."""
     own_requests: OwnRequests
     """The person's requests."""
 
@@ -189,36 +185,36 @@ class Store(Protocol):
     async def load_request(self, request_id: str) -> Request | None: ...
 
     async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]:
-        """Those that exist, in the same order."""
+        """The requests that exist, in the order of the ids."""
 
     async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
         """A person's requests of one process that take days from this year, or may; oldest first."""
 
     async def save_change(self, change: RequestChange) -> str:
-        """Stores the change in one step. Returns the answer to use: this one, or the earlier one of the same key.
-        Raises `WriteConflictError`."""
+        """Store the change in one step. Return the answer to use: this one, or the earlier one of the same key. Raises
+        `WriteConflictError`."""
 
     async def load_events(self, request_id: str) -> tuple[str, ...]:
         """The stored record, oldest first."""
 
     async def list_members(self, name: str, person: str = "", most: int | None = None) -> tuple[tuple[str, int], ...]:
-        """(member, score) of a list, lowest first, at most `most`."""
+        """Pairs of member and score of a list, lowest score first, at most `most`."""
 
     async def list_newest_members(self, name: str, person: str, most: int) -> tuple[tuple[str, int], ...]:
-        """The same, highest first."""
+        """Pairs of member and score of a list, highest score first, at most `most`."""
 
     async def count_members(self, name: str, person: str) -> int: ...
 
     async def list_members_since(self, name: str, score: int) -> tuple[str, ...]:
-        """Members of a list of all with at least this score."""
+        """Members of a list with at least this score. Only for lists of all requests, which belong to no person."""
 
     async def list_due_timers(self, now_ms: int, most: int) -> tuple[str, ...]:
-        """Due timers."""
+        """Due timers, at most `most`."""
 
     async def delete_timer(self, member: str) -> None: ...
 
     async def postpone_timer(self, member: str, until_ms: int) -> None:
-        """Postpones a timer if it still exists."""
+        """Postpone a timer if it still exists."""
 
     async def load_last_numbers(self) -> Mapping[str, int]:
         """Prefix → last request number."""
@@ -236,7 +232,7 @@ class Store(Protocol):
         """Process → versions of its two files."""
 
     async def save_delegation(self, delegation: Delegation, known: Collection[Delegation]) -> None:
-        """Stores it with a timer for its start. `known`: the person's delegations as they were read. Raises
+        """Store a delegation with a timer for its start. `known` has the person's delegations as they were read. Raises
         `WriteConflictError`."""
 
     async def delete_delegation(self, delegation: Delegation) -> None: ...
@@ -246,7 +242,7 @@ class Store(Protocol):
     async def list_delegations_to(self, person: str) -> tuple[Delegation, ...]: ...
 
     async def append_outbox(self, events: Sequence[OutboxEvent]) -> None:
-        """Adds notices outside a change; the same event twice is one while it waits."""
+        """Add notices outside a change. A notice that already waits is not added again."""
 
     async def list_outbox(self, limit: int) -> list[OutboxEvent]:
         """The oldest notices that are not marked as sent."""
@@ -256,12 +252,12 @@ class Store(Protocol):
 
 NUMBERED_SINCE = datetime(2025, 1, 1, tzinfo=UTC)
 MAX_DAILY_NUMBERS = 10_000
-"""More requests of one kind than any day has, on the average since a store was first used."""
+"""Requests of one kind per day, more than any company starts on average since a store was first used."""
 
 
 def compute_number_floor(now: datetime) -> int:
-    """Where the numbers of a store that is used first now begin: an earlier one, counting from its own first use, has
-    not come so far."""
+    """The number at which a store begins that is first used now. An earlier store, counting from its own first use, has
+    not counted that far."""
     return int((now - NUMBERED_SINCE).total_seconds() * MAX_DAILY_NUMBERS / 86_400)
 
 
@@ -270,7 +266,7 @@ def to_milliseconds(moment: datetime) -> int:
 
 
 def split_request_id(request_id: str) -> tuple[str, int]:
-    """`L-0012` → (`L`, 12)."""
+    """Split a request id: `L-0012` gives (`L`, 12)."""
     prefix, _, number = request_id.partition("-")
     return prefix, int(number)
 

@@ -1,7 +1,7 @@
 """Executes one command: the new state of the request, and its consequences.
 
-Tokens move as BPMN says (clauses 10 and 13): an exclusive gateway takes one path, a parallel one takes all, and waits
-for all."""
+Tokens move as BPMN requires (clauses 10 and 13): an exclusive gateway takes one path; a parallel gateway takes all
+paths, and waits for all."""
 
 from __future__ import annotations
 
@@ -37,8 +37,6 @@ ENDS: Mapping[TaskKind, Mapping[str, Status]] = {
 
 @dataclass(frozen=True, slots=True)
 class TransitionResult:
-    """The result of a command for a request."""
-
     request: Request
     notices: tuple[RequestNotice, ...]
     event: RequestEvent
@@ -55,7 +53,7 @@ class Transition:
         self._opened: list[str] = []
         self._closed: list[str] = []
         self._handed_over: dict[int, dict[str, Any]] = {}
-        """Seat → what its next task keeps of the one before."""
+        """Seat → fields that its next task takes over from the previous task."""
 
     def complete_command(self) -> TransitionResult:
         via = {"fire": "timer", "migrate": "command", "assign": "command"}.get(self._command.kind, "button")
@@ -82,7 +80,7 @@ class Transition:
     # Tokens
 
     def leave_node(self, node: FlowNode, decision: str = "") -> None:
-        """Moves a token from a node along its flows."""
+        """Move a token from a node along its flows."""
         values = build_condition_values(self.definition, self.request.filled, decision, self.request.decisions)
         for route in choose_flows(node, values):
             self._steps.append(FlowStep(node=node.id, flow=route.flow, condition=route.condition, to=route.to))
@@ -104,7 +102,7 @@ class Transition:
                 self.leave_node(node, decision)
 
     def _join_parallel(self, node: FlowNode, flow: str, decision: str) -> None:
-        """A parallel gateway waits for every incoming flow."""
+        """Let a token arrive at a parallel gateway, which waits for every incoming flow."""
         arrived = {*self.request.arrived, flow}
         complete = arrived.issuperset(node.incoming)
         self.update_request(arrived=tuple(sorted(arrived - set(node.incoming) if complete else arrived)))
@@ -123,7 +121,7 @@ class Transition:
                 self.add_notice("mail", node=node.id, person=self.request.initiator)
 
     def add_cc_people(self, people: Iterable[str], by: str) -> bool:
-        """Adds people who do not know of the request yet. False if all of them do."""
+        """Add people who do not know of the request yet. Return whether there are any."""
         fresh = [p for p in dict.fromkeys(people) if p not in self.request.cc and p != self.request.initiator]
         self.update_request(cc=(*self.request.cc, *fresh))
         for person in fresh:
@@ -131,7 +129,7 @@ class Transition:
         return bool(fresh)
 
     def end_request(self, status: Status) -> None:
-        """Ends the request and all its tasks. The author is notified unless they did it themselves."""
+        """End the request and all its tasks. The author is notified unless they ended it themselves."""
         keeps_approval = self.request.status is Status.REVOKING and status is Status.APPROVED
         self.close_all_tasks(status.value)
         self.update_request(status=status)
@@ -145,13 +143,12 @@ class Transition:
         self.add_notice("ended", person=self.request.initiator, status=status, by=by, rule=self.request.rule, **data)
 
     def forget_decisions(self, nodes: Set[str]) -> None:
-        """Decisions at these nodes no longer count."""
+        """Forget decisions at these nodes, which no longer count."""
         self.update_request(decisions={k: v for k, v in self.request.decisions.items() if k not in nodes})
 
     # People
 
     def _open_user_task(self, node: FlowNode) -> None:
-        """Opens a user task."""
         self.forget_decisions({node.id})
         self.update_request(rule="")
         if node.is_revision:
@@ -160,8 +157,8 @@ class Transition:
             self.start_visit(node.id, TaskKind.APPROVE, node.mode, self._choose_task_people(node), Status.WAITING)
 
     def _choose_task_people(self, node: FlowNode) -> list[str]:
-        """The people to ask. They were chosen when the form was filled in; this refuses what must never happen. If one
-        of several decides, ineligible people are merely left out."""
+        """The people to ask, as chosen when the form was filled in. Forbidden choices are refused here. If one of
+        several people decides, ineligible people are merely left out. Raises `ToolError`."""
         people = [p for name in node.who for p in self.request.filled.resolve_people(name)]
         barred = {self.request.initiator} | authority.list_other_approvers(self.request, node.id)
         if node.mode is VotingMode.ANY and not barred.issuperset(people):
@@ -187,7 +184,7 @@ class Transition:
         return ballot
 
     def update_seat(self, task: Task, **fields: Any) -> None:
-        """Changes a task's seat. Then asks the next people, or goes on if there is a verdict."""
+        """Change a task's seat, then ask the next people, or go on if there is a verdict."""
         before = authority.get_visit(self.request, task)
         ballot = replace_seat(before.ballot, task.seat, lambda seat: seat.model_copy(update=fields))
         visit = before.model_copy(update={"ballot": ballot})
@@ -198,7 +195,7 @@ class Transition:
             self._sync_tasks(visit)
 
     def complete_user_task(self, task: Task, decision: Decision) -> None:
-        """Leaves a user task after its decision."""
+        """Leave a user task after its decision."""
         visit = authority.get_visit(self.request, task)
         for left in self._list_open_tasks(visit):
             self.close_task(left, "settled", why="settled")
@@ -210,7 +207,7 @@ class Transition:
         self.leave_node(self.definition.nodes[visit.node], decision.value)
 
     def _sync_tasks(self, visit: Visit) -> None:
-        """Opens tasks for the people whose turn it is, and closes the others'."""
+        """Open tasks for the people whose turn it is, and close the others'."""
         turns = {seat.n: seat for seat in list_waiting_seats(visit.ballot)}
         tasks = self._list_open_tasks(visit)
         for task in tasks:
@@ -221,7 +218,7 @@ class Transition:
                 self._open_task(visit, seat)
 
     def _open_task(self, visit: Visit, seat: Seat) -> None:
-        """Who has left gets none: whoever stands above them has the seat instead."""
+        """Open a task for a seat. If its person has left, the seat goes to the person above them."""
         task = Task(
             id=f"{self.request.id}-{len(self.request.tasks) + 1}",
             node=visit.node,
@@ -241,14 +238,14 @@ class Transition:
         self.add_notice("assigned", task=task.id, person=task.assignee, kind=visit.kind.value)
 
     def _find_present_person(self, task: Task) -> str:
-        """The assignee or, if they have left, the first who may be asked in their place. The author's own task goes to
+        """The assignee or, if they have left, the first person who may be asked instead. The author's own task goes to
         nobody else."""
         above = self._command.gone.get(task.assignee, ()) if task.kind is not TaskKind.REVISE else ()
         able = (p for p in above if authority.can_be_asked(self.definition, self.request, task, p))
         return next(able, task.assignee)
 
     def _update_ballot(self, seat: int, **fields: Any) -> None:
-        """Changes a seat without opening or closing tasks."""
+        """Change a seat without opening or closing tasks."""
         self.update_request(
             visits=tuple(
                 visit.model_copy(
@@ -261,14 +258,13 @@ class Transition:
         )
 
     def reassign_task(self, task: Task, person: str, how: str, *, keeps_clock: bool = False) -> None:
-        """Gives the seat to another person. `keeps_clock`: the task's timers go on as they were."""
+        """Give the seat to another person. With `keeps_clock`, the task's timers go on as they were."""
         if keeps_clock:
             self._handed_over[task.seat] = {"clock": task.clock or task.since, "fired": task.fired}
         self.close_task(task, how, why=how)
         self.update_seat(task, person=person)
 
     def update_task(self, task: Task, **fields: Any) -> Task:
-        """Changes a task."""
         after = task.model_copy(update=fields)
         self.update_request(tasks=tuple(after if t.id == task.id else t for t in self.request.tasks))
         return after
@@ -279,7 +275,7 @@ class Transition:
         self.add_notice("task_closed", task=task.id, person=task.assignee, by=self._command.actor, why=why)
 
     def close_all_tasks(self, why: str) -> None:
-        """Closes everything that is open."""
+        """Close all open tasks and visits."""
         for task in self.request.open_tasks:
             self.close_task(task, why, why=why)
         self.update_request(visits=(), arrived=())

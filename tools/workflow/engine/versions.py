@@ -11,7 +11,7 @@ from tools.workflow.process.definition import Process, compile_process
 
 
 class ProcessVersions:
-    """A version is `Process.version`: the hashes of its two files. Each is compiled once."""
+    """The versions of processes, each compiled once. A version is `Process.version`: the hashes of its two files."""
 
     def __init__(self, store: Store, shipped: Sequence[Process]) -> None:
         self._store, self._shipped = store, tuple(shipped)
@@ -22,12 +22,13 @@ class ProcessVersions:
         """The processes for new requests: a deployed one comes before the shipped one with the same key."""
         current = {process.key: process for process in self._shipped}
         for key, version in deployed.items():
-            with suppress(InvalidDefinitionError):  # a stricter compiler: no new requests in it, the others go on
+            with suppress(InvalidDefinitionError):  # refused by a stricter compiler: no new requests in it
                 current[key] = await self.load_process(key, version)
         return tuple(current.values())
 
     async def load_process(self, owner: str, version: tuple[str, str]) -> Process:
-        """Raises `InvalidDefinitionError`, which names the `owner`: a request, or a process."""
+        """The process in a version. Raises `InvalidDefinitionError`, which names the `owner`: a request, or a
+        process."""
         if version not in self._compiled:
             bpmn, toml = await self._store.load_file(version[0]), await self._store.load_file(version[1])
             if bpmn is None or toml is None:
@@ -36,7 +37,7 @@ class ProcessVersions:
         return self._compiled[version]
 
     async def save_process_files(self, process: Process) -> None:
-        """Stores the process files, so that requests keep them when the files change."""
+        """Store the process files, so that requests keep them when the files change."""
         for version, content in zip(process.version, (process.bpmn, process.toml), strict=True):
             if version not in self._saved_versions:
                 await self._store.save_file(version, content)

@@ -1,7 +1,7 @@
-"""How people decide together: pure functions over a tree of seats.
+"""Joint decisions of several people: pure functions over a tree of seats.
 
 Every seat may have ballots of its own: people asked before, beside or after it (add sign). A rejection anywhere rejects
-the whole; only where any one decides, the first decision is final."""
+the whole, except in a ballot where any one decides: there the first decision is final."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ APPROVE, REJECT = Decision.APPROVE.value, Decision.REJECT.value
 
 
 def build_ballot(mode: VotingMode, people: Iterable[str], first: int) -> Ballot:
-    """A ballot with nobody twice. Seats are numbered from `first`."""
+    """A ballot without repeated people. Seats are numbered from `first`."""
     return Ballot(mode=mode, seats=tuple(Seat(n=first + i, person=p) for i, p in enumerate(dict.fromkeys(people))))
 
 
 def compute_verdict(ballot: Ballot) -> str:
-    """`approve`, `reject`, or empty while it is open."""
+    """The verdict: `approve`, `reject`, or empty while the ballot is open."""
     verdicts = [compute_seat_verdict(seat) for seat in ballot.seats]
     if ballot.mode is VotingMode.ANY:
         return next(filter(None, verdicts), "")
@@ -37,7 +37,7 @@ def compute_seat_verdict(seat: Seat) -> str:
 
 
 def list_waiting_seats(ballot: Ballot) -> Iterator[Seat]:
-    """The seats whose turn it is; none once there is a verdict."""
+    """Yield the seats whose turn it is; none once there is a verdict."""
     if compute_verdict(ballot):
         return
     for seat in ballot.seats:
@@ -59,7 +59,7 @@ def find_seat(ballot: Ballot, n: int) -> Seat | None:
 
 
 def compute_seat_depth(ballot: Ballot, n: int) -> int:
-    """How many seats of the tree stand above this one; 0 for one that nobody added, and for an unknown one."""
+    """The number of seats above this one in the tree; 0 for a seat that was not added, and for an unknown one."""
     for seat in ballot.seats:
         for asked in _list_side_ballots(seat):
             if find_seat(asked, n):
@@ -80,7 +80,8 @@ def _replace_in_seat(seat: Seat, n: int, change: Callable[[Seat], Seat]) -> Seat
 
 
 def _list_waiting_in_seat(seat: Seat) -> Iterator[Seat]:
-    """Before comes first, after last; this seat and those beside it at the same time."""
+    """Yield the waiting seats in a seat: first those before it, then it and those beside it together, last those after
+    it."""
     if seat.before and not compute_verdict(seat.before):
         yield from list_waiting_seats(seat.before)
         return

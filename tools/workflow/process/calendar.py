@@ -1,8 +1,8 @@
 """Working days and hours, with public holidays, China's make-up days and half days.
 
-For China the published list decides (`chinesecalendar`); for years it does not have, and for other countries,
-`holidays` does. China's years that the list does not have are estimates (make-up days are missing), and so is every day
-that `holidays` itself calls estimated (movable feasts). An override (day → working day or not) wins over both."""
+For China the published list decides (`chinesecalendar`); for years that it lacks, and for other countries, `holidays`
+decides. China's years outside the list are estimates, because make-up days are missing. Days that `holidays` itself
+calls estimated (movable feasts) are estimates too. An override (day → working day or not) wins over both."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ KNOWN_YEARS = range(min(chinese_calendar.holidays).year, max(chinese_calendar.ho
 HALF = Decimal("0.5")
 DAY = timedelta(days=1)
 MAX_SPAN = 366
-"""Days from first to last."""
+"""Most days from first to last."""
 DAY_WORDS = {"work": True, "off": False}
 """The words of an overrides file."""
 ANY_YEAR = 2000
 ANY_DAY = date(ANY_YEAR, 1, 1)
 BY_CLOCK = timedelta(hours=1)
-"""A shorter length passes by the clock."""
+"""Shorter lengths pass by the clock, not in working hours."""
 ENGLISH = "en_US"
 """The language in which `holidays` marks estimates."""
 LANGUAGES = {"zh": "zh_CN", "en": ENGLISH}
-"""Our languages → those in which `holidays` gives names."""
+"""Our language → the language in which `holidays` gives names."""
 SATURDAY = 5
 MAX_BREAK = 60
-"""How many days off in a row are followed in each direction."""
+"""Most consecutive days off that are followed in each direction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +43,19 @@ class WorkingTime:
     working_days: Decimal
     """Working days, a multiple of 0.5."""
     is_estimated: bool
-    """True: the published holidays of some day are not known here."""
+    """Whether the published holidays of some day are not known here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HolidayBreak:
-    """Days off in a row."""
+    """Consecutive days off."""
 
     first: date
     last: date
     holiday_names: tuple[dict[str, str], ...] = ()
-    """The public holidays in it."""
+    """Names of the public holidays in the break."""
     makeup_days: tuple[date, ...] = ()
-    """Weekend days within a week of it that are worked instead."""
+    """Weekend days within a week of the break that are worked instead."""
     is_estimated: bool = False
 
     def list_days(self) -> Iterator[date]:
@@ -79,7 +79,7 @@ class WorkCalendar:
         return WorkingTime(sum((d for _, d, _ in days), Decimal(0)), any(estimated for _, _, estimated in days))
 
     def measure_gap(self, end: tuple[str, str], start: tuple[str, str]) -> Decimal:
-        """Working time between two half days, neither included: 0 if they overlap."""
+        """Working days between two half days, both excluded; 0 if they overlap."""
         first, last = date.fromisoformat(end[0]), date.fromisoformat(start[0])
         first, first_half = (first, "pm") if end[1] == "am" else (first + DAY, "am")
         last, last_half = (last, "am") if start[1] == "pm" else (last - DAY, "pm")
@@ -87,7 +87,7 @@ class WorkCalendar:
 
     def find_end(self, start: date, start_half: str, days: Decimal) -> tuple[date, str] | None:
         """The half day on which working time of this length ends, both included: the inverse of `measure_working_time`.
-        None if it is more than `MAX_SPAN` days away. `days`: more than 0, a multiple of 0.5."""
+        None if it is more than `MAX_SPAN` days away. `days` is a multiple of 0.5 above 0."""
         remaining = days
         for day, share, _ in self._list_day_shares(start, start_half, start + MAX_SPAN * DAY, "pm"):
             if share and remaining <= share:
@@ -97,7 +97,7 @@ class WorkCalendar:
         return None
 
     def count_days_by_year(self, start: date, start_half: str, end: date, end_half: str) -> dict[int, Decimal]:
-        """The same working days, by calendar year; every year concerned is in it."""
+        """The working days of `measure_working_time` by calendar year, with every year concerned."""
         found: dict[int, Decimal] = defaultdict(Decimal)
         for day, worked, _ in self._list_day_shares(start, start_half, end, end_half):
             found[day.year] += worked
@@ -129,8 +129,8 @@ class WorkCalendar:
         return {language: name for language, name in named.items() if name} if all(named.values()) else {}
 
     def list_holiday_breaks(self, start: date, most: int) -> Iterator[HolidayBreak]:
-        """The next stretches of days off that are more than an ordinary weekend, each complete, even if it began before
-        `start`. At most `most`, of those that begin within `MAX_SPAN` days."""
+        """Yield the next breaks that are more than an ordinary weekend, each complete, even if it began before `start`.
+        At most `most` breaks that begin within `MAX_SPAN` days."""
         day, count = start, 0
         while count < most and day - start <= timedelta(days=MAX_SPAN):
             if self.get_day_status(day)[0]:
@@ -160,7 +160,7 @@ class WorkCalendar:
         )
 
     def find_next_opening(self, moment: datetime, zone: tzinfo) -> datetime | None:
-        """When the working hours in this time zone begin again; None within them."""
+        """The moment when the working hours in this time zone begin again; None within working hours."""
         local = moment.astimezone(zone)
         if self.get_day_status(local.date())[0] and self.opens_at <= local.time() < self.closes_at:
             return None
@@ -170,8 +170,8 @@ class WorkCalendar:
         return datetime.combine(day, self.opens_at, zone)
 
     def add_working_time(self, start: datetime, length: timedelta, zone: tzinfo, share: float = 1) -> datetime:
-        """When this length has passed in the working hours of a time zone; with `share`, that part of it. Its days are
-        working days, and its hours are working hours, at most a day's."""
+        """The moment when this length has passed in the working hours of a time zone; with `share`, that part of it.
+        Days of the length are working days, and its hours are working hours, at most a day's."""
         if length < BY_CLOCK:
             return start + length * share
         hours = datetime.combine(ANY_DAY, self.closes_at) - datetime.combine(ANY_DAY, self.opens_at)
@@ -189,7 +189,7 @@ class WorkCalendar:
     def _list_day_shares(
         self, start: date, start_half: str, end: date, end_half: str
     ) -> Iterator[tuple[date, Decimal, bool]]:
-        """Each day, how much of it is worked, and whether that is an estimate."""
+        """Yield each day, how much of it is worked, and whether that is an estimate."""
         for n in range((end - start).days + 1):
             day = start + n * DAY
             worked, estimated = self.get_day_status(day)
@@ -198,8 +198,8 @@ class WorkCalendar:
 
 
 def read_calendar(country: str, overrides: str = "") -> WorkCalendar:
-    """The calendar of a country, with the text of an overrides file: TOML, `[days]`, `2027-01-02 = "work"` or `"off"`.
-    Raises `ValueError`, which says what is wrong."""
+    """Read the calendar of a country, with the text of an overrides file: TOML, `[days]`, `2027-01-02 = "work"` or
+    `"off"`. Raises `ValueError` with the reason."""
     code = country.strip().upper()
     try:
         _load_holidays(code, ANY_YEAR)
@@ -236,7 +236,7 @@ def _parse_day_word(name: str, word: object) -> bool:
 
 @lru_cache(maxsize=64)
 def _load_holidays(country: str, year: int, language: str = ENGLISH) -> holidays.HolidayBase:
-    """`holidays` uses the country's own language where it has no names in this one."""
+    """The holidays of a country in a year. `holidays` uses the country's own language if it lacks names in this one."""
     code, _, part = country.partition("-")
     return holidays.country_holidays(code, subdiv=part or None, years=year, language=language)
 

@@ -1,4 +1,4 @@
-"""Checks of a form, its policy rows and its graph. An error says which row is wrong, and why."""
+"""Checks a form, its policy rows and its graph. An error names the wrong row and the reason."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from tools.workflow.process.policy import ConditionalRow, PeopleSelector, Policy
 BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 LIMIT = re.compile(r"(?!0+(?:\.0+)?$)\d{1,12}(?:\.\d{1,6})?")
 FORM = "form"
-"""The element of what is wrong with a form."""
+"""The element named by errors about a form."""
 ROWS_BY_TOPIC = {ServiceTopic.CC: "cc", ServiceTopic.MAIL: "mail"}
 """Topic of a service task → the table of the form with its row."""
 
 
 def check_form(form: Form) -> None:
-    """Raises `InvalidDefinitionError`."""
+    """Check a form by itself. Raises `InvalidDefinitionError`."""
     raise_definition_errors(InvalidDefinitionError(FORM, problem) for problem in _find_form_problems(form))
 
 
 def check_nodes(form: Form, definition: ProcessDefinition) -> None:
-    """Checks that rule, cc and mail rows match the nodes. Raises `InvalidDefinitionError`."""
+    """Check that rule, cc and mail rows match the nodes. Raises `InvalidDefinitionError`."""
     raise_definition_errors(_find_node_errors(form, definition))
 
 
@@ -49,7 +49,7 @@ def _find_node_errors(form: Form, definition: ProcessDefinition) -> Iterator[Inv
 
 
 def check_policy(rows: Sequence[PolicyRow], forms: Iterable[Form]) -> None:
-    """Checks that the rows of a policy file fit the existing processes. Raises `ValueError`."""
+    """Check that the rows of a policy file fit the existing processes. Raises `ValueError`."""
     forms_by_key = {form.key: form for form in forms}
     for number, row in enumerate(rows, 1):
         if row.process not in forms_by_key:
@@ -168,7 +168,7 @@ def _find_placeholder_problems(all_words: Iterable[LocalizedText], form: Form) -
 
 
 def _find_bound_problems(bound: RollingLimit, form: Form) -> Iterator[str]:
-    """A bound's own condition is evaluated before there are sums."""
+    """Problems of a bound. A bound's own condition cannot use sums, because it is evaluated before they exist."""
     field = form.find_field(bound.field)
     if field is None or field.kind not in NUMBERS:
         yield f"{bound.field!r} is no field with an amount or a number"

@@ -19,7 +19,7 @@ NUMBER = re.compile(r"(\d{1,4}(?:\.\d{1,6})?)(?:天|(?:working)?days?)?", re.IGN
 
 
 def parse_days(text: str) -> Decimal:
-    """Working days, a multiple of 0.5. Raises `ToolError`."""
+    """Parse working days, a multiple of 0.5. Raises `ToolError`."""
     match = NUMBER.fullmatch(remove_spaces(text))
     days = Decimal(match[1]) if match else Decimal(0)
     if days <= 0 or days % Decimal("0.5"):
@@ -55,7 +55,7 @@ def _get_default_half(form: Form) -> str:
 def _reject_other_end(
     start: date, start_half: str, given_end: tuple[str, str], days: Decimal, end: str, calendar: WorkCalendar
 ) -> None:
-    """Rejects a last day that does not give this many working days; a weekend after the right one is accepted."""
+    """Refuse a last day that does not give this many working days; a weekend after the right one is accepted."""
     last = date.fromisoformat(given_end[0])
     if last >= start and (last - start).days <= MAX_SPAN:
         length = format_decimal(calendar.measure_working_time(start, start_half, last, given_end[1]).working_days)

@@ -1,6 +1,6 @@
-"""A process: its graph and its form, checked against each other. Also fills in the form.
+"""A process: its graph and its form, checked against each other. The module also fills in forms.
 
-Filling in finds everything that a person has to see before confirming: working days, the approvers of every level,
+Filling in finds everything that a person has to see before confirming: working days, the approvers of every level, and
 whether a rule passes the request."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Process:
     definition: ProcessDefinition
     form: Form
     bpmn: bytes
-    """The file itself: requests keep the version that they started with."""
+    """The BPMN file itself: requests keep the version that they started with."""
     toml: bytes
 
     @property
@@ -61,12 +61,12 @@ class Process:
 
     @property
     def version(self) -> tuple[str, str]:
-        """Identifies the two files."""
+        """The hashes of the two files."""
         return self.definition.version, self.form_version
 
     @cached_property
     def watched_fields(self) -> frozenset[str]:
-        """The fields that its length, its way, or another field depends on."""
+        """The fields on which the form's length, its path, or another field depends."""
         form, span = self.form, self.form.days
         rows: list[ConditionalRow] = [*form.requires, *form.policy, *form.bounds]
         conditions = [row.when for row in rows]
@@ -85,7 +85,8 @@ class Process:
 
 
 def compile_process(bpmn: bytes, toml: bytes, *, is_stored: bool = False) -> Process:
-    """A process from its two files. `is_stored`: as for `compile_bpmn`. Raises `InvalidDefinitionError`."""
+    """Compile a process from its two files. `is_stored` has the meaning of `compile_bpmn`. Raises
+    `InvalidDefinitionError`."""
     errors = list[InvalidDefinitionError]()
     form: Form | None = None
     definition: ProcessDefinition | None = None
@@ -104,7 +105,7 @@ def compile_process(bpmn: bytes, toml: bytes, *, is_stored: bool = False) -> Pro
 
 
 def parse_form(toml: bytes) -> Form:
-    """Raises `InvalidDefinitionError`, which names the wrong row."""
+    """Parse and check a form. Raises `InvalidDefinitionError`, which names the wrong row."""
     form, errors = _read_form(toml), list[InvalidDefinitionError]()
     with collect_definition_errors(errors):
         check_form(form)
@@ -113,7 +114,8 @@ def parse_form(toml: bytes) -> Form:
 
 
 def _read_form(toml: bytes) -> Form:
-    """Each value as it may be; not yet whether they fit together."""
+    """Read a form and check each value by itself, not yet whether the values fit together. Raises
+    `InvalidDefinitionError`."""
     problems: list[str] = []
     try:
         return Form.model_validate(tomllib.loads(toml.decode("utf-8")))
@@ -129,7 +131,7 @@ def _read_form(toml: bytes) -> Form:
 
 
 def _raise_with_lines(errors: Sequence[InvalidDefinitionError], toml: bytes) -> None:
-    """Raises the first with all the others; of the form's, each with its line in the form's file."""
+    """Raise the first error, with all others attached. Errors of the form get their lines in the form's file."""
     for error in errors:
         error.others = ()
         if error.element == FORM:
@@ -139,7 +141,7 @@ def _raise_with_lines(errors: Sequence[InvalidDefinitionError], toml: bytes) -> 
 
 @cache
 def load_shipped_processes() -> tuple[Process, ...]:
-    """Leave and expense, read once. Raises `InvalidDefinitionError`."""
+    """Load the processes for leave and expense, read once. Raises `InvalidDefinitionError`."""
     folder = resources.files("tools.workflow").joinpath("definitions")
     return tuple(
         compile_process(folder.joinpath(f"{key}.bpmn").read_bytes(), folder.joinpath(f"{key}.toml").read_bytes())
@@ -158,21 +160,21 @@ def get_process_by_key(key: str, processes: Sequence[Process]) -> Process:
 
 @dataclass(frozen=True, slots=True)
 class FormContext:
-    """What a form is filled in with, besides what its author has written."""
+    """Data for filling in a form, besides the author's answers."""
 
     initiator: Person
     people: Sequence[Person]
     today: date
-    """The author's."""
+    """The present day in the author's time zone."""
     calendar: WorkCalendar
     number_overrides: Mapping[str, Decimal]
-    """In place of the form's own (thresholds)."""
+    """Numbers (thresholds) that replace the form's own."""
     policy: Sequence[PolicyRow] = ()
     """Rows of the policy file, of any process."""
     earlier_requests: Sequence[Request] = ()
     """The author's other requests of this process."""
     files: Mapping[str, AttachedFile] | None = None
-    """Those that the author has sent, by id; None where nobody keeps any."""
+    """Id → file, for files that the author has sent; None without a store of files."""
 
     def list_policy_rows(self, process: Process) -> list[PolicyRow]:
         return [row for row in self.policy if row.process == process.key]
@@ -210,13 +212,13 @@ def find_passing_rule(process: Process, filled: FilledForm) -> str:
 
 
 def format_request_line(process: Process, filled: FilledForm, language: str, *, has_iso_days: bool = False) -> str:
-    """One line about a request. `has_iso_days`: for a model, which gives days in that form."""
+    """One line about a request. With `has_iso_days`, days are in ISO format, which models use."""
     values = format_values(process, filled, language, has_iso_days=has_iso_days)
     return process.form.summary.by_language[language].format_map(values)
 
 
 def format_values(process: Process, filled: FilledForm, language: str, *, has_iso_days: bool = False) -> dict[str, str]:
-    """The values of placeholders in the form's words: field → words, persons as ids; and the days."""
+    """The values of placeholders in the form's words: field → words, with persons as ids; and the days."""
     texts = {DAYS: filled.days, LENGTH: _format_length(filled.days, language)}
     if process.form.days:
         texts[PERIOD] = _format_period(process.form.days, filled.values, language, has_iso_days=has_iso_days)
@@ -237,7 +239,7 @@ def _format_length(days: str, language: str) -> str:
 
 
 def _format_period(rule: DaySpan, values: Mapping[str, str], language: str, *, has_iso_days: bool) -> str:
-    """The first and the last day; of half days, which half."""
+    """The first and the last day, with the half for half days."""
     first, last = values.get(rule.start, ""), values.get(rule.end, "")
     from_noon = {"zh": "下午", "en": "PM"}[language] if values.get(rule.start_half, "") == "pm" else ""
     until_noon = {"zh": "上午", "en": "AM"}[language] if values.get(rule.end_half, "") == "am" else ""

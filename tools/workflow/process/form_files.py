@@ -1,4 +1,4 @@
-"""The files of a form: those that its attachment fields name, and where one has to be."""
+"""The files of a form: those named in its attachment fields, and fields that need a file."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from tools.workflow.engine.state import FilledForm
 from tools.workflow.process.forms import FILE, FieldKind, Form, FormField, list_file_ids
 
 MAX_LENGTH = 4_000
-"""Characters of a value in which files are looked for."""
+"""Characters of a value in which files are sought."""
 
 
 def list_named_files(form: Form, values: Mapping[str, str]) -> tuple[str, ...]:
-    """Every id of a file in the attachment fields, as they were typed."""
+    """Ids of all files named in the attachment fields, as typed."""
     typed = [values.get(f.name, "")[:MAX_LENGTH] for f in form.fields if f.kind is FieldKind.ATTACHMENT]
     return tuple(dict.fromkeys(id for text in typed for id in FILE.findall(text)))
 
 
 def remove_files(values: Mapping[str, str], ids: Sequence[str]) -> dict[str, str]:
-    """The values without these files."""
     gone = {*ids}
     return {
         name: ",".join(part for part in text.split(",") if part not in gone) if any(id in text for id in gone) else text
@@ -31,8 +30,8 @@ def remove_files(values: Mapping[str, str], ids: Sequence[str]) -> dict[str, str
 def find_file_errors(
     form: Form, filled: FilledForm, files: Mapping[str, AttachedFile], *, is_complete: bool
 ) -> Iterator[ToolError]:
-    """A file that its author has not sent, and a field that has to have a file and has none: an address proves nothing.
-    `is_complete`: what is empty is missing."""
+    """Yield errors about files that the author has not sent, and about fields that need a file and have none; an
+    address proves nothing. `is_complete` tells that empty fields count as missing."""
     conditions: Mapping[str, Value] = {**filled.values, **filled.numbers}
     asked = {row.field for row in form.requires if row.is_condition_met(conditions)}
     for field in form.fields:
@@ -48,7 +47,6 @@ def find_file_errors(
 
 
 def attach_files(form: Form, filled: FilledForm, files: Mapping[str, AttachedFile]) -> FilledForm:
-    """The form with the files that it names."""
     named = [
         id for f in form.fields if f.kind is FieldKind.ATTACHMENT for id in list_file_ids(filled.values.get(f.name, ""))
     ]

@@ -1,7 +1,8 @@
 """Checks people's answers and turns free spellings into canonical text.
 
-`病假` → `sick`, `￥1,200.50` → `1200.50`, `2026/11/21` → `2026-11-21`. An unreadable answer is a `ToolError`, which
-names the field and the fix. Days are counted by the calendar, never taken from anybody's words."""
+For example, `病假` becomes `sick`, `￥1,200.50` becomes `1200.50`, and `2026/11/21` becomes `2026-11-21`. An unreadable
+answer is a `ToolError`, which names the field and the fix. Days are counted by the calendar, never taken from anybody's
+words."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from tools.workflow.process.forms import (
 
 CNY = "CNY"
 YEN_SIGN = "¥"
-"""China's and Japan's sign: means yuan unless the currency says otherwise."""
+"""The sign of China's and Japan's currency; means yuan unless the currency says otherwise."""
 LONGEST_PAST = timedelta(days=366)
 LONGEST_AHEAD = timedelta(days=2 * 366)
 DATE = re.compile(r"(\d{4})(?:-|/|\.|年)(\d{1,2})(?:-|/|\.|月)(\d{1,2})日?")
@@ -43,7 +44,7 @@ MAX_NAMES = 5
 MAX_DIGITS = 12
 MAX_DECIMALS = 6
 FILE_SEPARATOR = re.compile(r"(?<![,，、\s])[,，、\s]++(?=F[A-Z0-9]{6,20}(?:[,，、\s]|$)|<?https://)")
-"""Between two files, or addresses, of one field."""
+"""The border between two files or addresses of one field."""
 LINK = re.compile(r"https://[^\s<>\"'|\\^`{}@]+")
 """An address without blanks, quotes, or a user name and password."""
 
@@ -51,9 +52,9 @@ LINK = re.compile(r"https://[^\s<>\"'|\\^`{}@]+")
 def parse_form_input(
     form: Form, values: Mapping[str, str], today: date, undetermined_fields: frozenset[str], calendar: WorkCalendar
 ) -> dict[str, str]:
-    """All fields except people, in canonical text; empty where nothing was given and nothing is needed.
-    `undetermined_fields`: fields that may or may not be needed. `calendar`: counts a length that stands for the last
-    day. Raises `ToolError`, or `InvalidFieldsError` for several errors at once."""
+    """All fields except people, in canonical text; empty for optional fields without an answer. `undetermined_fields`
+    may or may not be needed. `calendar` counts a length given instead of the last day. Raises `ToolError`, or
+    `InvalidFieldsError` for several errors at once."""
     errors = _check_unknown_fields(form, values)
     length = _clean_input(values.get(DAYS, "")) if form.can_take_days else ""
     answers = {f.name: _clean_field_input(f, values.get(f.name, "")) or f.default for f in form.fields}
@@ -81,7 +82,7 @@ def parse_form_input(
     raise_errors(errors)
     if days is None or form.days is None:
         return parsed
-    last = form.days.end  # of the two, a default yields
+    last = form.days.end  # the default of the last day yields to a length
     return fill_end_date(
         form, {**parsed, last: parsed[last] if _clean_input(values.get(last, "")) else ""}, days, calendar
     )
@@ -121,12 +122,13 @@ def _check_unknown_fields(form: Form, values: Mapping[str, str]) -> list[ToolErr
 
 
 def _clean_field_input(field: FormField, text: str) -> str:
-    """An address with invisible characters leads elsewhere than it says, so it is left unchanged and refused."""
+    """Clean an answer. An attachment is left unchanged and refused later if it has invisible characters, because such
+    an address leads elsewhere than it seems."""
     return text.strip() if field.kind is FieldKind.ATTACHMENT else _clean_input(text)
 
 
 def _clean_input(text: str) -> str:
-    """Without surrounding space and invisible characters."""
+    """The text without surrounding space and invisible characters."""
     return clean_value(text).strip()
 
 
@@ -185,7 +187,7 @@ def _parse_number_field(field: FormField, text: str) -> str:
 
 
 def _parse_attachment_field(field: FormField, text: str) -> str:
-    """Ids of files, and https addresses, with commas between. No address is read."""
+    """Parse ids of files and https addresses; return them separated by commas. No address is fetched."""
     named = dict.fromkeys(_parse_reference(field, part) for part in FILE_SEPARATOR.split(text.strip(" ,，、")) if part)
     if len(named) > MAX_FILES:
         message = f"{field.name}: {len(named)} files, at most {MAX_FILES}"

@@ -1,7 +1,7 @@
-"""Where in a form's file something is wrong: the part that a problem names first, and the line of it.
+"""Finds the place of an error in a form's file: the part that the problem names first, and its line.
 
-Lines are looked for as people write such files: `[table]`, `[[table]]` and `key = …`, each on a line of its own. If
-they are written otherwise, the part is told without a line."""
+Lines are found in the usual spelling: `[table]`, `[[table]]` and `key = …`, each on a line of its own. In other
+spellings the part is named without a line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _TOML_LINE = re.compile(r"\(at line (\d{1,9}),")
 
 @dataclass(frozen=True, slots=True)
 class FormPlace:
-    """`[[table]]` number `row`, `[[field]]` with the name `field`, or the key or table `key`; `part`: what in it."""
+    """A place in a form's file: row `row` of `[[table]]`, the `[[field]]` named `field`, or the key or table `key`.
+    `part` is the part within it."""
 
     table: str = ""
     row: int = 0
@@ -30,7 +31,8 @@ class FormPlace:
 
 
 def split_place(problem: str) -> tuple[FormPlace | None, str]:
-    """`policy row 2, who 1: 'boss' names nobody` → the place, and what is wrong there. None: it names no place."""
+    """Split a problem into its place and the rest: `policy row 2, who 1: 'boss' names nobody`. The place is None if the
+    problem names none."""
     found = _PLACE.match(problem)
     if found is None:
         return None, problem
@@ -45,7 +47,7 @@ def split_place(problem: str) -> tuple[FormPlace | None, str]:
 
 
 def find_form_line(toml: bytes, problem: str) -> int:
-    """The line in the form's file, from 1; 0 if it cannot be said."""
+    """The line of a problem in the form's file, from 1; 0 if it is unknown."""
     if said := _TOML_LINE.search(problem):
         return int(said[1])
     place, _ = split_place(problem)
@@ -68,7 +70,8 @@ def _find_first(lines: Iterator[int]) -> int:
 
 
 def _list_keys(text: str) -> Iterator[tuple[int, str, int, str, str]]:
-    """Line, table, which one of its name, key (empty for the table's own line), and what is written behind the key."""
+    """Yield line, table, number of the table among those of its name, key (empty for the table's own line), and the
+    text after the key."""
     table, counts = "", dict[str, int]()
     for n, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):

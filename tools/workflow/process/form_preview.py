@@ -1,7 +1,6 @@
-"""What a form comes to while it is being filled in: nothing counts as missing, and all that is wrong is found at once.
+"""Previews a form while it is being filled in: nothing counts as missing, and all errors are found at once.
 
-Nothing here decides: what is confirmed goes through `tools.workflow.process.definition.fill_form`.
-"""
+Nothing here decides: a confirmed form goes through `tools.workflow.process.definition.fill_form`."""
 
 from __future__ import annotations
 
@@ -24,21 +23,21 @@ from tools.workflow.process.rolling_limits import add_neighbours, apply_bounds
 @dataclass(frozen=True, slots=True)
 class FormPreview:
     filled: FilledForm
-    """What is there, without what is wrong or still to come."""
+    """The form so far, without values that are wrong or still to come."""
     needed_fields: frozenset[str]
-    """Fields that this very form needs besides those that every form needs."""
+    """Fields that this form needs besides those that every form needs."""
     unneeded_fields: frozenset[str]
-    """Fields that decide, but not on the way of this form."""
+    """Fields that decide, but not on this form's path."""
     deciders: tuple[tuple[dict[str, str], tuple[str, ...]], ...]
-    """(label, person ids) of those who would decide, in their order; empty while the way is not known."""
+    """Pairs of label and person ids of those who would decide, in their order; empty while the path is unknown."""
     rule: str
-    """Node of the rule that would let it pass, or empty."""
+    """Node of the rule that would let the form pass, or empty."""
     errors: tuple[ToolError, ...]
-    """All that is wrong, each with its field."""
+    """All errors, each with its field."""
 
 
 def preview_form(process: Process, values: Mapping[str, str], context: FormContext) -> FormPreview:
-    """As `fill_form`; nothing is raised."""
+    """Preview `fill_form`, without raising errors."""
     form, errors = process.form, list[ToolError]()
     calendar, earlier_requests = context.calendar, context.earlier_requests
     canonical = _parse_valid_values(form, values, context.today, calendar, errors)
@@ -76,14 +75,14 @@ def preview_form(process: Process, values: Mapping[str, str], context: FormConte
 
 
 def list_errors(error: ToolError) -> tuple[ToolError, ...]:
-    """Every single thing that an error says is wrong."""
+    """Every single error in an error."""
     return error.errors if isinstance(error, InvalidFieldsError) else (error,)
 
 
 def _parse_valid_values(
     form: Form, values: Mapping[str, str], today: date, calendar: WorkCalendar, errors: list[ToolError]
 ) -> dict[str, str]:
-    """The values that can be read; what is wrong with the others joins `errors`."""
+    """The values that can be read; errors about the others are added to `errors`."""
     every = frozenset(f.name for f in form.fields)
     try:
         return parse_form_input(form, values, today, every, calendar)

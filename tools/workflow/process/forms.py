@@ -1,8 +1,8 @@
-"""What a process asks for, as data (`definitions/*.toml`).
+"""The form of a process, as data (`definitions/*.toml`).
 
-A form has fields; levels, which are further approvers chosen by a table (`tools.workflow.process.policy`); rows for
-copies and for proposed emails; rows for conditional fields; a balance; and bounds on what one person requests within
-some days."""
+A form has fields and levels, which are further approvers chosen by a table (`tools.workflow.process.policy`). Further
+rows describe copies, proposed emails and conditional fields. A form may have a balance, and bounds on what one person
+requests within some days."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ NAME = r"^[a-z][a-z_]{0,30}$"
 DAYS = "days"
 """The name of a length in working days among the values of a form."""
 PERIOD, LENGTH = "period", "length"
-"""Words that a form's sentences may name besides its fields where it has days: *2026-11-24 to 2026-11-26*, *3 working
-days*."""
+"""Placeholders of a form with days, besides its fields: *2026-11-24 to 2026-11-26*, *3 working days*."""
 
 
 class FieldKind(StrEnum):
@@ -61,15 +60,13 @@ class LocalizedText(FrozenModel):
 
 
 class ChoiceOption(LocalizedText):
-    """One possible answer."""
-
     value: str
     also: tuple[str, ...] = ()
-    """Further words that people use for it."""
+    """Further words that people use for the option."""
     decimals: int = 2
     """Decimals of a currency."""
     private: bool = False
-    """A request with this option is private."""
+    """Whether a request with this option is private."""
 
 
 HALVES = (
@@ -108,8 +105,8 @@ class DaySpan(FrozenModel):
     end: str
     end_half: str
     gap: int = Field(1, ge=0, le=20)
-    """One author's requests with at most this many working days between them count together by length. 0: only what
-    adjoins, over weekends and holidays too."""
+    """Most working days between two requests of one author whose lengths count together. With 0, only adjacent requests
+    count together, also over weekends and holidays."""
 
 
 class BalanceRule(FrozenModel):
@@ -127,7 +124,7 @@ class ApprovalLevel(FrozenModel):
     name: str = Field(pattern=NAME)
     label: LocalizedText
     many: bool = False
-    """True: everybody whom the table names, not only the first."""
+    """Whether everybody decides whom the table names, not only the first."""
 
 
 class RuleText(FrozenModel):
@@ -142,11 +139,11 @@ class FieldRequirement(ConditionalRow):
 
 
 class RollingLimit(ConditionalRow):
-    """A limit on the sum of what one person requests within some days. If several requests reach it together, the
-    decider sees that; conditions of the process may use the sum and so change the path."""
+    """A limit on the sum of what one person requests within some days. The decider sees if several requests reach it
+    together. Conditions of the process may use the sum and so change the path."""
 
     name: str = Field(pattern=NAME)
-    """The number for conditions: the sum with this request; 0 if the row does not apply."""
+    """The name of the number for conditions: the sum with this request; 0 if the row does not apply."""
     field: str
     """The amount or number to sum. Money counts only in the same currency."""
     per: tuple[str, ...] = ()
@@ -163,7 +160,7 @@ class RollingLimit(ConditionalRow):
 
 
 class CcRow(FrozenModel):
-    """Who gets a copy when a `cc` service task is reached."""
+    """The people who get a copy when a `cc` service task is reached."""
 
     node: str
     who: tuple[PeopleSelector, ...] = Field(min_length=1)
@@ -185,7 +182,7 @@ class Form(FrozenModel):
     name: LocalizedText
     purpose: LocalizedText
     summary: LocalizedText
-    """With `{field}` placeholders."""
+    """One line about a request, with `{field}` placeholders."""
     fields: tuple[FormField, ...] = Field(alias="field")
     levels: tuple[ApprovalLevel, ...] = Field((), alias="level")
     policy: tuple[PolicyRow, ...] = ()
@@ -197,19 +194,20 @@ class Form(FrozenModel):
     days: DaySpan | None = None
     balance: BalanceRule | None = None
     private: bool = False
-    """Every request of this form is private: none of it is shown in a channel."""
+    """Whether every request of this form is private; no part of it is shown in a channel."""
     bounds: tuple[RollingLimit, ...] = Field((), alias="bound")
 
     again_minutes: int = Field(10, ge=0, le=24 * 60)
-    """An author who starts the same, value by value, within this many minutes is asked whether they want it twice; 0:
-    never."""
+    """Minutes within which an author who starts an equal request, value by value, is asked whether they want it twice;
+    0 for never."""
     identical: tuple[str, ...] = ()
-    """Fields that make two requests of one author the same claim if all are equal and the requests started on the same
-    day, or if one of the fields is a date: the decider is told. An attachment among them is reported on any day."""
+    """Fields that identify a claim. Two requests of one author with equal values in all of them are reported to the
+    decider, if they started on the same day or one of the fields is a date. An attachment among the fields is reported
+    on any day."""
 
     @property
     def needs_earlier_requests(self) -> bool:
-        """True if the author's earlier requests count: free days, a balance, a bound, duplicates."""
+        """Whether the author's earlier requests count: for free days, a balance, a bound or duplicates."""
         return self.days is not None or bool(self.bounds) or self.again_minutes > 0
 
     @property
@@ -228,8 +226,8 @@ class Form(FrozenModel):
 
     @property
     def can_take_days(self) -> bool:
-        """True if a length, given as a value `DAYS`, can replace the last day: the form has both days, and no field of
-        that name."""
+        """Whether a length, given as the value `DAYS`, can replace the last day: the form has both days, and no field
+        of that name."""
         return self.days is not None and self.find_field(DAYS) is None
 
     @property
@@ -246,12 +244,12 @@ class Form(FrozenModel):
 
 
 def list_file_ids(value: str) -> tuple[str, ...]:
-    """The files among what an attachment field names."""
+    """Ids of the files in the value of an attachment field."""
     return tuple(dict.fromkeys(part for part in value.split(",") if FILE.fullmatch(part)))
 
 
 def check_missing_fields(fields: Iterable[FormField], hint: str = "") -> ToolError | None:
-    """`missing_field`, which names every field; None if there is none."""
+    """The error `missing_field`, which names all of these fields; None without fields."""
     missing = tuple(fields)
     if not missing:
         return None
@@ -262,7 +260,7 @@ def check_missing_fields(fields: Iterable[FormField], hint: str = "") -> ToolErr
 
 
 def clean_form_text(text: str, limit: int, field: str, label: dict[str, str]) -> str:
-    """Trimmed, visible text of at most `limit` characters. Raises `ToolError`."""
+    """The text trimmed, visible, and of at most `limit` characters. Raises `ToolError`."""
     text = clean_value(text).strip()
     if len(text) > limit:
         message = f"{field} has {len(text)} characters, at most {limit}"

@@ -1,7 +1,7 @@
-"""Who decides, as a table: rows of selectors, read once when the form or the policy file is loaded.
+"""The policy table, which names the deciders: rows of selectors, read when the form or the policy file is loaded.
 
 The first row that applies counts, and in it the first selector that names a possible decider. A person field accepts
-only these people; with `others = "flagged"` a row also accepts others, and the card says so.
+only these people. With `others = "flagged"`, a row also accepts others, and the card says so.
 
 =========================  ==========================================================================
 `manager`                  the author's manager
@@ -36,11 +36,11 @@ SELECTORS = {
     "person": "person E-MAIL",
     "field": "field NAME",
 }
-"""What a selector can be, as it is written."""
+"""Kind of selector → its spelling."""
 KINDS = ("manager", "role", "person", "field")
 
 PeopleResolver: TypeAlias = Callable[[str], Sequence[str]]
-"""The person ids of a field or a level."""
+"""Returns the person ids of a field or a level."""
 
 
 class PeopleSelector(FrozenModel):
@@ -50,7 +50,7 @@ class PeopleSelector(FrozenModel):
     name: str = ""
     """Role, e-mail address, field or level."""
     of: PeopleSelector | None = None
-    """For a manager: whose; None for the author's."""
+    """For a manager: the person whose manager is meant, or None for the author."""
 
     @model_validator(mode="before")
     @classmethod
@@ -59,12 +59,12 @@ class PeopleSelector(FrozenModel):
 
     @property
     def variable_name(self) -> str:
-        """The field or level it depends on, or empty."""
+        """The field or level on which the selector depends, or empty."""
         return self.of.variable_name if self.of else self.name if self.kind == "field" else ""
 
     @property
     def role_name(self) -> str:
-        """The role it depends on, or empty."""
+        """The role on which the selector depends, or empty."""
         return self.of.role_name if self.of else self.name if self.kind == "role" else ""
 
 
@@ -85,7 +85,7 @@ class ConditionalRow(FrozenModel):
     """A row that applies to some forms only."""
 
     when: str = ""
-    """`${…}` over the form's fields, numbers and days; empty: always."""
+    """The condition `${…}` over the form's fields, numbers and days, or empty for always."""
 
     @field_validator("when")
     @classmethod
@@ -95,7 +95,7 @@ class ConditionalRow(FrozenModel):
         return text
 
     def is_condition_met(self, values: Mapping[str, Value]) -> bool:
-        """Also False if an old version of the form lacks what the condition needs."""
+        """Whether the condition holds. False if an old version of the form lacks a value that the condition needs."""
         try:
             return not self.when or evaluate_condition(parse_expression(self.when), values)
         except InvalidExpressionError:
@@ -103,18 +103,18 @@ class ConditionalRow(FrozenModel):
 
 
 class PolicyRow(ConditionalRow):
-    """Who gets a level, or who may be named in a person field that decides."""
+    """The people for a level, or the people who may be named in a person field that decides."""
 
     process: str = ""
     """In a policy file: the process of the level."""
     level: str
     """Name of a level or of a person field."""
     department: str = ""
-    """The author's department; empty: any."""
+    """The author's department, or empty for any."""
     who: tuple[PeopleSelector, ...] = Field(min_length=1)
     others: Literal["refused", "flagged"] = "refused"
-    """For a person field: what happens with a person whom the row does not name. `flagged`: the author may choose them,
-    and the decider and the record are told."""
+    """For a person field: what happens with a person whom the row does not name. With `flagged`, the author may choose
+    them, and the decider and the record are told."""
 
     def is_applicable(self, level: str, values: Mapping[str, Value], author: Person) -> bool:
         return self.level == level and self.is_for_department(author) and self.is_condition_met(values)
@@ -140,12 +140,12 @@ def parse_policy(text: str) -> tuple[PolicyRow, ...]:
 
 
 def describe_validation_error(wrong: ValidationError) -> str:
-    """All that is wrong with a file."""
+    """All errors of a file, as one text."""
     return "; ".join(list_validation_problems(wrong))
 
 
 def list_validation_problems(wrong: ValidationError) -> list[str]:
-    """`policy row 2, who 1: 'boss' names nobody …`, counted from 1."""
+    """The errors of a file, with rows counted from 1: `policy row 2, who 1: 'boss' names nobody …`."""
     return [f"{_describe_location(one['loc'])}: {one['msg'].removeprefix('Value error, ')}" for one in wrong.errors()]
 
 
@@ -171,13 +171,13 @@ class AssigneeResolver:
         return tuple(self._people_by_id.values())
 
     def copy_for_author(self, author: Person) -> AssigneeResolver:
-        """The same people, relative to another author."""
+        """A resolver of these people for another author."""
         other = copy(self)
         other.author, other.consulted = author, set()
         return other
 
     def select_people(self, selector: PeopleSelector, resolve_people: PeopleResolver) -> tuple[Person, ...]:
-        """All active people whom it names, the author included."""
+        """All active people whom the selector names, the author included."""
         match selector.kind:
             case "manager":
                 lower = self.select_people(selector.of, resolve_people) if selector.of else (self.author,)
@@ -200,9 +200,9 @@ class AssigneeResolver:
         *,
         many: bool = True,
     ) -> tuple[Person, ...]:
-        """Who of those named may decide, in order: never the author, nobody in `excluded`. If only the author is named,
-        the next one above them; if there is nobody at all then, an administrator. `many`: everybody whom the selectors
-        name; otherwise those of the first selector that names anybody."""
+        """The people named who may decide, in order: never the author, nobody in `excluded`. If only the author is
+        named, the next person above them; if nobody is left then, the administrators. With `many`, everybody whom the
+        selectors name; otherwise the people of the first selector that names anybody."""
         chosen: list[Person] = []
         own = False
         for selector in selectors:
@@ -226,12 +226,12 @@ class AssigneeResolver:
         return self._people_by_id.get(person.manager or "")
 
     def get_person_names(self, person: str) -> dict[str, str]:
-        """By language; the id of a person who is not there."""
+        """A person's names by language; the id of an unknown person."""
         found = self._people_by_id.get(person)
         return list_names_by_language(found) if found else {"zh": person, "en": person}
 
     def _list_managers_above(self) -> Iterator[Person]:
-        """The author's manager, that one's manager, and so on, each once."""
+        """Yield the author's manager, that person's manager, and so on, each once."""
         seen = {self.author.id}
         person = self._find_manager(self.author)
         while person and person.id not in seen:

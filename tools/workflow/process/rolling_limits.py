@@ -1,8 +1,8 @@
 """Sums of an author's requests, which reveal a request that was split to stay below a limit.
 
-Only requests of the same process that wait or were approved count; one that came back to its author counts again once
-it is handed in again. Amounts: what was handed in within the days of the row, today included; amounts of different
-currencies are never added. Length: what adjoins, directly or through others."""
+Only waiting and approved requests of the same process count; a request that came back to its author counts again once
+it is handed in again. For amounts, requests handed in within the days of the row count, today included; amounts of
+different currencies are never added. For lengths, adjacent requests count, directly or through others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def apply_bounds(form: Form, filled: FilledForm, earlier: Sequence[Request], tod
 
 
 def add_neighbours(form: Form, filled: FilledForm, calendar: WorkCalendar, earlier: Sequence[Request]) -> FilledForm:
-    """The form with the length by which rules go: with the author's other requests that count together with it."""
+    """The form with the length that rules use: including the author's other requests that count together with it."""
     if form.days is None or (own := get_span(form.days, filled.values)) is None:
         return filled
     others = [get_span(form.days, one.filled.values) for one in list_counted_requests(earlier)]
@@ -62,7 +62,7 @@ def _is_near(one: Span, later: Span, gap: int, calendar: WorkCalendar) -> bool:
 
 
 def get_submission_time(request: Request) -> datetime:
-    """When the present form was handed in: at the start, or with the last resubmission."""
+    """The time when the present form was handed in: at the start, or with the last resubmission."""
     resubmitted = [t.closed for t in request.tasks if t.outcome == Decision.RESUBMIT and t.closed]
     return max([request.started, *resubmitted])
 
@@ -70,7 +70,7 @@ def get_submission_time(request: Request) -> datetime:
 def _list_amounts(
     form: Form, bound: RollingLimit, filled: FilledForm, earlier: Sequence[Request], today: date, zone: ZoneInfo
 ) -> Iterator[Decimal]:
-    """The amounts, this request's first; empty if the row does not apply."""
+    """Yield the amounts, this request's first; none if the row does not apply."""
     if not bound.is_condition_met({**filled.values, **filled.numbers}):
         return
     yield filled.numbers[bound.field]

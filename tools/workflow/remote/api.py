@@ -1,4 +1,4 @@
-"""What the remote engines have in common from our side; `flowable` and `camunda` translate it to their own words."""
+"""The interface that all remote engines share; `flowable` and `camunda` translate it to the API of each engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_PAGES = 200
 """Most pages of one list."""
 WORKER = "countersign"
 LOCK_S = 60
-"""How long a locked service task is ours."""
+"""Seconds for which a service task is locked for us."""
 
 
 EngineId: TypeAlias = Annotated[str, Field(max_length=255)]
@@ -31,11 +31,11 @@ class ProcessInstance(FrozenModel):
 
     id: EngineId
     business_key: EngineId
-    """Its business key: our request number."""
+    """The business key, which is our request number."""
     started: datetime
     ended: datetime | None = None
     is_deleted: bool = False
-    """Ended from outside, not by an end event."""
+    """Whether the instance was ended from outside, not by an end event."""
 
 
 class EngineTask(FrozenModel):
@@ -46,7 +46,7 @@ class EngineTask(FrozenModel):
     execution: EngineId
     node: EngineId
     assignee: EngineId
-    """Empty: unassigned."""
+    """The engine's user, or empty for an unassigned task."""
     since: datetime
     ended: datetime | None = None
 
@@ -68,14 +68,15 @@ class ExternalTask(FrozenModel):
 
 
 class EngineApi(Protocol):
-    """Reads raise `ToolError`; writes raise as `RestClient.write` does. Lists are complete, whatever the page size."""
+    """The API of an engine. Reads raise `ToolError`; writes raise the errors of `RestClient.write`. Lists are complete,
+    whatever the page size."""
 
     name: str
     """The engine's name for people."""
     extension_name: EngineName
-    """In whose name files for it have their attributes."""
+    """The engine in whose name process files for it have their attributes."""
     user_id_pattern: re.Pattern[str]
-    """The user ids that it accepts."""
+    """Pattern of the user ids that the engine accepts."""
 
     async def find_definition_id(self, process: str) -> str:
         """Id of the newest definition with this key, or empty."""
@@ -84,30 +85,31 @@ class EngineApi(Protocol):
         """The file that was deployed."""
 
     async def deploy_file(self, name: str, content: bytes) -> None:
-        """Deploys a process file under this name; the newest with its key counts from now on."""
+        """Deploy a process file under this name; the newest file with its key counts from then on."""
 
     async def list_read_extensions(self) -> frozenset[str]:
-        """The engines in whose names this one reads attributes (`extension_names`). All others it ignores."""
+        """The engines in whose names this one reads attributes (`extension_names`). All other attributes are
+        ignored."""
 
     async def list_instances(self, request: str) -> list[ProcessInstance]:
-        """Those with this business key, oldest first. Neither engine enforces uniqueness."""
+        """Instances with this business key, oldest first. Neither engine enforces uniqueness."""
 
     async def find_instance(self, instance: str) -> ProcessInstance | None: ...
 
     async def list_instances_started_by(self, user: str) -> list[ProcessInstance]:
-        """Those whose variable `initiator` is this user. (The engine's own start user is our service account.)"""
+        """Instances whose variable `initiator` is this user. (The engine's own start user is our service account.)"""
 
     async def load_variables(self, instance: str) -> dict[str, object]: ...
 
     async def list_tasks(self, instance: str) -> list[EngineTask]:
-        """Open and closed, oldest first."""
+        """Open and closed tasks, oldest first."""
 
     async def list_open_tasks(self, *, user: str = "", process: str = "") -> list[EngineTask]: ...
 
     async def list_closed_tasks(self, user: str) -> list[EngineTask]: ...
 
     async def list_activities(self, instance: str) -> list[ActivityInstance]:
-        """Oldest first."""
+        """Steps of the instance, oldest first."""
 
     async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> None: ...
 
@@ -118,11 +120,11 @@ class EngineApi(Protocol):
     async def set_variables(self, instance: str, variables: Mapping[str, VariableValue]) -> None: ...
 
     async def move_execution(self, item: EngineTask, to: str) -> None:
-        """Moves the execution from the task's node to another one."""
+        """Move the execution from the task's node to another one."""
 
     async def delete_instance(self, instance: str, reason: str) -> None: ...
 
     async def lock_external_tasks(self, topics: Sequence[str]) -> list[ExternalTask]:
-        """Locks waiting tasks for `LOCK_S`."""
+        """Lock waiting tasks for `LOCK_S`."""
 
     async def complete_external_task(self, job: ExternalTask) -> None: ...

@@ -1,7 +1,7 @@
 """Camunda 7 and Operaton, by their REST API (`…/engine-rest`).
 
-Behaviour recorded from 7.18: completing answers 204; a missing task is 500 for every write and 404 for a read; user ids
-are letters and digits only (any text may be an assignee, but not a user); lists have no total."""
+Behaviour recorded from 7.18. Completing answers 204. A missing task is 500 for every write and 404 for a read. User ids
+are letters and digits only (any text may be an assignee, but not a user). Lists have no total."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class CamundaApi:
         await self._rest.write_file("deployment", "create", file=name, content=content, fields=fields)
 
     async def list_read_extensions(self) -> frozenset[str]:
-        """What both Camunda 7 and Operaton read."""
+        """The extensions that both Camunda 7 and Operaton read."""
         return frozenset({"camunda"})
 
     @reject_unreadable
@@ -131,7 +131,7 @@ class CamundaApi:
         await self._rest.write("POST", "process-instance", item.instance, "modification", body=body)
 
     async def delete_instance(self, instance: str, reason: str) -> None:
-        """The API takes no reason; our record has it."""
+        """Delete an instance. The API takes no reason; our record has it."""
         await self._rest.write("DELETE", "process-instance", instance)
 
     @reject_unreadable
@@ -150,8 +150,8 @@ class CamundaApi:
     async def _fetch_all_rows(
         self, *path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """Every page: a short one is the last. Raises `ToolError`: as `RestClient.read_json`, and `engine_down` for a
-        list that takes too long."""
+        """The rows of all pages; a short page is the last. Raises the errors of `RestClient.read_json`, and `ToolError`
+        `engine_down` for a list that takes too long."""
         all_rows, allowance = list[dict[str, Any]](), ByteBudget()
         async with limit_list_time(self._rest):
             for _ in range(MAX_PAGES):
@@ -166,7 +166,7 @@ class CamundaApi:
 
 
 def _encode_variables(variables: Mapping[str, VariableValue]) -> dict[str, dict[str, Any]]:
-    """None has no type."""
+    """Variables in the API's format; None has no type."""
     return {name: {"value": value, **_encode_type(value)} for name, value in variables.items()}
 
 
@@ -185,7 +185,7 @@ def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
 
 
 def _parse_task(row: Mapping[str, Any]) -> EngineTask:
-    """An open task has `created`, one of the history `startTime`."""
+    """Parse a task: an open task has `created`, a task of the history `startTime`."""
     return EngineTask(
         id=row["id"],
         instance=row["processInstanceId"],
@@ -198,5 +198,5 @@ def _parse_task(row: Mapping[str, Any]) -> EngineTask:
 
 
 def _parse_time(text: str) -> datetime:
-    """`2026-11-20T20:06:52.371+0000`"""
+    """Parse a time like `2026-11-20T20:06:52.371+0000`."""
     return datetime.fromisoformat(text)

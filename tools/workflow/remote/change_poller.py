@@ -1,7 +1,7 @@
-"""Remote engines announce nothing: changes are found by polling, and compared with what was announced.
+"""Finds changes by polling, because remote engines announce nothing, and compares them with what was announced.
 
-The delay is `POLL_INTERVAL_S` for changes from elsewhere; changes of this process are polled at once. Every poll reads
-all open tasks of our processes (100 per page), so this suits thousands of them, not millions. Several of our processes
+The delay is `POLL_INTERVAL_S` for changes from elsewhere; changes by this process are polled at once. Every poll reads
+all open tasks of our processes (100 per page), which suits thousands of tasks, not millions. Several of our processes
 may find the same change: its announcement has the same id and is sent once."""
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ log = logging.getLogger(__name__)
 class QueuedEvent(FrozenModel):
     event: OutboxEvent
     key: str = ""
-    """Key of the command that it reports. That may not have happened: the request's record shows it. Empty: it has."""
+    """Key of the command that the event reports, or empty for a command that certainly happened. Otherwise the
+    request's record shows whether it happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +48,17 @@ class TableUpdate:
     """The row of a table after an event was sent."""
 
     event: OutboxEvent | None
-    """None: there is nobody to tell."""
+    """The event, or None if there is nobody to tell."""
     table: str
     row: str
     value: str | None = None
-    """None: the row is deleted."""
+    """The new value of the row, or None to delete the row."""
 
 
 @dataclass(kw_only=True)
 class ChangePoller:
-    """`list_process_keys`: keys of the processes to poll. `clock`: seconds, from any origin."""
+    """Polls an engine. `list_process_keys` gives the keys of the processes to poll; `clock` gives seconds, from any
+    origin."""
 
     api: EngineApi
     store: KeyValueStore
@@ -68,7 +70,7 @@ class ChangePoller:
     _pending_updates: dict[str, TableUpdate] = field(default_factory=dict)
 
     def schedule_poll(self) -> None:
-        """Polls soon, because something has just happened."""
+        """Poll soon, because something has just happened."""
         self._next_poll = float("-inf")
 
     async def list_outbox(self, limit: int, load: LoadRequest) -> list[OutboxEvent]:
@@ -90,8 +92,9 @@ class ChangePoller:
     async def enqueue_notices(
         self, request: str, key: str, notices: Sequence[RequestNotice], *, when_recorded: bool = False
     ) -> None:
-        """Notices that polling tasks cannot find. The same `key` twice is sent once. `when_recorded`: sent once the
-        request has the record of the command with this key, and never without it."""
+        """Queue notices that polling tasks cannot find. Notices with a repeated `key` are sent once. With
+        `when_recorded`, they are sent once the request has the record of the command with this key, and never without
+        it."""
         if notices and when_recorded:
             await self.store.put(f"tried:{key}", "1", WRITE_PENDING_MS)
         for n, notice in enumerate(notices):
@@ -159,7 +162,7 @@ class ChangePoller:
     async def _compare_with_announced(
         self, remote_request: RemoteRequest, announced_cards: Mapping[str, str]
     ) -> AsyncIterator[TableUpdate]:
-        """What has not been announced about a request."""
+        """Yield updates for the changes of a request that were not announced."""
         request = remote_request.request
         for task in request.tasks:
             if not task.is_open and task.id in announced_cards:
@@ -182,7 +185,7 @@ class ChangePoller:
             yield TableUpdate(None, SETTLED_TABLE, request.id)
 
     async def _build_end_event(self, found: RemoteRequest) -> OutboxEvent | None:
-        """The author is notified unless they did it themselves."""
+        """The event for the author that the request has ended; None if they ended it themselves."""
         request = found.request
         by, opinion = find_ending_actor(found)
         if by == request.initiator:
@@ -195,15 +198,15 @@ class ChangePoller:
         return OutboxEvent(id=f"remote:{kind}:{about}", kind=kind, data=full)
 
     async def _add_actor_name(self, data: Mapping[str, str]) -> dict[str, str]:
-        """With the actor's name; empty for the system."""
+        """Add the actor's name; empty for the system."""
         by = data.get("by", "")
         name = await get_person_name(self.directory, by) if by and not by.startswith(SYSTEM) else ""
         return {**data, "by_name": name}
 
 
 async def _skip_if_unreadable(name: str, work: Awaitable[list[TableUpdate]]) -> list[TableUpdate]:
-    """The updates of one request; none of an unreadable one, or of one whose task may still be handed up, so that the
-    others are still announced."""
+    """The updates of one request. An unreadable request, or one whose task may still be handed up, has none, so that
+    the others are still announced."""
     try:
         return await work
     except (ValueError, EngineRefusedError, ToolError, EffectUnknownError) as wrong:
@@ -212,7 +215,7 @@ async def _skip_if_unreadable(name: str, work: Awaitable[list[TableUpdate]]) -> 
 
 
 def find_ending_actor(remote_request: RemoteRequest) -> tuple[str, str]:
-    """Who ended a request and their opinion; empty if unknown."""
+    """The person who ended a request and their opinion; empty if unknown."""
     request = remote_request.request
     if remote_request.instance.is_deleted:
         withdrawn = [r.command for r in remote_request.action_records if isinstance(r.command, WithdrawCommand)]

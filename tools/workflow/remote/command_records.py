@@ -1,8 +1,9 @@
-"""Records stored with an instance, so that the engine alone is enough to rebuild a `Request`: one per command.
+"""Records stored with an instance, one per command, so that the engine alone is enough to rebuild a `Request`.
 
-A record is one process variable, written in the same step as what it records wherever the engine allows it:
-`countersign_start`, `countersign_task_<task>` (the decision of a task) and `countersign_act_<hash>` (everything else).
-So a decision and its author are never separated, and a repeated command finds its own key in the record."""
+A record is one process variable. Wherever the engine allows it, the record is written in one step with the recorded
+change. Variables are `countersign_start`, `countersign_task_<task>` (the decision of a task) and
+`countersign_act_<hash>` (everything else). A decision and its author are thus never separated, and a repeated command
+finds its own key in the record."""
 
 from __future__ import annotations
 
@@ -30,19 +31,19 @@ class CommandRecord(CompactRecord):
 
 
 def build_record_variables(record: CommandRecord, item: str = "") -> dict[str, str]:
-    """The variables of a record. `item`: the engine's id of the decided task."""
+    """The variables of a record. `item` is the engine's id of the decided task."""
     name = START if isinstance(record.command, StartCommand) else f"{PREFIX}act_{_hash_key(record.key)}"
     return _build_piece_variables(f"{PREFIX}task_{item}" if item else name, record.model_dump_json())
 
 
 def find_decision_record(variables: Mapping[str, object], item: str) -> CommandRecord | None:
-    """The decision of a task, if it was made through us."""
+    """The record of a task's decision, if it was made through us."""
     record = _parse_record(variables, f"{PREFIX}task_{item}")
     return record if record and isinstance(record.command, DecideCommand) else None
 
 
 def find_start_record(variables: Mapping[str, object]) -> CommandRecord | None:
-    """None for an instance that was not started by us."""
+    """The record of the start; None for an instance that was not started by us."""
     found = _parse_record(variables, START)
     return found if found and isinstance(found.command, StartCommand) else None
 
@@ -54,14 +55,14 @@ def list_action_records(variables: Mapping[str, object]) -> tuple[CommandRecord,
 
 
 def get_decide_command(record: CommandRecord) -> DecideCommand:
-    """Raises TypeError for a record that is no decision."""
+    """The decision in a record. Raises `TypeError` for a record of another command."""
     if not isinstance(record.command, DecideCommand):
         raise TypeError(record.command.kind)
     return record.command
 
 
 def _parse_record(variables: Mapping[str, object], name: str) -> CommandRecord | None:
-    """None if it is missing or unreadable: what others wrote is no record."""
+    """Parse a record; None if it is missing or unreadable, because text by others is no record."""
     text = "".join(_read_pieces(variables, name))
     try:
         return CommandRecord.model_validate_json(text) if text else None
@@ -70,7 +71,8 @@ def _parse_record(variables: Mapping[str, object], name: str) -> CommandRecord |
 
 
 def _build_piece_variables(name: str, text: str) -> dict[str, str]:
-    """The text in pieces. The first says how many there are, so that leftovers of a longer text do no harm."""
+    """Split a text into pieces. The first piece says how many there are, so that leftovers of a longer text do no
+    harm."""
     pieces = [text[i : i + PIECE_LENGTH] for i in range(0, len(text), PIECE_LENGTH)]
     return {
         _format_piece_name(name, i): f"{len(pieces)}|{piece}" if i == 0 else piece for i, piece in enumerate(pieces)

@@ -1,13 +1,13 @@
-"""Implements `Engine` over another engine: Flowable, Camunda 7 or Operaton. They store the requests; we keep the rules.
+"""Implements `Engine` over Flowable, Camunda 7 or Operaton. The engine stores the requests; we keep the rules.
 
-These engines check none of our rules: everybody with access to their API may complete anybody's task. So every command
-is first executed on paper: the request is read again, and `reducer.apply_command` says whether it is allowed, exactly
-as for the embedded engine. Only then does the engine get the command, and afterwards the real result is read. A lock
-makes this one step among our own processes. The login must belong to this bot alone, because nobody checks what others
-do to the engine directly.
+These engines check none of our rules: everybody with access to their API may complete anybody's task. Every command is
+therefore first executed on paper: the request is read again, and `reducer.apply_command` says whether the command is
+allowed, exactly as for the embedded engine. Only then does the engine get the command, and afterwards the real result
+is read. A lock makes this one step among our own processes. The login must belong to this bot alone, because nobody
+checks what others do to the engine directly.
 
-A write that was refused or not answered is never simply repeated: the request is read, and our key in its records shows
-whether it was done. If that stays unclear, it is `EffectUnknownError`."""
+A write that was refused or not answered is never simply repeated. The request is read, and our key in its records shows
+whether the write was done. If that stays unclear, `EffectUnknownError` is raised."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefused
 
 T = TypeVar("T")
 MAX_SAME_FILE = 50
-"""Most requests with the same file that are read: the newest."""
+"""Most requests with the same file that are read; the newest are kept."""
 UNSUPPORTED_ACTIONS: Mapping[type, Mapping[str, str]] = {
     AddSignCommand: {"zh": "加签", "en": "adding approvers"},
     DecideCommand: {"zh": "从并行审批中退回", "en": "returning a request from a parallel part"},
@@ -86,13 +86,13 @@ UNSUPPORTED_ACTIONS: Mapping[type, Mapping[str, str]] = {
 
 
 class RemoteEngine:
-    """Implements `Engine`. `users_by_name`: person → engine user (`engine_users.read_users`); `build_enricher`: what
-    enriches commands, given the lists it needs; `clock`: seconds, from any origin.
+    """Implements `Engine`. `users_by_name` maps persons to engine users (`engine_users.read_users`). `build_enricher`
+    builds the enricher of commands from the lists that it needs. `clock` gives seconds, from any origin.
 
-    Unlike the embedded engine, it refuses deputies, add sign, withdrawal of approved requests and returns from a
-    parallel part (`build_not_remote_error`), and processes in which several people decide one step. Timers are the
+    Unlike the embedded engine, this one refuses deputies, add sign, withdrawal of approved requests and returns from a
+    parallel part (`not_remote`). Processes in which several people decide one step are refused too. Timers are the
     engine's own, and only remind. Cards appear when the engine is next polled (`change_poller`). The record of a
-    request has no hash chain, and does not contain what was done in the engine without us."""
+    request has no hash chain, and lacks what was done in the engine without us."""
 
     has_deputies = False
 
@@ -126,15 +126,15 @@ class RemoteEngine:
         self._enricher_factory = build_enricher
 
     async def list_processes(self) -> tuple[Process, ...]:
-        """Those that the engine can run."""
+        """The current processes that the engine can run."""
         return await self._versions.list_runnable_processes()
 
     async def list_all_processes(self) -> tuple[Process, ...]:
-        """Also those that the engine cannot run."""
+        """The current processes, including those that the engine cannot run."""
         return await self._versions.list_current_processes()
 
     async def deploy_process(self, process: Process) -> None:
-        """New requests use this version, in the engine too; running ones keep theirs. Raises `ToolError`."""
+        """Deploy a version, to the engine too: new requests use it, running ones keep theirs. Raises `ToolError`."""
         await self._versions.deploy_process(process)
 
     async def get_process(self, request: Request) -> Process:
@@ -192,7 +192,8 @@ class RemoteEngine:
         seen: str,
         again: str | None,
     ) -> ProcessInstance:
-        """One after the other for one author, if repeated starts are checked."""
+        """Fill in a form and start the request. If repeated starts are checked, starts of one author run one after the
+        other."""
         filled = await self.fill_form(used, form, initiator, now)
         reject_unseen_form(filled.confirmed_hash, seen)
         if again is None or not used.form.again_minutes:
@@ -238,8 +239,8 @@ class RemoteEngine:
 
     @asynccontextmanager
     async def _mark_return(self, command: Act) -> AsyncIterator[None]:
-        """A return that nobody answered may still be made, and Camunda makes it whether its task is open or not. So
-        nothing else is sent about the task meanwhile. Raises `EffectUnknownError`."""
+        """Mark a return that is being made, and refuse commands about its task meanwhile. A return that nobody answered
+        may still be made, and Camunda makes it whether its task is open or not. Raises `EffectUnknownError`."""
         task = command.task.strip() if isinstance(command, TaskCommand) else ""
         mark = f"returning:{task}"
         if task and await self._store.get(mark):
@@ -259,7 +260,8 @@ class RemoteEngine:
 
     @asynccontextmanager
     async def _lock_author_forms(self, process: Process, author: str) -> AsyncIterator[None]:
-        """If a form depends on the author's earlier requests, they are handed in one after the other."""
+        """Hold a lock on the author's forms if the form depends on their earlier requests, which are then handed in one
+        after the other."""
         if not process.form.needs_earlier_requests:
             yield
             return
@@ -307,12 +309,12 @@ class RemoteEngine:
         return tuple(f.request for f in found if person in f.request.cc)
 
     async def list_events(self, request_id: str) -> tuple[RequestEvent, ...]:
-        """What was done through us: who, what and when. The request's path, and what others did to it, is in the
-        engine's own history."""
+        """The commands that were done through us: actor, command and time. The request's path, and changes by others,
+        are in the engine's own history."""
         return build_request_events(await self._reader.load_request(request_id))
 
     async def list_deputies(self, person: str, now: datetime) -> tuple[str, ...]:
-        """Nobody: only the embedded engine has deputies."""
+        """An empty tuple: only the embedded engine has deputies."""
         return ()
 
     async def list_task_deputies(self, task_id: str, now: datetime) -> tuple[str, ...]:
@@ -331,7 +333,7 @@ class RemoteEngine:
         return ()
 
     async def run_due_jobs(self, now: datetime) -> int:
-        """Completes service tasks that wait for us. Timers belong to the engine: none fires here."""
+        """Complete service tasks that wait for us, and return 0. Timers belong to the engine: none fires here."""
         await self._task_worker.run_external_tasks()
         return 0
 
@@ -339,7 +341,7 @@ class RemoteEngine:
         return await self._poller.list_outbox(limit, self._load_to_announce)
 
     async def _load_to_announce(self, request_id: str) -> RemoteRequest | None:
-        """A request whose tasks are with people who are here, as far as there is anybody."""
+        """A request whose tasks are handed up from people who have left, as far as anybody can take them."""
         found = await self._find_request(request_id)
         if found is None or not [record async for record in self._stream_hand_ups(found)]:
             return found
@@ -368,7 +370,7 @@ class RemoteEngine:
         await self._poller.mark_sent(ids)
 
     def _build_enricher(self) -> CommandEnricher:
-        """For one command: what it reads stays cached that long."""
+        """Build an enricher for one command; its reads stay cached that long."""
         return self._enricher_factory(RemoteRequestLists(self._reader))
 
     async def _load_command_request(self, command: Act) -> RemoteRequest:
@@ -379,7 +381,7 @@ class RemoteEngine:
     async def _enrich_and_apply(
         self, remote_request: RemoteRequest, command: Act, now: datetime, form: Mapping[str, str] | None
     ) -> tuple[Act, TransitionResult]:
-        """The command as it may be executed, and its result on paper."""
+        """The enriched command, and its result on paper. Raises `ToolError`."""
         reject_full_record(remote_request.request, command)
         if isinstance(command, AddSignCommand):
             raise build_not_remote_error(UNSUPPORTED_ACTIONS[AddSignCommand])
@@ -395,7 +397,7 @@ class RemoteEngine:
     async def _send_command(
         self, remote_request: RemoteRequest, command: Act | AssignCommand, record: CommandRecord
     ) -> None:
-        """Sends the command to the engine. If that takes two calls, the record comes first and does not count alone."""
+        """Send the command to the engine. If that takes two calls, the record comes first and does not count alone."""
         item = (
             remote_request.find_engine_task(command.task)
             if isinstance(command, DecideCommand | TransferCommand | AssignCommand)
@@ -438,7 +440,8 @@ class RemoteEngine:
     async def _confirm_write(
         self, write: Awaitable[None], remote_request: RemoteRequest, record: CommandRecord
     ) -> None:
-        """Raises `ToolError` if it was not done, `EffectUnknownError` if that is unclear."""
+        """Await a write and find out whether it was done. Raises `ToolError` if it was not done, `EffectUnknownError`
+        if that is unclear."""
         try:
             await write
         except EngineRefusedError as refused:
@@ -453,7 +456,8 @@ class RemoteEngine:
     async def _wait_for_record(
         self, remote_request: RemoteRequest, record: CommandRecord, pauses: Iterable[float]
     ) -> bool:
-        """Raises `ToolError` if somebody else was first: what was allowed no longer is."""
+        """Wait until the record appears; return whether it did. Raises `ToolError` if somebody else was first, so that
+        the command is no longer allowed."""
         command = record.command
         assert isinstance(command, Act | AssignCommand)
         for pause in pauses:
@@ -465,7 +469,8 @@ class RemoteEngine:
         return False
 
     async def _read_after_write(self, reading: Awaitable[T]) -> T:
-        """A read after a write: if the engine has gone meanwhile, the result is unclear."""
+        """Read after a write. Raises `EffectUnknownError` if the engine has gone meanwhile, because the result is
+        unclear."""
         try:
             return await reading
         except ToolError as error:
@@ -489,7 +494,7 @@ class RemoteEngine:
         return moved
 
     async def _note_files(self, request: Request) -> None:
-        """The engine cannot be asked by hash which requests have a file."""
+        """Note which files the request has, because the engine cannot be asked for requests by hash."""
         for file in request.filled.files:
             if file.sha256:
                 await self._store.set_row(f"same_file:{file.sha256}", request.id, request.started.isoformat())
@@ -527,7 +532,7 @@ class RemoteRequestLists:
         return select_requests_of_year(await self._reader.list_own_requests(person), process, year)
 
     async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]:
-        """None: only the embedded engine has deputies."""
+        """An empty tuple: only the embedded engine has deputies."""
         return ()
 
 
@@ -537,14 +542,14 @@ def _list_direct_notices(command: Act, applied: TransitionResult) -> tuple[Reque
 
 
 def _get_request_id(command: Act) -> str:
-    """Raises `ToolError` `build_no_task_error`."""
+    """The number of the command's request. Raises `ToolError` `no_task`."""
     if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
         return command.request.strip().upper()
     return split_task_id(command.task)
 
 
 def _is_parallel_return(remote_request: RemoteRequest, command: DecideCommand) -> bool:
-    """True for a return from a part where others are asked too: the engines would leave those tasks open."""
+    """Whether a return comes from a part where others are asked too; the engines would leave those tasks open."""
     task = remote_request.request.find_task(command.task)
     if command.decision is not Decision.RETURN or task is None or not task.is_open:
         return False

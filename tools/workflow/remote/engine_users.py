@@ -21,7 +21,7 @@ class InvalidUsersError(ValueError):
 
 
 def read_users(path: Path | None) -> dict[str, str]:
-    """The table `[users]`: e-mail address or person id → engine user. Raises `InvalidUsersError`."""
+    """Read the table `[users]`: e-mail address or person id → engine user. Raises `InvalidUsersError`."""
     if path is None:
         return {}
     try:
@@ -37,7 +37,7 @@ def read_users(path: Path | None) -> dict[str, str]:
 
 
 class EngineUsers:
-    """`id_pattern`: the user ids that the engine accepts."""
+    """The users of an engine. `allowed` is the pattern of the user ids that the engine accepts."""
 
     def __init__(self, table: Mapping[str, str], directory: Directory, allowed: re.Pattern[str]) -> None:
         self._directory, self._allowed = directory, allowed
@@ -45,7 +45,7 @@ class EngineUsers:
         self._name_by_user = {v: _fold_name(k) for k, v in table.items()}
 
     async def get_engine_user(self, person: str) -> str:
-        """Raises `ToolError` `no_engine_user`."""
+        """The engine user of a person. Raises `ToolError` `no_engine_user`."""
         user = await self.find_engine_user(person)
         if not user:
             name = await get_person_name(self._directory, person)
@@ -53,8 +53,8 @@ class EngineUsers:
         return user
 
     async def find_engine_user(self, person: str) -> str:
-        """By the table, else the id itself. Empty for an id that the engine does not accept, and for one that means
-        another person there."""
+        """The engine user of a person: by the table, else the id itself. Empty for an id that the engine does not
+        accept, and for one that means another person there."""
         found = await self._directory.find_person(person)
         user = (
             self._user_by_name.get(_fold_name(person))
@@ -64,7 +64,7 @@ class EngineUsers:
         return user if self._allowed.fullmatch(user) and await self.resolve_person_id(user) == person else ""
 
     async def resolve_person_id(self, user: str) -> str:
-        """The person id. A user of no known person is returned unchanged, and can decide nothing."""
+        """The person id of an engine user. A user of no known person is returned unchanged, and can decide nothing."""
         name = self._name_by_user.get(user)
         if name is None:
             return user

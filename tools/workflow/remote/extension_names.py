@@ -1,8 +1,8 @@
 """Writes the extension attributes of a process file in the name of the engine that shall read them.
 
-Each engine reads its own namespace. What some of them read besides differs from version to version (Flowable reads
-`camunda:` from 6.8 on, Operaton too, Camunda 7 reads no `operaton:`), and what an engine does not read it ignores: a
-task would be nobody's. So an exported file has every such attribute in one name."""
+Each engine reads its own namespace. Some engines read others' namespaces too, depending on their version: Flowable
+(from 6.8 on) and Operaton read `camunda:`, Camunda 7 reads no `operaton:`. Attributes that an engine does not read are
+ignored, and a task would have no assignee. An exported file therefore has all such attributes in one name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.workflow.bpmn.xml import EXTERNAL_TYPES, NAMESPACES
 
 EngineName = Literal["camunda", "operaton", "flowable"]
 SERVICE_TYPES: Mapping[str, str] = {"camunda": "external", "operaton": "external", "flowable": "external-worker"}
-"""Engine → the type of a service task that waits for a worker. Flowable refuses to deploy another engine's."""
+"""Engine → the type of a service task that waits for a worker. Flowable refuses to deploy another engine's type."""
 ATTRIBUTE = re.compile(rb"""\s+(?P<name>[^\s=/>"']+)(?P<equals>\s*=\s*)(?P<value>"[^"]*"|'[^']*')""")
 START_OF_TAG = re.compile(rb"<[^\s/>]+")
 
@@ -24,21 +24,21 @@ START_OF_TAG = re.compile(rb"<[^\s/>]+")
 @dataclass(slots=True)
 class _StartTag:
     at: int
-    """Bytes before it."""
+    """Bytes before the tag."""
     engines: Mapping[bytes, str]
     """Prefix → the engine whose namespace it stands for, on this element."""
 
 
 @dataclass(slots=True)
 class _TagCollector:
-    """Finds the start tags of a file, and what the prefixes mean there."""
+    """Finds the start tags of a file, and the meaning of the prefixes there."""
 
     parser: expat.XMLParserType
     tags: list[_StartTag] = field(default_factory=list)
     other_prefixes: set[bytes] = field(default_factory=set)
-    """Those that stand for something else somewhere."""
+    """Prefixes that stand for another namespace somewhere."""
     element_prefixes: set[bytes] = field(default_factory=set)
-    """Engines' prefixes of elements, which can only be documentation: they stay, and their meaning with them."""
+    """Engines' prefixes used for elements, which can only be documentation; these prefixes and their meaning stay."""
     _scopes: list[Mapping[bytes, str]] = field(default_factory=lambda: [{}])
 
     def open_element(self, name: str, attributes: Mapping[str, str]) -> None:

@@ -1,7 +1,7 @@
 """Service tasks of the engine, which wait until we have completed them.
 
-`pass_by_rule`, `cc` and `mail` notify people; the targets of the engine's timers (`remind`,
-`escalate`) remind the assignee, and take nothing away from them."""
+`pass_by_rule`, `cc` and `mail` notify people. The targets of the engine's timers (`remind`, `escalate`) remind the
+assignee, and take nothing away from them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class ExternalTaskWorker:
         self._api, self._reader, self._announcer, self._list_topics = api, reader, announcer, list_topics
 
     async def run_external_tasks(self) -> int:
-        """Completes waiting tasks and returns how many. A failure is logged, retried once its lock is over, and
-        reported once; it stops nothing else, least of all a person's command that has taken effect."""
+        """Complete waiting tasks and return their number. A failure is logged, retried once its lock is over, and
+        reported once. A failure stops nothing else, least of all a person's command that has taken effect."""
         return sum([await self._try_task(job) for job in await self._lock_tasks()])
 
     async def _lock_tasks(self) -> list[ExternalTask]:
@@ -48,7 +48,7 @@ class ExternalTaskWorker:
     async def _try_task(self, job: ExternalTask) -> bool:
         try:
             await self._run_task(job)
-        except Exception:  # whatever is wrong with one of them
+        except Exception:  # whatever is wrong with one task
             log.exception("service task %s (%s) of instance %s was not done", job.id, job.topic, job.instance)
             return False
         return True
@@ -77,7 +77,7 @@ class ExternalTaskWorker:
         return []
 
     async def _record_cc_people(self, job: ExternalTask, remote_request: RemoteRequest) -> tuple[str, ...]:
-        """The people whom the process names and who had no copy; the same people if it is repeated."""
+        """The people named by the process who had no copy; a repeated call gives the same people."""
         request = remote_request.request
         for earlier in remote_request.action_records:
             if earlier.key == _build_task_key(job) and isinstance(earlier.command, CcCommand):

@@ -1,9 +1,9 @@
 """Flowable 6 and 7, by its REST API (`…/flowable-rest/service`, `…/process-api`).
 
-Undocumented behaviour recorded from 6.8.1: completing answers 200 with an empty body; a missing task is 404, or 500 if
-somebody else was just completing it (the optimistic lock has no status of its own); a list has 10 rows unless `size`
-says otherwise; there is no BigDecimal. Before 6.8 it does not read attributes in the name of `camunda:`, and in no
-version has it the type `external` for a service task: files are deployed as `extension_names` writes them."""
+Undocumented behaviour recorded from 6.8.1. Completing answers 200 with an empty body. A missing task is 404, or 500 if
+somebody else was just completing it (the optimistic lock has no status of its own). A list has 10 rows unless `size`
+says otherwise. BigDecimal is missing. Versions before 6.8 do not read attributes in the name of `camunda:`. No version
+has the type `external` for a service task. Files are therefore deployed as `extension_names` writes them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tools.workflow.remote.rest_client import (
 )
 
 JOBS = "external-job-api"
-"""A sibling of the process API."""
+"""Path of a sibling of the process API."""
 VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})", re.ASCII)
 READS_CAMUNDA = (6, 8)
 """The first version that reads attributes in the name of `camunda:`."""
@@ -163,8 +163,8 @@ class FlowableApi:
     async def _fetch_all_rows(
         self, *path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """Every page. Raises `ToolError`: as `RestClient.read_json`, and `engine_down` for a list that takes too
-        long."""
+        """The rows of all pages. Raises the errors of `RestClient.read_json`, and `ToolError` `engine_down` for a list
+        that takes too long."""
         rows, allowance = list[dict[str, Any]](), ByteBudget()
         async with limit_list_time(self._rest):
             for _ in range(MAX_PAGES):
@@ -180,7 +180,7 @@ class FlowableApi:
 
 
 def _encode_variables(variables: Mapping[str, VariableValue]) -> list[dict[str, Any]]:
-    """With explicit types: a bare `2.0` might be read as an integer. None has no type."""
+    """Variables with explicit types, because a bare `2.0` might be read as an integer; None has no type."""
     return [{"name": name, "value": value, **_encode_type(value)} for name, value in variables.items()]
 
 
@@ -199,7 +199,7 @@ def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
 
 
 def _parse_task(row: Mapping[str, Any]) -> EngineTask:
-    """An open task has `createTime`, one of the history `startTime`."""
+    """Parse a task: an open task has `createTime`, a task of the history `startTime`."""
     return EngineTask(
         id=row["id"],
         instance=row["processInstanceId"],
@@ -212,5 +212,5 @@ def _parse_task(row: Mapping[str, Any]) -> EngineTask:
 
 
 def _parse_time(text: str) -> datetime:
-    """`2026-11-20T19:56:04.394Z`"""
+    """Parse a time like `2026-11-20T19:56:04.394Z`."""
     return datetime.fromisoformat(text)

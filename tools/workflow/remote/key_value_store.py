@@ -1,5 +1,5 @@
-"""What a remote engine cannot store for us: answers to commands, request numbers, what was announced, and which
-requests have which file.
+"""Stores data that a remote engine cannot store for us: answers to commands, request numbers, announced changes, and
+which requests have which file.
 
 ==============================  ========================================================================
 `cs:{wf}:remote:<key>`          text, mostly with an expiry
@@ -21,29 +21,30 @@ from redis.asyncio import Redis
 from tools.spec import ToolError
 
 ANSWER_MS = 30 * 24 * 3_600_000
-"""How long a command may be repeated."""
+"""Milliseconds within which a command may be repeated."""
 LOCK_MS = 120_000
-"""After this time the holder of a lock counts as dead. If it is only slow, the engine still lets a task be completed
-only once."""
+"""Milliseconds after which the holder of a lock counts as dead. If the holder is only slow, the engine still lets a
+task be completed only once."""
 WAIT_S, WAITS = 0.05, 400
 
 
 class KeyValueStore(Protocol):
-    """Errors of the client pass through. Every call except `increment_counter` may be repeated."""
+    """A store of keys and tables. Errors of the client pass through. Every call except `increment_counter` may be
+    repeated."""
 
     async def get(self, key: str) -> str | None: ...
 
     async def put(self, key: str, value: str, ms: int = 0) -> None:
-        """Stores the value for `ms`; 0: for good."""
+        """Store the value for `ms` milliseconds, or for good if 0."""
 
     async def put_if_absent(self, key: str, value: str, ms: int) -> bool:
-        """Stores the value unless there is one; False then."""
+        """Store the value unless there is one; return whether it was stored."""
 
     async def delete_if_equal(self, key: str, value: str) -> None:
-        """Deletes the key if it still has this value."""
+        """Delete the key if it still has this value."""
 
     async def increment_counter(self, name: str) -> int:
-        """1, 2, 3 …"""
+        """Increment a counter and return it: 1, 2, 3 …"""
 
     async def get_table(self, name: str) -> dict[str, str]: ...
 
@@ -56,7 +57,7 @@ DROP = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1])
 
 
 class RedisKeyValueStore:
-    """`redis` must decode responses."""
+    """A `KeyValueStore` in Redis. `redis` must decode responses."""
 
     def __init__(self, redis: Redis, prefix: str = "cs") -> None:
         self._redis, self._prefix = redis, f"{prefix}:{{wf}}:remote"
@@ -90,13 +91,14 @@ class RedisKeyValueStore:
         await self._await_reply(self._redis.hdel(self._build_key("table", name), row))
 
     async def _await_reply(self, reply: Any) -> Any:
-        """redis-py types one reply for its blocking and its asyncio client; this is the asyncio one."""
+        """Await a reply. redis-py has one type for the replies of its blocking and its asyncio client; this is the
+        latter."""
         return await cast("Awaitable[Any]", reply)
 
 
 @asynccontextmanager
 async def hold_lock(marks: KeyValueStore, name: str, sleep: Callable[[float], Awaitable[None]]) -> AsyncIterator[None]:
-    """Excludes our other processes meanwhile. Raises `ToolError` `busy`."""
+    """Hold a lock that excludes our other processes. Raises `ToolError` `busy`."""
     token = secrets.token_hex(8)
     for _ in range(WAITS):
         if await marks.put_if_absent(f"alone:{name}", token, LOCK_MS):

@@ -1,8 +1,8 @@
-"""Tasks of people who have left: whoever stands above them gets them in the remote engine, too.
+"""Hands tasks of people who have left up to the people above them, in the remote engine too.
 
-The engine opens a task for the person whom the form named, here or not. Before it is announced it is handed up by the
-engine's own REST, and a record says so; its author is told. Where nobody above may decide or has a user of the engine,
-the task is announced as it is, and its author hears that nobody got it."""
+The engine opens a task for the person whom the form named, whether or not they have left. Before the task is announced,
+it is handed up by the engine's REST API, and a record says so; the request's author is told. If nobody above may decide
+or has a user of the engine, the task is announced as it is, and the author hears that nobody got it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tools.workflow.remote.rebuild import RemoteRequest
 async def stream_hand_ups(
     found: RemoteRequest, gone: Mapping[str, Sequence[str]], users: EngineUsers
 ) -> AsyncIterator[CommandRecord]:
-    """What has to be recorded and done. `gone`: who has left → who stands above them, the nearest first. The author's
-    own task goes to nobody else."""
+    """Yield the records of the tasks to hand up. `gone` maps people who have left to the people above them, nearest
+    first. The author's own task goes to nobody else."""
     for task in found.request.open_tasks:
         for person in gone.get(task.assignee, ()) if task.kind is not TaskKind.REVISE else ():
             able = can_be_asked(found.process.definition, found.request, task, person)
             if able and await users.find_engine_user(person):
                 command = AssignCommand(task=task.id, actor=RULE, person=person, gone={task.assignee: (person,)})
-                # they never had it, so the one above has it since it was opened
+                # the leaver never had the task, so the person above has it since it was opened
                 yield CommandRecord(
                     key=f"handed_up:{task.id}", at=task.since, command=command, round=found.request.round
                 )
@@ -34,7 +34,7 @@ async def stream_hand_ups(
 
 
 def build_hand_up_notice(found: RemoteRequest, command: AssignCommand) -> RequestNotice:
-    """The author is told, as by the embedded engine."""
+    """The notice to the author, like that of the embedded engine."""
     request = found.request
     (leaver,) = command.gone
     data = {"request": request.id, "task": command.task, "person": request.initiator, "by": leaver}

@@ -26,8 +26,6 @@ EngineKind = Literal["flowable", "camunda"]
 
 
 class EngineAddress(FrozenModel):
-    """The engine's address and login."""
-
     kind: EngineKind
     url: str
     user: str = ""
@@ -46,7 +44,7 @@ async def open_engine(
     *,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[RemoteEngine]:
-    """The engine, while the context is open. Nothing is sent to it yet. Raises `InvalidUsersError`."""
+    """Open the engine while the context is open. Nothing is sent to it yet. Raises `InvalidUsersError`."""
     table = read_users(address.users_file)
     # No cookies: a session of the engine must not outlive the login that is sent each time.
     async with ClientSession(cookie_jar=DummyCookieJar()) as session:

@@ -1,4 +1,4 @@
-"""Versions of a process: ours, and the engine's, which must mean the same."""
+"""Versions of a process: ours, and the engine's, which must have the same meaning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEPLOYED_TABLE = "processes"
 
 
 class KnownVersions:
-    """Our versions. `processes`: those that are shipped; others, and other versions of them, were deployed."""
+    """Our versions. `processes` are shipped; other processes, and other versions of these, were deployed."""
 
     def __init__(self, marks: KeyValueStore, processes: Sequence[Process]) -> None:
         self._store = marks
@@ -27,11 +27,11 @@ class KnownVersions:
         self._process_by_version = {(p.definition.version, p.form_version): p for p in processes}
 
     async def list_current_processes(self) -> tuple[Process, ...]:
-        """All for new requests, whether the engine can run them or not: a deployed one comes before the shipped one
-        with the same key."""
+        """All processes for new requests, whether the engine can run them or not; a deployed one comes before the
+        shipped one with the same key."""
         current = dict(self._shipped)
         for key, versions in (await self._store.get_table(DEPLOYED_TABLE)).items():
-            with suppress(InvalidDefinitionError):  # a stricter compiler: no new requests in it, the others go on
+            with suppress(InvalidDefinitionError):  # refused by a stricter compiler: no new requests in it
                 current[key] = await self.load_process(*versions.split())
         return tuple(current.values())
 
@@ -46,7 +46,7 @@ class KnownVersions:
 
 
 class RemoteVersions(KnownVersions):
-    """Our versions, and what the engine has of them."""
+    """Our versions, and those of them that the engine has."""
 
     def __init__(self, api: EngineApi, marks: KeyValueStore, processes: Sequence[Process]) -> None:
         super().__init__(marks, processes)
@@ -56,11 +56,11 @@ class RemoteVersions(KnownVersions):
         """Pairs of deployed definition and our version that were found equal."""
 
     async def list_runnable_processes(self) -> tuple[Process, ...]:
-        """Those that the engine can run."""
+        """The current processes that the engine can run."""
         return tuple(p for p in await self.list_current_processes() if self._can_run(p))
 
     async def list_process_keys(self) -> list[str]:
-        """The engine's keys of those."""
+        """The engine's keys of the runnable processes."""
         return [p.definition.key for p in await self.list_runnable_processes()]
 
     async def list_service_topics(self) -> list[str]:
@@ -70,15 +70,15 @@ class RemoteVersions(KnownVersions):
         return sorted(alarms | {n.topic.value for n in nodes if n.topic})
 
     async def find_process(self, key: str) -> Process:
-        """Raises `ToolError`: `unknown_process`, `build_not_remote_error`."""
+        """The current process with this key. Raises `ToolError`: `unknown_process`, `not_remote`."""
         process = get_process_by_key(key, await self.list_current_processes())
         if not self._can_run(process):
             raise build_not_remote_error(SEVERAL_DECIDERS)
         return process
 
     async def deploy_process(self, process: Process) -> None:
-        """To the engine, with all attributes in its own name, and here for new requests. Whether the engine has it is
-        looked up, whatever it answered. Raises `ToolError`."""
+        """Deploy a process to the engine, with all attributes in the engine's name, and here for new requests. The
+        engine's definition is looked up afterwards, whatever the engine answered. Raises `ToolError`."""
         if not self._can_run(process):
             raise build_not_remote_error(SEVERAL_DECIDERS)
         content = convert_to_engine(process.bpmn, self._api.extension_name)
@@ -93,8 +93,8 @@ class RemoteVersions(KnownVersions):
         return self._is_runnable[process.version]
 
     async def require_deployed_definition(self, process: Process) -> str:
-        """The engine's newest definition. It must mean the same as our file, because our file decides authority; the
-        drawing does not matter. Our files are stored for requests started with it. Raises `ToolError`
+        """The engine's newest definition. The definition must mean the same as our file, because our file decides
+        authority; the drawing does not matter. Our files are stored for requests started with it. Raises `ToolError`
         `not_deployed`."""
         name = process.definition.key
         definition = await self._api.find_definition_id(name)
@@ -109,8 +109,8 @@ class RemoteVersions(KnownVersions):
         return definition
 
     async def _has_same_meaning(self, definition: str, process: Process) -> bool:
-        """Raises `ToolError` `not_deployed` for a file whose attributes the engine does not read: its tasks would be
-        nobody's."""
+        """Whether a definition means the same as our process. Raises `ToolError` `not_deployed` for a file whose
+        attributes the engine does not read, because its tasks would have no assignee."""
         source = await self._api.load_definition_xml(definition)
         try:
             theirs = compile_process(source, process.toml, is_stored=True).definition

@@ -1,4 +1,4 @@
-"""Shared by both adapters: writes our request as variables of an instance, and rebuilds it from an instance."""
+"""Writes our request as variables of an instance, and rebuilds it from an instance, for both adapters."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ from tools.workflow.remote.command_records import (
 from tools.workflow.remote.command_records import list_action_records as acts_of
 
 TASK_ID = re.compile(r"(?P<request>[A-Z]{1,3}-\d{1,12})-(?P<item>[A-Za-z0-9][A-Za-z0-9-]{0,63})(?:\.\d{1,4})?")
-"""`L-0012-<the engine's id>`, and `.1`, `.2` … after transfers: a task never changes hands; it is closed and another
-one opens."""
+"""Task ids: `L-0012-<the engine's id>`, with `.1`, `.2` … after transfers. A task never changes hands: it is closed,
+and another one opens."""
 HandOver: TypeAlias = TransferCommand | AssignCommand
-"""The task goes to somebody else: from its assignee's hand, or because they have left (`leavers`)."""
+"""Commands that give a task to somebody else: by its assignee, or because the assignee has left (`leavers`)."""
 SEVERAL_DECIDERS = {"zh": "让几个人在一步里一起审批", "en": "letting several people decide one step"}
 LONG_NUMBERS = {"zh": "超过 15 位有效数字的数", "en": "numbers of more than 15 digits"}
 
@@ -74,7 +74,7 @@ class RemoteRequest:
     variables: Mapping[str, object]
     engine_tasks: tuple[EngineTask, ...]
     decision_records: Mapping[str, CommandRecord]
-    """Item → its decision."""
+    """Id of an engine task → the record of its decision."""
     action_records: tuple[CommandRecord, ...]
     request: Request
 
@@ -84,12 +84,11 @@ class RemoteRequest:
 
     @property
     def command_log(self) -> tuple[CommandRecord, ...]:
-        """The commands since its start, oldest first."""
+        """The records of commands since the start, oldest first."""
         return tuple(sorted((*self.decision_records.values(), *self.action_records), key=lambda r: r.at))
 
 
 def is_command_executed(remote_request: RemoteRequest, command: Command, key: str) -> bool:
-    """True if the command with this key was executed."""
     record = next((r for r in remote_request.command_log if r.key == key), None)
     task = (
         remote_request.request.find_task(command.task)
@@ -100,7 +99,8 @@ def is_command_executed(remote_request: RemoteRequest, command: Command, key: st
 
 
 def build_request_events(remote_request: RemoteRequest) -> tuple[RequestEvent, ...]:
-    """Without steps and hashes, which would prove nothing here. It begins with the present form."""
+    """The events of a request, beginning with its present form. Steps and hashes are missing, because they would prove
+    nothing here."""
     request = remote_request.request
     start = StartCommand(
         request=request.id,
@@ -136,8 +136,8 @@ def list_user_nodes(definition: ProcessDefinition) -> tuple[FlowNode, ...]:
 
 
 def list_multi_decider_steps(process: Process) -> tuple[str, ...]:
-    """The steps that several people may decide. Lists do not survive these APIs (Flowable makes quoted names of a JSON
-    list, Camunda needs a plug-in), so a process with one runs in the embedded engine only."""
+    """The steps that several people may decide. Lists do not survive these APIs (Flowable turns a JSON list into quoted
+    names, Camunda needs a plug-in). A process with such a step therefore runs in the embedded engine only."""
     elements = parse_bpmn(process.bpmn).nodes
     return tuple(
         node.id
@@ -152,12 +152,12 @@ def list_multi_decider_steps(process: Process) -> tuple[str, ...]:
 def build_variables(
     process: Process, filled: FilledForm, users: Mapping[str, str], initiator: str
 ) -> dict[str, VariableValue]:
-    """Every variable that an expression of the process may use: engines fail on a missing one.
+    """Every variable that an expression of the process may use; engines fail on a missing one.
 
     Fields are text. Values for conditions (`days`, amounts, thresholds) are doubles under their own names, because JUEL
     compares text letter by letter. A double keeps the order of decimals of up to 15 digits; longer ones are refused.
-    The record has the exact text of everything, which is what people see. `users`: person → engine user, for everybody
-    who may get a task. Raises `ToolError` `build_not_remote_error`."""
+    The record has the exact text of everything, which is what people see. `users` maps everybody who may get a task to
+    engine users. Raises `ToolError` `not_remote`."""
     variables: dict[str, VariableValue] = dict(filled.values)
     variables |= {name: _to_double(number) for name, number in filled.numbers.items()}
     for node in list_user_nodes(process.definition):
@@ -177,7 +177,7 @@ def list_possible_assignees(process: Process, filled: FilledForm) -> frozenset[s
 
 
 def build_initial_decisions(definition: ProcessDefinition) -> dict[str, VariableValue]:
-    """`decision`, and `decision_<task>` for all tasks, without any decision."""
+    """The variables `decision`, and `decision_<task>` for all tasks, without any decision."""
     return {DECISION: "", **{format_decision_variable(node.id): "" for node in list_user_nodes(definition)}}
 
 
@@ -186,9 +186,9 @@ def build_decision_variables(node: str, decision: Decision) -> dict[str, Variabl
 
 
 def build_decision_corrections(remote_request: RemoteRequest) -> dict[str, VariableValue]:
-    """Decisions that are out of date in the engine. They are corrected with the next decision, so that a return, which
-    forgets some, needs no write that would remain if it is refused. Correct values are left alone, because others may
-    be deciding meanwhile."""
+    """Variables of decisions that are out of date in the engine. The next decision corrects them. A return,
+    which forgets some, thus needs no write that would remain if the return is refused. Correct values are left alone,
+    because others may be deciding meanwhile."""
     counts = build_initial_decisions(remote_request.process.definition)
     counts |= {format_decision_variable(node): decision for node, decision in remote_request.request.decisions.items()}
     return {name: value for name, value in counts.items() if (remote_request.variables.get(name) or "") != value}
@@ -212,7 +212,8 @@ def rebuild_request(
     people_by_user: Mapping[str, str],
     activities: Sequence[ActivityInstance],
 ) -> RemoteRequest:
-    """`people_by_user`: engine user → person. `activities` is needed for ended instances only."""
+    """Rebuild a request from its instance. `people_by_user` maps engine users to persons. `activities` is needed for
+    ended instances only. Raises `ValueError` for an instance that was not started by us."""
     start = _get_start_command(variables)
     records = _collect_decision_records(process.definition, variables, items)
     acts = _filter_executed_records(acts_of(variables), instance, items, people_by_user)
@@ -262,8 +263,8 @@ def _get_start_command(variables: Mapping[str, object]) -> StartCommand:
 def _collect_decision_records(
     definition: ProcessDefinition, variables: Mapping[str, object], items: Sequence[EngineTask]
 ) -> dict[str, CommandRecord]:
-    """Item → its decision. The record of a return is written before the return is made: it was made if its target was
-    asked afterwards."""
+    """Id of an engine task → the record of its decision. The record of a return is written before the return, so it
+    counts only if its target was asked afterwards."""
     found = {i.id: (i, r) for i in items if i.ended and (r := find_decision_record(variables, i.id))}
     return {
         name: r
@@ -284,8 +285,8 @@ def _is_decision_effective(
 def _compute_decisions(
     definition: ProcessDefinition, items: Sequence[EngineTask], records: Mapping[str, CommandRecord]
 ) -> dict[str, str]:
-    """`Request.decisions`, as the reducer keeps them: a task that is asked again is undecided, a return forgets its
-    target and everything after it, a resubmission forgets all."""
+    """The value of `Request.decisions`, by the reducer's rules. A task that is asked again is undecided. A return
+    forgets its target and everything after it; a resubmission forgets all."""
     counts: dict[str, str] = {}
     for item in sorted(items, key=lambda i: (i.ended is None, i.ended or i.since)):
         counts.pop(item.node, None)
@@ -329,8 +330,8 @@ def _build_tasks(
 def _filter_executed_records(
     acts: Sequence[CommandRecord], instance: ProcessInstance, items: Sequence[EngineTask], people: Mapping[str, str]
 ) -> tuple[CommandRecord, ...]:
-    """Drops the records of commands that were begun and never executed: the engine takes the record and the command in
-    two steps. A task was handed over if its target has it, or has passed it on."""
+    """Drop the records of commands that were begun and never executed, because the engine takes the record and the
+    command in two steps. A task was handed over if its target has it, or has passed it on."""
     holders = {i.id: people.get(i.assignee, i.assignee) for i in items}
     real: list[CommandRecord] = []
     for record in reversed(acts):
@@ -348,7 +349,7 @@ def _filter_executed_records(
 def _split_at_transfers(
     task: Task, acts: Sequence[CommandRecord], item: EngineTask, record: CommandRecord | None
 ) -> Iterable[Task]:
-    """The earlier assignees, and the current one."""
+    """Yield a task for each earlier assignee, and one for the current assignee."""
     since = task.since
     transfers = [(r, r.command) for r in acts if isinstance(r.command, HandOver)]
     for n, (transfer, command) in enumerate(transfers):
@@ -363,7 +364,7 @@ def _split_at_transfers(
 
 
 def _get_earlier_holder(command: TransferCommand | AssignCommand) -> str:
-    """Who transfers a task had it; of one that was handed up, whoever has left."""
+    """The person who had the task before: the actor of a transfer, or the person who has left."""
     return command.actor if isinstance(command, TransferCommand) else next(iter(command.gone), "")
 
 
@@ -378,7 +379,7 @@ def _is_about_task(record: CommandRecord, request: str, item: str) -> bool:
 
 
 def _get_outcome(record: CommandRecord | None) -> str:
-    """`settled` for everything that was not closed by a decision through us."""
+    """The outcome of a closed task; `settled` for a task that was not closed by a decision through us."""
     return get_decide_command(record).decision.value if record else "settled"
 
 
@@ -396,7 +397,8 @@ def _compute_status(
     tasks: Sequence[Task],
     activities: Sequence[ActivityInstance],
 ) -> Status:
-    """A deleted instance is withdrawn, whoever deleted it; one that ended at an unknown end was never approved."""
+    """The status of a request. A deleted instance is withdrawn, whoever deleted it; an instance that ended at an
+    unknown end counts as withdrawn too, never as approved."""
     if instance.ended is None:
         revises = any(t.is_open and t.kind is TaskKind.REVISE for t in tasks)
         return Status.REVISE if revises else Status.WAITING

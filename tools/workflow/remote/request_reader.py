@@ -20,7 +20,6 @@ from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest, rebuild_reques
 from tools.workflow.remote.rest_client import UNEXPECTED_SHAPE_ERRORS, build_engine_down_error, build_unreadable_error
 
 MAX_CONCURRENT_READS = 8
-"""Requests read at the same time."""
 LIST_TIMEOUT_S = 60.0
 """Time limit for reading all requests of a list (s)."""
 log = logging.getLogger(__name__)
@@ -31,7 +30,8 @@ class RequestReader:
         self._api, self._users, self._versions = api, users, versions
 
     async def load_request(self, request_id: str) -> RemoteRequest:
-        """Raises `ToolError` `no_request`. If several instances have the number, the oldest of ours counts."""
+        """The request with this number; the oldest of ours if several instances have it. Raises `ToolError`
+        `no_request`."""
         wanted = request_id.strip().upper()
         for instance in await self._api.list_instances(wanted) if wanted else []:
             if (found := await self._rebuild_or_reject(instance)) and found.request.id == wanted:
@@ -39,7 +39,7 @@ class RequestReader:
         raise ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
 
     async def load_request_of_task(self, task_id: str) -> RemoteRequest:
-        """Raises `ToolError` `build_no_task_error`."""
+        """The request of a task. Raises `ToolError` `no_task`."""
         try:
             remote_request = await self.load_request(split_task_id(task_id))
         except ToolError as error:
@@ -49,12 +49,12 @@ class RequestReader:
         return remote_request
 
     async def find_request_of_instance(self, instance: str) -> RemoteRequest | None:
-        """None for an instance that is not ours, or is gone."""
+        """The request of an instance; None for an instance that is not ours, or is gone."""
         fresh = await self._api.find_instance(instance)
         return await self._rebuild_or_reject(fresh) if fresh else None
 
     async def reload_request(self, instance: ProcessInstance) -> RemoteRequest:
-        """The same request as it is now."""
+        """Read a request again. Raises `ToolError` `no_request` if its instance is gone."""
         remote_request = await self.find_request_of_instance(instance.id)
         if remote_request is None:
             raise ToolError(
@@ -91,7 +91,7 @@ class RequestReader:
         return [f.request for f in found if f.request.initiator == person]
 
     async def _rebuild_or_reject(self, instance: ProcessInstance) -> RemoteRequest | None:
-        """As `_rebuild_if_ours`. Raises `ToolError` `engine_unreadable` for a record that makes no sense."""
+        """Run `_rebuild_if_ours`. Raises `ToolError` `engine_unreadable` for a record that makes no sense."""
         try:
             return await self._rebuild_if_ours(instance)
         except InvalidDefinitionError:
@@ -100,7 +100,7 @@ class RequestReader:
             raise build_unreadable_error() from odd
 
     async def _rebuild_if_ours(self, instance: ProcessInstance) -> RemoteRequest | None:
-        """None for an instance that was not started by us."""
+        """Rebuild a request; None for an instance that was not started by us."""
         variables = await self._api.load_variables(instance.id)
         record = find_start_record(variables)
         if record is None or not isinstance(record.command, StartCommand):
@@ -114,9 +114,9 @@ class RequestReader:
     async def load_all_readable(
         self, readings: Mapping[str, Callable[[], Awaitable[RemoteRequest | None]]]
     ) -> list[RemoteRequest]:
-        """Our requests, oldest first. `readings`: by request or instance. An unreadable one is logged and left out, so
-        that it hides no others. Raises `ToolError` and ends all reads with the first that does; also `engine_down` if
-        all together take longer than `LIST_TIMEOUT_S`."""
+        """Our requests, oldest first. `readings` maps requests or instances to reads. An unreadable request is logged
+        and left out, so that it hides no others. The first `ToolError` ends all reads and is raised. Raises
+        `engine_down` if all reads together take longer than `LIST_TIMEOUT_S`."""
         semaphore = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
         async def load_or_skip(
@@ -153,7 +153,7 @@ class RequestReader:
 
 
 def split_task_id(task_id: str) -> str:
-    """`L-0012-28` → `L-0012`. Raises `ToolError` `build_no_task_error`."""
+    """The request number in a task id: `L-0012-28` gives `L-0012`. Raises `ToolError` `no_task`."""
     match = TASK_ID.fullmatch(task_id.strip())
     if match is None:
         raise build_no_task_error(task_id)

@@ -20,10 +20,10 @@ from tools.workflow.remote.request_reader import RequestReader
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
 WRITE_PENDING_MS = 300_000
-"""How long an unanswered write may still take effect in the engine. The mark `tried:<request>` stays this long for its
-start, `tried:<key>` for any other command."""
+"""Milliseconds within which an unanswered write may still take effect in the engine. A mark is kept this long:
+`tried:<request>` for a start, `tried:<key>` for any other command."""
 WRITE_CHECK_PAUSES_S = (0.0, 0.2, 1.0, 2.0)
-"""When to check whether an unanswered write was done."""
+"""Pauses before the checks of whether an unanswered write was done (s)."""
 RUNNING_TABLE = "running"
 """Table: request → instance, for requests whose author has not been told the end."""
 
@@ -42,7 +42,8 @@ class RequestStarter:
         self._reader, self._sleep = reader, sleep
 
     async def find_earlier_start(self, key: str) -> ProcessInstance | None:
-        """What an earlier try with this key created. Raises `EffectUnknownError` while that may still take effect."""
+        """The instance that an earlier try with this key created, if any. Raises `EffectUnknownError` while the try may
+        still take effect."""
         if (number := await self._store.get(f"number:{key}")) is None:
             return None
         tried = await self._store.get(f"tried:{number}")
@@ -54,7 +55,8 @@ class RequestStarter:
     async def start_request(
         self, process: Process, filled: FilledForm, initiator: str, key: str, now: datetime
     ) -> ProcessInstance:
-        """The caller excludes other processes meanwhile. Raises `ToolError`, and `EffectUnknownError`."""
+        """Start a request. The caller has to exclude other processes meanwhile. Raises `ToolError`, and
+        `EffectUnknownError`."""
         definition = await self._versions.require_deployed_definition(process)
         command = StartCommand(
             request=await self._claim_request_number(process, key),
@@ -82,7 +84,7 @@ class RequestStarter:
         await self._store.set_row(RUNNING_TABLE, request, "")
         try:
             await self._api.start_instance(definition, request, variables)
-        except ToolError:  # it was never accepted
+        except ToolError:  # the request was never accepted
             await self._store.delete_if_equal(pending_mark, "1")
             raise
         except EngineRefusedError as refused:
@@ -111,8 +113,8 @@ class RequestStarter:
         return found
 
     async def _claim_request_number(self, process: Process, key: str) -> str:
-        """The next number, or the one that belongs to this key. Numbers that the engine already has are skipped: our
-        store may have been emptied."""
+        """The next number, or the one that belongs to this key. Numbers that the engine already has are skipped,
+        because our store may have been emptied."""
         if (number := await self._store.get(f"number:{key}")) is not None:
             return number
         while True:

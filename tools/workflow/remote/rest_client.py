@@ -1,12 +1,13 @@
 """A small HTTP client for JSON engines. Every call has one of four results.
 
-It was done (2xx); it was refused by the engine (`EngineRefusedError`, with the status); it was never sent (`ToolError`
-`engine_down`); or it was sent without an answer of the engine (`EngineNoAnswerError`: it may have happened). An answer
-of something in between, such as 502, 503 or 504, says nothing about the engine. No POST is sent twice
-(aiohttp repeats PUT and DELETE, which mean the same when repeated, once after a broken connection), no redirect is
-followed (the login would go with it), and no error contains an address, a login or the engine's text.
+The call was done (2xx). The engine refused it (`EngineRefusedError`, with the status). The call was never sent
+(`ToolError` `engine_down`). Or the call was sent without an answer of the engine (`EngineNoAnswerError`), so it may
+have happened. An answer of something in between, such as 502, 503 or 504, says nothing about the engine.
 
-An engine may be broken or hostile: its answers are read up to a limit, in limited time, and never decompressed."""
+No POST is sent twice; aiohttp repeats PUT and DELETE, which mean the same when repeated, once after a broken
+connection. No redirect is followed, because the login would go with it. No error contains an address, a login or the
+engine's text. An engine may be broken or hostile: its answers are read up to a limit, in limited time, and never
+decompressed."""
 
 from __future__ import annotations
 
@@ -42,16 +43,15 @@ one MB, a list of 20,000 tasks twelve."""
 LIST_TIMEOUT_FACTOR = 3
 """A list may take as long as this many answers."""
 CHUNK_BYTES = 64 * 1024
-"""Bytes read at a time."""
 JSON_TYPE = "application/json"
 UNEXPECTED_SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
-"""What reading raises if an answer has another shape than the engine's."""
+"""Exceptions raised by reading an answer of another shape than the engine's."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class EngineRefusedError(Exception):
-    """The engine answered with an error. Its error bodies vary with the version: only the status counts."""
+    """The engine answered with an error. Error bodies vary with the version, so only the status counts."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"HTTP {status}")
@@ -59,21 +59,21 @@ class EngineRefusedError(Exception):
 
 
 class EngineNotFoundError(EngineRefusedError):
-    """404."""
+    """The engine answered 404."""
 
 
 class EngineNoAnswerError(Exception):
-    """Sent without an answer of the engine: it may have been done or not."""
+    """The call was sent without an answer of the engine: it may have been done or not."""
 
 
 @dataclass(slots=True)
 class ByteBudget:
-    """How many bytes of a list may still be read."""
+    """The number of bytes of a list that may still be read."""
 
     bytes_left: int = LIST_MAX
 
     def consume_bytes(self, size: int) -> None:
-        """Raises `ToolError` `engine_too_large`."""
+        """Take bytes from the budget. Raises `ToolError` `engine_too_large`."""
         self.bytes_left -= size
         if self.bytes_left < 0:
             raise build_too_large_error()
@@ -84,7 +84,8 @@ class _AnswerTooLargeError(Exception):
 
 
 def reject_unreadable(read: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Wraps the reading of an answer: one of another shape than the engine's is a `ToolError` `engine_unreadable`."""
+    """Wrap the reading of an answer. An answer of another shape than the engine's raises `ToolError`
+    `engine_unreadable`."""
 
     @wraps(read)
     async def read_or_reject(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -97,7 +98,8 @@ def reject_unreadable(read: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, 
 
 
 class RestClient:
-    """`url`: the base of the engine's API, e.g. `http://host/flowable-rest/service` or `http://host/engine-rest`."""
+    """A client of one engine. `url` is the base of its API, e.g. `http://host/flowable-rest/service` or
+    `http://host/engine-rest`."""
 
     def __init__(self, session: ClientSession, url: str, user: str, password: SecretStr, timeout_s: float) -> None:
         self._session, self._base = session, url.rstrip("/")
@@ -115,9 +117,9 @@ class RestClient:
         is_sibling: bool = False,
         allowance: ByteBudget | None = None,
     ) -> Any:
-        """Reads JSON. With a `body`, it is a query that is too long for an address. `is_sibling`: as for `write`;
-        `allowance`: of the list that this page belongs to. Raises `EngineNotFoundError`, or `ToolError`: `engine_down`,
-        `engine_refused`, `engine_failed`, `engine_too_large`."""
+        """Read JSON. A `body` is a query that is too long for an address. `is_sibling` has the meaning of `write`;
+        `allowance` is that of the list to which this page belongs. Raises `EngineNotFoundError`, or `ToolError`:
+        `engine_down`, `engine_refused`, `engine_failed`, `engine_too_large`."""
         text = await self.read_text(*path, query=query, body=body, is_sibling=is_sibling)
         if allowance:
             allowance.consume_bytes(len(text))
@@ -129,7 +131,7 @@ class RestClient:
     async def read_text(
         self, *path: str, query: Query | None = None, body: object = None, is_sibling: bool = False
     ) -> str:
-        """As `read_json`, without parsing."""
+        """Run `read_json` without parsing."""
         try:
             return await self._send_request(
                 "GET" if body is None else "POST", self._build_url(path, is_sibling=is_sibling), query, body
@@ -146,16 +148,16 @@ class RestClient:
     async def write(
         self, method: str, *path: str, query: Query | None = None, body: object = None, is_sibling: bool = False
     ) -> None:
-        """Ignores the answer's body. `is_sibling`: the path is a sibling of the base's last part, not below it. Raises
-        `EngineRefusedError`, `EngineNoAnswerError`, or `ToolError`: `engine_down`, `engine_refused`; then it was not
-        done."""
+        """Send a write and ignore the answer's body. With `is_sibling`, the path is a sibling of the base's last part,
+        not below it. Raises `EngineRefusedError`, `EngineNoAnswerError`, or `ToolError` (`engine_down`,
+        `engine_refused`); after a `ToolError`, nothing was done."""
         try:
             await self._send_request(method, self._build_url(path, is_sibling=is_sibling), query, body)
         except _AnswerTooLargeError:
             return
 
     async def write_file(self, *path: str, file: str, content: bytes, fields: Mapping[str, str]) -> None:
-        """Uploads a file as a form with these fields besides. Raises as `write`."""
+        """Upload a file as a form, together with these fields. Raises the errors of `write`."""
         form = FormData(fields)
         form.add_field("data", content, filename=file, content_type="application/xml")
         try:
@@ -164,7 +166,7 @@ class RestClient:
             return
 
     def _build_url(self, path: tuple[str, ...], *, is_sibling: bool = False) -> URL:
-        """Each part is quoted: an id never becomes a path."""
+        """The address of a path. Each part is quoted, so that an id never becomes a path."""
         base = self._base.rpartition("/")[0] if is_sibling else self._base
         return URL("/".join((base, *(quote(part, safe="") for part in path))), encoded=True)
 
@@ -198,7 +200,7 @@ class RestClient:
 
 @asynccontextmanager
 async def limit_list_time(rest: RestClient) -> AsyncIterator[None]:
-    """Limits all pages of a list to `RestClient.list_timeout_s`. Raises `ToolError` `engine_down`."""
+    """Limit all pages of a list to `RestClient.list_timeout_s`. Raises `ToolError` `engine_down`."""
     try:
         async with asyncio.timeout(rest.list_timeout_s):
             yield
@@ -207,8 +209,8 @@ async def limit_list_time(rest: RestClient) -> AsyncIterator[None]:
 
 
 def parse_rows(answer: Any, max_rows: int, previous_rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of one page. Raises ValueError for anything else, for more rows than requested, and if the page is the
-    same as `previous_rows`: it would come for ever."""
+    """The rows of one page. Raises `ValueError` for anything else, for more rows than requested, and for a page equal
+    to the end of `previous_rows`, which would come for ever."""
     if not isinstance(answer, list) or len(answer) > max_rows or not all(isinstance(row, dict) for row in answer):
         raise ValueError("no page of rows")
     if answer and answer == previous_rows[-len(answer) :]:
@@ -217,21 +219,21 @@ def parse_rows(answer: Any, max_rows: int, previous_rows: list[dict[str, Any]]) 
 
 
 def build_engine_failed_error(refused: EngineRefusedError) -> ToolError:
-    """Tells people and the model that it was not done."""
+    """The error that tells people and the model that nothing was done."""
     text = f"the workflow engine answered with HTTP {refused.status}; nothing was changed"
     return ToolError("engine_failed", text, status=f"HTTP {refused.status}")
 
 
 def _is_engine_answer(answer: ClientResponse) -> bool:
-    """False for an error that something in between may have answered after it passed the call on. The engines answer
-    500 in JSON, and no other status from there on."""
+    """Whether the engine itself answered. Something in between may answer an error after it passed the call on. The
+    engines answer 500 in JSON, and no higher status."""
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return answer.status == HTTPStatus.INTERNAL_SERVER_ERROR and answer.content_type == JSON_TYPE
     return answer.status != HTTPStatus.REQUEST_TIMEOUT
 
 
 async def _read_body(answer: ClientResponse) -> str:
-    """The whole body, or as much of it as is read. Raises `_AnswerTooLargeError`, also for a compressed body: nobody
+    """The whole body. Raises `_AnswerTooLargeError` for a body above `ANSWER_MAX`, and for a compressed body: nobody
     requested one, and it may become a thousand times as long."""
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
         answer.close()
