@@ -1,0 +1,54 @@
+"""The bot without each of its features, and without all of them. A mail is sent and a request approved; a press on a
+button of a missing feature is answered, and an item of that feature ends without an effect."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+
+from bot.chat.messages import Button, HomePress
+from bot.features.diagrams import RenderDiagram
+from bot.features.shipped import FEATURES
+from bot.storage.dead_letters import DeadLetterStore
+from tests.harness.corpus import corpus
+from tests.harness.memory_bot import Bot
+from tests.harness.memory_platform import DM
+from tests.stories.script import DONE, calls, expense, mail
+from tools.workflow.engine.state import Status
+
+STUCK = [calls(("list_people", {}))] * 3
+"""The run stops at the third."""
+WITHOUT = {
+    "nothing left out": FEATURES,
+    **{one.__module__: tuple(other for other in FEATURES if other is not one) for one in FEATURES},
+    "everything left out": (),
+}
+
+
+@corpus("left_out", list(WITHOUT))
+async def test_the_bot_works_without_a_feature(redis: Redis, left_out: str) -> None:
+    bot = Bot(redis, [mail(), DONE, expense(), DONE, *STUCK], features=WITHOUT[left_out])
+    await bot.send("给李四发邮件")
+    await bot.press(bot.chat.cards()[-1], "send")
+    assert len(bot.mailer.mails) == 1
+    await bot.send("报销500元差旅费，审批人李四", id="Ev2")
+    await bot.press(bot.chat.cards()[-1], "confirm")
+    await bot.press(bot.chat.cards("DU2")[-1], "approve", person="U2")
+    [request] = [one.id for one in (await bot.engine.list_recent_requests("U1", 9)).requests]
+    assert (await bot.engine.get_request(request)).status is Status.APPROVED
+    await bot.send("看看", id="Ev3")
+    said = len(bot.chat.ephemerals) + len(bot.chat.answers())
+    await bot.put_button_press(Button("?", "anew", approval="R00gone", version=1), "U1", "old")
+    await bot.work()
+    assert len(bot.chat.ephemerals) + len(bot.chat.answers()) == said + 1, "a press is never ignored"
+    await bot.handle_work("diagram:U1", "d", RenderDiagram(person="U1", place=None, name=request))
+    assert len(bot.chat.pictures) == _has(left_out, "diagrams")
+    page = await bot.ingress.build_home("U1", is_opened=True)
+    assert (page is not None) == _has(left_out, "home")
+    await bot.ingress.handle_home_press(HomePress(id="t", person="U1", action="settings", value=""))
+    await bot.ingress.welcome_person("U1", DM)
+    assert bool(await bot.ingress.list_prompts("U1")) == _has(left_out, "welcome")
+    assert await DeadLetterStore(redis, bot.keys).list_dead_letters() == []
+
+
+def _has(left_out: str, feature: str) -> bool:
+    return left_out == "nothing left out" or (left_out != "everything left out" and not left_out.endswith(feature))
