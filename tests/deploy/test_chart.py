@@ -210,7 +210,7 @@ def test_with_a_bucket_there_is_no_volume() -> None:
 def test_an_image_by_digest_goes_before_its_tag() -> None:
     digest = VALUES["everything"]["image"]["digest"]
     named = [get_pod(render(VALUES[name]))["containers"][0]["image"] for name in ("everything", "by http")]
-    assert named == [f"registry.example.com/countersign@{digest}", "countersign:0.1.0"]
+    assert named == [f"registry.example.com/countersign@{digest}", "countersign:1.0.0"]
 
 
 WRONG: tuple[dict[str, Any], ...] = (

@@ -21,6 +21,7 @@ PAPERS = (
     "tests/qa/lanes/README.md",
     "tests/qa/mutants/README.md",
     ".github/CONTRIBUTING.md",
+    ".github/DECISIONS.md",
     ".github/SECURITY.md",
 )
 FRONT_LINES = 150
