@@ -99,7 +99,7 @@ async def proposed_to_grey(redis: Redis, refusals: int) -> tuple[Bot, GreyMailer
     bot.lanes.lease_ms = 60_000  # the other process leaves this lane alone
     object.__setattr__(bot.outside, "mailer", mailer)
     runner = bot.handlers.press_handler.effect_runner
-    object.__setattr__(runner, "try_again_s", (0.0, 0.0))
+    object.__setattr__(runner, "try_again_s", (0.02, 0.02))  # after the card is updated
     object.__setattr__(runner, "shown_after_s", 60)  # keeps a slow machine's delay off the card
     return bot, mailer
 
