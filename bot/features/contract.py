@@ -144,7 +144,7 @@ class Feature:
     greet: Callable[[str, Place], Awaitable[Sequence[EnqueueItem]]] | None = None
     """Items for a person who has opened their DM."""
     home: Home | None = None
-    jobs: Sequence[Callable[[], Awaitable[object]]] = ()
+    jobs: Sequence[Callable[[], Awaitable[None]]] = ()
     """What runs in every process, again and again."""
 
 

@@ -21,7 +21,9 @@ PAPERS = (
     "tests/qa/lanes/README.md",
     "tests/qa/mutants/README.md",
     ".github/CONTRIBUTING.md",
+    ".github/CHANGELOG.md",
     ".github/DECISIONS.md",
+    ".github/pull_request_template.md",
     ".github/SECURITY.md",
 )
 FRONT_LINES = 150

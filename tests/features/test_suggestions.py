@@ -12,7 +12,7 @@ from bot.agent.model import Messages, ModelReply
 from bot.chat.messages import Card
 from bot.core.errors import ModelUnavailableError
 from bot.core.records import ApprovalState, OpenCard
-from bot.core.work_items import DraftSuggestion, ShowSuggestion
+from bot.features.suggestions import DraftSuggestion, ShowSuggestion
 from bot.storage.spending import SYSTEM
 from tests.harness.memory_bot import Bot
 from tests.harness.presses import requested

@@ -22,8 +22,8 @@ from bot.core.work_items import (
     OpenMorningList,
     OpenSet,
     RemindDeciders,
-    WelcomePerson,
 )
+from bot.features.welcome import WelcomePerson
 from tests.golden.golden_files import hide_changing
 from tests.golden.rendering import describe_post, format_line, format_value
 from tests.harness.memory_bot import HANDBOOK, Bot
