@@ -51,18 +51,28 @@ class ListAbsencesArgs(ToolArgs):
 async def prepare_set_absence(context: ToolContext, args: SetAbsenceArgs) -> Proposal:
     deputy = resolve_person(await context.services.directory.list_people(), args.deputy, field="deputy")
     absence = _build_delegation(context, args, deputy)
-    reject_bad_delegation(
-        absence, await context.services.engine.list_delegations(context.caller.id, context.now), context.now
-    )
+    engine, directory = context.services.engine, context.services.directory
+    reject_bad_delegation(absence, await engine.list_delegations(context.caller.id, context.now), context.now)
     first, last = _to_day_range(context, absence)
+    fields = [*await _build_absence_fields(context, first, last, deputy.id)]
+    # The deputy may be away at that time too, or the caller may be somebody's deputy then.
+    theirs = [("deputy_away", d, d.deputy) for d in await engine.list_delegations(deputy.id, context.now)]
+    own = [("is_deputy", d, d.person) for d in await engine.list_delegations_to(context.caller.id, context.now)]
+    for key, other, person in (*theirs, *own):
+        if other.start < absence.end and absence.start < other.end:
+            other_first, other_last = _to_day_range(context, other)
+            params: dict[str, Any] = {
+                "deputy": await get_names_by_language(directory, deputy.id),
+                "name": await get_names_by_language(directory, person),
+                "first": list_day_words(other_first),
+                "last": list_day_words(other_last),
+            }
+            fields.append(CardField(label="notice", value=TextRef(key=f"fact.{key}", params=params)))
     return build_own_proposal(
         context,
         args={"first_day": first, "last_day": last, "deputy": deputy.id},
         title=TextRef(key="title.absence", params={"name": list_names_by_language(deputy)}),
-        fields=(
-            *await _build_absence_fields(context, first, last, deputy.id),
-            *await _build_chain_fields(context, absence),
-        ),
+        fields=tuple(fields),
         subject=deputy.id,
         inputs=(
             DialogField(name="first_day", label="first_day", kind="date", value=first),
@@ -116,15 +126,12 @@ async def run_end_absence(context: ToolContext, args: EndAbsenceArgs) -> ToolOut
 
 
 async def run_list_absences(context: ToolContext, args: ListAbsencesArgs) -> ToolOutcome:
-    absences = await context.services.engine.list_delegations(context.caller.id, context.now)
-    shown = [await _describe_absence(context, one) for one in absences]
+    shown = list[dict[str, str]]()
+    for one in await context.services.engine.list_delegations(context.caller.id, context.now):
+        first, last = _to_day_range(context, one)
+        deputy = await context.get_person_name(one.deputy)
+        shown.append({"absence": one.id, "start_date": first, "end_date": last, "deputy": deputy})
     return ToolOutcome(data={"absences": shown}, summary=TextRef(key="result.absences", params={"n": len(shown)}))
-
-
-async def _describe_absence(context: ToolContext, absence: Delegation) -> dict[str, str]:
-    first, last = _to_day_range(context, absence)
-    deputy = await context.get_person_name(absence.deputy)
-    return {"absence": absence.id, "start_date": first, "end_date": last, "deputy": deputy}
 
 
 def _build_delegation(context: ToolContext, args: SetAbsenceArgs, deputy: Person) -> Delegation:
@@ -174,24 +181,6 @@ async def _build_absence_fields(context: ToolContext, first: str, last: str, dep
         CardField(label="last_day", value=list_day_words(last)),
         stands_in,
     )
-
-
-async def _build_chain_fields(context: ToolContext, absence: Delegation) -> list[CardField]:
-    """Notices that the deputy is away at that time too, and that the caller is somebody's deputy then."""
-    engine, directory, fields = context.services.engine, context.services.directory, list[CardField]()
-    theirs = [("deputy_away", d, d.deputy) for d in await engine.list_delegations(absence.deputy, context.now)]
-    own = [("is_deputy", d, d.person) for d in await engine.list_delegations_to(context.caller.id, context.now)]
-    for key, other, person in (*theirs, *own):
-        if other.start < absence.end and absence.start < other.end:
-            first, last = _to_day_range(context, other)
-            params: dict[str, Any] = {
-                "deputy": await get_names_by_language(directory, absence.deputy),
-                "name": await get_names_by_language(directory, person),
-                "first": list_day_words(first),
-                "last": list_day_words(last),
-            }
-            fields.append(CardField(label="notice", value=TextRef(key=f"fact.{key}", params=params)))
-    return fields
 
 
 SET_ABSENCE = Tool(

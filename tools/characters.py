@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -112,15 +112,13 @@ def _format_code_point(character: str) -> str:
     return f"⟨U+{ord(character):04X}⟩"
 
 
-def _expand_ranges(ranges: str) -> Iterator[str]:
-    """Expand ranges into their characters: `a-cx` gives a, b, c, x."""
-    for first, last in re.findall("(.)(?:-(.))?", ranges, re.DOTALL):
-        yield from map(chr, range(ord(first), ord(last or first) + 1))
-
-
 Written = Annotated[str, AfterValidator(clean_value)]
 """Free text as a tool argument; shown, stored and executed without invisible characters."""
-_EVERY = tuple(_expand_ranges(_RANGES))
+_EVERY = tuple(
+    chr(number)
+    for first, last in re.findall("(.)(?:-(.))?", _RANGES, re.DOTALL)
+    for number in range(ord(first), ord(last or first) + 1)
+)
 _NOTHING = str.maketrans(dict.fromkeys(_EVERY, ""))
 _ESCAPES = str.maketrans({one: json.dumps(one)[1:-1] for one in _EVERY})
 _NUMBERS = str.maketrans({one: _format_code_point(one) for one in _EVERY})

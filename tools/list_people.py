@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
@@ -12,7 +11,7 @@ from tools.characters import show_invisible
 from tools.error_advice import select_advice
 from tools.paging import PAGE, slice_page
 from tools.people.names import find_people, fold_text, list_active_people, resolve_person
-from tools.spec import Person, Privacy, TextRef, ToolOutcome
+from tools.spec import Privacy, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext
 
 MAX_DEPARTMENTS = 50
@@ -27,41 +26,36 @@ class ListPeopleArgs(ToolArgs):
 
 
 async def run_list_people(context: ToolContext, args: ListPeopleArgs) -> ToolOutcome:
+    """List people. Texts by the person (`name`, `also`, `own_title`) stand apart from the data of the company or the
+    platform."""
     everyone = await context.services.directory.list_people()
     people = find_people(everyone, args.person).people if args.person.strip() else list_active_people(everyone)
     if args.manager.strip():
-        manager = resolve_person(everyone, args.manager, field="manager")
-        people = tuple(person for person in people if person.manager == manager.id)
+        head = resolve_person(everyone, args.manager, field="manager")
+        people = tuple(person for person in people if person.manager == head.id)
     department = fold_text(args.department)
-    in_it = [person for person in people if not department or department in _list_groups(person)]
-    shown, more = slice_page(in_it, args.page)
-    known = {p.id: p for p in everyone}
-    data: dict[str, Any] = {"people": [_describe_directory_entry(p, known) for p in shown], "more": more}
-    if not in_it and department:
+    if department:
+        people = tuple(p for p in people if department in {fold_text(one) for one in (p.department, *p.roles) if one})
+    shown, more = slice_page(people, args.page)
+    known, entries = {p.id: p for p in everyone}, list[dict[str, Any]]()
+    for person in shown:
+        manager = known.get(person.manager or "")
+        details = {
+            "title" if person.is_title_official else "own_title": person.title,
+            "email": person.email,
+            "department": person.department,
+            "manager": manager.name if manager else "",
+        }
+        unlisted = {"in_company_directory": False} if person.is_in_directory is False else {}
+        also = [show_invisible(name) for name in person.names]
+        names = {"id": person.id, "name": show_invisible(person.name), "also": also}
+        entries.append({**names, **{name: value for name, value in details.items() if value}, **unlisted})
+    data: dict[str, Any] = {"people": entries, "more": more}
+    if not people and department:
         data["departments"] = sorted({p.department for p in list_active_people(everyone) if p.department})[
             :MAX_DEPARTMENTS
         ]
-    return ToolOutcome(data=data, summary=TextRef(key="result.people", params={"n": len(in_it)}))
-
-
-def _list_groups(person: Person) -> set[str]:
-    """The person's department and roles, folded for comparison."""
-    return {fold_text(group) for group in (person.department, *person.roles) if group}
-
-
-def _describe_directory_entry(person: Person, known: Mapping[str, Person]) -> dict[str, Any]:
-    """A directory entry for the model. Texts by the person (`name`, `also`, `own_title`) stand apart from the data of
-    the company or the platform."""
-    manager = known.get(person.manager or "")
-    details = {
-        "title" if person.is_title_official else "own_title": person.title,
-        "email": person.email,
-        "department": person.department,
-        "manager": manager.name if manager else "",
-    }
-    unlisted = {"in_company_directory": False} if person.is_in_directory is False else {}
-    names = {"id": person.id, "name": show_invisible(person.name), "also": [show_invisible(n) for n in person.names]}
-    return {**names, **{name: value for name, value in details.items() if value}, **unlisted}
+    return ToolOutcome(data=data, summary=TextRef(key="result.people", params={"n": len(people)}))
 
 
 LIST_PEOPLE = Tool(

@@ -62,7 +62,11 @@ async def classify_summary(context: ToolContext, request: Request) -> Privacy:
     except InvalidDefinitionError:
         return Privacy.PRIVATE
     found = classify_request(process, request, context.caller.id)
-    return choose_most_private(found, Privacy.OWN_TEXT) if _has_free_text(process.form) else found
+    repeated = {
+        name for words in process.form.summary.by_language.values() for _, name, _, _ in Formatter().parse(words)
+    }
+    has_free_text = any(field.name in repeated for field in process.form.fields if field.kind in FREE_TEXT)
+    return choose_most_private(found, Privacy.OWN_TEXT) if has_free_text else found
 
 
 async def classify_card(context: ToolContext, request: Request) -> Privacy:
@@ -81,11 +85,3 @@ def classify_result(tool: Tool | None, result: ToolOutcome | Proposal | ToolErro
     if isinstance(result, ToolError):
         return Privacy.PUBLIC if result.code in SAYS_NOTHING else most
     return result.privacy or most
-
-
-def _has_free_text(form: Form) -> bool:
-    """Whether the one line about a request repeats free text of its author."""
-    written = {field.name for field in form.fields if field.kind in FREE_TEXT}
-    return any(
-        name in written for words in form.summary.by_language.values() for _, name, _, _ in Formatter().parse(words)
-    )

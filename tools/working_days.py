@@ -48,7 +48,18 @@ async def run_next_holidays(context: ToolContext, args: NextHolidaysArgs) -> Too
     language = context.caller.person.language
     data = {
         "today": str(context.now.date()),
-        "holidays": [_describe_stretch(calendar, one, language) for one in breaks],
+        "holidays": [
+            {
+                "name": _get_stretch_name(one)[language],
+                "first": _format_weekday(one.first, language),
+                "last": _format_weekday(one.last, language),
+                "days": (one.last - one.first).days + 1,
+                "back_at_work": _format_weekday(add_working_days(calendar, one.last, 1)[0], language),
+                **({"worked_instead": [str(day) for day in one.makeup_days]} if one.makeup_days else {}),
+                **({"estimated": True} if one.is_estimated else {}),
+            }
+            for one in breaks
+        ],
     }
     if not breaks:
         return ToolOutcome(data=data, summary=TextRef(key="result.no_holidays", params={"days": MAX_SPAN}))
@@ -59,19 +70,6 @@ async def run_next_holidays(context: ToolContext, args: NextHolidaysArgs) -> Too
         "name": _get_stretch_name(first),
     }
     return ToolOutcome(data=data, summary=TextRef(key="result.holiday", params=params))
-
-
-def _describe_stretch(calendar: WorkCalendar, stretch: HolidayBreak, language: str) -> dict[str, Any]:
-    back = add_working_days(calendar, stretch.last, 1)[0]
-    return {
-        "name": _get_stretch_name(stretch)[language],
-        "first": _format_weekday(stretch.first, language),
-        "last": _format_weekday(stretch.last, language),
-        "days": (stretch.last - stretch.first).days + 1,
-        "back_at_work": _format_weekday(back, language),
-        **({"worked_instead": [str(day) for day in stretch.makeup_days]} if stretch.makeup_days else {}),
-        **({"estimated": True} if stretch.is_estimated else {}),
-    }
 
 
 def _format_weekday(day: date, language: str) -> str:
@@ -90,7 +88,13 @@ def _get_stretch_name(stretch: HolidayBreak) -> dict[str, str]:
 async def run_working_days(context: ToolContext, args: WorkingDaysArgs) -> ToolOutcome:
     first = _parse_calendar_day(context, args.start_date, "start_date")
     last = _parse_calendar_day(context, args.end_date, "end_date") if args.end_date.strip() else first
-    _require_valid_span(first, last)
+    if last < first:
+        message = f"the last day ({last}) is before the first ({first})"
+        raise ToolError(
+            "end_before_start", message, field="end_date", start=list_day_words(first), end=list_day_words(last)
+        )
+    if last - first > timedelta(days=MAX_SPAN):
+        raise ToolError("span_too_long", f"at most {MAX_SPAN} days", field="end_date", days=MAX_SPAN)
     calendar = context.services.calendar
     length = calendar.measure_working_time(first, args.start_half, last, args.end_half)
     days = format_decimal(length.working_days)
@@ -145,16 +149,6 @@ def _require_supported_year(day: date) -> None:
     if not FIRST_YEAR <= day.year <= LAST_YEAR:
         message = f"the calendar is for the years {FIRST_YEAR} to {LAST_YEAR}"
         raise ToolError("no_calendar", message, first=FIRST_YEAR, last=LAST_YEAR)
-
-
-def _require_valid_span(first: date, last: date) -> None:
-    if last < first:
-        message = f"the last day ({last}) is before the first ({first})"
-        raise ToolError(
-            "end_before_start", message, field="end_date", start=list_day_words(first), end=list_day_words(last)
-        )
-    if last - first > timedelta(days=MAX_SPAN):
-        raise ToolError("span_too_long", f"at most {MAX_SPAN} days", field="end_date", days=MAX_SPAN)
 
 
 WORKING_DAYS = Tool(

@@ -91,11 +91,20 @@ def compute_expression(text: str) -> CalculationResult:
     if len(text) > MAX_LENGTH:
         raise _build_sum_too_long_error()
     try:
-        return _format_calculation(
-            _CalculatorParser(_split_tokens(text.translate(_PLAIN).rstrip())).parse_calculation()
-        )
+        amount = _CalculatorParser(_split_tokens(text.translate(_PLAIN).rstrip())).parse_calculation()
     except _CalculationError as wrong:
         raise ToolError("bad_sum", f"the sum cannot be computed: {wrong}", sum=text[:80]) from None
+    numerator, denominator = Decimal(amount.number.numerator), Decimal(amount.number.denominator)
+    context = _EXACT.copy()
+    value = context.divide(numerator, denominator)
+    is_exact = not context.flags[Inexact]
+    value = value if is_exact else _ROUNDED.divide(numerator, denominator)
+    whole, _, decimals = f"{value:f}".partition(".")
+    decimals = decimals.rstrip("0")
+    if amount.currency and decimals:
+        decimals = decimals.ljust(CENTS, "0")
+    shown = f"{whole}.{decimals}" if decimals else whole
+    return CalculationResult(f"{shown} {amount.currency}".rstrip(), is_exact)
 
 
 def _split_tokens(text: str) -> list[CalculatorToken]:
@@ -318,21 +327,6 @@ FUNCTIONS = {
     "round": _CalculatorFunction(_round_amount, 1, 2, "a value and, if wanted, how many decimals to keep"),
     "percent": _CalculatorFunction(_compute_percent, 2, 2, "a share and a whole: percent(15, 200) is 30"),
 }  # fmt: skip
-
-
-def _format_calculation(amount: Amount) -> CalculationResult:
-    """Format a result: exact if it has finitely many digits within the precision, else rounded."""
-    numerator, denominator = Decimal(amount.number.numerator), Decimal(amount.number.denominator)
-    context = _EXACT.copy()
-    value = context.divide(numerator, denominator)
-    exact = not context.flags[Inexact]
-    value = value if exact else _ROUNDED.divide(numerator, denominator)
-    whole, _, decimals = f"{value:f}".partition(".")
-    decimals = decimals.rstrip("0")
-    if amount.currency and decimals:
-        decimals = decimals.ljust(CENTS, "0")
-    text = f"{whole}.{decimals}" if decimals else whole
-    return CalculationResult(f"{text} {amount.currency}".rstrip(), exact)
 
 
 def _build_mixed_currencies_error(one: str, other: str) -> ToolError:

@@ -21,13 +21,12 @@ from tools.workflow.engine.state import (
     COPY_PREFIX,
     NEIGHBOURS,
     FilledForm,
-    Opinion,
     Request,
     format_decimal,
 )
 from tools.workflow.process.definition import Process, find_passing_rule, format_request_line, format_values
 from tools.workflow.process.form_preview import FormPreview
-from tools.workflow.process.forms import DAYS, FILE, PERSONS, FieldKind, Form, FormField, RollingLimit
+from tools.workflow.process.forms import DAYS, FILE, PERSONS, FieldKind, Form, FormField
 from tools.workflow.process.rolling_limits import COUNT_PREFIX
 
 CONFIRM = CardChoice(name="confirm", style="primary")
@@ -68,15 +67,26 @@ async def build_form_card_fields(directory: Directory, process: Process, filled:
     ]
     fields += build_reading_fields(form, filled)
     fields += _build_length_fields(form, filled)
-    levels = [*list_approval_levels(process, filled), ("cc", _list_copied_people(process, filled))]
-    chosen = [(label, people) for label, people in levels if people]
+    # The people who get a copy at the end, except those whom the form shows.
+    path, names = trace_happy_path(process.definition, filled), {ServiceTopic.CC: "", ServiceTopic.RULE: COPY_PREFIX}
+    copying = [f"{names[node.topic]}{node.id}" for node in path if node.topic in names]
+    shown = {p for f in form.fields if f.kind is FieldKind.PEOPLE for p in filled.resolve_people(f.name)}
+    told = dict.fromkeys(p for name in copying for p in filled.people.get(name, ()) if p not in shown)
     fields += [
         CardField(label=label, value=await identify_people(directory, people), tells_others=True)
-        for label, people in chosen
+        for label, people in (*list_approval_levels(process, filled), ("cc", tuple(told)))
+        if people
     ]
     if rule := find_passing_rule(process, filled):
         fields.append(CardField(label="rule", value=form.get_rule_text(rule)))
-    return (*fields, *await _build_exception_fields(directory, form, filled), *_build_exceeded_fields(form, filled))
+    for name, people in (filled.exceptions or {}).items():  # people who decide although the rules name somebody else
+        field = form.find_field(name)
+        params: dict[str, Any] = {"label": field.label.by_language if field else name}
+        note = TextRef(key="fact.exception" if people else "fact.chosen", params=params)
+        fields.append(CardField(label="notice", value=note))
+        if people:
+            fields.append(CardField(label="by_rules", value=await identify_people(directory, people)))
+    return (*fields, *_build_exceeded_fields(form, filled))
 
 
 def build_change_fields(
@@ -88,7 +98,12 @@ def build_change_fields(
     def write_value(value: object) -> dict[str, str]:
         return {language: render_text(value, language) for language in LANGUAGES}
 
-    old, new = ({str(one.label): one for one in fields if _is_stated(one)} for fields in (before, after))
+    # A person has filled in or chosen the fields whose labels come from the form. All others but the length follow from
+    # these.
+    old, new = (
+        {str(one.label): one for one in fields if not isinstance(one.label, str) or one.label == "days"}
+        for fields in (before, after)
+    )
     changed, empty = list[TextRef](), TextRef(key="fact.empty")
     for name, field in (old | new).items():
         was, now = (write_value(one[name].value if name in one else empty) for one in (old, new))
@@ -105,12 +120,6 @@ def build_change_fields(
     return tuple(CardField(label="changed", value=one) for one in changed or [rest])
 
 
-def _is_stated(field: CardField) -> bool:
-    """Whether a person has filled in or chosen this field (its label comes from the form), or it is the length. All
-    other fields follow from these."""
-    return not isinstance(field.label, str) or field.label == "days"
-
-
 async def build_preview_fields(directory: Directory, process: Process, preview: FormPreview) -> tuple[CardField, ...]:
     """Fields of a preview, for a form that is still being filled in: its length, the remaining balance, the approvers,
     the rule that would let it pass, and the totals of several requests together."""
@@ -124,44 +133,27 @@ async def build_preview_fields(directory: Directory, process: Process, preview: 
     return (*fields, *_build_exceeded_fields(form, preview.filled))
 
 
-async def _build_exception_fields(directory: Directory, form: Form, filled: FilledForm) -> list[CardField]:
-    """Notices about people who decide although the rules name somebody else."""
-    fields = list[CardField]()
-    for name, people in (filled.exceptions or {}).items():
-        field = form.find_field(name)
-        params: dict[str, Any] = {"label": field.label.by_language if field else name}
-        fields.append(
-            CardField(label="notice", value=TextRef(key="fact.exception" if people else "fact.chosen", params=params))
-        )
-        if people:
-            fields.append(CardField(label="by_rules", value=await identify_people(directory, people)))
-    return fields
-
-
 def _build_exceeded_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
     """Notices about the totals of several requests together."""
     for bound in form.bounds:
-        if bound.name in filled.exceeded:
-            yield CardField(label="notice", value=_build_exceeded_text(form, bound, filled))
-
-
-def _build_exceeded_text(form: Form, bound: RollingLimit, filled: FilledForm) -> TextRef:
-    field, options = form.find_field(bound.field), [_get_option_label(form, name, filled) for name in bound.per]
-    currency = filled.values.get(field.currency, "") if field and field.currency else ""
-    params: dict[str, Any] = {
-        "process": form.name.by_language,
-        "n": format_decimal(filled.numbers[f"{COUNT_PREFIX}{bound.name}"]),
-        "days": bound.days,
-        "sum": f"{filled.numbers[bound.name]:f} {currency}".strip(),
-        "per": {"zh": "、".join(o["zh"] for o in options), "en": ", ".join(o["en"] for o in options)},
-    }
-    return TextRef(key="fact.bound_per" if options else "fact.bound", params=params)
-
-
-def _get_option_label(form: Form, name: str, filled: FilledForm) -> dict[str, str]:
-    field, value = form.find_field(name), filled.values.get(name, "")
-    option = field.find_option(value) if field else None
-    return option.by_language if option else {"zh": value, "en": value}
+        if bound.name not in filled.exceeded:
+            continue
+        options = list[dict[str, str]]()
+        for name in bound.per:
+            chosen, value = form.find_field(name), filled.values.get(name, "")
+            option = chosen.find_option(value) if chosen else None
+            options.append(option.by_language if option else {"zh": value, "en": value})
+        field = form.find_field(bound.field)
+        currency = filled.values.get(field.currency, "") if field and field.currency else ""
+        params: dict[str, Any] = {
+            "process": form.name.by_language,
+            "n": format_decimal(filled.numbers[f"{COUNT_PREFIX}{bound.name}"]),
+            "days": bound.days,
+            "sum": f"{filled.numbers[bound.name]:f} {currency}".strip(),
+            "per": {"zh": "、".join(o["zh"] for o in options), "en": ", ".join(o["en"] for o in options)},
+        }
+        note = TextRef(key="fact.bound_per" if options else "fact.bound", params=params)
+        yield CardField(label="notice", value=note)
 
 
 def _build_length_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
@@ -186,16 +178,6 @@ def list_approval_levels(
         for name in node.who:
             if name.startswith(ROLE_PREFIX):
                 yield {"zh": node.name, "en": node.name}, filled.people.get(name, ())
-
-
-def _list_copied_people(process: Process, filled: FilledForm) -> tuple[str, ...]:
-    """Ids of the people who get a copy at the end, except those whom the form shows."""
-    path = trace_happy_path(process.definition, filled)
-    names = {ServiceTopic.CC: "", ServiceTopic.RULE: COPY_PREFIX}
-    copying = [f"{names[node.topic]}{node.id}" for node in path if node.topic in names]
-    told = [p for node in copying for p in filled.people.get(node, ())]
-    shown = {p for f in process.form.fields if f.kind is FieldKind.PEOPLE for p in filled.resolve_people(f.name)}
-    return tuple(p for p in dict.fromkeys(told) if p not in shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +206,23 @@ async def build_mail_draft(
 async def build_request_card_fields(directory: Directory, process: Process, request: Request) -> tuple[CardField, ...]:
     """The fields of a request's card, besides its first line: requester, form, opinions, people with a copy."""
     requester = await identify_people(directory, [request.initiator])
-    said = [await _build_opinion_field(directory, opinion) for opinion in request.opinions[-MAX_OPINIONS:]]
+    opinions = list[CardField]()
+    for opinion in request.opinions[-MAX_OPINIONS:]:
+        by = await get_names_by_language(directory, opinion.by)
+        if opinion.on_behalf:
+            by = format_stand_in(by, await get_names_by_language(directory, opinion.on_behalf))
+        said = "said" if opinion.text else "silent"
+        params: dict[str, Any] = {"name": by, "text": opinion.text}
+        note = TextRef(key=f"fact.{said}_{opinion.decision}", params=params)
+        people = (opinion.by, *([opinion.on_behalf] if opinion.on_behalf else []))
+        # a remark goes with a transfer, an add sign or a comment
+        label = "opinion" if opinion.decision in APPROVAL_DECISIONS else "remark"
+        opinions.append(CardField(label=label, value=await identify_people(directory, people, note)))
     copied = [CardField(label="copied", value=await identify_people(directory, request.cc))] if request.cc else []
     return (
         CardField(label="requester", value=requester, tells_others=True),
         *await build_form_card_fields(directory, process, request.filled),
-        *said,
+        *opinions,
         *copied,
     )
 
@@ -253,37 +246,23 @@ def build_scope(process: Process, filled: FilledForm) -> dict[str, str]:
     return {language: format_request_line(process, filled, language) for language in ("zh", "en")}
 
 
-async def _build_opinion_field(directory: Directory, opinion: Opinion) -> CardField:
-    """A field with an opinion, or with a remark on a transfer, an add sign or a comment."""
-    by = await get_names_by_language(directory, opinion.by)
-    if opinion.on_behalf:
-        by = format_stand_in(by, await get_names_by_language(directory, opinion.on_behalf))
-    said = "said" if opinion.text else "silent"
-    label = "opinion" if opinion.decision in APPROVAL_DECISIONS else "remark"
-    params: dict[str, Any] = {"name": by, "text": opinion.text}
-    note = TextRef(key=f"fact.{said}_{opinion.decision}", params=params)
-    people = (opinion.by, *([opinion.on_behalf] if opinion.on_behalf else []))
-    return CardField(label=label, value=await identify_people(directory, people, note))
-
-
 def build_dialog_fields(
     process: Process, values: Mapping[str, str], files: Sequence[AttachedFile] = ()
 ) -> tuple[DialogField, ...]:
     """The whole form as a dialog, filled in with the present values. `files` are the files on the form."""
-    return tuple(_build_dialog_field(process, f, values.get(f.name, ""), files) for f in process.form.fields)
-
-
-def _build_dialog_field(process: Process, field: FormField, value: str, files: Sequence[AttachedFile]) -> DialogField:
-    if field.kind is FieldKind.ATTACHMENT:
-        return _build_file_field(field, value, files)
-    return DialogField(
-        name=FIELD_PREFIX + field.name,
-        label=field.label.by_language,
-        kind=INPUTS.get(field.kind, "text"),
-        value=value,
-        required=field.required and field.name not in process.deciding_names,
-        choices=tuple((o.value, o.by_language) for o in field.options),
-        max_length=field.max_length,
+    return tuple(
+        _build_file_field(field, values.get(field.name, ""), files)
+        if field.kind is FieldKind.ATTACHMENT
+        else DialogField(
+            name=FIELD_PREFIX + field.name,
+            label=field.label.by_language,
+            kind=INPUTS.get(field.kind, "text"),
+            value=values.get(field.name, ""),
+            required=field.required and field.name not in process.deciding_names,
+            choices=tuple((o.value, o.by_language) for o in field.options),
+            max_length=field.max_length,
+        )
+        for field in process.form.fields
     )
 
 

@@ -54,36 +54,27 @@ def describe_references(value: str, files: Sequence[AttachedFile]) -> str | dict
 def build_reading_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
     """Fields with the values that a model has read from a picture, and whether the form says something else. The people
     who confirm and decide check them by eye."""
+    amounts = [f for f in form.fields if f.kind is FieldKind.MONEY and filled.numbers.get(f.name)]
     for file in filled.files:
         if not file.reading:
             continue
-        read = {language: _format_reading(file.reading, language) for language in LANGUAGES}
+        amount = " ".join(filter(None, (file.reading.get("amount"), file.reading.get("currency"))))
+        merchant, day = file.reading.get("merchant"), file.reading.get("date", "")
+        read = {
+            language: " · ".join(filter(None, (amount, merchant, format_day_words(day, language))))
+            for language in LANGUAGES
+        }
         if not any(read.values()):
             continue
-        differs = _is_other_amount(form, filled, file.reading)
+        differs, found = False, file.reading.get("amount")
+        # Compared only if the form has one file and one amount: several receipts may add up to one amount.
+        if found and len(amounts) == len(filled.files) == 1:
+            [field] = amounts
+            said = filled.values.get(field.name, "")
+            currency = filled.values.get(field.currency, "") if field.currency else ""
+            other_currency = bool(currency and file.reading.get("currency")) and file.reading["currency"] != currency
+            has_decimals = "." in found + said
+            is_same = found.rstrip("0").rstrip(".") == said.rstrip("0").rstrip(".") if has_decimals else found == said
+            differs = f"{filled.numbers[field.name]:f}" != said or not is_same or other_currency
         key = "fact.read_otherwise" if differs else "fact.read_from_picture"
         yield CardField(label="read_from_picture", value=TextRef(key=key, params={"file": file.name, "read": read}))
-
-
-def _format_reading(reading: Mapping[str, str], language: str) -> str:
-    amount = " ".join(filter(None, (reading.get("amount", ""), reading.get("currency", ""))))
-    day = format_day_words(reading.get("date", ""), language)
-    return " · ".join(filter(None, (amount, reading.get("merchant", ""), day)))
-
-
-def _is_other_amount(form: Form, filled: FilledForm, reading: Mapping[str, str]) -> bool:
-    """Whether the form's amount differs from the one read. Compared only if the form has one file and one amount,
-    because several receipts may add up to one amount."""
-    amounts = [f for f in form.fields if f.kind is FieldKind.MONEY and filled.numbers.get(f.name)]
-    if len(amounts) != 1 or len(filled.files) != 1 or not reading.get("amount"):
-        return False
-    said = filled.values.get(amounts[0].name, "")
-    currency = filled.values.get(amounts[0].currency, "") if amounts[0].currency else ""
-    other_currency = bool(currency and reading.get("currency")) and reading["currency"] != currency
-    return (
-        f"{filled.numbers[amounts[0].name]:f}" != said or not _is_same_amount(reading["amount"], said) or other_currency
-    )
-
-
-def _is_same_amount(one: str, other: str) -> bool:
-    return one.rstrip("0").rstrip(".") == other.rstrip("0").rstrip(".") if "." in one + other else one == other

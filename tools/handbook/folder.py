@@ -64,7 +64,19 @@ class Handbook:
         """Return the current handbook, reading only changed files. Raises `HandbookError`."""
         if self.folder is None:
             return self._snapshot
-        stamps = {file: _read_stamp(path, file) for file, path in sorted(_list_files(self.folder))}
+        stamps = dict[str, FileStamp]()
+        for file, path in sorted(_list_files(self.folder)):
+            try:
+                status = path.stat()
+            except OSError as error:
+                raise HandbookError(file, error.strerror or "cannot be read") from error
+            if not stat.S_ISREG(status.st_mode):
+                raise HandbookError(file, "is no plain file")
+            if status.st_nlink > 1 and _PROGRAM not in path.parents:
+                raise HandbookError(file, "has another name elsewhere (a hard link); copy it instead")
+            if status.st_size > MAX_FILE_BYTES:
+                raise HandbookError(file, f"{status.st_size} bytes, at most {MAX_FILE_BYTES}")
+            stamps[file] = build_stamp(status)
         if stamps == {file: stamp for file, (stamp, _) in self._cached_files.items()}:
             return self._snapshot
         files = {
@@ -107,48 +119,28 @@ def _build_snapshot(sections: tuple[Section, ...]) -> HandbookSnapshot:
 
 
 def _list_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield every Markdown file with its path inside the folder. Raises `HandbookError`."""
-    root, count = os.path.realpath(folder), 0
-    for entry in _walk_files(folder):
-        file = entry.relative_to(folder).as_posix()
-        if not file.isprintable() or len(file) > MAX_PATH_LENGTH:
-            raise HandbookError(
-                ascii(file)[:MAX_PATH_LENGTH], f"its name should be printable, at most {MAX_PATH_LENGTH} characters"
-            )
-        if not Path(os.path.realpath(entry)).is_relative_to(root):
-            raise HandbookError(file, "a link that leads out of the folder")
-        if entry.suffix.lower() != ENDING or entry.is_dir():
-            continue
-        count += 1
-        if count > FILES:
-            raise HandbookError(folder.name, f"more than {FILES} files")
-        yield file, entry
-
-
-def _walk_files(folder: Path) -> Iterator[Path]:
-    """Yield every file that is not hidden. A link to a folder is yielded, not followed."""
+    """Yield every Markdown file that is not hidden, with its path inside the folder. Raises `HandbookError`."""
 
     def raise_handbook_error(error: OSError) -> None:
         raise HandbookError(Path(error.filename).name, error.strerror or "cannot be read")
 
+    root, count = os.path.realpath(folder), 0
     for at, folders, files in os.walk(folder, onerror=raise_handbook_error):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        links = [name for name in folders if Path(at, name).is_symlink()]
-        yield from (Path(at, name) for name in (*links, *sorted(files)) if not name.startswith("."))
-
-
-def _read_stamp(path: Path, file: str) -> FileStamp:
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise HandbookError(file, error.strerror or "cannot be read") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise HandbookError(file, "is no plain file")
-    if status.st_nlink > 1 and _PROGRAM not in path.parents:
-        raise HandbookError(file, "has another name elsewhere (a hard link); copy it instead")
-    if status.st_size > MAX_FILE_BYTES:
-        raise HandbookError(file, f"{status.st_size} bytes, at most {MAX_FILE_BYTES}")
-    return build_stamp(status)
+        links = [name for name in folders if Path(at, name).is_symlink()]  # checked below, but not followed
+        for entry in (Path(at, name) for name in (*links, *sorted(files)) if not name.startswith(".")):
+            file = entry.relative_to(folder).as_posix()
+            if not file.isprintable() or len(file) > MAX_PATH_LENGTH:
+                message = f"its name should be printable, at most {MAX_PATH_LENGTH} characters"
+                raise HandbookError(ascii(file)[:MAX_PATH_LENGTH], message)
+            if not Path(os.path.realpath(entry)).is_relative_to(root):
+                raise HandbookError(file, "a link that leads out of the folder")
+            if entry.suffix.lower() != ENDING or entry.is_dir():
+                continue
+            count += 1
+            if count > FILES:
+                raise HandbookError(folder.name, f"more than {FILES} files")
+            yield file, entry
 
 
 def _read_sections(folder: Path, file: str) -> tuple[Section, ...]:

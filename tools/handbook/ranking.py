@@ -28,14 +28,11 @@ def extract_terms(text: str) -> Iterator[str]:
     """Yield the search terms of a text: words without case, width and plural, and pairs of characters."""
     for run in _RUN.finditer(unicodedata.normalize("NFKC", text).casefold()):
         if run["dense"]:
-            yield from (pair for pair in _split_bigrams(run[0]) if pair not in _SAID_ALWAYS)
+            # A single character is a term by itself.
+            pairs = (run[0][n : n + 2] for n in range(max(len(run[0]) - 1, 1)))
+            yield from (pair for pair in pairs if pair not in _SAID_ALWAYS)
         elif run[0] not in _SAID_ALWAYS:
             yield _stem_word(run[0])
-
-
-def _split_bigrams(run: str) -> Iterator[str]:
-    """Pairs of neighbouring characters; a single character is a term by itself."""
-    return (run[n : n + 2] for n in range(max(len(run) - 1, 1)))
 
 
 def _stem_word(word: str) -> str:

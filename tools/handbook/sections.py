@@ -6,7 +6,6 @@ look like headings do not; `markdown-it-py` (CommonMark) tells them apart."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -43,7 +42,12 @@ def split_sections(file: str, content: str) -> tuple[Section, ...]:
     """Split a file into its sections, in order; together their texts are the whole file."""
     content = _CONTROLS.sub("\ufffd", _NEWLINE.sub("\n", content))
     lines = _LINE.findall(content)
-    starts = list(_find_headings(content))
+    starts = list[_Heading]()
+    for token, inside in pairwise(_build_parser().parse(content)):
+        if token.type == "heading_open" and token.level == 0 and token.map:
+            title = " ".join(inside.content.split())[:HEADING]
+            first, end = token.map
+            starts.append(_Heading(first_line=first, end_line=end, level=int(token.tag[1:]), title=title))
     if not starts or starts[0].first_line > 0:
         starts.insert(0, _Heading(first_line=0, end_line=0, level=0, title=""))
     ends = [*(h.first_line for h in starts[1:]), len(lines)]
@@ -54,15 +58,10 @@ def split_sections(file: str, content: str) -> tuple[Section, ...]:
         above = [*(h for h in above if h.level < heading.level), heading]
         text, body = "".join(lines[heading.first_line : end]), "".join(lines[heading.end_line : end])
         if text.strip():
-            sections.append(
-                Section(
-                    file=file,
-                    id=_assign_section_id(file, heading.title, id_counts),
-                    heading=_format_heading_path(above),
-                    text=text,
-                    body=body,
-                )
-            )
+            id = _assign_section_id(file, heading.title, id_counts)
+            path = BETWEEN.join(h.title for h in above if h.title)
+            path = path if len(path) <= HEADINGS else "…" + path[1 - HEADINGS :]
+            sections.append(Section(file=file, id=id, heading=path, text=text, body=body))
     return tuple(sections)
 
 
@@ -82,20 +81,6 @@ def _build_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark")
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
-
-
-def _find_headings(content: str) -> Iterator[_Heading]:
-    tokens = _build_parser().parse(content)
-    for token, inside in pairwise(tokens):
-        if token.type == "heading_open" and token.level == 0 and token.map:
-            title = " ".join(inside.content.split())[:HEADING]
-            yield _Heading(first_line=token.map[0], end_line=token.map[1], level=int(token.tag[1:]), title=title)
-
-
-def _format_heading_path(headings: list[_Heading]) -> str:
-    """The heading with those above it. The beginning of a path that is too long is cut off."""
-    path = BETWEEN.join(h.title for h in headings if h.title)
-    return path if len(path) <= HEADINGS else "…" + path[1 - HEADINGS :]
 
 
 def _assign_section_id(file: str, title: str, id_counts: dict[str, int]) -> str:

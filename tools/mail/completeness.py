@@ -35,7 +35,8 @@ PLACEHOLDERS = tuple(
 
 ENCODED = re.compile(r"=\?[^?\s]{1,40}\?[bBqQ]\?")
 _FIRST_LINE = re.compile(r"[^\w>]{0,40}(?:本邮件由countersign代|countersignsendsthisonbehalfof)")
-"""The beginning of an email's first line, in small letters and without blanks."""
+"""The beginning of a line that readers would take for the program's first line about the sender (`mail.first_line`), in
+small letters and without blanks. Quoted lines, which begin with `>`, are allowed."""
 SHORT = 100
 REQUESTS = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -61,9 +62,17 @@ EMPTY = re.compile(
 
 def require_complete_draft(subject: str, body: str, max_subject: int, max_body: int) -> tuple[str, str]:
     """Return subject and body trimmed and cleaned. Raises `ToolError` with the reason if one of them cannot be sent."""
-    _require_one_line_subject(subject.strip(), max_subject)
+    line = subject.strip()
+    # A line break would start another header, and an encoded word (RFC 2047) would be decoded to something else.
+    has_several_lines = any(unicodedata.category(sign) in ("Cc", "Zl", "Zp") for sign in line)
+    if len(line) > max_subject or has_several_lines or ENCODED.search(line):
+        message = f"the subject should be one line of at most {max_subject} characters"
+        raise ToolError("bad_subject", message, field="subject", limit=max_subject)
     subject, body = clean_value(subject).strip(), clean_value(body.replace("\r\n", "\n").replace("\r", "\n")).strip()
-    _require_body_length(body, max_body)
+    if len(body) > max_body:
+        label = {"zh": "正文", "en": "The text"}
+        message = f"the body has {len(body)} characters, at most {max_body}"
+        raise ToolError("too_long", message, field="body", label=label, limit=max_body)
     for name, text in (("subject", subject), ("body", body)):
         if not _strip_signs(text):
             raise ToolError(
@@ -72,32 +81,11 @@ def require_complete_draft(subject: str, body: str, max_subject: int, max_body: 
         if is_template(text):
             message = f"the {name} is a template or has placeholders; ask for what is missing and write it out"
             raise ToolError("template_mail", message, needs_person=True, field=name)
-    if any(map(_poses_as_first_line, body.splitlines())):
+    folded = ("".join(unicodedata.normalize("NFKC", line).casefold().split()) for line in body.splitlines())
+    if any(map(_FIRST_LINE.match, folded)):
         message = "the body has a line that looks like the mail's own first line, which says on whose behalf it is sent"
         raise ToolError("posing_mail", message, field="body")
     return subject, body
-
-
-def _poses_as_first_line(line: str) -> bool:
-    """Whether readers would take the line for the program's first line about the sender (`mail.first_line`). Quoted
-    lines, which begin with `>`, are allowed."""
-    return _FIRST_LINE.match("".join(unicodedata.normalize("NFKC", line).casefold().split())) is not None
-
-
-def _require_body_length(body: str, max_body: int) -> None:
-    if len(body) > max_body:
-        label = {"zh": "正文", "en": "The text"}
-        message = f"the body has {len(body)} characters, at most {max_body}"
-        raise ToolError("too_long", message, field="body", label=label, limit=max_body)
-
-
-def _require_one_line_subject(subject: str, max_length: int) -> None:
-    """Refuse a subject with a line break, which would start another header, or with an encoded word (RFC 2047), which
-    would be decoded to something else."""
-    several = any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in subject)
-    if len(subject) > max_length or several or ENCODED.search(subject):
-        message = f"the subject should be one line of at most {max_length} characters"
-        raise ToolError("bad_subject", message, field="subject", limit=max_length)
 
 
 def is_template(text: str) -> bool:

@@ -98,25 +98,15 @@ async def prepare_send_email(context: ToolContext, args: SendEmailArgs) -> Propo
 
 
 async def run_send_email(context: ToolContext, args: SendEmailArgs) -> ToolOutcome:
-    """Send one email to each recipient. A repeated run skips the recipients who already have it."""
+    """Send one email to each recipient. A repeated run skips the recipients who already have it. A recipient whom the
+    server refuses does not stop the others; an outage or an unclear result does. Raises `ToolError` if somebody does
+    not have the email, and `EffectUnknownError`."""
     subject, body = require_complete_draft(args.subject, args.body, MAX_SUBJECT, MAX_BODY)
     people = [
         _require_address(await load_person(context.services.directory, one, field="to"))
         for one in _list_recipient_texts(args.to)
     ]
     text = join_mail_text(args.first_line, body)
-    message_id = await _send_each(context, people, subject, text, args.reply_to)
-    names = [person.name for person in people]
-    return ToolOutcome(
-        data={"mailed": names if names[1:] else names[0], "subject": subject, "message_id": message_id},
-        summary=TextRef(key="result.mailed", params={"name": _join_person_names(people)}),
-        receipt_line=_build_mail_receipt(people),
-    )
-
-
-async def _send_each(context: ToolContext, people: Sequence[Person], subject: str, text: str, reply_to: str) -> str:
-    """Send a separate email to each person. A recipient whom the server refuses does not stop the others; an outage or
-    an unclear result does. Raises `ToolError` if somebody does not have the email, and `EffectUnknownError`."""
     refusals, people_by_id = dict[str, ToolError](), {person.id: person for person in people}
     mailer, message_id = context.require_outside().mailer, ""
     for person_id in context.parts.list_unfinished(list(people_by_id)):
@@ -124,7 +114,7 @@ async def _send_each(context: ToolContext, people: Sequence[Person], subject: st
         message_id = build_message_id(key)
         await context.parts.mark_part(person_id, PartState.BEGUN)
         try:
-            await mailer.send_mail(people_by_id[person_id], subject, text, message_id, reply_to)
+            await mailer.send_mail(people_by_id[person_id], subject, text, message_id, args.reply_to)
         except ToolError as error:
             refusals[person_id] = error
             await context.parts.mark_part(person_id, PartState.REFUSED)
@@ -137,7 +127,12 @@ async def _send_each(context: ToolContext, people: Sequence[Person], subject: st
         last = next(reversed(refusals.values()))
         left = {person_id: refusals.get(person_id, last) for person_id in unfinished}
         raise _build_send_error(context, people, left)
-    return message_id
+    names = [person.name for person in people]
+    return ToolOutcome(
+        data={"mailed": names if names[1:] else names[0], "subject": subject, "message_id": message_id},
+        summary=TextRef(key="result.mailed", params={"name": _join_person_names(people)}),
+        receipt_line=_build_mail_receipt(people),
+    )
 
 
 def _build_send_error(context: ToolContext, people: Sequence[Person], left: Mapping[str, ToolError]) -> ToolError:
@@ -147,7 +142,14 @@ def _build_send_error(context: ToolContext, people: Sequence[Person], left: Mapp
     sent = [person for person in people if person.id not in left]
     if not sent and all(error.note == errors[0].note for error in errors):
         return errors[0]
-    reasons = [_describe_refusal(context, person, left[person.id]) for person in people if person.id in left]
+    render, reasons = context.services.render_text, list[dict[str, str]]()
+    for person in people:
+        if person.id in left:
+            params = {
+                language: {"name": name, "why": render(left[person.id].note, language)}
+                for language, name in list_names_by_language(person).items()
+            }
+            reasons.append({key: render(TextRef(key="mail.unsent", params=one), key) for key, one in params.items()})
     missing = {"zh": "；".join(one["zh"] for one in reasons), "en": "; ".join(one["en"] for one in reasons)}
     later = any(error.is_temporary for error in errors)
     told = "; ".join(f"{person.name}: {left[person.id].text}" for person in people if person.id in left)
@@ -158,16 +160,6 @@ def _build_send_error(context: ToolContext, people: Sequence[Person], left: Mapp
     return ToolError(
         "mailed_partly", message, possible_effect=receipt_line, is_temporary=later, names=has, missing=missing
     )
-
-
-def _describe_refusal(context: ToolContext, person: Person, error: ToolError) -> dict[str, str]:
-    """A recipient and the reason why they do not have the email, by language."""
-    render = context.services.render_text
-    params = {
-        language: {"name": name, "why": render(error.note, language)}
-        for language, name in list_names_by_language(person).items()
-    }
-    return {language: render(TextRef(key="mail.unsent", params=one), language) for language, one in params.items()}
 
 
 def _build_mail_receipt(people: Sequence[Person]) -> ReceiptLine:
@@ -222,12 +214,27 @@ def build_message_id(key: str) -> str:
 
 async def _resolve_recipients(context: ToolContext, args: SendEmailArgs) -> list[Person]:
     """The recipients, each once, in the order in which they are named. Raises `ToolError`."""
-    if named := _list_recipient_texts(args.to):
-        people = [one for text in named for one in await _resolve_names(context, text)]
-    elif args.task.strip():
-        people = [await _require_task_assignee(context, args.task)]
-    else:
+    named, people = _list_recipient_texts(args.to), list[Person]()
+    if not named and not args.task.strip():
         raise ToolError("no_recipient", "give `to` or `task`; ask who the mail is for", needs_person=True, field="to")
+    for text in named:
+        everyone = await context.services.directory.list_people()
+        try:  # a name that contains a separator itself
+            people.append(resolve_person(everyone, text, field="to"))
+        except ToolError as error:
+            names = [one for one in _BETWEEN.split(text) if one.strip()]
+            if error.code != "unknown_person" or not names[1:]:
+                raise
+            people += [resolve_person(everyone, one, field="to") for one in names]
+    if not named:  # the assignee of an open task: of the caller's request, or the caller's own
+        assigned = await resolve_task(context, args.task)
+        task, request, task_id = assigned.task, assigned.request, args.task[:40]
+        person = await context.services.directory.find_person(task.assignee)
+        if context.caller.id not in (request.initiator, task.assignee) or person is None or not person.active:
+            raise ToolError("no_task", f"there is no task {task_id!r} of the caller's requests", task=task_id)
+        if not task.is_open:
+            raise ToolError("task_closed", f"task {task.id} is closed; nobody is working on it")
+        people = [person]
     people = list({person.id: person for person in people}.values())
     if len(people) > MAX_RECIPIENTS:
         label = {"zh": "收件人", "en": "Recipients"}
@@ -237,19 +244,6 @@ async def _resolve_recipients(context: ToolContext, args: SendEmailArgs) -> list
     return [_require_address(person) for person in people]
 
 
-async def _resolve_names(context: ToolContext, text: str) -> list[Person]:
-    """The person whom a text means, or several persons whose names are separated. A name that contains a separator
-    itself is tried first."""
-    everyone = await context.services.directory.list_people()
-    try:
-        return [resolve_person(everyone, text, field="to")]
-    except ToolError as error:
-        names = [one for one in _BETWEEN.split(text) if one.strip()]
-        if error.code != "unknown_person" or not names[1:]:
-            raise
-        return [resolve_person(everyone, one, field="to") for one in names]
-
-
 def _list_recipient_texts(to: str | list[str]) -> list[str]:
     return [one for one in ([to] if isinstance(to, str) else to) if one.strip()]
 
@@ -257,18 +251,6 @@ def _list_recipient_texts(to: str | list[str]) -> list[str]:
 def _require_address(person: Person) -> Person:
     if not person.email:
         raise ToolError("no_address", f"the directory has no e-mail address for {person.name}", name=person.name)
-    return person
-
-
-async def _require_task_assignee(context: ToolContext, task_id: str) -> Person:
-    """The assignee of an open task: of the caller's request, or the caller's own. Raises `ToolError`."""
-    assigned_task = await resolve_task(context, task_id)
-    concerned = context.caller.id in (assigned_task.request.initiator, assigned_task.task.assignee)
-    person = await context.services.directory.find_person(assigned_task.task.assignee)
-    if not concerned or person is None or not person.active:
-        raise ToolError("no_task", f"there is no task {task_id[:40]!r} of the caller's requests", task=task_id[:40])
-    if not assigned_task.task.is_open:
-        raise ToolError("task_closed", f"task {assigned_task.task.id} is closed; nobody is working on it")
     return person
 
 

@@ -66,7 +66,14 @@ class SmtpMailer:
     async def send_mail(self, to: Person, subject: str, body: str, message_id: str, reply_to: str = "") -> None:
         try:
             sender, recipient = _build_address(*parseaddr(self._sender)), _build_address(to.name, to.email)
-            text = self._build_message(sender, recipient, subject, body, message_id, reply_to).as_bytes()
+            message = EmailMessage(policy=SMTP_POLICY if recipient.username.isascii() else SMTPUTF8_POLICY)
+            message["From"], message["To"] = sender, recipient
+            if reply_to:
+                message["Reply-To"] = reply_to
+            message["Subject"], message["Message-ID"] = subject, message_id
+            message["Date"], message["Auto-Submitted"] = format_datetime(self._clock()), "auto-generated"
+            message.set_content(body, cte="base64" if not body.isascii() else None)
+            text = message.as_bytes()
         except (ValueError, MessageError) as wrong:
             error = f"the directory's name or address of {to.id} cannot be written ({type(wrong).__name__})"
             raise ToolError("no_address", error, name=to.name) from None
@@ -81,7 +88,14 @@ class SmtpMailer:
                     await self._begin_international_mail(smtp, sender.addr_spec, recipient.addr_spec, to)
             if self._assert_may_send is not None:
                 await self._assert_may_send()
-            await self._send_data(smtp, text)
+            try:
+                await smtp.data(text)
+            except aiosmtplib.SMTPResponseException as refused:
+                raise _build_mail_refused_error(refused) from None
+            except (aiosmtplib.SMTPException, OSError) as broken:
+                raise EffectUnknownError(
+                    f"the mail server went away while taking the mail: {type(broken).__name__}"
+                ) from None
         finally:
             smtp.close()
 
@@ -103,28 +117,6 @@ class SmtpMailer:
                 await smtp.connect()
         finally:
             smtp.close()
-
-    def _build_message(
-        self, sender: Address, recipient: Address, subject: str, body: str, message_id: str, reply_to: str
-    ) -> EmailMessage:
-        message = EmailMessage(policy=SMTP_POLICY if recipient.username.isascii() else SMTPUTF8_POLICY)
-        message["From"], message["To"] = sender, recipient
-        if reply_to:
-            message["Reply-To"] = reply_to
-        message["Subject"], message["Message-ID"] = subject, message_id
-        message["Date"], message["Auto-Submitted"] = format_datetime(self._clock()), "auto-generated"
-        message.set_content(body, cte="base64" if not body.isascii() else None)
-        return message
-
-    async def _send_data(self, smtp: aiosmtplib.SMTP, text: bytes) -> None:
-        try:
-            await smtp.data(text)
-        except aiosmtplib.SMTPResponseException as refused:
-            raise _build_mail_refused_error(refused) from None
-        except (aiosmtplib.SMTPException, OSError) as broken:
-            raise EffectUnknownError(
-                f"the mail server went away while taking the mail: {type(broken).__name__}"
-            ) from None
 
 
 @contextmanager

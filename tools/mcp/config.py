@@ -54,7 +54,13 @@ class McpServer(BaseModel):
         if (self.command and self.headers) or (self.url and self.env):
             raise ValueError("`env` goes with `command`, `headers` with `url`")
         if self.url:
-            _require_safe_url(self.url, secret=bool(self.headers))
+            parts = urlsplit(self.url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError("`url` should look like https://host/mcp")
+            if parts.username or parts.password:
+                raise ValueError("`url` should hold no password; use `headers`")
+            if self.headers and parts.scheme == "http" and not is_local_host(parts.hostname):
+                raise ValueError("`headers` would travel unencrypted; use https")
         return self
 
     @property
@@ -71,16 +77,6 @@ class McpServer(BaseModel):
         return text
 
 
-def _require_safe_url(url: str, *, secret: bool) -> None:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("`url` should look like https://host/mcp")
-    if parts.username or parts.password:
-        raise ValueError("`url` should hold no password; use `headers`")
-    if secret and parts.scheme == "http" and not is_local_host(parts.hostname):
-        raise ValueError("`headers` would travel unencrypted; use https")
-
-
 def read_servers(text: str, environ: Mapping[str, str]) -> tuple[McpServer, ...]:
     """Read the servers from a TOML text, with `${NAME}` filled in from `environ`. Raises `ValueError` with the
     reason."""
@@ -91,27 +87,21 @@ def read_servers(text: str, environ: Mapping[str, str]) -> tuple[McpServer, ...]
     servers = document.pop("servers", {})
     if document or not isinstance(servers, dict):
         raise ValueError(f"only [servers.NAME] tables belong there, not {', '.join(document) or 'a value'}")
-    return tuple(_parse_server(name, table, environ) for name, table in servers.items())
-
-
-def _parse_server(name: str, table: object, environ: Mapping[str, str]) -> McpServer:
-    if not isinstance(table, dict) or "name" in table:
-        raise ValueError(f"servers.{name}: should be a table of `command` or `url`, without a `name`")
-    filled = {
-        key: {one: _expand_variables(f"{name}.{key}.{one}", value, environ) for one, value in given.items()}
-        for key in ("env", "headers")
-        if isinstance(given := table.get(key), dict)
-    }
-    try:
-        return McpServer.model_validate({"name": name, **table, **filled})
-    except ValidationError as error:
-        raise ValueError(
-            "; ".join(f"{_format_location(name, one['loc'])}: {one['msg']}" for one in error.errors())
-        ) from None
-
-
-def _format_location(name: str, loc: tuple[int | str, ...]) -> str:
-    return ".".join(["servers", name, *map(str, loc)])
+    parsed = list[McpServer]()
+    for name, table in servers.items():
+        if not isinstance(table, dict) or "name" in table:
+            raise ValueError(f"servers.{name}: should be a table of `command` or `url`, without a `name`")
+        filled = {
+            key: {one: _expand_variables(f"{name}.{key}.{one}", value, environ) for one, value in given.items()}
+            for key in ("env", "headers")
+            if isinstance(given := table.get(key), dict)
+        }
+        try:
+            parsed.append(McpServer.model_validate({"name": name, **table, **filled}))
+        except ValidationError as error:
+            problems = [f"servers.{'.'.join(map(str, (name, *one['loc'])))}: {one['msg']}" for one in error.errors()]
+            raise ValueError("; ".join(problems)) from None
+    return tuple(parsed)
 
 
 def _expand_variables(at: str, value: object, environ: Mapping[str, str]) -> object:

@@ -81,13 +81,28 @@ class McpToolset(Mapping[str, Tool]):
         await asyncio.gather(*(one.wait_until_listed() for one in self.connections.values()))
 
     def _replace_tools(self, server: McpServer, listed: Sequence[Any]) -> None:
-        """Replace the known tools of a server by its current ones."""
-        tools, problems = _parse_listed_tools(server, listed)
-        if tools == self._mcp_tools.get(server.name) and problems == self.problems.get(server.name):
+        """Replace the known tools of a server by its usable current ones, in the order of their names."""
+        tools, names = dict[str, McpTool](), {one.name for one in listed}
+        ruled = dict.fromkeys((*server.tools, *server.public))
+        problems = [f"there is no tool {name!r} for its setting" for name in ruled if name not in names]
+        if len(listed) > MAX_TOOLS:
+            problems.append(f"more than {MAX_TOOLS} tools; the others are left out")
+        for tool in sorted(listed[:MAX_TOOLS], key=lambda one: str(one.name)):
+            name = format_tool_name(server.name, clean_server_text(tool.name, TOOL_MAX))
+            try:
+                one = parse_listed_tool(server, tool)
+            except UnusableToolError as wrong:
+                problems.append(f"{name} is left out: {clean_server_text(str(wrong), MAX_PROBLEM_LENGTH)}")
+                continue
+            if name in tools:
+                problems.append(f"{name} is left out: another tool has the same name")
+            elif one is not None:
+                tools[name] = one
+        if tools == self._mcp_tools.get(server.name) and tuple(problems) == self.problems.get(server.name):
             return
         for name in self._mcp_tools.get(server.name, {}):
             del self._tools[name]
-        self._mcp_tools[server.name], self.problems[server.name] = tools, problems
+        self._mcp_tools[server.name], self.problems[server.name] = tools, tuple(problems)
         connection = self.connections[server.name]
         self._tools |= {
             name: build_mcp_tool(one, connection.call_read_tool, self._run_sealed_call) for name, one in tools.items()
@@ -107,33 +122,6 @@ class McpToolset(Mapping[str, Tool]):
         if one is None or one.mark != sealed.mark:
             raise ToolError("tool_changed", f"the server has changed {name} since the card was shown; nothing was run")
         return build_call_outcome(one, await connection.call_gated_tool(outside, one, sealed.arguments))
-
-
-def _parse_listed_tools(server: McpServer, tools: Sequence[Any]) -> tuple[dict[str, McpTool], tuple[str, ...]]:
-    """The usable tools in the order of their names, and the problems of the others."""
-    tools_by_name: dict[str, McpTool] = {}
-    named = dict.fromkeys((*server.tools, *server.public))
-    problems = [
-        f"there is no tool {name!r} for its setting" for name in named if name not in _collect_tool_names(tools)
-    ]
-    if len(tools) > MAX_TOOLS:
-        problems.append(f"more than {MAX_TOOLS} tools; the others are left out")
-    for tool in sorted(tools[:MAX_TOOLS], key=lambda one: str(one.name)):
-        name = format_tool_name(server.name, clean_server_text(tool.name, TOOL_MAX))
-        try:
-            one = parse_listed_tool(server, tool)
-        except UnusableToolError as wrong:
-            problems.append(f"{name} is left out: {clean_server_text(str(wrong), MAX_PROBLEM_LENGTH)}")
-            continue
-        if name in tools_by_name:
-            problems.append(f"{name} is left out: another tool has the same name")
-        elif one is not None:
-            tools_by_name[name] = one
-    return tools_by_name, tuple(problems)
-
-
-def _collect_tool_names(listed: Sequence[Any]) -> set[str]:
-    return {one.name for one in listed}
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from tools.mcp.config import McpServer
@@ -28,7 +29,17 @@ def parse_read_result(server: McpServer, tool: McpTool, result: Any, page: int =
     reads; repeated calls return the others. Raises `ToolError` `server_failed` if the server reports a failure."""
     if result.is_error:
         raise build_server_failed_error(server, _join_pieces(_list_pieces(result.content))[0])
-    content, length = _read_answer(server, result)
+    text, length = _join_pieces(_list_pieces(result.content))
+    structured = json.dumps(result.structured_content, ensure_ascii=False)
+    has_data = result.structured_content is not None and (len(structured) <= MAX_READ_LENGTH or not text)
+    if has_data:
+        text, length = structured, len(structured)
+    content: Any = server.mask_secrets(text[:MAX_READ_LENGTH])  # before it is divided
+    if length > MAX_READ_LENGTH:
+        content = content[: MAX_PAGES * PAGE_LENGTH]  # a secret may be cut at the end
+    elif has_data or content[:1] in ("{", "["):
+        with suppress(ValueError, RecursionError):
+            content = json.loads(content)
     data: dict[str, Any] = {"server": tool.server}
     if is_single_page(content):
         data["result"] = content
@@ -46,24 +57,6 @@ def parse_read_result(server: McpServer, tool: McpTool, result: Any, page: int =
             else {}
         )
     return ToolOutcome(data=data, summary=TextRef(key="result.server", params={"server": tool.server}))
-
-
-def _read_answer(server: McpServer, result: Any) -> tuple[Any, int]:
-    """The content of an answer, as data if possible, and its length in characters. Secrets are masked before it is
-    divided. If the answer is longer than `MAX_READ_LENGTH`, the end is left out, because a secret may be cut there."""
-    text, length = _join_pieces(_list_pieces(result.content))
-    structured = json.dumps(result.structured_content, ensure_ascii=False)
-    has_data = result.structured_content is not None and (len(structured) <= MAX_READ_LENGTH or not text)
-    if has_data:
-        text, length = structured, len(structured)
-    masked_text = server.mask_secrets(text[:MAX_READ_LENGTH])
-    if length > MAX_READ_LENGTH:
-        return masked_text[: MAX_PAGES * PAGE_LENGTH], length
-    try:
-        value = json.loads(masked_text) if has_data or masked_text[:1] in ("{", "[") else masked_text
-    except (ValueError, RecursionError):
-        return masked_text, length
-    return value, length
 
 
 def is_single_page(content: Any) -> bool:

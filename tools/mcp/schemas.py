@@ -91,7 +91,12 @@ class _SchemaSimplifier:
         if not isinstance(node, Mapping) or depth > DEPTH:
             return {}
         if isinstance(ref := node.get("$ref"), str):
-            return self.simplify_node(self._resolve_reference(ref), depth + 1)
+            target: object = self.root
+            for part in ref.removeprefix("#").split("/")[1:]:
+                target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
+            if not ref.startswith("#") or not isinstance(target, Mapping):
+                raise UnusableToolError("its input schema refers to something that is not in it")
+            return self.simplify_node(target, depth + 1)
         made = {key: node[key] for key in sorted(_VALUES & node.keys())}
         if isinstance(said := node.get("description"), str):
             made["description"] = clean_server_text(said, TEXT)
@@ -121,15 +126,6 @@ class _SchemaSimplifier:
             if isinstance(several := node.get(key), list) and several:
                 simple[as_key] = [self.simplify_node(one, depth) for one in several]
         return simple
-
-    def _resolve_reference(self, ref: str) -> object:
-        """The target of a reference within the schema. Raises `UnusableToolError`."""
-        node: object = self.root
-        for part in ref.removeprefix("#").split("/")[1:]:
-            node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, Mapping) else None
-        if not ref.startswith("#") or not isinstance(node, Mapping):
-            raise UnusableToolError("its input schema refers to something that is not in it")
-        return node
 
 
 def _require_property_name(name: object) -> str:

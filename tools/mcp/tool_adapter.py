@@ -249,8 +249,17 @@ def _build_call_proposal(context: ToolContext, mcp_tool: McpTool, arguments: dic
         raise ToolError(
             "too_much", f"people are shown at most {FACTS} values and {MAX_DIALOG_BYTES} bytes; call it with less"
         )
-    shown_fields = tuple(_build_argument_field(*one, in_dialog=one in long) for one in values)
-    texts = tuple(_build_argument_dialog_field(number, *one) for number, one in enumerate(long, 1))
+    shown_fields = tuple(
+        CardField(
+            label={"zh": label, "en": label},
+            value=TextRef(key="fact.in_dialog", params={"n": len(value)}) if (label, value) in long else value,
+        )
+        for label, value in values
+    )
+    texts = tuple(
+        DialogField(name=f"text{number}", label={"zh": label, "en": label}, kind="shown", value=value)
+        for number, (label, value) in enumerate(long, 1)
+    )
     fields = (CardField(label="server", value=mcp_tool.server), CardField(label="server_tool", value=mcp_tool.name))
     outside = CardField(label="outside", value=TextRef(key="fact.outside"))
     title = TextRef(key="title.server", params={"server": mcp_tool.server, "tool": mcp_tool.name})
@@ -258,22 +267,6 @@ def _build_call_proposal(context: ToolContext, mcp_tool: McpTool, arguments: dic
     return build_own_proposal(
         context, sealed.model_dump(), title, (*fields, *shown_fields, outside), subject=mcp_tool.full_name, texts=texts
     )
-
-
-def _build_argument_field(label: str, value: str, *, in_dialog: bool) -> CardField:
-    return CardField(
-        label=_label_in_both_languages(label),
-        value=TextRef(key="fact.in_dialog", params={"n": len(value)}) if in_dialog else value,
-    )
-
-
-def _build_argument_dialog_field(number: int, label: str, value: str) -> DialogField:
-    return DialogField(name=f"text{number}", label=_label_in_both_languages(label), kind="shown", value=value)
-
-
-def _label_in_both_languages(label: str) -> dict[str, str]:
-    """The server's name for an argument, by language."""
-    return {"zh": label, "en": label}
 
 
 def _count_markup_bytes(text: str) -> int:
@@ -285,7 +278,9 @@ def _flatten_arguments(name: str, value: Any) -> Iterator[tuple[str, str]]:
     """Yield the path and the text of each value; no two different arguments look alike."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
-            yield from _flatten_arguments(_join_label(name, _quote_ambiguous_key(key)), inner)
+            # A key that looks like an index of a list or like a quoted key is quoted.
+            shown = json.dumps(key, ensure_ascii=False) if key.isdecimal() or key.startswith('"') else key
+            yield from _flatten_arguments(_join_label(name, shown), inner)
     elif isinstance(value, list) and value:
         for number, inner in enumerate(value, 1):
             yield from _flatten_arguments(_join_label(name, str(number)), inner)
@@ -299,11 +294,6 @@ def format_json_value(value: Any) -> str:
     written = escape_invisible(json.dumps(value, ensure_ascii=False))
     written = _BLANKS.sub(lambda blank: json.dumps(blank[0])[1:-1], written)
     return _ESCAPE.sub(lambda escape: "\n" if escape[0] == "\\n" else escape[0], written)
-
-
-def _quote_ambiguous_key(key: str) -> str:
-    """Quote a key that looks like an index of a list or like a quoted key."""
-    return json.dumps(key, ensure_ascii=False) if key.isdecimal() or key.startswith('"') else key
 
 
 def _join_label(above: str, name: str) -> str:
@@ -331,14 +321,6 @@ def _make_plain_name(name: str) -> str:
     return name if plain == name else f"{plain[: NAME_MAX - 7]}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
-def _describe_property(name: str, property: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A property's schema for the model. The description has the server's name for it, if that is no name for
-    endpoints."""
-    if name == _make_plain_name(name):
-        return property
-    return {**property, "description": clean_server_text(f"{name}: {property.get('description', '')}", TEXT)}
-
-
 def _split_page_argument(args: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
     """Split the arguments into the server's own ones and the requested page."""
     page = args.get(PAGE_ARGUMENT, 1)
@@ -351,7 +333,12 @@ def _build_args_model(schema: Mapping[str, Any], *, has_pages: bool) -> type[Roo
     """Build the type of the arguments that the model writes. The type checks everything; its schema for endpoints has
     only the properties, because endpoints take no more."""
     names = _name_arguments(schema)
-    properties = {names[name]: _describe_property(name, one) for name, one in schema["properties"].items()}
+    properties = {
+        names[name]: property
+        if name == _make_plain_name(name)  # otherwise the description has the server's name for it
+        else {**property, "description": clean_server_text(f"{name}: {property.get('description', '')}", TEXT)}
+        for name, property in schema["properties"].items()
+    }
     required = [names[name] for name in schema.get("required", ())]
     schema_for_model = {"type": "object", "properties": properties, **({"required": required} if required else {})}
 

@@ -16,38 +16,34 @@ Roll = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 async def identify_people(directory: Directory, people: Iterable[str], note: TextRef | None = None) -> Identities:
-    """The identities of the persons with these ids, under their current names. `note` is the sentence that names
-    them."""
-    owners = _map_looks_to_owners(_list_names(await directory.list_people()))
-    found = [(id, await directory.find_person(id)) for id in dict.fromkeys(people)]
-    return Identities(people=tuple(_identify_person(id, person, owners) for id, person in found), text=note)
-
-
-def _identify_person(id: str, person: Person | None, owners: Mapping[str, frozenset[str]]) -> Identity:
-    """Build a person's identity. A person who has left the directory has only an id."""
-    if person is None:
-        return Identity(id=id, name=id)
-    names = (person.name, *person.names)
-    return Identity(
-        id=person.id,
-        name=person.name,
-        names={k: name for k, name in list_names_by_language(person).items() if name != person.name},
-        email=person.email,
-        is_name_shared=any(owners.get(look, frozenset()) - {id} for name in names for look in compute_looks(name)),
-        is_name_misleading=not all(map(is_searchable_name, filter(None, names))),
-        is_in_directory=person.is_in_directory,
-    )
-
-
-def _list_identifiers(person: Person) -> tuple[str, ...]:
-    """A person's names and address. The address is included, so that a name that looks like another person's address
-    counts as shared."""
-    return tuple(filter(None, (person.name, *person.names, person.email)))
+    """The identities of the persons with these ids, under their current names. A person who has left the directory has
+    only an id. `note` is the sentence that names them."""
+    owners, identities = _map_looks_to_owners(_list_names(await directory.list_people())), list[Identity]()
+    for id in dict.fromkeys(people):
+        person = await directory.find_person(id)
+        if person is None:
+            identities.append(Identity(id=id, name=id))
+            continue
+        names = (person.name, *person.names)
+        identities.append(
+            Identity(
+                id=person.id,
+                name=person.name,
+                names={k: name for k, name in list_names_by_language(person).items() if name != person.name},
+                email=person.email,
+                is_name_shared=any(owners.get(look, frozenset()) - {id} for n in names for look in compute_looks(n)),
+                is_name_misleading=not all(map(is_searchable_name, filter(None, names))),
+                is_in_directory=person.is_in_directory,
+            )
+        )
+    return Identities(people=tuple(identities), text=note)
 
 
 @remember_by_list
 def _list_names(people: Sequence[Person]) -> Roll:
-    return tuple((person.id, _list_identifiers(person)) for person in people if person.active)
+    """The names and addresses of all active people. A name that looks like another person's address counts as shared
+    too."""
+    return tuple((p.id, tuple(filter(None, (p.name, *p.names, p.email)))) for p in people if p.active)
 
 
 @remember_by_list

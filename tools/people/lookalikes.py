@@ -115,9 +115,6 @@ def _load_prototypes() -> dict[int, str]:
     for line in table.splitlines():
         if not line.startswith("#"):
             prototype, _, sources = line.partition("\t")
-            prototypes |= {int(source, 16): _decode_code_points(prototype) for source in sources.split()}
+            letters = "".join(chr(int(number, 16)) for number in prototype.split())
+            prototypes |= {int(source, 16): letters for source in sources.split()}
     return prototypes
-
-
-def _decode_code_points(numbers: str) -> str:
-    return "".join(chr(int(number, 16)) for number in numbers.split())

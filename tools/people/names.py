@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tools.characters import has_invisible, show_invisible
-from tools.people.lookalikes import compute_looks, compute_skeleton, remove_hidden, split_skeleton
+from tools.people.lookalikes import compute_looks, compute_skeleton, is_lookalike, remove_hidden, split_skeleton
 from tools.ports import Directory
 from tools.spec import Person, ToolError
 
@@ -51,7 +51,33 @@ def find_people(people: Iterable[Person], text: str) -> PersonMatches:
     if "@" in normalized:
         by_email = tuple(p for p in active if p.email and _fold_address(p.email) == _fold_address(normalized))
         return PersonMatches(by_email, len(by_email) == 1)
-    return _find_by_name(active, normalized)
+    part, looks = compute_skeleton(normalized), compute_looks(normalized)
+    if not looks:
+        return PersonMatches()
+    whole = [p for p in active if any(not looks.isdisjoint(compute_looks(name)) for name in _list_own_names(p))]
+    is_long = len(normalized) >= MIN_PART_LENGTH or not normalized.isascii()
+    words = [
+        p
+        for p in active
+        if any(
+            part in compute_skeleton(name) and split_skeleton(name).has_word(part) for name in _list_searchable_names(p)
+        )
+    ]
+    matches = list(dict.fromkeys((*whole, *(words if whole or is_long else ()))))
+    if not matches and is_long:
+        matches = [p for p in active if any(_name_has_part(name, part) for name in _list_searchable_names(p))]
+    if len(matches) != 1:
+        return PersonMatches(tuple(matches))
+    [only] = matches
+    by = [
+        name
+        for name in _list_searchable_names(only)
+        if _name_has_part(name, part) or not looks.isdisjoint(compute_looks(name))
+    ]
+    twins = [
+        p for p in active if p != only and any(is_lookalike(name, other) for other in _list_own_names(p) for name in by)
+    ]
+    return PersonMatches((only, *twins), bool(by) and not twins)
 
 
 def list_active_people(people: Iterable[Person]) -> tuple[Person, ...]:
@@ -128,40 +154,8 @@ def fold_text(text: str) -> str:
     return remove_spaces(text).casefold()
 
 
-def _find_by_name(active: Sequence[Person], text: str) -> PersonMatches:
-    """Match by whole names and by words that begin with `text`; by parts if there is no such match."""
-    part, looks = compute_skeleton(text), compute_looks(text)
-    if not looks:
-        return PersonMatches()
-    whole = [p for p in active if any(not looks.isdisjoint(compute_looks(name)) for name in _list_own_names(p))]
-    is_long = len(text) >= MIN_PART_LENGTH or not text.isascii()
-    words = [p for p in active if any(_name_has_word(name, part) for name in _list_searchable_names(p))]
-    matches = list(dict.fromkeys((*whole, *(words if whole or is_long else ()))))
-    if not matches and is_long:
-        matches = [p for p in active if any(_name_has_part(name, part) for name in _list_searchable_names(p))]
-    if len(matches) != 1:
-        return PersonMatches(tuple(matches))
-    [only] = matches
-    by = [
-        name
-        for name in _list_searchable_names(only)
-        if _name_has_part(name, part) or not looks.isdisjoint(compute_looks(name))
-    ]
-    twins = [p for p in active if p != only and any(_has_shared_look(by, other) for other in _list_own_names(p))]
-    return PersonMatches((only, *twins), bool(by) and not twins)
-
-
-def _name_has_word(name: str, part: str) -> bool:
-    return part in compute_skeleton(name) and split_skeleton(name).has_word(part)
-
-
 def _name_has_part(name: str, part: str) -> bool:
     return part in compute_skeleton(name) and split_skeleton(name).has_part(part)
-
-
-def _has_shared_look(names: Iterable[str], other: str) -> bool:
-    looks = compute_looks(other)
-    return any(not looks.isdisjoint(compute_looks(name)) for name in names)
 
 
 def _list_own_names(person: Person) -> Iterator[str]:

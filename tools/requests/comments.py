@@ -62,7 +62,14 @@ class CcRequestArgs(ToolArgs):
 
 
 async def prepare_urge_task(context: ToolContext, args: UrgeTaskArgs) -> Proposal:
-    request, tasks = await _find_tasks_to_urge(context, args.task)
+    try:
+        assigned = await context.services.engine.get_task(args.task)
+        request, tasks = assigned.request, [assigned.task.id]
+    except ToolError:  # the number of a request means all its open tasks
+        request = await require_readable_request(context, args.task)
+        tasks = [t.id for t in request.open_tasks]
+        if not tasks:
+            raise ToolError("not_running", f"{request.id} waits for nobody", request=request.id) from None
     fine = await _try_each_task(
         tasks,
         lambda task: context.services.engine.preview_command(
@@ -108,18 +115,6 @@ async def _try_each_task(tasks: Iterable[str], work: Callable[[str], Awaitable[o
     if not fine:
         raise errors[0]
     return fine
-
-
-async def _find_tasks_to_urge(context: ToolContext, id: str) -> tuple[Request, list[str]]:
-    """The request, and the tasks to urge: the named one, or all open ones."""
-    try:
-        assigned_task = await context.services.engine.get_task(id)
-    except ToolError:
-        request = await require_readable_request(context, id)
-        if not request.open_tasks:
-            raise ToolError("not_running", f"{request.id} waits for nobody", request=request.id) from None
-        return request, [t.id for t in request.open_tasks]
-    return assigned_task.request, [assigned_task.task.id]
 
 
 async def prepare_comment_request(context: ToolContext, args: CommentRequestArgs) -> Proposal:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -38,12 +38,15 @@ async def build_identical_fields(
     assert zone is not None, "times are aware"
     alike = list_identical_requests(form, request_id, filled, started, zone, own_requests)
     fields = [_build_requests_field(context, "identical", alike)] if alike else []
-    return (
-        *fields,
-        *_build_same_file_fields(
-            context, process, filled, request_id, [one for one in own_requests if one not in alike]
-        ),
-    )
+    others = [one for one in own_requests if one not in alike]
+    for field in form.fields:
+        if field.name not in form.identical or field.kind is not FieldKind.ATTACHMENT:
+            continue
+        # earlier requests with the same receipt, whatever else they say
+        if same := list_same_file_requests(form, request_id, filled, field.name, others):
+            label = {"zh": f"同一{field.label.zh}", "en": f"Same {field.label.en.lower()}"}
+            fields.append(_build_requests_field(context, label, same))
+    return tuple(fields)
 
 
 async def build_returned_fields(context: ToolContext, process: Process, filled: FilledForm) -> tuple[CardField, ...]:
@@ -68,9 +71,20 @@ async def build_same_bytes_fields(
     for file in filled.files:
         others = await list_claims_with_file(context.services.engine, file, request_id)
         shown = [one for one in others if one.initiator == author or context.caller.id != author]
-        if shown:
-            params: dict[str, Any] = {"file": file.name, "requests": await _describe_claims(context, shown)}
-            fields.append(CardField(label="same_file", value=TextRef(key="fact.same_file", params=params)))
+        if not shown:
+            continue
+        names = {one.initiator: await get_person_name(context.services.directory, one.initiator) for one in shown}
+        newest = sorted(shown, key=lambda one: one.started, reverse=True)[:MAX_REQUESTS]
+        claims = {
+            "zh": "、".join(
+                f"{one.id}（{names[one.initiator]}，{_format_standing(context, one, 'zh')}）" for one in newest
+            ),
+            "en": ", ".join(
+                f"{one.id} ({names[one.initiator]}, {_format_standing(context, one, 'en').lower()})" for one in newest
+            ),
+        }
+        params: dict[str, Any] = {"file": file.name, "requests": claims}
+        fields.append(CardField(label="same_file", value=TextRef(key="fact.same_file", params=params)))
     return tuple(fields)
 
 
@@ -84,34 +98,6 @@ async def list_claims_with_file(engine: Engine, file: AttachedFile, request_id: 
         and one.status in CLAIMING_STATUSES
         and any(other.sha256 == file.sha256 for other in one.filled.files)
     ]
-
-
-async def _describe_claims(context: ToolContext, requests: Sequence[Request]) -> dict[str, str]:
-    """The newest of these claims, each with its author and status."""
-    described = dict[str, str]()
-    names = {one.initiator: await get_person_name(context.services.directory, one.initiator) for one in requests}
-    newest = sorted(requests, key=lambda one: one.started, reverse=True)[:MAX_REQUESTS]
-    described["zh"] = "、".join(
-        f"{one.id}（{names[one.initiator]}，{_format_standing(context, one, 'zh')}）" for one in newest
-    )
-    described["en"] = ", ".join(
-        f"{one.id} ({names[one.initiator]}, {_format_standing(context, one, 'en').lower()})" for one in newest
-    )
-    return described
-
-
-def _build_same_file_fields(
-    context: ToolContext, process: Process, filled: FilledForm, request_id: str, requests: Sequence[Request]
-) -> Iterator[CardField]:
-    """Fields about earlier requests with the same receipt, whatever else those requests say."""
-    form = process.form
-    for field in form.fields:
-        if field.name not in form.identical or field.kind is not FieldKind.ATTACHMENT:
-            continue
-        if found := list_same_file_requests(form, request_id, filled, field.name, requests):
-            yield _build_requests_field(
-                context, {"zh": f"同一{field.label.zh}", "en": f"Same {field.label.en.lower()}"}, found
-            )
 
 
 def _build_requests_field(context: ToolContext, label: str | dict[str, str], requests: Sequence[Request]) -> CardField:

@@ -14,7 +14,7 @@ from tools.tool import ToolContext
 from tools.workflow.engine.assignment import MissingApproverError
 from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.definition import Process
-from tools.workflow.process.forms import DAYS, MAX_FILES, FieldKind, FormField, list_file_ids
+from tools.workflow.process.forms import DAYS, MAX_FILES, FieldKind, list_file_ids
 
 SHAPE = frozenset(
     {
@@ -40,10 +40,16 @@ async def complete_form(
     the request that the form changes. Raises `ToolError` with all errors."""
     form = _add_sent_files(context, process, form, request)
     form = form if request else _add_read_values(context, process, form)
-    whole = {
-        **(_get_unchanged_values(process, request, form) if request else {}),
-        **_resolve_manager(context, process, form),
-    }
+    kept, manager = dict[str, str](), context.caller.person.manager
+    if request:
+        kept, span = {**request.filled.values}, process.form.days
+        if span is not None and process.form.can_take_days and form.get(DAYS, "").strip():
+            # The request gets another length, so it loses its last day.
+            kept = {name: text for name, text in kept.items() if name not in (span.end, span.end_half)}
+    if manager:  # a word for the author's superior stands for that person's id, in fields that decide
+        meant = {name for name in form if name in process.deciding_names and fold_text(form[name]) in MANAGER}
+        form = {name: manager if name in meant else text for name, text in form.items()}
+    whole = {**kept, **form}
     besides = request.id if request else ""
     try:
         try:
@@ -58,14 +64,6 @@ async def _fill_by_engine(context: ToolContext, process: Process, form: Mapping[
     """Fill in the form by the engine. Errors name fields as the card's *Edit* does."""
     with prefix_error_field([f.name for f in process.form.fields]):
         return await context.services.engine.fill_form(process, form, context.caller.id, context.now, besides=besides)
-
-
-def _get_unchanged_values(process: Process, request: Request, changed: Mapping[str, str]) -> Mapping[str, str]:
-    """The values that a request keeps; without its last day, if the request gets another length."""
-    values, span = request.filled.values, process.form.days
-    if span is None or not process.form.can_take_days or not changed.get(DAYS, "").strip():
-        return values
-    return {name: text for name, text in values.items() if name not in (span.end, span.end_half)}
 
 
 def _add_sent_files(
@@ -107,13 +105,6 @@ def _add_read_values(context: ToolContext, process: Process, form: Mapping[str, 
     return {**form, **added}
 
 
-def _resolve_manager(context: ToolContext, process: Process, form: Mapping[str, str]) -> Mapping[str, str]:
-    """Replace a word for the author's superior by that person's id, in fields that decide."""
-    manager = context.caller.person.manager
-    meant = {name for name in form if name in process.deciding_names and fold_text(form[name]) in MANAGER}
-    return {name: manager if name in meant else text for name, text in form.items()} if manager else form
-
-
 async def _collect_errors(
     context: ToolContext, process: Process, form: Mapping[str, str], error: ToolError
 ) -> ToolError:
@@ -141,15 +132,16 @@ async def _collect_errors(
 
 def format_form_outline(process: Process) -> str:
     """A form on one line: optional fields in brackets, and the options of each choice."""
-    return f"{process.key}{{{', '.join(_format_field_outline(process, field) for field in process.form.fields)}}}"
-
-
-def _format_field_outline(process: Process, field: FormField) -> str:
-    form, name = process.form, field.name
-    if field.options:
-        name += f": {'|'.join(option.value for option in field.options)}"
-    elif field.kind is not FieldKind.TEXT:
-        name += f": {VALUE_FORMATS.get(field.kind, field.kind.value)}"
-    if form.days and field.name == form.days.end and form.can_take_days:
-        return f"{name} | {DAYS}: working days"
-    return name if field.required and not field.default and field.name not in process.deciding_names else f"[{name}]"
+    form, fields = process.form, list[str]()
+    for field in form.fields:
+        told = field.name
+        if field.options:
+            told += f": {'|'.join(option.value for option in field.options)}"
+        elif field.kind is not FieldKind.TEXT:
+            told += f": {VALUE_FORMATS.get(field.kind, field.kind.value)}"
+        if form.days and field.name == form.days.end and form.can_take_days:
+            told += f" | {DAYS}: working days"
+        elif not field.required or field.default or field.name in process.deciding_names:
+            told = f"[{told}]"
+        fields.append(told)
+    return f"{process.key}{{{', '.join(fields)}}}"

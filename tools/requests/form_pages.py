@@ -4,7 +4,7 @@ The first pages have the needed fields, later pages the optional ones. Nothing i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tools.cards.fields import FIELD_PREFIX, build_dialog_fields, build_preview_fields
@@ -49,19 +49,25 @@ async def build_form_page(
     """The next page of the form with these values (field → text). `earlier` has the fields of the pages before; fields
     that have become needed since then are on this page. `files` are the files on the form. Raises
     `FormTooLongError`."""
-    preview = await _preview_form(context, process, values) if _has_watched_value(process, values) else None
+    is_watched = any(values.get(name, "").strip() for name in process.watched_fields)
+    preview = await _preview_form(context, process, values) if is_watched else None
     needed, rest = _split_fields(process, preview)
     if len(_paginate_fields(needed)) > PAGES:
         raise FormTooLongError(process.key)
     fits = len(needed) + len(rest) <= PAGE
     needed, rest = ([f for f in some if f.name not in earlier] for some in (needed, rest))
     pages = _paginate_fields([*needed, *rest] if earlier or not needed else needed)
-    here = _keep_form_order(process, [*needed, *rest]) if fits else next(iter(pages), [])
+    here = [f for f in process.form.fields if f in (*needed, *rest)] if fits else next(iter(pages), [])
     left = [f for f in (*needed, *rest) if f not in here]
-    shown = {f.name: f for f in build_dialog_fields(process, _build_initial_values(process, values), files)}
+    initial = {f.name: values.get(f.name) or f.default for f in process.form.fields}
+    dialog, fields = {f.name: f for f in build_dialog_fields(process, initial, files)}, list[DialogField]()
+    for field in here:
+        shown = dialog[FIELD_PREFIX + field.name]
+        required = shown.required or (preview is not None and _is_input_needed(process, field, preview))
+        fields.append(shown.model_copy(update={"name": field.name, "required": required}))
     return FormPage(
         process=process,
-        fields=tuple(_adapt_field(process, f, shown[FIELD_PREFIX + f.name], preview) for f in here),
+        fields=tuple(fields),
         is_followed=any(f in needed for f in left),
         has_more=bool(left) and not any(f in needed for f in left),
         facts=await build_preview_fields(context.services.directory, process, preview) if preview else (),
@@ -97,14 +103,6 @@ async def _preview_form(context: ToolContext, process: Process, values: Mapping[
     return await context.services.engine.preview_form(process, values, context.caller.id, context.now)
 
 
-def _has_watched_value(process: Process, values: Mapping[str, str]) -> bool:
-    return any(values.get(name, "").strip() for name in process.watched_fields)
-
-
-def _build_initial_values(process: Process, values: Mapping[str, str]) -> Mapping[str, str]:
-    return {f.name: values.get(f.name) or f.default for f in process.form.fields}
-
-
 def _split_fields(process: Process, preview: FormPreview | None) -> tuple[list[FormField], list[FormField]]:
     """Split the fields into needed and optional ones. The currency of an amount goes with it. A field that decides is
     offered as long as it may be needed; the rules fill it in if it stays empty. The file that identifies a claim counts
@@ -133,16 +131,6 @@ def _paginate_fields(fields: Sequence[FormField]) -> list[list[FormField]]:
     return pages
 
 
-def _keep_form_order(process: Process, fields: Iterable[FormField]) -> list[FormField]:
-    order = [f.name for f in process.form.fields]
-    return sorted(fields, key=lambda f: order.index(f.name))
-
-
 def _is_input_needed(process: Process, field: FormField, preview: FormPreview) -> bool:
     """Whether a person has to fill in the field; the rules fill in fields that decide."""
     return field.name not in process.deciding_names and (field.required or field.name in preview.needed_fields)
-
-
-def _adapt_field(process: Process, field: FormField, shown: DialogField, preview: FormPreview | None) -> DialogField:
-    is_needed = shown.required or (preview is not None and _is_input_needed(process, field, preview))
-    return shown.model_copy(update={"name": field.name, "required": is_needed})

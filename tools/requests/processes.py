@@ -47,9 +47,9 @@ from tools.workflow.engine.authority import require_author, require_running
 from tools.workflow.engine.commands import DecideCommand, WithdrawCommand
 from tools.workflow.engine.paths import list_approval_nodes, trace_happy_path
 from tools.workflow.engine.port import CommandResult
-from tools.workflow.engine.state import Decision, FilledForm, Request, Status, Task, TaskKind
+from tools.workflow.engine.state import Decision, Request, Status, TaskKind
 from tools.workflow.process.definition import Process
-from tools.workflow.process.forms import FormField, clean_form_text
+from tools.workflow.process.forms import clean_form_text
 
 MAX_REASON = 500
 MAX_VALUE = 4000
@@ -112,7 +112,25 @@ class WithdrawRequestArgs(ToolArgs):
 
 
 async def run_list_processes(context: ToolContext, args: ListProcessesArgs) -> ToolOutcome:
-    processes = [_describe_process(p) for p in await context.services.engine.list_processes()]
+    processes = [
+        {
+            "key": process.key,
+            "name": f"{process.form.title['en']} / {process.form.title['zh']}",
+            "purpose": process.form.purpose.en,
+            "fields": [
+                {
+                    "name": field.name,
+                    "type": field.kind.value,
+                    "required": field.required and not field.default,
+                    "help": field.help.en,
+                    **({"choices": [option.value for option in field.options]} if field.options else {}),
+                }
+                for field in process.form.fields
+            ],
+            "rules": [rule.words.en for rule in process.form.rules],
+        }
+        for process in await context.services.engine.list_processes()
+    ]
     return ToolOutcome(
         data={"processes": processes}, summary=TextRef(key="result.processes", params={"n": len(processes)})
     )
@@ -121,50 +139,23 @@ async def run_list_processes(context: ToolContext, args: ListProcessesArgs) -> T
 async def prepare_start_process(context: ToolContext, args: StartProcessArgs) -> Proposal:
     process = await _require_process(context, args.process)
     filled = await complete_form(context, process, args.form)
+    engine, directory = context.services.engine, context.services.directory
+    fields = [*await build_form_card_fields(directory, process, filled)]
+    nodes = list_approval_nodes([trace_happy_path(process.definition, filled)])
+    for person in dict.fromkeys(p for node in nodes for name in node.who for p in filled.resolve_people(name)):
+        if stand_ins := [one for one in await engine.list_deputies(person, context.now) if one != context.caller.id]:
+            fields.append(await build_stand_in_field(directory, person, stand_ins))
+    fields += await build_returned_fields(context, process, filled)
+    fields += await build_identical_fields(context, process, filled, context.caller.id, context.now)
+    fields += await build_same_bytes_fields(context, filled, context.caller.id)
     return build_own_proposal(
         context,
         args={"process": process.key, "form": filled.values, "seen": filled.confirmed_hash},
         title=TextRef(key="title.start", params={"process": process.form.name.by_language}),
-        fields=(
-            *await build_form_card_fields(context.services.directory, process, filled),
-            *await _build_stand_in_fields(context, process, filled),
-            *await build_returned_fields(context, process, filled),
-            *await build_identical_fields(context, process, filled, context.caller.id, context.now),
-            *await build_same_bytes_fields(context, filled, context.caller.id),
-        ),
+        fields=tuple(fields),
         inputs=build_dialog_fields(process, filled.values, filled.files),
         privacy=classify_form(process, filled),
         scope=build_scope(process, filled),
-    )
-
-
-async def _build_stand_in_fields(context: ToolContext, process: Process, filled: FilledForm) -> list[CardField]:
-    """Fields that name the deputies of everybody who decides and is away."""
-    engine, fields = context.services.engine, list[CardField]()
-    nodes = list_approval_nodes([trace_happy_path(process.definition, filled)])
-    for person in dict.fromkeys(p for node in nodes for name in node.who for p in filled.resolve_people(name)):
-        if stand_ins := [one for one in await engine.list_deputies(person, context.now) if one != context.caller.id]:
-            fields.append(await build_stand_in_field(context.services.directory, person, stand_ins))
-    return fields
-
-
-async def _prepare_repeated_start(context: ToolContext, args: StartProcessArgs, earlier: Request) -> Proposal:
-    """Propose the start again. The new card says that an equal request was started a moment ago, and a press starts
-    another one knowingly."""
-    proposal = await prepare_start_process(context, args)
-    process = await _require_process(context, args.process)
-    params: dict[str, Any] = {"process": process.form.name.by_language, "request": earlier.id}
-    at = earlier.started.astimezone(context.now.tzinfo).strftime("%Y-%m-%d %H:%M")
-    already = CardField(
-        label="started_already", value=TextRef(key="fact.started_at", params={"request": earlier.id, "at": at})
-    )
-    return proposal.model_copy(
-        update={
-            "args": {**proposal.args, "again": earlier.id},
-            "title": TextRef(key="title.start_another", params=params),
-            "fields": (already, *proposal.fields),
-            "choices": (START_ANOTHER, *proposal.choices[1:]),
-        }
     )
 
 
@@ -183,8 +174,19 @@ async def run_start_process(context: ToolContext, args: StartProcessArgs) -> Too
     except ToolError as error:
         if error.code != "started_already":
             raise
+        # The new card says that an equal request was started a moment ago. A press starts another one knowingly.
         earlier = await engine.get_request(str(error.params["request"]))
-        raise ConfirmAgainError(error, await _prepare_repeated_start(context, args, earlier)) from None
+        proposal = await prepare_start_process(context, args)
+        name = (await _require_process(context, args.process)).form.name.by_language
+        at = earlier.started.astimezone(context.now.tzinfo).strftime("%Y-%m-%d %H:%M")
+        note = TextRef(key="fact.started_at", params={"request": earlier.id, "at": at})
+        changes = {
+            "args": {**proposal.args, "again": earlier.id},
+            "title": TextRef(key="title.start_another", params={"process": name, "request": earlier.id}),
+            "fields": (CardField(label="started_already", value=note), *proposal.fields),
+            "choices": (START_ANOTHER, *proposal.choices[1:]),
+        }
+        raise ConfirmAgainError(error, proposal.model_copy(update=changes)) from None
     request = await engine.get_request(result.request)
     process = await engine.get_process(request)
     data = await _describe_command_result(context, process, request, result)
@@ -198,7 +200,11 @@ async def run_start_process(context: ToolContext, args: StartProcessArgs) -> Too
 
 
 async def prepare_resubmit_request(context: ToolContext, args: ResubmitRequestArgs) -> Proposal:
-    request = await _require_revisable_request(context, args.request)
+    request = await _require_own_request(context, args.request)
+    require_running(request)
+    if request.status is not Status.REVISE:
+        message = f"{request.id} is waiting for a decision and cannot be changed now; it can be withdrawn"
+        raise ToolError("not_revise", message, request=request.id)
     process = await context.services.engine.get_process(request)
     filled = await complete_form(context, process, args.form, request)
     directory = context.services.directory
@@ -218,8 +224,12 @@ async def prepare_resubmit_request(context: ToolContext, args: ResubmitRequestAr
 
 
 async def run_resubmit_request(context: ToolContext, args: ResubmitRequestArgs) -> ToolOutcome:
-    task = await _get_revise_task(context, args.request)
-    command = DecideCommand(task=task.id, actor=context.caller.id, decision=Decision.RESUBMIT)
+    request = await _require_own_request(context, args.request)
+    revisions = [task for task in request.tasks if task.kind is TaskKind.REVISE]
+    if not revisions:
+        raise ToolError("not_revise", f"{request.id} has not come back to its author", request=request.id)
+    # The last one is the open one, or the one by which this command was carried out before.
+    command = DecideCommand(task=revisions[-1].id, actor=context.caller.id, decision=Decision.RESUBMIT)
     result = await context.services.engine.execute_command(
         command, context.idempotency_key, context.now, form=args.form, seen=args.seen
     )
@@ -242,36 +252,23 @@ async def prepare_withdraw_request(context: ToolContext, args: WithdrawRequestAr
         WithdrawCommand(request=request.id, actor=context.caller.id, reason=because), context.now
     )
     process = await context.services.engine.get_process(request)
-    fields = await build_request_card_fields(context.services.directory, process, request)
+    directory = context.services.directory
+    fields = [*await build_request_card_fields(directory, process, request), build_status_field(request)]
+    if preview.status is Status.REVOKING:  # an approved request is withdrawn only once others agree
+        names = await format_people_names(directory, preview.waits_for)
+        note = TextRef(key="fact.agreement", params={"names": names})
+        fields.append(CardField(label="agreement", value=await identify_people(directory, preview.waits_for, note)))
+    if because:
+        fields.append(CardField(label="withdraw_reason", value=because))
     return build_own_proposal(
         context,
         args={"request_id": request.id, "because": because},
         title=TextRef(key="title.withdraw", params={"process": process.form.name.by_language, "request": request.id}),
-        fields=(
-            *fields,
-            build_status_field(request),
-            *await _build_agreement_fields(context, preview),
-            *_build_reason_fields(because),
-        ),
+        fields=tuple(fields),
         subject=request.id,
         privacy=choose_most_private(await classify_card(context, request), Privacy.OWN_TEXT),
         scope=build_scope(process, request.filled),
     )
-
-
-async def _build_agreement_fields(context: ToolContext, preview: CommandResult) -> tuple[CardField, ...]:
-    """A field that says that an approved request is withdrawn only once others agree."""
-    if preview.status is not Status.REVOKING:
-        return ()
-    names = await format_people_names(context.services.directory, preview.waits_for)
-    note = TextRef(key="fact.agreement", params={"names": names})
-    return (
-        CardField(label="agreement", value=await identify_people(context.services.directory, preview.waits_for, note)),
-    )
-
-
-def _build_reason_fields(because: str) -> tuple[CardField, ...]:
-    return (CardField(label="withdraw_reason", value=because),) if because else ()
 
 
 async def run_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) -> ToolOutcome:
@@ -317,48 +314,6 @@ async def _require_own_request(context: ToolContext, request_id: str) -> Request
     request = await require_readable_request(context, request_id)
     require_author(request, context.caller.id)
     return request
-
-
-async def _require_revisable_request(context: ToolContext, request_id: str) -> Request:
-    """The caller's own request, which came back to them. Raises `ToolError`."""
-    request = await _require_own_request(context, request_id)
-    require_running(request)
-    if request.status is not Status.REVISE:
-        message = f"{request.id} is waiting for a decision and cannot be changed now; it can be withdrawn"
-        raise ToolError("not_revise", message, request=request.id)
-    return request
-
-
-async def _get_revise_task(context: ToolContext, request_id: str) -> Task:
-    """The task to resubmit by: the open one, or the last one if this command was carried out before."""
-    request = await _require_own_request(context, request_id)
-    revisions = [t for t in request.tasks if t.kind is TaskKind.REVISE]
-    if not revisions:
-        raise ToolError("not_revise", f"{request.id} has not come back to its author", request=request.id)
-    return revisions[-1]
-
-
-def _describe_process(process: Process) -> dict[str, Any]:
-    form = process.form
-    return {
-        "key": process.key,
-        "name": f"{form.title['en']} / {form.title['zh']}",
-        "purpose": form.purpose.en,
-        "fields": [_describe_form_field(f) for f in form.fields],
-        "rules": [r.words.en for r in form.rules],
-    }
-
-
-def _describe_form_field(field: FormField) -> dict[str, Any]:
-    description: dict[str, Any] = {
-        "name": field.name,
-        "type": field.kind.value,
-        "required": field.required and not field.default,
-        "help": field.help.en,
-    }
-    if field.options:
-        description["choices"] = [o.value for o in field.options]
-    return description
 
 
 LIST_PROCESSES = Tool(

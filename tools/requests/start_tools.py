@@ -17,7 +17,7 @@ from tools.spec import Proposal
 from tools.tool import Tool, ToolAlias, ToolContext
 from tools.workflow.engine.port import Engine
 from tools.workflow.process.definition import Process
-from tools.workflow.process.forms import DAYS, NUMBERS, PERSONS, FieldKind, FormField
+from tools.workflow.process.forms import DAYS, NUMBERS, PERSONS, FieldKind
 
 START = "start_"
 MAX_TOOLS = 6
@@ -129,28 +129,21 @@ def build_form_schema(process: Process) -> dict[str, Any]:
     form = process.form
     properties, required = dict[str, Any](), list[str]()
     for field in form.fields:
-        properties[field.name] = _build_field_schema(field, is_by_table=field.name in process.deciding_names)
+        schema: dict[str, Any] = {"type": "number" if field.kind in NUMBERS else "string"}
+        if field.kind is FieldKind.DATE:
+            schema["format"] = "date"
+        if field.options:
+            schema["enum"] = [option.value for option in field.options]
+        if field.kind in PERSONS and field.name in process.deciding_names:
+            schema["description"] = BY_TABLE
+        elif (field.kind, field.help.en) != (FieldKind.DATE, "YYYY-MM-DD"):
+            # The form's own help text, with the meaning of each option whose value does not tell it.
+            told = ", ".join(f"{one.value} {one.zh}" for one in field.choices if one.en != one.value)
+            if said := "; ".join([field.help.en, *filter(None, [told])]):
+                schema["description"] = said
+        properties[field.name] = schema
         if form.days and field.name == form.days.end and form.can_take_days:
-            said = LENGTH.format(end=field.name)
-            properties[DAYS] = {"type": "number", "description": said}
+            properties[DAYS] = {"type": "number", "description": LENGTH.format(end=field.name)}
         elif field.required and not field.default and field.name not in process.deciding_names:
             required.append(field.name)
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}
-
-
-def _build_field_schema(field: FormField, *, is_by_table: bool) -> dict[str, Any]:
-    kind: dict[str, Any] = {"type": "number" if field.kind in NUMBERS else "string"}
-    if field.kind is FieldKind.DATE:
-        kind["format"] = "date"
-    if field.options:
-        kind["enum"] = [option.value for option in field.options]
-    said = BY_TABLE if is_by_table and field.kind in PERSONS else _describe_form_field_help(field)
-    return {**kind, **({"description": said} if said else {})}
-
-
-def _describe_form_field_help(field: FormField) -> str:
-    """The form's own help text, with the meaning of each option whose value does not tell it."""
-    if field.kind is FieldKind.DATE and field.help.en == "YYYY-MM-DD":
-        return ""
-    told = [f"{one.value} {one.zh}" for one in field.choices if one.en != one.value]
-    return "; ".join([field.help.en, *([", ".join(told)] if told else [])])

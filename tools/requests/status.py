@@ -76,46 +76,33 @@ async def run_my_requests(context: ToolContext, args: MyRequestsArgs) -> ToolOut
 async def run_request_status(context: ToolContext, args: RequestStatusArgs) -> ToolOutcome:
     request = await require_readable_request(context, args.request)
     timeline = await build_timeline(context.services, request, context.now.tzinfo)
-    words = {language: format_timeline(timeline, context.services.render_text, language) for language in ("zh", "en")}
-    data = {**await describe_request(context, request), "timeline": words[context.caller.person.language]}
+    words = {one: format_timeline(timeline, context.services.render_text, one) for one in ("zh", "en")}
+    language = context.caller.person.language
+    data = {**await describe_request(context, request), "timeline": words[language]}
     params: dict[str, Any] = {"request": request.id, "timeline": words}
     said = any(note.params.get("said") not in (None, NOTHING_SAID) for note in timeline)
     privacy = Privacy.PRIVATE if said else await classify_summary(context, request)
     if args.details:
-        data["form"] = await _describe_form_values(context, request)
+        form = (await context.services.engine.get_process(request)).form
+        data["form"] = {
+            field.name: (await format_people_names(context.services.directory, value.split(",")))[language]
+            if field.kind in PERSONS
+            else value
+            for field in form.fields
+            if (value := request.filled.values.get(field.name))
+        }
         privacy = choose_most_private(privacy, await classify_card(context, request))
     return ToolOutcome(data=data, summary=TextRef(key="result.status", params=params), privacy=privacy)
 
 
-async def _describe_form_values(context: ToolContext, request: Request) -> dict[str, str]:
-    """The values of a form by field name; people by their names."""
-    form, descriptions = (await context.services.engine.get_process(request)).form, dict[str, str]()
-    for field in form.fields:
-        if value := request.filled.values.get(field.name):
-            people = value.split(",") if field.kind in PERSONS else []
-            descriptions[field.name] = (
-                (await format_people_names(context.services.directory, people))[context.caller.person.language]
-                if people
-                else value
-            )
-    return descriptions
-
-
 async def run_show_process(context: ToolContext, args: ShowProcessArgs) -> ToolOutcome:
     process = await find_process(context, args.name)
-    return await (_show_request_diagram(context, args.name) if process is None else _show_process_diagram(process))
-
-
-async def _show_process_diagram(process: Process) -> ToolOutcome:
-    note = TextRef(key="picture.process", params={"process": process.form.name.by_language})
-    picture = ProcessDiagram(bpmn=process.bpmn, title=note, alt=note)
-    data = {"process": process.key, "picture": "shown"}
-    return ToolOutcome(data=data, summary=note, diagram=picture, privacy=Privacy.PUBLIC)
-
-
-async def _show_request_diagram(context: ToolContext, request_id: str) -> ToolOutcome:
-    """Show the diagram of a process with the path that a request has taken."""
-    request = await require_readable_request(context, request_id)
+    if process is not None:
+        note = TextRef(key="picture.process", params={"process": process.form.name.by_language})
+        picture = ProcessDiagram(bpmn=process.bpmn, title=note, alt=note)
+        shown = {"process": process.key, "picture": "shown"}
+        return ToolOutcome(data=shown, summary=note, diagram=picture, privacy=Privacy.PUBLIC)
+    request = await require_readable_request(context, args.name)
     process = await context.services.engine.get_process(request)
     active = list_current_nodes(process.definition, request)
     visited = list_visited_elements(process.definition, await context.services.engine.list_events(request.id))

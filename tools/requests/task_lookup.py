@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tools.people.names import format_people_names
 from tools.requests.status import can_read_request
 from tools.spec import ToolError
@@ -16,8 +18,10 @@ async def resolve_task(context: ToolContext, id: str) -> AssignedTask:
     try:
         return await context.services.engine.get_task(id)
     except ToolError as unknown:
-        request = await _find_readable_request(context, id)
-        if unknown.code != "no_task" or request is None:
+        request: Request | None = None
+        with suppress(ToolError):
+            request = await context.services.engine.get_request(id)
+        if request is None or not await can_read_request(context, request) or unknown.code != "no_task":
             raise
     open_tasks = request.open_tasks
     if not open_tasks:
@@ -25,28 +29,12 @@ async def resolve_task(context: ToolContext, id: str) -> AssignedTask:
     own = [task for task in open_tasks if await is_waiting_for_caller(context, task)]
     meant = own or list(open_tasks)
     if len(meant) > 1:
-        raise await _build_several_tasks_error(context, request, meant)
+        names = [await format_people_names(context.services.directory, [task.assignee]) for task in meant]
+        listed = ", ".join(f"{task.id} ({name['en']})" for task, name in zip(meant, names, strict=True))
+        raise ToolError("several_tasks", f"of {request.id} several tasks are open: {listed}", request=request.id)
     return AssignedTask(meant[0], request)
-
-
-async def _find_readable_request(context: ToolContext, id: str) -> Request | None:
-    """The request with this number, if the caller may know about it."""
-    try:
-        request = await context.services.engine.get_request(id)
-    except ToolError:
-        return None
-    return request if await can_read_request(context, request) else None
 
 
 async def is_waiting_for_caller(context: ToolContext, task: Task) -> bool:
     """Whether the caller is asked, or is a deputy of the person asked."""
     return context.caller.id in (task.assignee, *await context.services.engine.list_task_deputies(task.id, context.now))
-
-
-async def _build_several_tasks_error(context: ToolContext, request: Request, tasks: list[Task]) -> ToolError:
-    descriptions = [
-        f"{task.id} ({(await format_people_names(context.services.directory, [task.assignee]))['en']})"
-        for task in tasks
-    ]
-    text = f"of {request.id} several tasks are open: {', '.join(descriptions)}"
-    return ToolError("several_tasks", text, request=request.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 
 from tools.cards.node_labels import get_node_label
 from tools.people.names import format_stand_in, join_in_both_languages, list_names_by_language
@@ -69,21 +69,19 @@ class _TimelineWriter:
     def describe_event(self, event: RequestEvent) -> Iterator[TextRef]:
         """Yield notes for the command, and for the steps that the process took by itself after it."""
         key, params = self._describe_command(event)
-        yield TextRef(
-            key=f"timeline.{key}",
-            params={"name": self._format_actor(event), "at": self._format_moment(event.at), **params},
-        )
-        for node in (step.node for step in event.steps if not step.flow):
-            yield from self._describe_service_task(node)
-
-    def _describe_service_task(self, name: str) -> Iterator[TextRef]:
-        node = self.process.definition.nodes.get(name)
-        by_rule = node is not None and node.topic is ServiceTopic.RULE
-        people = self.request.filled.resolve_people(f"{COPY_PREFIX}{name}" if by_rule else name)
-        if by_rule:
-            yield TextRef(key="timeline.rule", params={"rule": self.process.form.get_rule_text(name)})
-        if node and node.topic in (ServiceTopic.RULE, ServiceTopic.CC) and people:
-            yield TextRef(key="timeline.copied", params={"names": self._join_names_of(people)})
+        name = self._get_name(event.by)
+        if event.on_behalf:
+            name = format_stand_in(name, self._get_name(event.on_behalf))
+        at = event.at.astimezone(self.zone).strftime("%m-%d %H:%M")
+        yield TextRef(key=f"timeline.{key}", params={"name": name, "at": at, **params})
+        for passed in (step.node for step in event.steps if not step.flow):
+            node = self.process.definition.nodes.get(passed)
+            by_rule = node is not None and node.topic is ServiceTopic.RULE
+            people = self.request.filled.resolve_people(f"{COPY_PREFIX}{passed}" if by_rule else passed)
+            if by_rule:
+                yield TextRef(key="timeline.rule", params={"rule": self.process.form.get_rule_text(passed)})
+            if node and node.topic in (ServiceTopic.RULE, ServiceTopic.CC) and people:
+                yield TextRef(key="timeline.copied", params={"names": self._join_names_of(people)})
 
     def describe_current_state(self) -> Iterator[TextRef]:
         for task in self.request.open_tasks:
@@ -98,9 +96,14 @@ class _TimelineWriter:
             case StartCommand():
                 return "submitted", {}
             case DecideCommand(decision=Decision.RETURN, opinion=text, task=task):
-                return "return", {"node": self._get_return_label(event, task), **_quote_opinion(text)}
+                # the step that the return opened again; if none is known, the returning task's own step
+                step = self.request.find_task(next((one.partition("=")[0] for one in event.opened), task))
+                node = get_node_label(self.process.definition, step.node if step else "")
+                return "return", {"node": node, **_quote_opinion(text)}
             case DecideCommand(decision=decision, opinion=text, task=task):
-                return self._get_decision_key(decision, task), _quote_opinion(text)
+                decided = self.request.find_task(task)
+                revokes = decided is not None and decided.kind is TaskKind.REVOKE
+                return f"revoke_{decision}" if revokes else decision.value, _quote_opinion(text)
             case TransferCommand(person=person, opinion=text):
                 return "transfer", {"names": self._get_name(person), **_quote_opinion(text)}
             case AddSignCommand(people=people, where=where, mode=mode, opinion=text):
@@ -117,44 +120,20 @@ class _TimelineWriter:
                 return "comment", _quote_opinion(text)
             case CcCommand(people=people):
                 return "cc", {"names": self._join_names_of(people)}
-            case FireTimerCommand():
-                return self._describe_timer(event, event.command)
-            case AssignCommand() | MigrateCommand():
-                return self._describe_administration(event.command)
-
-    def _describe_administration(self, command: AssignCommand | MigrateCommand) -> tuple[str, Params]:
-        if isinstance(command, MigrateCommand):
-            return "migrated", {}
-        if command.actor == RULE:  # a remote engine's task, handed up because its assignee has left
-            return "stepped_up", {
-                "name": self._get_name(next(iter(command.gone), "")),
-                "names": self._get_name(command.person),
-            }
-        return "assigned", {"names": self._get_name(command.person), **_quote_opinion(command.opinion)}
-
-    def _get_decision_key(self, decision: Decision, task: str) -> str:
-        found = self.request.find_task(task)
-        revokes = found is not None and found.kind is TaskKind.REVOKE
-        return f"revoke_{decision}" if revokes else decision.value
-
-    def _describe_timer(self, event: RequestEvent, fire: FireTimerCommand) -> tuple[str, Params]:
-        person = self._get_assignee_name(fire.task)
-        if any(closed == f"{fire.task}=escalated" for closed in event.closed):
-            return "escalated", {"name": person, "names": self._get_name(fire.manager)}
-        task = self.request.find_task(fire.task)
-        timers = list_task_timers(self.process.definition, task) if task else ()
-        alarm = next((t.alarm for t in timers if t.id == fire.timer), TimerAction.REMIND)
-        return ("reminded" if alarm is TimerAction.REMIND else "unattended"), {"name": person}
-
-    def _get_return_label(self, event: RequestEvent, task: str) -> dict[str, str]:
-        """The name of the step that a return opened again; if none is known, the returning task's own step."""
-        opened = next((o.partition("=")[0] for o in event.opened), task)
-        found = self.request.find_task(opened)
-        return get_node_label(self.process.definition, found.node if found else "")
-
-    def _format_actor(self, event: RequestEvent) -> dict[str, str]:
-        by, other = self._get_name(event.by), event.on_behalf
-        return format_stand_in(by, self._get_name(other)) if other else by
+            case FireTimerCommand(task=task, timer=timer, manager=manager):
+                who, fired = self._get_assignee_name(task), self.request.find_task(task)
+                if f"{task}=escalated" in event.closed:
+                    return "escalated", {"name": who, "names": self._get_name(manager)}
+                timers = list_task_timers(self.process.definition, fired) if fired else ()
+                alarm = next((one.alarm for one in timers if one.id == timer), TimerAction.REMIND)
+                return ("reminded" if alarm is TimerAction.REMIND else "unattended"), {"name": who}
+            case AssignCommand(actor=actor, gone=gone, person=person, opinion=text):
+                if actor == RULE:  # a remote engine's task, handed up because its assignee has left
+                    who = self._get_name(next(iter(gone), ""))
+                    return "stepped_up", {"name": who, "names": self._get_name(person)}
+                return "assigned", {"names": self._get_name(person), **_quote_opinion(text)}
+            case MigrateCommand():
+                return "migrated", {}
 
     def _get_assignee_name(self, task: str) -> str | dict[str, str]:
         found = self.request.find_task(task)
@@ -165,9 +144,6 @@ class _TimelineWriter:
 
     def _get_name(self, person: str) -> dict[str, str]:
         return self.names.get(person, {"zh": person, "en": person})
-
-    def _format_moment(self, moment: datetime) -> str:
-        return moment.astimezone(self.zone).strftime("%m-%d %H:%M")
 
 
 def _quote_opinion(text: str) -> Params:

@@ -3,7 +3,6 @@ in chat only brings the message. The caller's own press decides, each task by it
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from decimal import Decimal, InvalidOperation
 
 from pydantic import Field
@@ -36,14 +35,32 @@ class DecideSeveralArgs(ToolArgs):
 async def run_decide_several(context: ToolContext, args: DecideSeveralArgs) -> ToolOutcome:
     waiting = (await context.services.engine.list_todo_tasks(context.caller.id, context.now)).tasks
     meant = [one for one in waiting if one.task.kind in DECIDED]
-    for keep in [_keep_named, _keep_process, _keep_requester, _keep_amounts, _keep_lengths]:
-        meant = await keep(context, args, meant)
+    if names := {one.strip() for one in args.tasks if one.strip()}:
+        meant = [one for one in meant if names & {one.task.id, one.request.id}]
+        if missing := names - {name for one in meant for name in (one.task.id, one.request.id)}:
+            name = min(missing)[:40]  # refused, so that nothing is left out silently
+            raise ToolError("no_task", f"{name!r} does not wait for the caller", task=name)
+    if process := args.process.strip():
+        meant = [one for one in meant if one.request.process == process]
+    if args.person.strip():
+        person = resolve_person(await context.services.directory.list_people(), args.person, field="person")
+        meant = [one for one in meant if one.request.initiator == person.id]
+    meant = await _keep_amounts(context, args, meant)
+    if (most := _parse_number(args.days_at_most)) is not None:
+        meant = [one for one in meant if DAYS in (known := one.request.filled.numbers) and known[DAYS] <= most]
     if not meant or context.services.cards is None:
         return ToolOutcome(data={"shown": 0, "of_all_waiting": len(waiting)}, summary=_build_summary(0))
     await context.services.cards.open_set(context.caller.id, [one.task.id for one in meant])
     data = {
         "shown": len(meant),
-        "tasks": [await _describe_task(context, one) for one in meant[:PAGE]],
+        "tasks": [
+            {
+                "request": one.request.id,
+                "requester": await get_person_name(context.services.directory, one.request.initiator),
+                "summary": await format_request_summary(context, one.request),
+            }
+            for one in meant[:PAGE]
+        ],
         "where": "one message in the caller's direct messages, all ticked",
         "decided": 0,
         "next": "they untick what they do not mean and press Approve or Reject there",
@@ -55,46 +72,20 @@ def _build_summary(count: int) -> TextRef:
     return TextRef(key="result.several", params={"n": count})
 
 
-async def _describe_task(context: ToolContext, assigned: AssignedTask) -> dict[str, str]:
-    return {
-        "request": assigned.request.id,
-        "requester": await get_person_name(context.services.directory, assigned.request.initiator),
-        "summary": await format_request_summary(context, assigned.request),
-    }
-
-
-async def _keep_named(context: ToolContext, args: DecideSeveralArgs, tasks: list[AssignedTask]) -> list[AssignedTask]:
-    """The tasks that were named, or all if none was. Raises `ToolError` for a name that no task has, so that nothing is
-    left out silently."""
-    names = {one.strip() for one in args.tasks if one.strip()}
-    found = [one for one in tasks if names & {one.task.id, one.request.id}]
-    if missing := names - {name for one in found for name in (one.task.id, one.request.id)}:
-        name = min(missing)[:40]
-        raise ToolError("no_task", f"{name!r} does not wait for the caller", task=name)
-    return found if names else tasks
-
-
-async def _keep_process(context: ToolContext, args: DecideSeveralArgs, tasks: list[AssignedTask]) -> list[AssignedTask]:
-    return [one for one in tasks if args.process.strip() in ("", one.request.process)]
-
-
-async def _keep_requester(
-    context: ToolContext, args: DecideSeveralArgs, tasks: list[AssignedTask]
-) -> list[AssignedTask]:
-    if not args.person.strip():
-        return tasks
-    people = await context.services.directory.list_people()
-    person = resolve_person(people, args.person, field="person")
-    return [one for one in tasks if one.request.initiator == person.id]
-
-
 async def _keep_amounts(context: ToolContext, args: DecideSeveralArgs, tasks: list[AssignedTask]) -> list[AssignedTask]:
     """The tasks within the amounts, compared within one currency. Raises `ToolError` if the tasks have several
     currencies and the caller named none."""
     below, at_most = _parse_number(args.amount_below), _parse_number(args.amount_at_most)
     if below is None and at_most is None and not args.currency.strip():
         return tasks
-    amounts = {one.task.id: [pair async for pair in _list_amounts(context, one)] for one in tasks}
+    amounts = dict[str, list[tuple[Decimal, str]]]()
+    for one in tasks:
+        values, process = one.request.filled.values, await context.services.engine.get_process(one.request)
+        amounts[one.task.id] = [
+            (Decimal(values[field.name]), values.get(field.currency, "") if field.currency else "")
+            for field in process.form.fields
+            if field.kind is FieldKind.MONEY and values.get(field.name)
+        ]
     wanted = args.currency.strip().upper()
     currencies = sorted({currency for found in amounts.values() for _, currency in found})
     if not wanted and len(currencies) > 1:
@@ -110,22 +101,6 @@ async def _keep_amounts(context: ToolContext, args: DecideSeveralArgs, tasks: li
             wanted in ("", currency) and (below is None or amount < below) and (at_most is None or amount <= at_most)
             for amount, currency in amounts[one.task.id]
         )
-    ]
-
-
-async def _list_amounts(context: ToolContext, assigned: AssignedTask) -> AsyncIterator[tuple[Decimal, str]]:
-    """The (amount, currency) pairs of all fields with money."""
-    filled = assigned.request.filled
-    process = await context.services.engine.get_process(assigned.request)
-    for field in process.form.fields:
-        if field.kind is FieldKind.MONEY and filled.values.get(field.name):
-            yield Decimal(filled.values[field.name]), filled.values.get(field.currency, "") if field.currency else ""
-
-
-async def _keep_lengths(context: ToolContext, args: DecideSeveralArgs, tasks: list[AssignedTask]) -> list[AssignedTask]:
-    most = _parse_number(args.days_at_most)
-    return [
-        one for one in tasks if most is None or (DAYS in (found := one.request.filled.numbers) and found[DAYS] <= most)
     ]
 
 

@@ -15,7 +15,6 @@ from tools.tool import ToolContext
 from tools.workflow.bpmn.graph import VotingMode
 from tools.workflow.engine.authority import MAX_PEOPLE
 from tools.workflow.engine.commands import AddSignCommand, DecideCommand, SignPosition, TransferCommand
-from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.state import Decision, TaskKind
 
 MAX_OPINION = 1000
@@ -94,29 +93,13 @@ async def authorize_task_decision(context: ToolContext, stored: StoredDecision) 
 async def run_task_decision(context: ToolContext, stored: StoredDecision) -> ToolOutcome:
     # A resubmission brings its own form, which is not what the card showed.
     seen = "" if stored.decision is Decision.RESUBMIT else stored.form_sha
-    moved = await context.services.engine.execute_command(
+    engine, directory = context.services.engine, context.services.directory
+    result = await engine.execute_command(
         build_command(context, stored), context.idempotency_key, context.now, form=stored.form, seen=seen
     )
-    return await _build_decision_outcome(context, stored, moved)
-
-
-def build_command(context: ToolContext, stored: StoredDecision) -> DecideCommand | TransferCommand | AddSignCommand:
-    task, actor, opinion = stored.task_id, context.caller.id, stored.opinion
-    match stored.decision:
-        case "transfer":
-            return TransferCommand(task=task, actor=actor, person=stored.person, opinion=opinion)
-        case "add_sign":
-            people, where, mode = stored.people, stored.where, stored.mode
-            return AddSignCommand(task=task, actor=actor, where=where, mode=mode, people=people, opinion=opinion)
-        case decision:
-            return DecideCommand(task=task, actor=actor, decision=decision, opinion=opinion, to=stored.to)
-
-
-async def _build_decision_outcome(context: ToolContext, stored: StoredDecision, result: CommandResult) -> ToolOutcome:
-    done, directory = str(stored.decision), context.services.directory
-    task = (await context.services.engine.get_task(result.task)).task
+    task = (await engine.get_task(result.task)).task
+    done = str(stored.decision)
     word = WORDS[done]
-    decision_word = WITHDRAWAL_WORDS.get(done, word) if task.kind is TaskKind.REVOKE else word
     data = {
         "task": result.task,
         "request": result.request,
@@ -129,10 +112,22 @@ async def _build_decision_outcome(context: ToolContext, stored: StoredDecision, 
     }
     if result.rule and stored.decision is Decision.RESUBMIT:
         return await build_rule_outcome(context, result, data)
-    names = await format_people_names(directory, stored.people or (stored.person,))
     params: dict[str, Any] = {
         "request": result.request,
-        "names": names,
+        "names": await format_people_names(directory, stored.people or (stored.person,)),
         "by": await get_names_by_language(directory, result.by),
     }
-    return build_effect_outcome(data, f"result.{decision_word}", f"effect.{decision_word}", result.request, params)
+    key = WITHDRAWAL_WORDS.get(done, word) if task.kind is TaskKind.REVOKE else word
+    return build_effect_outcome(data, f"result.{key}", f"effect.{key}", result.request, params)
+
+
+def build_command(context: ToolContext, stored: StoredDecision) -> DecideCommand | TransferCommand | AddSignCommand:
+    task, actor, opinion = stored.task_id, context.caller.id, stored.opinion
+    match stored.decision:
+        case "transfer":
+            return TransferCommand(task=task, actor=actor, person=stored.person, opinion=opinion)
+        case "add_sign":
+            people, where, mode = stored.people, stored.where, stored.mode
+            return AddSignCommand(task=task, actor=actor, where=where, mode=mode, people=people, opinion=opinion)
+        case decision:
+            return DecideCommand(task=task, actor=actor, decision=decision, opinion=opinion, to=stored.to)

@@ -32,7 +32,6 @@ from tools.spec import (
     DialogField,
     EffectPlace,
     Gate,
-    Person,
     Privacy,
     Proposal,
     TextRef,
@@ -82,29 +81,35 @@ class DecideTaskArgs(ToolArgs):
 
 
 async def run_query_todo_tasks(context: ToolContext, args: QueryTodoTasksArgs) -> ToolOutcome:
+    engine, caller, end = context.services.engine, context.caller, args.page * PAGE
+    person = caller.person
     if args.person.strip():
         person = resolve_person(await context.services.directory.list_people(), args.person, field="person")
-    else:
-        person = context.caller.person
-    end = args.page * PAGE
-    tasks, total = await _list_visible_tasks(context, person, end)
-    data = {
-        "tasks": [await _describe_todo_task(context, person, t) for t in tasks[end - PAGE : end]],
-        "more": args.page + 1 if total > end else None,
-    }
+    if person.id == caller.id:
+        own = await engine.list_todo_tasks(person.id, context.now, end)
+        tasks, total = own.tasks, own.total_count
+    else:  # limited to requests that the caller may read
+        theirs, is_admin = (await engine.list_todo_tasks(person.id, context.now)).tasks, "admin" in caller.person.roles
+        tasks = tuple(t for t in theirs if is_admin or caller.id in t.request.participants)
+        total = len(tasks)
+    shown = list[dict[str, Any]]()
+    for assigned in tasks[end - PAGE : end]:
+        task, request = assigned.task, assigned.request
+        stands_in = {"for": await context.get_person_name(task.assignee)} if task.assignee != person.id else {}
+        shown.append(
+            {
+                "task": task.id,
+                "request": request.id,
+                "process": request.process,
+                "kind": task.kind.value,
+                "requester": await context.get_person_name(request.initiator),
+                "summary": await format_request_summary(context, request),
+                "since": task.since.astimezone(context.now.tzinfo).isoformat(timespec="minutes"),
+                **stands_in,
+            }
+        )
+    data = {"tasks": shown, "more": args.page + 1 if total > end else None}
     return ToolOutcome(data=data, summary=TextRef(key="result.tasks", params={"n": total}))
-
-
-async def _list_visible_tasks(context: ToolContext, person: Person, most: int) -> tuple[tuple[AssignedTask, ...], int]:
-    """A person's open tasks, and how many there are. Another person's tasks are limited to requests that the caller may
-    read."""
-    if person.id == context.caller.id:
-        own = await context.services.engine.list_todo_tasks(person.id, context.now, most)
-        return own.tasks, own.total_count
-    tasks = (await context.services.engine.list_todo_tasks(person.id, context.now)).tasks
-    admin = "admin" in context.caller.person.roles
-    seen = tuple(t for t in tasks if admin or context.caller.id in t.request.participants)
-    return seen, len(seen)
 
 
 async def prepare_decide_task(context: ToolContext, args: DecideTaskArgs) -> Proposal:
@@ -131,26 +136,33 @@ async def propose_decision(context: ToolContext, task: str) -> Proposal:
 async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask) -> Proposal:
     task, request = assigned.task, assigned.request
     reject_closed_task(request, task)
-    process = await context.services.engine.get_process(request)
+    engine, directory = context.services.engine, context.services.directory
+    process = await engine.get_process(request)
     watched = task.kind is not TaskKind.REVISE
     params: dict[str, Any] = {
         "process": process.form.name.by_language,
         "request": request.id,
-        "requester": await get_names_by_language(context.services.directory, request.initiator),
+        "requester": await get_names_by_language(directory, request.initiator),
     }
+    fields = [
+        *await build_request_card_fields(directory, process, request),
+        *await build_identical_fields(context, process, request.filled, request.initiator, request.started, request.id),
+        *await build_same_bytes_fields(context, request.filled, request.initiator, request.id),
+    ]
+    if task.kind is TaskKind.APPROVE and request.round > 1:
+        fields += await _build_resubmission_fields(context, request)
+    if task.kind is TaskKind.REVOKE:
+        commands = [event.command for event in await engine.list_events(request.id)]
+        reasons = [one.reason for one in commands if isinstance(one, WithdrawCommand)]
+        fields += [CardField(label="withdraw_reason", value=reason) for reason in reasons[-1:] if reason]
+    if stand_ins := await engine.list_task_deputies(task.id, context.now):
+        fields.append(await build_stand_in_field(directory, task.assignee, stand_ins))
     return Proposal(
         args={"task_id": task.id, "form_sha": request.filled.content_hash, "draft": ""},
         title=TextRef(
             key=f"title.{request.display_status if task.kind is TaskKind.REVISE else task.kind}", params=params
         ),
-        fields=(
-            *await build_request_card_fields(context.services.directory, process, request),
-            *await build_identical_fields(
-                context, process, request.filled, request.initiator, request.started, request.id
-            ),
-            *await build_same_bytes_fields(context, request.filled, request.initiator, request.id),
-            *await _build_extra_fields(context, assigned),
-        ),
+        fields=tuple(fields),
         deciders=(task.assignee,),
         requester=request.initiator if watched else None,
         own_title=TextRef(key="title.own", params=params) if watched else None,
@@ -159,21 +171,6 @@ async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask)
         scope=build_scope(process, request.filled),
         files=request.filled.files if watched else (),
     )
-
-
-async def _build_extra_fields(context: ToolContext, assigned: AssignedTask) -> list[CardField]:
-    """Fields about the author's latest changes, the reason to withdraw an approved request, and the assignee's
-    deputies."""
-    fields, task = list[CardField](), assigned.task
-    if task.kind is TaskKind.APPROVE and assigned.request.round > 1:
-        fields += await _build_resubmission_fields(context, assigned.request)
-    if task.kind is TaskKind.REVOKE:
-        commands = [e.command for e in await context.services.engine.list_events(assigned.request.id)]
-        reasons = [c.reason for c in commands if isinstance(c, WithdrawCommand)]
-        fields += [CardField(label="withdraw_reason", value=reason) for reason in reasons[-1:] if reason]
-    if stand_ins := await context.services.engine.list_task_deputies(task.id, context.now):
-        fields.append(await build_stand_in_field(context.services.directory, task.assignee, stand_ins))
-    return fields
 
 
 async def _build_resubmission_fields(context: ToolContext, request: Request) -> tuple[CardField, ...]:
@@ -203,8 +200,33 @@ async def _list_choices(context: ToolContext, process: Process, assigned: Assign
         case TaskKind.REVOKE:
             return _build_verdict_choices()
         case TaskKind.APPROVE:
-            back = await _list_return_steps(context, process, assigned)
-            return *_build_verdict_choices(), *_build_return_choices(back), *_build_reassign_choices()
+            choices = [*_build_verdict_choices()]
+            definition, request, steps = process.definition, assigned.request, list[tuple[str, dict[str, str]]]()
+            for node in list_return_targets(definition, request, assigned.task):
+                by = [o.on_behalf or o.by for o in request.opinions if (o.node, o.decision) == (node, Decision.APPROVE)]
+                who = request.initiator if definition.nodes[node].is_revision else by[-1]
+                names = await get_names_by_language(context.services.directory, who)
+                words = get_node_label(definition, node)
+                steps.append((node, {"zh": f"{words['zh']}（{names['zh']}）", "en": f"{words['en']} ({names['en']})"}))
+            if steps:
+                to = DialogField(name="to", label="return_to", kind="choice", value=steps[0][0], choices=tuple(steps))
+                choices.append(_build_choice(Decision.RETURN, to, _build_opinion_input()))
+            remark = _build_opinion_input(label="remark", required=False)
+            return (
+                *choices,
+                _build_choice("transfer", DialogField(name="person", label="transfer_to", kind="person"), remark),
+                _build_choice(
+                    "add_sign",
+                    DialogField(name="people", label="add_who", kind="people"),
+                    DialogField(
+                        name="where", label="add_where", kind="choice", value=SignPosition.BEFORE, choices=WHERE_CHOICES
+                    ),
+                    DialogField(
+                        name="mode", label="add_mode", kind="choice", value=VotingMode.ALL, choices=MODE_CHOICES
+                    ),
+                    remark,
+                ),
+            )
 
 
 def _build_verdict_choices() -> tuple[CardChoice, ...]:
@@ -218,65 +240,12 @@ def _build_verdict_choices() -> tuple[CardChoice, ...]:
     )
 
 
-def _build_return_choices(steps: tuple[tuple[str, dict[str, str]], ...]) -> tuple[CardChoice, ...]:
-    """The choice to return the request; empty if there is no way back."""
-    if not steps:
-        return ()
-    to = DialogField(name="to", label="return_to", kind="choice", value=steps[0][0], choices=steps)
-    return (_build_choice(Decision.RETURN, to, _build_opinion_input()),)
-
-
-def _build_reassign_choices() -> tuple[CardChoice, ...]:
-    remark = _build_opinion_input(label="remark", required=False)
-    return (
-        _build_choice("transfer", DialogField(name="person", label="transfer_to", kind="person"), remark),
-        _build_choice(
-            "add_sign",
-            DialogField(name="people", label="add_who", kind="people"),
-            DialogField(
-                name="where", label="add_where", kind="choice", value=SignPosition.BEFORE, choices=WHERE_CHOICES
-            ),
-            DialogField(name="mode", label="add_mode", kind="choice", value=VotingMode.ALL, choices=MODE_CHOICES),
-            remark,
-        ),
-    )
-
-
 def _build_choice(decision: str, *fields: DialogField, style: str = "") -> CardChoice:
     return CardChoice(name=str(decision), style=style, fixed_args={"decision": str(decision)}, fields=fields)
 
 
 def _build_opinion_input(label: str = "opinion", required: bool = True) -> DialogField:
     return DialogField(name="opinion", label=label, kind="long", required=required, max_length=MAX_OPINION)
-
-
-async def _list_return_steps(
-    context: ToolContext, process: Process, assigned: AssignedTask
-) -> tuple[tuple[str, dict[str, str]], ...]:
-    """Pairs of node and words, for the steps to which the request may be returned."""
-    definition, request = process.definition, assigned.request
-    steps = list[tuple[str, dict[str, str]]]()
-    for node in list_return_targets(definition, request, assigned.task):
-        by = [o.on_behalf or o.by for o in request.opinions if (o.node, o.decision) == (node, Decision.APPROVE)]
-        who = request.initiator if definition.nodes[node].is_revision else by[-1]
-        names, words = await get_names_by_language(context.services.directory, who), get_node_label(definition, node)
-        steps.append((node, {"zh": f"{words['zh']}（{names['zh']}）", "en": f"{words['en']} ({names['en']})"}))
-    return tuple(steps)
-
-
-async def _describe_todo_task(context: ToolContext, person: Person, assigned: AssignedTask) -> dict[str, Any]:
-    task, request = assigned.task, assigned.request
-    stands_in = {"for": await context.get_person_name(task.assignee)} if task.assignee != person.id else {}
-    return {
-        "task": task.id,
-        "request": request.id,
-        "process": request.process,
-        "kind": task.kind.value,
-        "requester": await context.get_person_name(request.initiator),
-        "summary": await format_request_summary(context, request),
-        "since": task.since.astimezone(context.now.tzinfo).isoformat(timespec="minutes"),
-        **stands_in,
-    }
 
 
 QUERY_TODO_TASKS = Tool(
