@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bot.core.i18n import render_value, translate_label
+from tests.harness.corpus import corpus
 from tests.tools.company import SHORT, SICK, filled
 from tests.tools.office import People
 from tests.tools.workflow.trip import MAIL, TELL, trip, user
@@ -13,11 +14,12 @@ from tools.cards.fields import (
     build_form_card_fields,
     build_mail_draft,
 )
-from tools.spec import CardField
+from tools.cards.files import build_reading_fields
+from tools.spec import AttachedFile, CardField, TextRef
 from tools.workflow.engine.state import FilledForm
 from tools.workflow.process.definition import Process, load_shipped_processes
 
-LEAVE, _ = load_shipped_processes()
+LEAVE, EXPENSE = load_shipped_processes()
 TRIP = trip(user("first", "approver"), TELL, MAIL)
 FULL = {"approver": "U2", "kind": "annual", "handover": "U5", "cc": "U5,U3"}
 
@@ -41,6 +43,25 @@ async def test_the_balance_is_shown_and_everybody_who_decides_or_is_told_is_on_t
     assert facts["Copies to"] == "Zhao Liu", "who is told beside those that the form itself names"
     form = trip(user("first", "approver"), user("all", "board"))
     assert (await shown(form, filled(form, FULL), "zh"))["会签"] == "王五、赵六、李文光"
+
+
+@corpus(
+    ("said", "amount", "is_same"),
+    [
+        ("100.00", "100", True),
+        ("100", "100.00", True),
+        ("10", "1.0", False),
+        ("100", "1", False),
+        ("1.50", "1.5", True),
+    ],
+)
+def test_an_amount_that_a_model_has_read_is_compared_as_a_number(said: str, amount: str, is_same: bool) -> None:
+    receipt = AttachedFile(id="F1", name="r.png", reading={"amount": amount, "currency": "CNY"})
+    values = {"amount": said, "currency": "CNY", "category": "travel", "reason": "上海", "approver": "U2"}
+    found = filled(EXPENSE, values).model_copy(update={"files": (receipt,)})
+    [field] = build_reading_fields(EXPENSE.form, found)
+    assert isinstance(field.value, TextRef)
+    assert (field.value.key == "fact.read_from_picture") == is_same
 
 
 def test_no_change_is_passed_over_because_two_values_read_the_same() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 
 from tools.day_words import LANGUAGES, format_day_words
 from tools.spec import AttachedFile, CardField, TextRef
@@ -73,8 +74,7 @@ def build_reading_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
             said = filled.values.get(field.name, "")
             currency = filled.values.get(field.currency, "") if field.currency else ""
             other_currency = bool(currency and file.reading.get("currency")) and file.reading["currency"] != currency
-            has_decimals = "." in found + said
-            is_same = found.rstrip("0").rstrip(".") == said.rstrip("0").rstrip(".") if has_decimals else found == said
-            differs = f"{filled.numbers[field.name]:f}" != said or not is_same or other_currency
+            is_same = filled.numbers[field.name] == Decimal(said) == Decimal(found)
+            differs = not is_same or other_currency
         key = "fact.read_otherwise" if differs else "fact.read_from_picture"
         yield CardField(label="read_from_picture", value=TextRef(key=key, params={"file": file.name, "read": read}))
