@@ -29,8 +29,6 @@ MODULES = {
     "restore": "backup",
     "restored": "restored",
     "upgrade": "upgrade",
-    "sbom": "sbom",
-    "licences": "sbom",
     "dead": "dead_letters",
     "audit": "audit",
     "processes": "processes",

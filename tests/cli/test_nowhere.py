@@ -46,7 +46,7 @@ STORES = [
     ("processes", "assign", "L-0001-1", "U3", "--yes"),
 ]
 """Every command that looks into the store."""
-OTHERS = {"init", "run", "doctor", "eval", "sbom", "licences", "restore"}
+OTHERS = {"init", "run", "doctor", "eval", "restore"}
 OTHERS |= {"processes check", "processes export", "processes reference"}
 """Commands that need none, or make it."""
 

@@ -235,8 +235,6 @@ ASKED: dict[str, list[tuple[str, ...]]] = {
     "person forget": [("person", "forget", "U0NOBODY", "--yes")],
     "person leave": [("person", "leave", "U0NOBODY", "--to", ZHANG, "--yes")],
     "init": [("init", "--no-input", "--file", "made.env")],
-    "sbom": [("sbom",)],
-    "licences": [("licences",)],
 }
 """How each command is asked. What `run` prints is its log; `show` is asked for every run."""
 
