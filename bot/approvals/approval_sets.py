@@ -97,9 +97,18 @@ class ApprovalSets:
         return await self._show_new_set(lease, approval_set, person)
 
     async def _show_new_set(self, lease: Lease, approval_set: ApprovalSet, person: Person) -> Sequence[Write]:
-        """Post a new set. The set is stored before it is shown, so that an immediate press finds it."""
+        """Post the set below everything said so far, and point older messages of it to the new one. The set is stored
+        before it is shown, so that an immediate press finds it."""
         await lease.checkpoint("open", self.sets.build_save_write(approval_set))
-        shown = await self._post_set(lease.item, approval_set, person)
+        place = approval_set.place or await self.chat.open_dm(person.id)
+        post = await self._render_set(approval_set, person)
+        state = {"shown_ms": self.clock.now_ms(), "shown_sha": _hash_post(post)}
+        key, again = f"{approval_set.id}:{lease.item.id}"[:200], lease.item.is_redelivery
+        ref = await self.chat.post_message(place, post, key=key, again=again)
+        for older in approval_set.copies:
+            if older != ref:
+                await self._replace_message(older, person)
+        shown = approval_set.model_copy(update={"place": place, "copies": (ref,), **state})
         noted = self._build_journal_write(shown, "set.opened")
         return [self.sets.build_save_write(shown), *_build_joins(shown, shown.entries), noted]
 
@@ -177,36 +186,40 @@ class ApprovalSets:
     async def handle_press(self, lease: Lease, click: Click) -> Sequence[Write]:
         """Handle a press on a set, or a press that asks for a set."""
         approval_set = await self.sets.load_set(lease.lane)
-        if click.choice == SEVERAL and approval_set is None and _is_own_lane(lease.lane, click.person):
+        if click.choice == SEVERAL and approval_set is None and lease.lane.startswith(f"set:{click.person}:"):
             return await self.open_set(lease, OpenSet(person=click.person))
         if approval_set is None or approval_set.person != click.person:
             return await self._refuse_press(lease, click, "not_yours" if approval_set else "gone")
         if click.choice == SEVERAL:
             return await self._refuse_press(lease, click, "there")
-        stored, approval_set = approval_set, _add_pressed_copy(approval_set, click)
+        stored, card, place = approval_set, click.card, approval_set.place or click.place
+        if card is not None and card not in stored.copies and card.channel == place.channel:
+            # The pressed message was not on record. The newest message stays, and the others point to it.
+            copies = sorted((*stored.copies, card), key=lambda one: (len(one.ts), one.ts))
+            approval_set = stored.model_copy(update={"copies": tuple(copies)})
         if approval_set.press_id == click.id:  # delivered again after a crash
             return await self._rewrite_set(lease.item, approval_set)
         approvals = await self._load_approvals(approval_set)
         pressable = set_render.list_pressable(approval_set, approvals, self.clock.now_ms())
         if click.version != approval_set.version or not pressable:  # everything in it was decided meanwhile
             refused = [] if click.choice == TICK else await self._refuse_press(lease, click, "stale")
-            return [*refused, *self._correct_pressed_message(lease.item, stored, approval_set)]
+            has_crossed = self.clock.now_ms() <= approval_set.shown_ms + SETTLED_MS
+            if approval_set.copies == stored.copies and has_crossed:  # the press and a change crossed
+                return refused
+            # A process that was held up may have posted or rewritten the message last.
+            unsure = approval_set.model_copy(update={"shown_sha": ""})
+            item, body = lease.item, RefreshSet().model_dump_json()
+            correction = EnqueueItem(item.lane, f"{item.id}:{item.lane}:correct", body)
+            return [*refused, self.sets.build_save_write(unsure), correction]
         ticked = tuple(number for number in _read_ticks(click, approval_set) if number in pressable)
         if click.choice == TICK:
-            return await self._save_ticks(lease, approval_set, ticked)
+            changed = approval_set.model_copy(update={"ticked": ticked})
+            if changed.shown_ms + TICK_MS <= self.clock.now_ms():
+                return await self._rewrite_set(lease.item, changed)
+            due_ms, body = self.clock.now_ms() + TICK_MS, RefreshSet().model_dump_json()
+            rewrite = SetTimer(id=f"ticks:{changed.id}", lane=changed.id, due_ms=due_ms, body=body)
+            return [self.sets.build_save_write(changed), rewrite]
         return await self._press_cards(lease, click, approval_set, ticked, approvals)
-
-    def _correct_pressed_message(
-        self, item: LaneItem, stored: ApprovalSet, approval_set: ApprovalSet
-    ) -> Sequence[Write]:
-        """Request a rewrite of outdated messages: one that was not on record, or one that shows an old state long after
-        the rewrite. A process that was held up may have posted or rewritten it last."""
-        has_crossed = self.clock.now_ms() <= approval_set.shown_ms + SETTLED_MS
-        if approval_set.copies == stored.copies and has_crossed:  # the press and a change crossed
-            return []
-        unsure = approval_set.model_copy(update={"shown_sha": ""})
-        body = RefreshSet().model_dump_json()
-        return [self.sets.build_save_write(unsure), EnqueueItem(item.lane, f"{item.id}:{item.lane}:correct", body)]
 
     async def _press_cards(
         self,
@@ -216,28 +229,30 @@ class ApprovalSets:
         ticked: tuple[int, ...],
         approvals: Mapping[str, Approval],
     ) -> Sequence[Write]:
-        """Press each ticked card, in its lane. The presses are durable before the message says so."""
+        """Press each ticked card, in its lane: by the same person, on the version that the set has shown. The presses
+        are durable before the message says so."""
         if not ticked:
             return await self._refuse_press(lease, click, "nothing_ticked")
-        if click.choice == REJECT_SET and not (click.form or {}).get("opinion", "").strip():
+        form = {"opinion": (click.form or {}).get("opinion", "")} if click.choice == REJECT_SET else None
+        if form and not form["opinion"].strip():
             return await self._refuse_press(lease, click, "no_reason")
-        pressed = approval_set.press_entries(ticked).model_copy(update={"press_id": click.id})
-        presses = [_build_card_press(click, approval_set, approval_set.entries[number]) for number in ticked]
+        pressed, presses = approval_set.press_entries(ticked).model_copy(update={"press_id": click.id}), list[Write]()
+        for entry in (approval_set.entries[number] for number in ticked):
+            press = Click(
+                id=f"{click.id}:{entry.approval}",
+                approval=entry.approval,
+                version=entry.version,
+                choice=SET_DECISIONS[click.choice],
+                person=click.person,
+                place=click.place,
+                form=form,
+                in_set=approval_set.id,
+                seal=entry.seal[:SHOWN_SEAL],
+            )
+            presses.append(EnqueueItem(entry.approval, press.id, ButtonPressed(click=press).model_dump_json()))
         noted = self._build_journal_write(approval_set, "set.pressed", choice=click.choice, count=len(ticked))
         await lease.checkpoint("press", self.sets.build_save_write(pressed), *presses, noted)
         return await self._rewrite_set(lease.item, pressed, approvals)
-
-    async def _save_ticks(self, lease: Lease, approval_set: ApprovalSet, ticked: tuple[int, ...]) -> Sequence[Write]:
-        """Save the ticks, and update the numbers on the buttons at most once a second."""
-        changed = approval_set.model_copy(update={"ticked": ticked})
-        if changed.shown_ms + TICK_MS <= self.clock.now_ms():
-            return await self._rewrite_set(lease.item, changed)
-        body = RefreshSet().model_dump_json()
-        due_ms = self.clock.now_ms() + TICK_MS
-        return [
-            self.sets.build_save_write(changed),
-            SetTimer(id=f"ticks:{changed.id}", lane=changed.id, due_ms=due_ms, body=body),
-        ]
 
     async def refresh_set(self, lease: Lease, work: RefreshSet) -> Sequence[Write]:
         """Rewrite a set after one of its cards has ended, or after a press on a card did nothing."""
@@ -292,19 +307,6 @@ class ApprovalSets:
         return {"opinion": translate("set.no_reason", known.language if known else "en")}
 
     # The message
-
-    async def _post_set(self, item: LaneItem, approval_set: ApprovalSet, person: Person) -> ApprovalSet:
-        """Post the set below everything said so far, and point older messages of it to the new one."""
-        place = approval_set.place or await self.chat.open_dm(person.id)
-        post = await self._render_set(approval_set, person)
-        shown = {"shown_ms": self.clock.now_ms(), "shown_sha": _hash_post(post)}
-        ref = await self.chat.post_message(
-            place, post, key=f"{approval_set.id}:{item.id}"[:200], again=item.is_redelivery
-        )
-        for older in approval_set.copies:
-            if older != ref:
-                await self._replace_message(older, person)
-        return approval_set.model_copy(update={"place": place, "copies": (ref,), **shown})
 
     async def _replace_message(self, ref: MessageRef, person: Person) -> None:
         try:
@@ -362,16 +364,6 @@ class ApprovalSets:
         )
 
 
-def _add_pressed_copy(approval_set: ApprovalSet, click: Click) -> ApprovalSet:
-    """Add the pressed message to the set if it was not on record. The newest message stays, and the others point to
-    it."""
-    place = approval_set.place or click.place
-    if click.card is None or click.card in approval_set.copies or click.card.channel != place.channel:
-        return approval_set
-    copies = sorted((*approval_set.copies, click.card), key=lambda one: (len(one.ts), one.ts))
-    return approval_set.model_copy(update={"copies": tuple(copies)})
-
-
 def _build_joins(approval_set: ApprovalSet, entries: Iterable[SetEntry]) -> tuple[Write, ...]:
     """Ask these cards to tell the set how they end."""
     body = JoinSet(set=approval_set.id).model_dump_json()
@@ -382,10 +374,6 @@ def _hash_post(post: Post) -> str:
     return hashlib.sha256(repr(post).encode()).hexdigest()[:16]
 
 
-def _is_own_lane(lane: str, person: str) -> bool:
-    return lane.startswith(f"set:{person}:")
-
-
 def _read_ticks(click: Click, approval_set: ApprovalSet) -> tuple[int, ...]:
     """Return the ticked numbers that the platform sent, or the stored ones if it sent none."""
     said = (click.form or {}).get(TICKED)
@@ -393,20 +381,3 @@ def _read_ticks(click: Click, approval_set: ApprovalSet) -> tuple[int, ...]:
         return approval_set.ticked
     numbers = {int(one) for one in said.split(",") if one.isascii() and one.isdecimal() and len(one) <= 3}
     return tuple(sorted(numbers & set(range(len(approval_set.entries)))))
-
-
-def _build_card_press(click: Click, approval_set: ApprovalSet, entry: SetEntry) -> Write:
-    """Build the press on one card, by the same person, on the version that the set has shown."""
-    form = {"opinion": (click.form or {})["opinion"]} if click.choice == REJECT_SET else None
-    press = Click(
-        id=f"{click.id}:{entry.approval}",
-        approval=entry.approval,
-        version=entry.version,
-        choice=SET_DECISIONS[click.choice],
-        person=click.person,
-        place=click.place,
-        form=form,
-        in_set=approval_set.id,
-        seal=entry.seal[:SHOWN_SEAL],
-    )
-    return EnqueueItem(entry.approval, press.id, ButtonPressed(click=press).model_dump_json())

@@ -40,13 +40,27 @@ def authorize_press(
     if shows_another_card(approval, version, seal):
         return PressRefusal(code="other_card")
     standing = standing if approval.gate is Gate.APPROVE else frozenset()
-    if choice in RENEWAL_CHOICES:
-        return _check_renewal(approval, person, standing)
+    if choice in RENEWAL_CHOICES:  # everybody concerned may renew the card: that decides nothing
+        is_over = approval.state is ApprovalState.EXPIRED
+        return _check_concern(approval, person, standing) if is_over else PressRefusal(code="already")
     if is_feature:
         return _check_concern(approval, person, standing)
-    if choice in RECOVERY_CHOICES:
-        return _check_recovery(approval, person, choice, version)
-    return _check_time(approval, choice, version, now_ms) or _check_authority(approval, person, standing)
+    if choice in RECOVERY_CHOICES:  # a recovery button is valid for one attempt, and for the person who decided
+        if approval.effect is not (EffectState.FAILED if choice == "retry" else EffectState.UNKNOWN):
+            return PressRefusal(code="already")
+        if version != approval.version:
+            return PressRefusal(code="stale")
+        return None if person == approval.decided_by else PressRefusal(code="not_yours")
+    if refusal := find_refusal(approval, version, now_ms):
+        return PressRefusal(code=refusal)
+    if choice not in {one.name for one in approval.proposal.choices}:
+        return PressRefusal(code="stale")
+    if approval.gate is Gate.APPROVE and person == approval.proposal.requester:
+        return PressRefusal(code="own")
+    if person not in approval.proposal.deciders and standing.isdisjoint(approval.proposal.deciders):
+        was_deputy = approval.gate is Gate.APPROVE and person in dict(approval.copies)
+        return PressRefusal(code="stood_in" if was_deputy else "not_yours")
+    return None
 
 
 def shows_another_card(approval: Approval, version: int, seal: str) -> bool:
@@ -55,46 +69,7 @@ def shows_another_card(approval: Approval, version: int, seal: str) -> bool:
     return bool(seal) and version == approval.version and seal != approval.shown_seal
 
 
-def _check_time(approval: Approval, choice: str, version: int, now_ms: int) -> PressRefusal | None:
-    if refusal := find_refusal(approval, version, now_ms):
-        return PressRefusal(code=refusal)
-    if choice not in {one.name for one in approval.proposal.choices}:
-        return PressRefusal(code="stale")
-    return None
-
-
-def _check_authority(approval: Approval, person: str, standing: frozenset[str]) -> PressRefusal | None:
-    if approval.gate is Gate.APPROVE and person == approval.proposal.requester:
-        return PressRefusal(code="own")
-    if person not in approval.proposal.deciders and standing.isdisjoint(approval.proposal.deciders):
-        return PressRefusal(code="stood_in" if _has_received_copy(approval, person) else "not_yours")
-    return None
-
-
-def _has_received_copy(approval: Approval, person: str) -> bool:
-    """Whether the person was a deputy when the card was delivered."""
-    return approval.gate is Gate.APPROVE and person in dict(approval.copies)
-
-
-def _check_renewal(approval: Approval, person: str, standing: frozenset[str]) -> PressRefusal | None:
-    """Check a renewal. Everybody concerned may renew the card, because that decides nothing."""
-    if approval.state is not ApprovalState.EXPIRED:
-        return PressRefusal(code="already")
-    return _check_concern(approval, person, standing)
-
-
 def _check_concern(approval: Approval, person: str, standing: frozenset[str]) -> PressRefusal | None:
     concerned = {*approval.proposal.deciders, approval.proposal.requester, approval.caller} - {None, ""}
     fits = person in concerned or not standing.isdisjoint(approval.proposal.deciders)
     return None if fits else PressRefusal(code="not_yours")
-
-
-def _check_recovery(approval: Approval, person: str, choice: str, version: int) -> PressRefusal | None:
-    """Check a recovery. Only the person who decided may recover the effect. A recovery button is valid for one
-    attempt."""
-    fits = EffectState.FAILED if choice == "retry" else EffectState.UNKNOWN
-    if approval.effect is not fits:
-        return PressRefusal(code="already")
-    if version != approval.version:
-        return PressRefusal(code="stale")
-    return None if person == approval.decided_by else PressRefusal(code="not_yours")

@@ -4,7 +4,7 @@ the person's team. For the person's DM only."""
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
@@ -13,7 +13,7 @@ from bot.core.i18n import translate
 from tools.people.names import format_people_names, get_person_name
 from tools.spec import Person
 from tools.tool import ToolServices
-from tools.workflow.engine.state import Request, Status
+from tools.workflow.engine.state import Status
 from tools.workflow.process.definition import format_request_line
 
 MAX_REQUESTS, MAX_TEAM, MAX_AWAY = 10, 40, 15
@@ -48,13 +48,33 @@ class DayFacts:
 
     async def list_facts(self, person: Person, now: datetime) -> tuple[tuple[str, str], ...]:
         """List sections as (heading, lines) in the person's language, without empty ones. `now`: in their time zone."""
-        mine = [line async for line in self._list_own_requests(person, now)]
-        away = [line async for line in self._list_away_colleagues(person, now)]
+        services, language = self.tool_services, person.language
+        requests = [one for one in await services.engine.list_own_requests(person.id) if one.is_running]
+        requests.sort(key=lambda one: one.changed)  # the longest waiting first
+        mine, away = list[str](), list[str]()
+        for request in requests[:MAX_REQUESTS]:
+            process = await services.engine.get_process(request)
+            about = {"request": request.id, "summary": format_request_line(process, request.filled, language)}
+            if request.status is Status.REVISE:
+                mine.append(translate("morning.back", language, **about))
+                continue
+            names = await format_people_names(services.directory, request.waits_for)
+            since = min((task.since for task in request.open_tasks), default=request.changed)
+            day = format_day(since.astimezone(now.tzinfo).date(), language)
+            mine.append(translate("morning.waits_for", language, **about, names=names, since=day))
+        if len(requests) > MAX_REQUESTS:
+            mine.append(translate("morning.more", language, n=len(requests) - MAX_REQUESTS))
+        # The absent people who report to the person or to the same manager, without the reason for the absence.
+        reports, peers = [await self.teams.list_reports(one) for one in (person.id, person.manager)]
+        team, found = [one for one in (*reports, *peers) if one.id != person.id], 0
+        for colleague in team[:MAX_TEAM]:
+            last = await self._find_last_day_away(colleague.id, now)
+            if last is not None and (found := found + 1) <= MAX_AWAY:
+                name = await get_person_name(services.directory, colleague.id, language)
+                away.append(translate("morning.away_until", language, name=name, until=format_day(last, language)))
         sections = {"mine": mine, "away": away}
         return tuple(
-            (translate(f"morning.{name}", person.language), "\n".join(lines))
-            for name, lines in sections.items()
-            if lines
+            (translate(f"morning.{name}", language), "\n".join(lines)) for name, lines in sections.items() if lines
         )
 
     async def has_news(self, person: Person, now: datetime) -> bool:
@@ -66,38 +86,6 @@ class DayFacts:
 
     async def is_away(self, person: str, now: datetime) -> bool:
         return await self._find_last_day_away(person, now) is not None
-
-    async def _list_own_requests(self, person: Person, now: datetime) -> AsyncIterator[str]:
-        """Describe each running request, the longest waiting first: the people it waits for, and since which day."""
-        requests = [one for one in await self.tool_services.engine.list_own_requests(person.id) if one.is_running]
-        requests.sort(key=lambda one: one.changed)
-        for request in requests[:MAX_REQUESTS]:
-            yield await self._describe_request(request, person, now)
-        if len(requests) > MAX_REQUESTS:
-            yield translate("morning.more", person.language, n=len(requests) - MAX_REQUESTS)
-
-    async def _describe_request(self, request: Request, person: Person, now: datetime) -> str:
-        language, process = person.language, await self.tool_services.engine.get_process(request)
-        about = {"request": request.id, "summary": format_request_line(process, request.filled, language)}
-        if request.status is Status.REVISE:
-            return translate("morning.back", language, **about)
-        names = await format_people_names(self.tool_services.directory, request.waits_for)
-        since = min((task.since for task in request.open_tasks), default=request.changed)
-        day = format_day(since.astimezone(now.tzinfo).date(), language)
-        return translate("morning.waits_for", language, **about, names=names, since=day)
-
-    async def _list_away_colleagues(self, person: Person, now: datetime) -> AsyncIterator[str]:
-        """List the absent people who report to the person or to the same manager, without the reason for the
-        absence."""
-        reports, peers = [await self.teams.list_reports(one) for one in (person.id, person.manager)]
-        team = [one for one in (*reports, *peers) if one.id != person.id]
-        found = 0
-        for colleague in team[:MAX_TEAM]:
-            last = await self._find_last_day_away(colleague.id, now)
-            if last is not None and (found := found + 1) <= MAX_AWAY:
-                name = await get_person_name(self.tool_services.directory, colleague.id, person.language)
-                until = format_day(last, person.language)
-                yield translate("morning.away_until", person.language, name=name, until=until)
 
     async def _find_last_day_away(self, person: str, now: datetime) -> date | None:
         """Find the last day of an absence or an approved leave that covers today, in the time zone of `now`."""

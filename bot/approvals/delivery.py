@@ -40,17 +40,13 @@ class DeliveredCard:
         return bool(self.outdated)
 
 
-async def _is_never_late(card: str) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardDelivery:
     chat: Channel
     directory: ChatDirectory
     list_deputies: Callable[[str], Awaitable[Sequence[str]]]
     """Lists the people who may decide a task now in place of its assignee, by task id."""
-    is_catching_up: Callable[[str], Awaitable[bool]] = _is_never_late
+    is_catching_up: Callable[[str], Awaitable[bool]]
     """Tells whether an item of its own is updating a card's copies. Nobody else updates them then, or an older state
     might come last."""
 
@@ -103,22 +99,15 @@ class CardDelivery:
         self, approval: Approval, readers: Sequence[str], key_part: str, *, again: bool
     ) -> DeliveredCard:
         """Post a new copy for each of these readers, point their older copies to it, and update all other copies.
-        However often a card is shown, each person has one copy to keep up to date."""
-        copies = await self._post_copies(approval, readers, key_part, again=again)
-        older_copies = [ref for _, ref in approval.copies if ref not in copies.values()]
-        card = await self.update_copies(record_copies(approval, CardDelivered(copies)), older_copies)
-        return replace(card, posted=tuple(copies.items()))
-
-    async def _post_copies(
-        self, approval: Approval, readers: Sequence[str], key_part: str, *, again: bool
-    ) -> dict[str, MessageRef]:
-        """Post a copy for each reader. One unreachable reader does not stop the others. Raises ChatError if nobody can
-        be reached."""
+        However often a card is shown, each person has one copy to keep up to date. One unreachable reader does not stop
+        the others. Raises ChatError if nobody can be reached."""
         names, copies, errors = await self.list_names_on_card(approval), dict[str, MessageRef](), list[ChatError]()
         for reader in await self._find_known_people(readers):
             key = f"{approval.id}:{approval.version}:{reader.id}:{key_part}"[:200]
             try:
-                place = await self._choose_card_place(approval, reader)
+                place = approval.place  # an older copy in a channel is updated there
+                if place is None or not _can_show_in_full(place):  # a new copy shows everything
+                    place = await self.chat.open_dm(reader.id)
                 post = render.render_card(approval, reader, names, is_shared=not place.direct)
                 copies[reader.id] = await self.chat.post_message(place, post, key=key, again=again)
             except ChatUnavailableError:
@@ -128,14 +117,9 @@ class CardDelivery:
                 errors.append(error)
         if errors and not copies:
             raise errors[0]
-        return copies
-
-    async def _choose_card_place(self, approval: Approval, reader: Person) -> Place:
-        """Choose the place of a new copy. A card shows everything, so a new copy goes to a DM unless the card's own
-        place may show everything. An older copy in a channel is updated there."""
-        if approval.place is not None and _can_show_in_full(approval.place):
-            return approval.place
-        return await self.chat.open_dm(reader.id)
+        older_copies = [ref for _, ref in approval.copies if ref not in copies.values()]
+        card = await self.update_copies(record_copies(approval, CardDelivered(copies)), older_copies)
+        return replace(card, posted=tuple(copies.items()))
 
     async def update_copies(self, approval: Approval, copies: Collection[MessageRef] | None = None) -> DeliveredCard:
         """Update every copy, or only these, if the platform accepts it now. Never fails and never waits. A deleted
@@ -150,38 +134,33 @@ class CardDelivery:
         for reader, ref in approval.copies:
             if copies is not None and ref not in copies:
                 continue
+            is_replaced, place = newest[reader] != ref, approval.place
             try:
-                is_done = await self._update_copy(approval, reader, ref, is_replaced=newest[reader] != ref)
-            except ChatBusyError as busy:
-                is_done, wait_ms = False, min(wait_ms or busy.wait_ms, busy.wait_ms)
-            if not is_done:
-                outdated.append((reader, ref))
-        other_copies = [] if copies is None else [one for one in approval.copies if one[1] not in copies]
-        current = (one for one in approval.copies if newest[one[0]] == one[1] or one in outdated or one in other_copies)
-        refs = tuple(ref for _, ref in outdated)
-        return DeliveredCard(record_copies(approval, CopiesUpdated(tuple(current))), refs, wait_ms)
-
-    async def _update_copy(self, approval: Approval, reader: str, ref: MessageRef, *, is_replaced: bool) -> bool:
-        """Update one copy. Returns whether it needs no more work. Raises ChatBusyError."""
-        try:
-            person = await self.directory.find_person(reader)
-            if person is not None:
+                person = await self.directory.find_person(reader)
+                if person is None:
+                    continue
                 names = await self.list_names_on_card(approval)
                 post = (
                     render.render_moved_card(approval, person)
                     if is_replaced
                     else render.render_card(approval, person, names, is_shared=_is_in_channel(approval, ref))
                 )
-                is_former = is_replaced and approval.place is not None and ref.channel == approval.place.channel
-                await self.chat.update_message(
-                    ref, _strip_card(post) if is_former and not _can_show_in_full(approval.place) else post
-                )
-        except ChatBusyError:
-            raise
-        except ChatError as error:
-            log.warning("card.not_rewritten", approval=approval.id, error=error.code)
-            return not isinstance(error, ChatUnavailableError)
-        return True
+                is_former = is_replaced and place is not None and ref.channel == place.channel
+                if is_former and not _can_show_in_full(place):  # the channel sees no later edits
+                    title = post.card.title if post.card else ""
+                    post = Post(title, card=Card(title))
+                await self.chat.update_message(ref, post)
+            except ChatBusyError as busy:
+                wait_ms = min(wait_ms or busy.wait_ms, busy.wait_ms)
+                outdated.append((reader, ref))
+            except ChatError as error:
+                log.warning("card.not_rewritten", approval=approval.id, error=error.code)
+                if isinstance(error, ChatUnavailableError):
+                    outdated.append((reader, ref))
+        other_copies = [] if copies is None else [one for one in approval.copies if one[1] not in copies]
+        current = (one for one in approval.copies if newest[one[0]] == one[1] or one in outdated or one in other_copies)
+        refs = tuple(ref for _, ref in outdated)
+        return DeliveredCard(record_copies(approval, CopiesUpdated(tuple(current))), refs, wait_ms)
 
     async def shows_record(self, approval: Approval, reader: Person) -> bool:
         """Whether the reader has no copy, or a copy with the buttons of the card on record."""
@@ -294,9 +273,3 @@ def _can_show_in_full(place: Place | None) -> bool:
     """Whether a card may be shown in full in this place. None is a DM."""
     surroundings = ChannelReaders.DIRECT if place is None or place.direct else ChannelReaders.INSIDE
     return disclosure.decide_disclosure(Privacy.PRIVATE, surroundings) is disclosure.Disclosure.HERE
-
-
-def _strip_card(post: Post) -> Post:
-    """Reduce a copy in a channel to the sentence that the card was sent again. The channel sees no later edits."""
-    title = post.card.title if post.card else ""
-    return Post(title, card=Card(title))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -23,7 +23,7 @@ from bot.storage.approvals import ApprovalStore
 from tools.cards.builders import gather_form_answers
 from tools.cards.fields import FIELD_PREFIX
 from tools.requests.form_pages import list_form_problems
-from tools.spec import Caller, CardChoice, TextRef, ToolError
+from tools.spec import CardChoice, ToolError
 from tools.tool import Tool, ToolContext, ToolServices
 from tools.workflow.process.form_preview import list_errors
 
@@ -78,25 +78,30 @@ class CardDialogs:
         if not choice.inputs:
             return {}  # this dialog asks for nothing
         click = click.with_form(read_form_answers(approval.proposal, choice, click))
+        tool = self.tools[approval.tool]
+        context = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
         try:
-            await self._validate_form(approval, choice, person, click)
+            if choice.edits and tool.prepare is not None:
+                await propose_call(tool, context, edit_args(approval, click))
+            elif tool.check is not None and tool.stored_args is not None:
+                merged = merge_args(approval, choice, clean_form(click.form or {}))
+                await tool.check(context, validate_args(tool.stored_args, merged))
         except ToolError as error:
             notes = [(one.field, one.note) for one in list_errors(error)]
-            notes += await self._list_form_problems(approval, person, click)
-            return _assign_notes(notes, choice, person.person.language)
+            # The tool reports only the first problem of a form. Of a request that is not started yet, all are listed.
+            args = gather_form_answers(edit_args(approval, click))
+            processes = {one.key: one for one in await self.tool_services.engine.list_processes()}
+            process, form = processes.get(args.get("process", "")), args.get("form")
+            if process is not None and isinstance(form, dict):
+                context = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
+                problems = await list_form_problems(context, process, clean_form(form))
+                notes += [(FIELD_PREFIX + name, note) for name, note in problems]
+            names, by_field = [field.name for field in choice.inputs], dict[str, list[str]]()
+            for field, note in notes:  # a problem of no field goes to the first field
+                sentence = render_value(note, person.person.language)
+                by_field.setdefault(field if field in names else names[0], []).append(sentence)
+            return {field: " ".join(dict.fromkeys(sentences)) for field, sentences in by_field.items()}
         return {}
-
-    async def _list_form_problems(self, approval: Approval, person: Caller, click: Click) -> list[tuple[str, TextRef]]:
-        """List everything that is wrong with the form of a request that is not started yet. The tool itself judges a
-        form step by step, and would report only the first problem."""
-        args = gather_form_answers(edit_args(approval, click))
-        processes = {one.key: one for one in await self.tool_services.engine.list_processes()}
-        process, form = processes.get(args.get("process", "")), args.get("form")
-        if process is None or not isinstance(form, dict):
-            return []
-        context = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
-        problems = await list_form_problems(context, process, clean_form(form))
-        return [(FIELD_PREFIX + name, note) for name, note in problems]
 
     async def _is_authorized(self, approval: Approval, click: Click) -> bool:
         standing = await self.card_delivery.list_represented(approval, click.person)
@@ -104,21 +109,3 @@ class CardDialogs:
         return (
             authorize_press(approval, click.person, click.choice, click.version, now_ms, standing, click.seal) is None
         )
-
-    async def _validate_form(self, approval: Approval, choice: CardChoice, person: Caller, click: Click) -> None:
-        """Validate the answers of a dialog, without any effect. Raises `ToolError`."""
-        tool = self.tools[approval.tool]
-        context = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
-        if choice.edits and tool.prepare is not None:
-            await propose_call(tool, context, edit_args(approval, click))
-        elif tool.check is not None and tool.stored_args is not None:
-            merged = merge_args(approval, choice, clean_form(click.form or {}))
-            await tool.check(context, validate_args(tool.stored_args, merged))
-
-
-def _assign_notes(notes: Sequence[tuple[str, TextRef]], choice: CardChoice, language: str) -> dict[str, str]:
-    """Join all problems by field. A problem of no field goes to the first field."""
-    names, problems = [field.name for field in choice.inputs], dict[str, list[str]]()
-    for field, note in notes:
-        problems.setdefault(field if field in names else names[0], []).append(render_value(note, language))
-    return {field: " ".join(dict.fromkeys(sentences)) for field, sentences in problems.items()}

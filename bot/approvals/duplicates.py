@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.core.history_entries import PausedRun
-from bot.core.records import Approval, ApprovalState, Run
+from bot.core.records import ApprovalState, Run
 from bot.core.run_state import CallStatus, fingerprint_call
 from bot.storage.approvals import ApprovalStore
 from bot.storage.runs import RunStore
@@ -42,63 +42,44 @@ class DuplicateGuard:
         while the same card waits; `card_edited` if the person edited that card (pressing both would do one thing
         twice). Once: `done_just_now` if this run has just carried out the call, or `denied_just_now` if the person
         cancelled it."""
-        _reject_repeated_call(run, tool, proposal)
+        last = next((one for one in reversed(run.state.calls) if one.tool == tool), None)
+        # Only while the call is the tool's last one: a model that calls again after this error means it.
+        if (
+            last is not None
+            and last.status in REPEAT_ERRORS
+            and _drop_derived_args(last.args) == _drop_derived_args(proposal.args)
+        ):
+            raise ToolError(*REPEAT_ERRORS[last.status])
         for one in waiting:
             other = await self.runs.load_run(one.run) if one.run != run.id and one.tool == tool else None
-            if other is not None and other.message.person == run.message.person:
-                await self._reject_waiting_duplicate(other, run, tool, proposal)
-
-    async def _reject_waiting_duplicate(self, waiting_run: Run, run: Run, tool: str, proposal: Proposal) -> None:
-        if (
-            waiting_run.requested_card is None or waiting_run.requested_card.gate is not Gate.CONFIRM
-        ):  # a task has one card for all who ask for it
-            return
-        approval = await self.approvals.load_approval(waiting_run.requested_card.approval)
-        if approval is not None and approval.state is not ApprovalState.OPEN:
-            return
-        fingerprint = fingerprint_call(tool, proposal.args)
-        if fingerprint == fingerprint_call(
-            tool, (approval.proposal if approval else waiting_run.requested_card.proposal).args
-        ):
-            raise _build_duplicate_error(
-                "card_waits", "", waiting_run.requested_card.approval, _describe_card_location(approval, run)
+            if other is None or other.message.person != run.message.person:
+                continue
+            card = other.requested_card
+            if card is None or card.gate is not Gate.CONFIRM:  # a task has one card for all who ask for it
+                continue
+            approval = await self.approvals.load_approval(card.approval)
+            if approval is not None and approval.state is not ApprovalState.OPEN:
+                continue
+            fingerprint = fingerprint_call(tool, proposal.args)
+            if fingerprint == fingerprint_call(tool, (approval or card).proposal.args):
+                code, note = "card_waits", ""
+            elif fingerprint == fingerprint_call(tool, card.proposal.args):
+                code, note = "card_edited", "The person has edited that card since: it stands with their values. "
+            else:
+                continue
+            # A card without a record is still on its way to their DM.
+            copies = approval.copies if approval else ()
+            channels = [ref.channel for reader, ref in copies if reader == run.message.person]
+            here = run.message.place.channel in channels if channels else run.message.place.direct
+            where = "above in this conversation" if here else "in their direct messages with you"
+            raise ToolError(
+                code,
+                f"No second card: card {card.approval} for this very call waits already for the person's own button, "
+                f"{where}. {note}Words press no button. Tell them in one sentence to press it there, and do not "
+                "propose this again; cancel_card takes the card back.",
             )
-        if fingerprint == fingerprint_call(tool, waiting_run.requested_card.proposal.args):
-            changed = "The person has edited that card since: it stands with their values. "
-            raise _build_duplicate_error(
-                "card_edited", changed, waiting_run.requested_card.approval, _describe_card_location(approval, run)
-            )
-
-
-def _reject_repeated_call(run: Run, tool: str, proposal: Proposal) -> None:
-    """Reject a repeat only while the call is the tool's last one: a model that calls again after this error means
-    it."""
-    last = next((one for one in reversed(run.state.calls) if one.tool == tool), None)
-    if (
-        last is None
-        or last.status not in REPEAT_ERRORS
-        or _drop_derived_args(last.args) != _drop_derived_args(proposal.args)
-    ):
-        return
-    raise ToolError(*REPEAT_ERRORS[last.status])
 
 
 def _drop_derived_args(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Drop the arguments that code computes for the card: their values may have changed since."""
     return {name: value for name, value in args.items() if name != "seen"}
-
-
-def _build_duplicate_error(code: str, note: str, card: str, where: str) -> ToolError:
-    text = (
-        f"No second card: card {card} for this very call waits already for the person's own button, {where}. {note}"
-        "Words press no button. Tell them in one sentence to press it there, and do not propose this again; "
-        "cancel_card takes the card back."
-    )
-    return ToolError(code, text)
-
-
-def _describe_card_location(approval: Approval | None, run: Run) -> str:
-    """Describe the place where the person finds the card. A card without a record is still on its way to their DM."""
-    channels = [ref.channel for reader, ref in approval.copies if reader == run.message.person] if approval else []
-    here = run.message.place.channel in channels if channels else run.message.place.direct
-    return "above in this conversation" if here else "in their direct messages with you"

@@ -6,10 +6,8 @@ says on the card what became of it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 from bot.approvals import render
 from bot.approvals.call_args import merge_args
@@ -96,11 +94,22 @@ class EffectRunner:
         return await self.directory.find_caller(approval.decided_by)
 
     async def _finish_effect(self, lease: Lease, approval: Approval, presser: Caller | None) -> Sequence[Write]:
-        """End a started effect, or reopen the card for another confirmation."""
+        """End a started effect, or reopen the card for another confirmation. While the effect runs for longer than a
+        moment, the card shows who decided and when. The card of a shorter effect is rewritten once, at its end, because
+        the platform allows few rewrites. An item of its own does the rewrite, so no effect waits for the platform."""
+
+        async def show_later() -> None:
+            await asyncio.sleep(self.shown_after_s)
+            shown = self.lifecycle.request_refresh(approval, f"started:{approval.attempt_key}")
+            await lease.checkpoint(f"show:{approval.attempts}", shown)
+
         try:
             with metrics.EFFECT_TIMES.labels(self._get_tool_label(approval)).time():
-                async with self._show_started(lease, approval):
+                showing = asyncio.create_task(show_later())
+                try:
                     ended = await self._execute_until_kept(lease, approval, presser)
+                finally:
+                    await cancel_and_wait([showing])
             return await self.lifecycle.end_approval(lease.item, ended)
         except ConfirmAgainError as asked:
             return await self.card_editor.reopen_card(lease, approval, asked.plan)
@@ -121,23 +130,6 @@ class EffectRunner:
                 return ended
             before = after
 
-    @asynccontextmanager
-    async def _show_started(self, lease: Lease, approval: Approval) -> AsyncIterator[None]:
-        """Show on the card who decided and when, while an effect runs for longer than a moment. The card of a shorter
-        effect is rewritten once, at its end, because the platform allows few rewrites. An item of its own does the
-        rewrite, so no effect waits for the platform."""
-
-        async def show_later() -> None:
-            await asyncio.sleep(self.shown_after_s)
-            shown = self.lifecycle.request_refresh(approval, f"started:{approval.attempt_key}")
-            await lease.checkpoint(f"show:{approval.attempts}", shown)
-
-        showing = asyncio.create_task(show_later())
-        try:
-            yield
-        finally:
-            await cancel_and_wait([showing])
-
     async def _execute_tool(self, lease: Lease, approval: Approval, presser: Caller | None) -> Approval:
         """Run exactly what the card showed, with the values that the pressed button and its dialog add. Nothing runs if
         the lease was lost since the start."""
@@ -148,12 +140,19 @@ class EffectRunner:
         if compute_seal(approval.tool, approval.proposal) != approval.seal:
             why = "The stored arguments are not the shown ones; nothing was run."
             return self._end_effect(approval, EffectFailed(failure=TextRef(key="error.altered"), why=why))
-        parts = self._track_parts(lease, approval)
+
+        async def save_part(name: str, state: PartState) -> None:
+            changed, effects = transition(approval, PartsChanged(parts.states), self.clock.now())
+            await lease.checkpoint(f"part:{name}:{state}", *self.lifecycle.write_effects(changed, effects))
+
+        parts = EffectParts(dict(approval.parts), save_part)  # each part is saved before the tool goes on
         try:
             choice = render.find_choice(approval.proposal, approval.choice)
             args = validate_args(tool.stored_args, merge_args(approval, choice, approval.form))
             await lease.assert_held()
-            today, key = self.clock.today(presser.person.zone), _choose_idempotency_key(tool, approval)
+            today = self.clock.today(presser.person.zone)
+            # Only a repeatable effect keeps its key when it is done again.
+            key = approval.effect_key if tool.is_idempotent else approval.attempt_key
             outside = self.outside if tool.effect_place is EffectPlace.OUTSIDE else None
             context = ToolContext(self.tool_services, presser, today, idempotency_key=key, parts=parts, outside=outside)
             outcome = await tool.run(context, args)
@@ -161,34 +160,18 @@ class EffectRunner:
             raise
         except ToolError as error:
             if error.is_temporary and parts.states and lease.item.tries <= len(self.try_again_s):
-                await self._postpone_effect(lease, approval, parts, error)
+                # The card says why. The press comes again by itself and does the parts that are left.
+                postponed, effects = transition(approval, PartsChanged(parts.states, error.note), self.clock.now())
+                id = f"postponed:{approval.attempt_key}:{lease.item.tries}"
+                shown = self.lifecycle.request_refresh(postponed, id)
+                await lease.checkpoint("postponed", *self.lifecycle.write_effects(postponed, effects), shown)
+                delay_s = self.try_again_s[lease.item.tries - 1]
+                raise RetryLater(int(delay_s * 1000), error.text, counts_try=True) from None
             failed = EffectFailed(failure=error.note, why=error.text, possible_change=error.maybe, parts=parts.states)
             return self._end_effect(approval, failed)
         except EffectUnknownError:
             return self._end_effect(approval, EffectLost(parts.states))
         return self._end_effect(approval, EffectSucceeded(outcome, parts.states))
-
-    async def _postpone_effect(
-        self, lease: Lease, approval: Approval, parts: EffectParts, error: ToolError
-    ) -> NoReturn:
-        """Postpone the effect: the card says why, and the press comes again by itself and does the parts that are
-        left."""
-        postponed, effects = transition(approval, PartsChanged(parts.states, error.note), self.clock.now())
-        shown = self.lifecycle.request_refresh(postponed, f"postponed:{approval.attempt_key}:{lease.item.tries}")
-        writes = (*self.lifecycle.write_effects(postponed, effects), shown)
-        await lease.checkpoint("postponed", *writes)
-        delay_s = self.try_again_s[lease.item.tries - 1]
-        raise RetryLater(int(delay_s * 1000), error.text, counts_try=True) from None
-
-    def _track_parts(self, lease: Lease, approval: Approval) -> EffectParts:
-        """Track the parts of the effect. Each part is saved before the tool goes on."""
-
-        async def save_part(name: str, state: PartState) -> None:
-            changed, effects = transition(approval, PartsChanged(parts.states), self.clock.now())
-            await lease.checkpoint(f"part:{name}:{state}", *self.lifecycle.write_effects(changed, effects))
-
-        parts = EffectParts(dict(approval.parts), save_part)
-        return parts
 
     def _end_effect(self, approval: Approval, end: EffectSucceeded | EffectFailed | EffectLost) -> Approval:
         """Return the approval with the end of its effect. The end is stored once the copies show it."""
@@ -207,9 +190,3 @@ class EffectRunner:
             return await self.carry_out_effect(lease, retried)
         confirmed, _ = transition(approval, EffectConfirmed(click), self.clock.now())
         return await self.lifecycle.end_approval(lease.item, confirmed)
-
-
-def _choose_idempotency_key(tool: Tool, approval: Approval) -> str:
-    """Choose the idempotency key. A repeatable effect keeps its key when it is done again; any other effect gets a new
-    one."""
-    return approval.effect_key if tool.is_idempotent else approval.attempt_key

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from bot.approvals.delivery import DeliveredCard
-from bot.chat.messages import ChatDirectory, FilePoster, MessageRef, Place
+from bot.chat.messages import ChatDirectory, FilePoster, Place
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError
 from bot.core.i18n import translate
-from bot.core.records import Approval
 from bot.core.work_items import ShowFiles
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
@@ -24,7 +23,7 @@ from bot.storage.files import FileStore
 from bot.storage.journal import Journal
 from tools.cards.files import describe_files
 from tools.ports import FileClaims
-from tools.spec import AttachedFile, Gate
+from tools.spec import Gate
 
 log = logs.get_logger(__name__)
 
@@ -41,14 +40,12 @@ def build_show_writes(card: DeliveredCard) -> list[Write]:
     approval = card.approval
     if not approval.proposal.files or approval.gate is not Gate.APPROVE or approval.place is not None:
         return []
-    return [
-        _build_show_write(approval, reader, ref) for reader, ref in card.posted if reader != approval.proposal.requester
-    ]
-
-
-def _build_show_write(approval: Approval, reader: str, ref: MessageRef) -> Write:
-    work = ShowFiles(person=reader, card=ref, files=approval.proposal.files, subject=approval.proposal.subject)
-    return EnqueueItem(f"files:{ref.channel}:{ref.ts}", f"files:{ref.ts}", work.model_dump_json())
+    writes = list[Write]()
+    for reader, ref in card.posted:
+        if reader != approval.proposal.requester:
+            work = ShowFiles(person=reader, card=ref, files=approval.proposal.files, subject=approval.proposal.subject)
+            writes.append(EnqueueItem(f"files:{ref.channel}:{ref.ts}", f"files:{ref.ts}", work.model_dump_json()))
+    return writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +63,10 @@ class FileCopier:
             return []
         found = [(one, await self.files.load_content(one.sha256)) for one in work.files]
         there = [(one.name, content) for one, content in found if content is not None]
-        comment = self._describe(work, [one for one, content in found if content is None], caller.person.language)
+        deleted, language = [one for one, content in found if content is None], caller.person.language
+        comment = translate("file.attached", language, request=work.subject.rpartition("-")[0] or work.subject)
+        if deleted:
+            comment += "\n" + translate("file.deleted", language, files=describe_files(deleted)[language])
         place = Place(team=direct.team, channel=direct.channel, thread=work.card.ts, direct=True)
         if there:
             await self.poster.upload_files(
@@ -77,13 +77,6 @@ class FileCopier:
                 lease.lane, "files.shown", person=work.person, channel=direct.channel, text=work.subject
             )
         ]
-
-    def _describe(self, work: ShowFiles, deleted: Sequence[AttachedFile], language: str) -> str:
-        request = work.subject.rpartition("-")[0] or work.subject
-        lines = [translate("file.attached", language, request=request)]
-        if deleted:
-            lines.append(translate("file.deleted", language, files=describe_files(deleted)[language]))
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,12 @@ class CardReplacer:
         pressed card says so and loses its buttons. A card in a channel keeps them, because somebody else may need them.
         If the card's task waits for the presser, they get a fresh card, and the same commit deletes the old record."""
         presser = await self.directory.find_caller(click.person)
-        card = await self._build_fresh_card(presser, click) if presser else None
+        card = None
+        if presser is not None:
+            todo = await self.tool_services.engine.list_todo_tasks(presser.id, self.clock.today())
+            ids = [one.task.id for one in todo.tasks]
+            task = next((one for one in ids if derive_task_card_id(self.keys, one) == click.approval), None)
+            card = await build_task_card(self.tool_services, self.keys, presser, task, self.clock) if task else None
         code = "unreadable" if card else "unreadable_gone"
         text = translate(f"refused.{code}", await get_person_language(self.directory, click.person))
         await self.card_delivery.post_ephemeral(click, text)
@@ -76,10 +81,3 @@ class CardReplacer:
             Delete(self.approvals.build_approval_key(click.approval)),
             EnqueueItem(click.approval, f"{click.id}:fresh", body),
         ]
-
-    async def _build_fresh_card(self, presser: Caller, click: Click) -> OpenCard | None:
-        todo = await self.tool_services.engine.list_todo_tasks(presser.id, self.clock.today())
-        for one in todo.tasks:
-            if derive_task_card_id(self.keys, one.task.id) == click.approval:
-                return await build_task_card(self.tool_services, self.keys, presser, one.task.id, self.clock)
-        return None

@@ -72,31 +72,34 @@ class ApprovalLifecycle:
         """Build the writes of one commit that closes the record and notifies the waiting runs. `silent`: those runs end
         without a message, because their person has already been answered."""
         approval, effects = transition(card.approval, CardSettled(silent=silent), self.clock.now())
-        events = build_event_writes(
-            item, await self.card_delivery.list_card_events(card.approval, _list_run_readers(card.approval))
-        )
+        waiters = card.approval.waiters
+        lanes = {one.lane.rpartition(":")[2] for one in waiters}
+        # Their DM gets the card's end from the run that goes on.
+        run_readers = {card.approval.caller, *(one for one, ref in card.approval.copies if ref.channel in lanes)}
+        sentences = await self.card_delivery.list_card_events(card.approval, run_readers if waiters else ())
+        events = build_event_writes(item, sentences)
         refresh = self.build_refresh_request(item, card)
         return [*self.write_effects(approval, effects), *events, *refresh, *build_end_notices(item, approval)]
 
     def write_effects(self, approval: Approval, effects: Iterable[ApprovalEffect]) -> list[Write]:
         """Build the writes for the effects of transitions, in the same order. `approval`: the record to store, with the
         copies that people have."""
-        return [write for effect in effects for write in self._write_effect(approval, effect)]
-
-    def _write_effect(self, approval: Approval, effect: ApprovalEffect) -> Sequence[Write]:
-        match effect:
-            case SaveOpening(reminds_after):
-                return self.approvals.build_open_writes(approval, reminds_after)
-            case SaveRecord():
-                return [self.approvals.build_save_write(approval)]
-            case SaveEnd():
-                return self.approvals.build_close_writes(approval)
-            case ClaimDecision(click, becomes, now_ms):
-                return [self.approvals.build_decide_write(click, ends=becomes, now_ms=now_ms)]
-            case JournalLine(kind, person, run, details):
-                return [self.build_journal_write(approval, kind, person=person, run=run, **details)]
-            case NotifyWaiter(waiter, silent):
-                return [notify_waiter(approval, waiter, silent=silent)]
+        writes = list[Write]()
+        for effect in effects:
+            match effect:
+                case SaveOpening(reminds_after):
+                    writes += self.approvals.build_open_writes(approval, reminds_after)
+                case SaveRecord():
+                    writes.append(self.approvals.build_save_write(approval))
+                case SaveEnd():
+                    writes += self.approvals.build_close_writes(approval)
+                case ClaimDecision(click, becomes, now_ms):
+                    writes.append(self.approvals.build_decide_write(click, ends=becomes, now_ms=now_ms))
+                case JournalLine(kind, person, run, details):
+                    writes.append(self.build_journal_write(approval, kind, person=person, run=run, **details))
+                case NotifyWaiter(waiter, silent):
+                    writes.append(notify_waiter(approval, waiter, silent=silent))
+        return writes
 
     def write_shown_effects(
         self, item: LaneItem, card: DeliveredCard, effects: Iterable[ApprovalEffect]
@@ -188,14 +191,19 @@ class ApprovalLifecycle:
 
     async def close_card(self, item: LaneItem, close: CloseCard) -> Sequence[Write]:
         """Close a card whose task ended elsewhere (withdrawn, or decided in another way). Nobody can ask again."""
-        approval = await self._load_closed_approval(close)
-        return await self.end_approval(item, approval) if approval else []
+        approval = await self.approvals.load_approval(close.approval)
+        result = try_transition(approval, SubjectClosed(close.by, close.why), self.clock.now())
+        return await self.end_approval(item, result[0]) if result else []
 
     async def cancel_card(self, item: LaneItem, cancel: CancelOpenCard) -> Sequence[Write]:
         """Cancel a card for its proposer, in chat. The run that proposed the card says nothing more, because the chat
         answers the proposer."""
-        approval = await self._cancel_approval(cancel)
-        return await self.end_approval(item, approval, silent=True) if approval else []
+        approval, now = await self.approvals.load_approval(cancel.approval), self.clock.now()
+        result = try_transition(approval, CardTakenBack(cancel.person), now)
+        if approval is None or result is None:
+            return []
+        verdict = await self.approvals.decide_cancellation(approval, cancel.person, to_ms(now))
+        return await self.end_approval(item, result[0], silent=True) if verdict is Verdict.OK else []
 
     async def join_set(self, lease: Lease, work: JoinSet) -> Sequence[Write]:
         """Register a set that is to be told of the card's end. If the card has ended, the set is told at once."""
@@ -244,19 +252,6 @@ class ApprovalLifecycle:
         approval = await self.approvals.load_approval(item.lane)
         result = try_transition(approval, CardExpired(version), self.clock.now())
         return await self.end_approval(item, result[0]) if result else []
-
-    async def _load_closed_approval(self, close: CloseCard) -> Approval | None:
-        approval = await self.approvals.load_approval(close.approval)
-        result = try_transition(approval, SubjectClosed(close.by, close.why), self.clock.now())
-        return result[0] if result else None
-
-    async def _cancel_approval(self, cancel: CancelOpenCard) -> Approval | None:
-        approval, now = await self.approvals.load_approval(cancel.approval), self.clock.now()
-        result = try_transition(approval, CardTakenBack(cancel.person), now)
-        if approval is None or result is None:
-            return None
-        verdict = await self.approvals.decide_cancellation(approval, cancel.person, to_ms(now))
-        return result[0] if verdict is Verdict.OK else None
 
     def _resolve_stranded(self, approval: Approval) -> Approval | None:
         """End a decision that was not fully carried out. Returns None if its effect has ended."""
@@ -314,10 +309,3 @@ def build_end_notices(item: LaneItem, approval: Approval) -> list[Write]:
         EnqueueItem(approval.id, f"{item.id}:{item.lane}:{one}", JoinSet(set=one).model_dump_json())
         for one in approval.sets
     ]
-
-
-def _list_run_readers(approval: Approval) -> set[str]:
-    """List the people whose DM gets the card's end from the run that goes on."""
-    lanes = {one.lane.rpartition(":")[2] for one in approval.waiters}
-    there = {reader for reader, ref in approval.copies if ref.channel in lanes}
-    return {*there, approval.caller} if approval.waiters else set()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.chat.messages import ChatDirectory
-from bot.core.records import Approval, ApprovalState
+from bot.core.records import ApprovalState
 from bot.core.work_items import FindLostDecisions, NotifyPerson
 from bot.queue.lanes import Lease
 from bot.queue.scripts import ScriptRunner
@@ -64,7 +64,17 @@ class LostDecisionHandler:
 
     async def find_lost_decisions(self, lease: Lease, work: FindLostDecisions) -> Sequence[Write]:
         """Compare the cards with the copies that this person sees."""
-        lost, id = await self._list_lost(work), lease.item.id
+        person, id = await self.directory.find_person(work.person), lease.item.id
+        if person is None:
+            return []
+        records = [await self.approvals.find_readable_approval(one) for one in work.approvals]
+        lost = [
+            one
+            for one in records
+            if one is not None
+            and one.state is ApprovalState.OPEN
+            and not await self.card_delivery.shows_record(one, person)
+        ]
         refreshes = [self.lifecycle.request_refresh(one, f"{id}:{one.id}") for one in lost]
         titles = tuple(one.proposal.title for one in lost)
         told = [_build_notice(work.person, "restored.open_again", titles, id)] if lost else []
@@ -74,19 +84,6 @@ class LostDecisionHandler:
             if (author := one.proposal.requester) and author != work.person
         ]
         return [*refreshes, *told, *asked]
-
-    async def _list_lost(self, work: FindLostDecisions) -> list[Approval]:
-        person = await self.directory.find_person(work.person)
-        if person is None:
-            return []
-        records = [await self.approvals.find_readable_approval(one) for one in work.approvals]
-        return [
-            one
-            for one in records
-            if one is not None
-            and one.state is ApprovalState.OPEN
-            and not await self.card_delivery.shows_record(one, person)
-        ]
 
 
 def _build_notice(person: str, key: str, titles: tuple[TextRef, ...], id: str) -> Write:

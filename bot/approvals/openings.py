@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from bot.approvals.delivery import CardDelivery, DeliveredCard
+from bot.approvals.delivery import CardDelivery
 from bot.approvals.events import ApprovalEffects, CardRedrafted, CardRequested, WaiterAdded
 from bot.approvals.file_copies import build_show_writes
 from bot.approvals.lifecycle import ApprovalLifecycle, build_event_writes
@@ -41,14 +40,27 @@ class CardOpener:
         approval, effects = await self._bring_up_to_date(requested_card, approval)
         if effects:  # stored before it is shown: an immediate press finds it
             await lease.checkpoint("open", *self.lifecycle.write_effects(approval, effects))
-        unseen = approval.delivered_version != approval.version
-        card, notes = await self._deliver_card(lease, requested_card, approval)
+        unseen, caller = approval.delivered_version != approval.version, requested_card.caller
+        board, item, again = self.card_delivery, lease.item, lease.item.is_redelivery
+        # A decider who asks for the card is shown it again, and their own draft notifies nobody else. For other
+        # requests each person has one copy, with a note under it if there is one.
+        if approval.delivered_version and has_draft(approval.proposal, caller):
+            card = await board.post_copy_again(approval, caller, item.id, again=again)
+        elif unseen or await board.can_decide_card(approval, caller):
+            card = await board.post_card(approval, item.id, again=again)
+        else:
+            card = await board.post_missing_copies(approval, item.id, again=again)
+        follow_up, notes = requested_card.follow_up, dict[str, str]()
+        if follow_up:
+            notes = await board.post_note(card.approval, follow_up, item.id, again=again)
         journal_write = self.lifecycle.build_journal_write(
-            approval, "approval.requested", person=requested_card.caller, sha=approval.seal[:12]
+            approval, "approval.requested", person=caller, sha=approval.seal[:12]
         )
-        events = build_event_writes(
-            lease.item, await self._list_card_events(requested_card, approval, card.approval) | notes
-        )
+        # The person of a waiting run is left out, because the run itself says where the card is.
+        has_new_copy = {reader for reader, ref in card.approval.copies if (reader, ref) not in approval.copies}
+        excluded = dict(card.approval.copies).keys() - has_new_copy
+        excluded |= {caller} if requested_card.waiter else set()
+        events = build_event_writes(item, await board.list_card_events(card.approval, excluded) | notes)
         return [
             self.approvals.build_delivery_write(card.approval),
             *self.approvals.build_home_marks(card.approval),
@@ -56,42 +68,8 @@ class CardOpener:
             *(self.build_card_writes(approval) if unseen else ()),
             *build_show_writes(card),
             *events,
-            *self.lifecycle.build_refresh_request(lease.item, card),
+            *self.lifecycle.build_refresh_request(item, card),
         ]
-
-    async def _list_card_events(
-        self, requested_card: OpenCard, previous: Approval, current: Approval
-    ) -> dict[str, str]:
-        """Describe the card by person, for everybody who got it now. The person of a waiting run is left out, because
-        the run itself says where the card is."""
-        unchanged_readers = dict(current.copies).keys() - {
-            reader for reader, ref in current.copies if (reader, ref) not in previous.copies
-        }
-        return await self.card_delivery.list_card_events(
-            current, {*unchanged_readers, requested_card.caller} if requested_card.waiter else unchanged_readers
-        )
-
-    async def _deliver_card(
-        self, lease: Lease, requested_card: OpenCard, approval: Approval
-    ) -> tuple[DeliveredCard, dict[str, str]]:
-        """Deliver the card, and return it with the notes posted under it, by person. A decider who asks for the card is
-        shown it again. For other requests each person has one copy, with a note under it if there is one. A decider's
-        own draft notifies nobody else."""
-        board, item = self.card_delivery, lease.item
-        if approval.delivered_version and has_draft(approval.proposal, requested_card.caller):
-            card = await board.post_copy_again(approval, requested_card.caller, item.id, again=item.is_redelivery)
-        elif approval.delivered_version != approval.version or await board.can_decide_card(
-            approval, requested_card.caller
-        ):
-            card = await board.post_card(approval, item.id, again=item.is_redelivery)
-        else:
-            card = await board.post_missing_copies(approval, item.id, again=item.is_redelivery)
-        notes = (
-            await board.post_note(card.approval, requested_card.follow_up, item.id, again=item.is_redelivery)
-            if requested_card.follow_up
-            else {}
-        )
-        return card, notes
 
     async def _bring_up_to_date(
         self, requested_card: OpenCard, approval: Approval | None
@@ -101,7 +79,17 @@ class CardOpener:
         now = self.clock.now()
         effects: ApprovalEffects = ()
         if approval is None or approval.state is not ApprovalState.OPEN:
-            approval, effects = transition(approval, await self._build_card_request(requested_card, now), now)
+            request = CardRequested(
+                approval=requested_card.approval,
+                tool=requested_card.tool,
+                gate=requested_card.gate,
+                proposal=requested_card.proposal,
+                caller=requested_card.caller,
+                place=requested_card.place,
+                run=requested_card.waiter.run if requested_card.waiter else "",
+                **await self.open_time.measure(requested_card.proposal, requested_card.caller, now),
+            )
+            approval, effects = transition(approval, request, now)
         elif has_new_draft(
             approval, requested_card.proposal, requested_card.caller
         ) and await self.card_delivery.can_decide_card(approval, requested_card.caller):
@@ -112,15 +100,3 @@ class CardOpener:
         if requested_card.waiter and requested_card.waiter not in approval.waiters:
             approval, _ = transition(approval, WaiterAdded(requested_card.waiter), now)
         return approval, effects
-
-    async def _build_card_request(self, requested_card: OpenCard, now: datetime) -> CardRequested:
-        return CardRequested(
-            approval=requested_card.approval,
-            tool=requested_card.tool,
-            gate=requested_card.gate,
-            proposal=requested_card.proposal,
-            caller=requested_card.caller,
-            place=requested_card.place,
-            run=requested_card.waiter.run if requested_card.waiter else "",
-            **await self.open_time.measure(requested_card.proposal, requested_card.caller, now),
-        )

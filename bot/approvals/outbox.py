@@ -24,10 +24,10 @@ from tools.cards.fields import build_mail_draft
 from tools.mail.send_email import SendEmailArgs, prepare_send_email
 from tools.people.names import PERSON, format_stand_in, get_names_by_language
 from tools.requests.duplicates import list_claims_with_file
-from tools.spec import Caller, Gate, Person, TextRef, ToolError
+from tools.spec import Gate, TextRef, ToolError
 from tools.tool import ToolContext, ToolServices
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import SYSTEM, Decision, Opinion, Request, TaskKind
+from tools.workflow.engine.state import SYSTEM, Decision, TaskKind
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.process.definition import format_request_line
 
@@ -58,20 +58,17 @@ class OutboxRelay:
         own for retries, and becomes a dead letter if it fails every time."""
         while events := await self.tool_services.engine.list_outbox(PAGE_SIZE):
             for event in events:
-                await self._relay_or_set_aside(event)
+                try:
+                    await self.relay_event(event)
+                except CountersignError:
+                    raise
+                except Exception as error:  # one unreadable event must not stop the others
+                    if is_outage(error):  # an outage concerns all events
+                        raise
+                    log.exception("outbox.set_aside", kind=event.kind, id=event.id)
+                    lane = f"engine_event:{event.id}"
+                    await self._enqueue_work(lane, lane, RelayEngineEvent(event=event))
             await self.tool_services.engine.mark_sent([event.id for event in events])
-
-    async def _relay_or_set_aside(self, event: OutboxEvent) -> None:
-        try:
-            await self.relay_event(event)
-        except CountersignError:
-            raise
-        except Exception as error:  # one unreadable event must not stop the others
-            if is_outage(error):  # an outage concerns all events
-                raise
-            log.exception("outbox.set_aside", kind=event.kind, id=event.id)
-            lane = f"engine_event:{event.id}"
-            await self._enqueue_work(lane, lane, RelayEngineEvent(event=event))
 
     async def relay_event(self, event: OutboxEvent) -> None:
         """Relay one event to the lanes of the people whom it concerns."""
@@ -85,7 +82,9 @@ class OutboxRelay:
             case "reminded":
                 await self._enqueue_task_card(event, TextRef(key="card.waits"))
             case "task_closed":
-                await self._enqueue_card_close(event)
+                by, card = event.data.get("by", ""), derive_task_card_id(self.keys, event.data["task"])
+                person, why = "" if by.startswith(SYSTEM) else by, event.data.get("why", "")
+                await self._enqueue_work(card, event.id, CloseCard(approval=card, by=person, why=why))
             case "ended":
                 await self._notify_request_ended(event)
             case "mail":
@@ -97,30 +96,32 @@ class OutboxRelay:
             case _:
                 log.warning("outbox.unknown", kind=event.kind, id=event.id)
         if self.morning_lists is not None and self.morning_lists.at is not None:
-            await self.morning_lists.refresh_later(await self._list_concerned(event))
-
-    async def _list_concerned(self, event: OutboxEvent) -> list[Person]:
-        """List the people whose morning list may mention this event: its recipient, the author, and the managers of
-        both."""
-        ids = [event.data.get("person", "")]
-        if request := event.data.get("request"):
-            ids.append((await self.tool_services.engine.get_request(request)).initiator)
-        people = [await self.directory.find_person(one) for one in dict.fromkeys(filter(None, ids))]
-        managers = [await self.directory.find_person(one.manager) for one in people if one and one.manager]
-        return list({one.id: one for one in (*people, *managers) if one is not None}.values())
+            # The morning lists of its recipient, the author, and the managers of both may mention this event.
+            ids = [event.data.get("person", "")]
+            if request := event.data.get("request"):
+                ids.append((await self.tool_services.engine.get_request(request)).initiator)
+            people = [await self.directory.find_person(one) for one in dict.fromkeys(filter(None, ids))]
+            managers = [await self.directory.find_person(one.manager) for one in people if one and one.manager]
+            concerned = {one.id: one for one in (*people, *managers) if one is not None}
+            await self.morning_lists.refresh_later(list(concerned.values()))
 
     # Cards
 
     async def _enqueue_task_card(self, event: OutboxEvent, follow_up: TextRef | None = None) -> None:
         """Send a task's card to its assignee and their deputies. No model is involved."""
-        task = event.data["task"]
-        reader = await self._find_reader(event)
-        if reader is None:
+        task, engine = event.data["task"], self.tool_services.engine
+        reader = await self.directory.find_caller(event.data["person"])
+        if reader is None:  # the assignee has left
+            deputies = await engine.list_task_deputies(task, self.clock.today())
+            found = [await self.directory.find_caller(one) for one in deputies]
+            reader = next((one for one in found if one), None)
+        if reader is None:  # the requester is told, instead of waiting for nobody
             log.warning("outbox.assignee_gone", task=task, person=event.data["person"])
-            await self._notify_requester_undelivered(event)
+            requester = (await engine.get_task(task)).request.initiator
+            await self._enqueue_notice(event, TextRef(key="notice.undelivered", params={"task": task}), requester)
             return
         try:
-            assigned = await self.tool_services.engine.get_task(task)
+            assigned = await engine.get_task(task)
             card = await build_task_card(self.tool_services, self.keys, reader, task, self.clock, follow_up)
         except ToolError as error:  # closed before its card was delivered
             log.info("outbox.no_card", task=task, code=error.code)
@@ -140,41 +141,18 @@ class OutboxRelay:
             self.directory, process, request.filled, event.data["node"], author.person.language
         )
         for person in draft.to:
-            await self._enqueue_mail_card(
-                event, author, SendEmailArgs(to=person, subject=draft.subject, body=draft.body)
+            mail = SendEmailArgs(to=person, subject=draft.subject, body=draft.body)
+            try:
+                proposal = await prepare_send_email(ToolContext(self.tool_services, author, self.clock.today()), mail)
+            except ToolError as error:
+                log.info("outbox.no_mail", request=event.data["request"], code=error.code)
+                continue
+            id = f"{event.id}:{mail.to}"
+            card = self.keys.derive_id("A", self.keys.get_partition(id), id)
+            requested_card = OpenCard(
+                approval=card, tool="send_email", gate=Gate.CONFIRM, proposal=proposal, caller="", place=None
             )
-
-    async def _enqueue_mail_card(self, event: OutboxEvent, author: Caller, mail: SendEmailArgs) -> None:
-        try:
-            proposal = await prepare_send_email(ToolContext(self.tool_services, author, self.clock.today()), mail)
-        except ToolError as error:
-            log.info("outbox.no_mail", request=event.data["request"], code=error.code)
-            return
-        id = f"{event.id}:{mail.to}"
-        card = self.keys.derive_id("A", self.keys.get_partition(id), id)
-        requested_card = OpenCard(
-            approval=card, tool="send_email", gate=Gate.CONFIRM, proposal=proposal, caller="", place=None
-        )
-        await self._enqueue_work(card, event.id, requested_card)
-
-    async def _find_reader(self, event: OutboxEvent) -> Caller | None:
-        """Return the assignee or, if they have left, their deputy."""
-        if caller := await self.directory.find_caller(event.data["person"]):
-            return caller
-        stand_ins = await self.tool_services.engine.list_task_deputies(event.data["task"], self.clock.today())
-        found = [await self.directory.find_caller(one) for one in stand_ins]
-        return next((one for one in found if one), None)
-
-    async def _notify_requester_undelivered(self, event: OutboxEvent) -> None:
-        """Notify the requester that the assignee has left, instead of letting them wait for nobody."""
-        task = event.data["task"]
-        person = (await self.tool_services.engine.get_task(task)).request.initiator
-        await self._enqueue_notice(event, TextRef(key="notice.undelivered", params={"task": task}), person)
-
-    async def _enqueue_card_close(self, event: OutboxEvent) -> None:
-        by, card = event.data.get("by", ""), derive_task_card_id(self.keys, event.data["task"])
-        person = "" if by.startswith(SYSTEM) else by
-        await self._enqueue_work(card, event.id, CloseCard(approval=card, by=person, why=event.data.get("why", "")))
+            await self._enqueue_work(card, event.id, requested_card)
 
     # Words
 
@@ -184,19 +162,27 @@ class OutboxRelay:
         data, status = event.data, event.data["status"]
         request = await self.tool_services.engine.get_request(data["request"])
         params = await self._build_notice_params(event)
-        decided = [await self._describe_decision(one) for one in _list_last_decisions(request, status)]
+        # The decisions since the last submission; for a withdrawal, those that ended it.
+        revokes = {task.id for task in request.tasks if task.kind is TaskKind.REVOKE}
+        opinions = [
+            one
+            for one in request.opinions
+            if one.decision in (Decision.APPROVE, Decision.REJECT)
+            and (one.task in revokes) is (status not in NEXT)
+            and one.round == request.round
+        ]
+        decided = list[TextRef]()
+        for one in opinions[-MAX_DECISIONS:] if status in NEXT else opinions[-1:]:
+            by: dict[str, str] = await get_names_by_language(self.directory, one.by)
+            if one.on_behalf:
+                by = format_stand_in(by, await get_names_by_language(self.directory, one.on_behalf))
+            said = "said" if one.text else "silent"
+            words: NoticeParams = {"name": {**by, PERSON: one.by}, "text": _flatten_text(one.text)}
+            decided.append(TextRef(key=f"fact.{said}_{one.decision}", params=words))
         by_rule = [TextRef(key="notice.rule")] if not decided and not data.get("by_name") else []
         after = [TextRef(key=f"notice.next_{status}", params=params)] if status in NEXT else []
         note = TextRef(key=f"notice.ended_{status}", params=params)
         await self._enqueue_notice(event, note, more=(*decided, *by_rule, *after))
-
-    async def _describe_decision(self, opinion: Opinion) -> TextRef:
-        by: dict[str, str] = await get_names_by_language(self.directory, opinion.by)
-        if opinion.on_behalf:
-            by = format_stand_in(by, await get_names_by_language(self.directory, opinion.on_behalf))
-        said = "said" if opinion.text else "silent"
-        params: NoticeParams = {"name": {**by, PERSON: opinion.by}, "text": _flatten_text(opinion.text)}
-        return TextRef(key=f"fact.{said}_{opinion.decision}", params=params)
 
     async def _notify_of_same_files(self, assigned: AssignedTask) -> None:
         """Notify the deciders of other claims that a new request has the same file. Deciders of the new request see it
@@ -259,19 +245,6 @@ class OutboxRelay:
 
 
 NoticeParams = dict[str, str | int | dict[str, str]]
-
-
-def _list_last_decisions(request: Request, status: str) -> list[Opinion]:
-    """List the decisions since the last submission of the request; for a withdrawal, those that ended it."""
-    revokes = {task.id for task in request.tasks if task.kind is TaskKind.REVOKE}
-    found = [
-        one
-        for one in request.opinions
-        if one.decision in (Decision.APPROVE, Decision.REJECT)
-        and (one.task in revokes) is (status not in NEXT)
-        and one.round == request.round
-    ]
-    return found[-MAX_DECISIONS:] if status in NEXT else found[-1:]
 
 
 def _flatten_text(text: str) -> str:

@@ -73,8 +73,12 @@ class PressHandler:
 
     async def handle_press(self, lease: Lease, click: Click) -> Sequence[Write]:
         """Handle a click. Returns the writes for its commit."""
+        standing = frozenset[str]()  # the people for whom the presser is a deputy
         try:
-            approval, standing = await self._read_pressed_card(lease, click)
+            approval = self.approvals.read_from_lease(lease)
+            if approval is not None:
+                standing = await self.card_delivery.list_represented(approval, click.person)
+                approval = _add_pressed_copy(approval, click, standing)
         except UnreadableRecordError:
             return await self.card_replacer.replace_unreadable_card(lease, click)
         if approval is not None and approval.press_id == click.id:  # this click decided the card before a crash
@@ -95,14 +99,20 @@ class PressHandler:
             return await self._refuse_press(lease, click, approval, "no_form")
         if is_feature or click.choice in CHOICES_WITHOUT_DECISION:
             metrics.PRESSES.labels("changed").inc()
-            return await self._handle_undecided_press(lease, approval, person, click)
+            if press := self.feature_presses.get(click.choice):
+                return await press(approval, click)
+            if click.choice in RENEWAL_CHOICES:
+                return await self.card_editor.renew_card(lease, approval, person)
+            return await self.effect_runner.recover_effect(lease, approval, click)
         assert choice is not None, "authorize_press refuses what the card does not offer"
         if choice.edits and approval.tool not in self.tools:  # a deploy has removed the tool
             return await self._refuse_press(lease, click, approval, "no_tool")
         if choice.fields and click.form is None:
             return await self._refuse_press(lease, click, approval, "no_form")
         click = click.with_form(read_form_answers(approval.proposal, choice, click))
-        if refused := await self._take_files(lease, person, choice, click):
+        named = [(click.form or {}).get(field.name, "") for field in choice.inputs if field.kind == "file"]
+        files = [id for text in named for id in list_file_ids(text)]
+        if self.take_files is not None and files and (refused := await self.take_files(lease, person, files)):
             await self.card_delivery.post_ephemeral(click, refused)
             return []
         if choice.edits:
@@ -111,23 +121,6 @@ class PressHandler:
         if choice.executes and (refusal := await self._check_authorization(approval, person, choice, click)):
             return await self.refuser.refuse_press(lease, click, approval, refusal)
         return await self._decide_approval(lease, approval, choice, click)
-
-    async def _take_files(self, lease: Lease, person: Caller, choice: CardChoice, click: Click) -> str:
-        """Fetch the files chosen in the dialog. Returns a sentence about those that cannot be taken; nothing is changed
-        then."""
-        named = [(click.form or {}).get(field.name, "") for field in choice.inputs if field.kind == "file"]
-        ids = [id for text in named for id in list_file_ids(text)]
-        if self.take_files is None or not ids:
-            return ""
-        return await self.take_files(lease, person, ids)
-
-    async def _read_pressed_card(self, lease: Lease, click: Click) -> tuple[Approval | None, frozenset[str]]:
-        """Return the current card, and the people for whom the presser is a deputy."""
-        approval = self.approvals.read_from_lease(lease)
-        if approval is None:
-            return None, frozenset()
-        standing = await self.card_delivery.list_represented(approval, click.person)
-        return _add_pressed_copy(approval, click, standing), standing
 
     async def _go_on_with_press(self, lease: Lease, approval: Approval) -> Sequence[Write]:
         """Go on with the click that decided the card. If the effect has ended, the click is only committed: a
@@ -138,16 +131,6 @@ class PressHandler:
 
     async def _refuse_press(self, lease: Lease, click: Click, approval: Approval | None, code: str) -> Sequence[Write]:
         return await self.refuser.refuse_press(lease, click, approval, PressRefusal(code=code))
-
-    async def _handle_undecided_press(
-        self, lease: Lease, approval: Approval, person: Caller, click: Click
-    ) -> Sequence[Write]:
-        """Renews the card, recovers an effect, or does what a feature does."""
-        if press := self.feature_presses.get(click.choice):
-            return await press(approval, click)
-        if click.choice in RENEWAL_CHOICES:
-            return await self.card_editor.renew_card(lease, approval, person)
-        return await self.effect_runner.recover_effect(lease, approval, click)
 
     async def _check_authorization(
         self, approval: Approval, person: Caller, choice: CardChoice, click: Click

@@ -38,8 +38,20 @@ class PressRefuser:
         corrected here. A press from a set is answered in the set. A double click is answered by the card alone: a
         person who decided with this very button gets no message, unless its effect failed."""
         metrics.PRESSES.labels(refusal.code).inc()
-        if not click.in_set and not _repeats_decision(click, approval):
+        is_repeated = (
+            approval is not None
+            and not shows_another_card(approval, click.version, click.seal)
+            and approval.effect not in (EffectState.FAILED, EffectState.UNKNOWN)
+            and (approval.decided_by, approval.choice, approval.version) == (click.person, click.choice, click.version)
+        )
+        if not click.in_set and not is_repeated:
             await self.card_delivery.post_refusal(click, approval, refusal)
+        try:
+            posted_ms = float(click.card.ts) * 1000 if click.card else 0
+        except ValueError:
+            posted_ms = float("-inf")
+        # If the store has no record of a recent card, another store has it.
+        is_foreign = approval is None and self.clock.now_ms() - posted_ms < RECENT_MS
         journal_write = self.journal.build_record_write(
             click.approval,
             "approval.refused",
@@ -49,41 +61,19 @@ class PressRefuser:
             approval=click.approval,
             choice=click.choice,
             **({"set": click.in_set} if click.in_set else {}),
-            **({"foreign": "yes"} if approval is None and self._is_recent(click) else {}),
+            **({"foreign": "yes"} if is_foreign else {}),
         )
         if click.in_set:
             told = {"approval": click.approval, "code": refusal.code, "note": refusal.text}
             return [journal_write, build_set_refresh(lease.item, click.in_set, **told)]
-        return [journal_write, *await self._correct_pressed_copy(lease, click, approval)]
-
-    def _is_recent(self, click: Click) -> bool:
-        """Whether the card was posted within a day. If the store has no record of such a card, another store has it."""
-        try:
-            posted_ms = float(click.card.ts) * 1000 if click.card else 0
-        except ValueError:
-            return False
-        return self.clock.now_ms() - posted_ms < RECENT_MS
-
-    async def _correct_pressed_copy(self, lease: Lease, click: Click, approval: Approval | None) -> Sequence[Write]:
-        """Update a copy that was not on record or is out of date."""
         if approval is None or click.card is None:
-            return []
+            return [journal_write]
         stored = self.approvals.read_from_lease(lease)
         settled_ms = max(approval.created_ms, approval.decided_ms) + SETTLED_MS
         is_other = shows_another_card(approval, click.version, click.seal)
         is_outdated = is_other or approval.state is not ApprovalState.OPEN or click.version != approval.version
         if approval == stored and not is_other and not (is_outdated and self.clock.now_ms() > settled_ms):
-            return []
+            return [journal_write]
         delivered_card = await self.card_delivery.update_copies(approval, [click.card])
         refresh = self.lifecycle.build_refresh_request(lease.item, delivered_card)
-        return [self.approvals.build_delivery_write(delivered_card.approval), *refresh]
-
-
-def _repeats_decision(click: Click, approval: Approval | None) -> bool:
-    """Whether the click repeats the decision: same button, card and person."""
-    if approval is None or shows_another_card(approval, click.version, click.seal):
-        return False
-    if approval.effect in (EffectState.FAILED, EffectState.UNKNOWN):
-        return False
-    decided = (approval.decided_by, approval.choice, approval.version)
-    return decided == (click.person, click.choice, click.version)
+        return [journal_write, self.approvals.build_delivery_write(delivered_card.approval), *refresh]

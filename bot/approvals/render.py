@@ -61,14 +61,36 @@ def render_card(approval: Approval, reader: Person, names: Names, *, is_shared: 
     asked for below. `is_shared`: others see this copy too, so it names its reader."""
     language = reader.language
     is_open = approval.state is ApprovalState.OPEN
+    footer: str | RichText = ""
+    if is_open:  # the people who can press the card are named, unless that is the reader alone
+        who, until = _join_deciders(approval, names, language), build_moment(approval.expires_ms, reader)
+        is_own = approval.proposal.deciders == (reader.id,)
+        key = "card.open_own" if is_own else "card.open_for" if is_deputy(approval, reader) else "card.open"
+        footer = cast(RichText, translate_pieces(key, language, who=who, until=until))
+    # Only what this reader can press now. A decided card has no buttons, except to recover its effect.
+    offered, is_theirs = list[tuple[str, str]](), reader.id == approval.decided_by
+    if is_open:
+        choices = [(one.name, one.style) for one in approval.proposal.choices]
+        shows = [("show", "")] if approval.tool == DECIDE_TASK.name else []
+        offered = [] if is_watcher(approval, reader) else [*choices, *shows]
+    elif approval.state is ApprovalState.EXPIRED:
+        offered = [("again", "")]
+    elif is_theirs and approval.effect is EffectState.UNKNOWN:
+        offered = [("happened", ""), ("redo", "")]
+    elif is_theirs and approval.effect is EffectState.FAILED and not is_unrecoverable(approval):
+        offered = [("retry", "")]
+    id, version, seal = approval.id, approval.version, approval.shown_seal
+    buttons = tuple(
+        Button(translate(f"choice.{name}", language), name, id, version, style, seal) for name, style in offered
+    )
     card = Card(
         title=render_first_line(approval, reader) if is_open else _render_last_line(approval, reader, names, is_shared),
         lead="" if is_open else describe_consequence(approval, language),
         facts=render_card_fields(_list_current_fields(approval, reader), language),
         body=approval.proposal.body,
-        buttons=_build_buttons(approval, reader, language),
+        buttons=buttons,
         when=None if is_open else build_moment(approval.decided_ms, reader),
-        footer=_render_deadline(approval, reader, names) if is_open else "",
+        footer=footer,
         is_void=approval.state is ApprovalState.CANCELLED,
     )
     return Post(render_notification(approval, reader, names, is_shared=is_shared), card=card)
@@ -154,31 +176,28 @@ def _list_visible_fields(approval: Approval, reader: Person, left_out: str) -> t
     return tuple(
         field
         for field in approval.proposal.fields
-        if not (isinstance(field.label, str) and field.label in hidden) and not _names_only_reader(field, reader)
-    )
-
-
-def _names_only_reader(field: CardField, reader: Person) -> bool:
-    return (
-        field.tells_others
-        and isinstance(field.value, Identities)
-        and [one.id for one in field.value.people] == [reader.id]
+        if not (isinstance(field.label, str) and field.label in hidden)
+        and not (
+            field.tells_others
+            and isinstance(field.value, Identities)
+            and [one.id for one in field.value.people] == [reader.id]
+        )
     )
 
 
 def render_card_fields(fields: Iterable[CardField], language: str) -> tuple[tuple[str, str | NamedPeople], ...]:
     """Render labels and values as on the card. Persons are rendered so that the reader can tell who they are."""
-    return tuple((translate_label(fact.label, language), _render_field_value(fact.value, language)) for fact in fields)
-
-
-def _render_field_value(value: object, language: str) -> str | NamedPeople:
-    if not isinstance(value, Identities):
-        return render_value(value, language)
-    people = tuple(
-        NamedPerson(p.id, p.get_name(language), p.email, marks=tuple(_list_identity_marks(p, language)))
-        for p in value.people
-    )
-    return NamedPeople(people, render_value(value.text, language) if value.text else "")
+    rendered = list[tuple[str, str | NamedPeople]]()
+    for label, value in ((translate_label(fact.label, language), fact.value) for fact in fields):
+        if not isinstance(value, Identities):
+            rendered.append((label, render_value(value, language)))
+            continue
+        people = tuple(
+            NamedPerson(p.id, p.get_name(language), p.email, marks=tuple(_list_identity_marks(p, language)))
+            for p in value.people
+        )
+        rendered.append((label, NamedPeople(people, render_value(value.text, language) if value.text else "")))
+    return tuple(rendered)
 
 
 async def render_candidates(directory: ChatDirectory, people: Sequence[str], language: str) -> NamedPeople | None:
@@ -233,46 +252,9 @@ def describe_proposal(proposal: Proposal, reader: Person) -> str:
     return redact_known_secrets(" · ".join([shorten_text(title, MAX_LINE), *fields, *body]))[:MAX_LINE]
 
 
-def _build_buttons(approval: Approval, reader: Person, language: str) -> tuple[Button, ...]:
-    """Build only the buttons that this reader can press now. A decided card has none, except to recover its effect."""
-    if approval.state is ApprovalState.OPEN and is_watcher(approval, reader):
-        return ()
-    if approval.state is ApprovalState.OPEN:
-        choices = [_build_button(approval, one.name, language, one.style) for one in approval.proposal.choices]
-        return (*choices, *([_build_button(approval, "show", language)] if approval.tool == DECIDE_TASK.name else []))
-    if approval.state is ApprovalState.EXPIRED:
-        return (_build_button(approval, "again", language),)
-    if reader.id == approval.decided_by and approval.effect is EffectState.UNKNOWN:
-        return (_build_button(approval, "happened", language), _build_button(approval, "redo", language))
-    if reader.id == approval.decided_by and approval.effect is EffectState.FAILED and not is_unrecoverable(approval):
-        return (_build_button(approval, "retry", language),)
-    return ()
-
-
 def is_unrecoverable(approval: Approval) -> bool:
     """Whether every retry must fail in the same way."""
     return approval.failure is not None and approval.failure.key in UNRECOVERABLE_ERRORS
-
-
-def _build_button(approval: Approval, choice: str, language: str, style: str = "") -> Button:
-    return Button(
-        label=translate(f"choice.{choice}", language),
-        choice=choice,
-        approval=approval.id,
-        version=approval.version,
-        style=style,
-        seal=approval.shown_seal,
-    )
-
-
-def _render_deadline(approval: Approval, reader: Person, names: Names) -> RichText:
-    """Render the deadline of the card, with the people who can press it unless that is the reader alone."""
-    who, until = _join_deciders(approval, names, reader.language), build_moment(approval.expires_ms, reader)
-    if approval.proposal.deciders == (reader.id,):
-        key = "card.open_own"
-    else:
-        key = "card.open_for" if is_deputy(approval, reader) else "card.open"
-    return cast(RichText, translate_pieces(key, reader.language, who=who, until=until))
 
 
 def build_moment(ms: int, reader: Person) -> Moment:
@@ -290,8 +272,25 @@ def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click:
     language, choice = reader.language, fill_draft(approval.proposal, choice, reader.id)
     is_form = choice.edits or any(field.name.startswith(FIELD_PREFIX) for field in choice.fields)
     facts = () if is_form or not choice.inputs else list_card_facts(approval, reader, NOT_IN_DIALOGS)
+    keys = (f"dialog.{choice.name}_{approval.tool}", f"dialog.{choice.name}") if choice.inputs else ()
+    titles = (_translate_known(key, language, **approval.proposal.title.params) for key in keys)
+    title = next((one for one in titles if one and len(one) <= TITLE_MAX), "")  # a title is never cut
+    said = [field.value for field in approval.proposal.fields if field.label == "opinion"]
+    lead = ""
+    if said and is_form and not choice.edits:  # the opinion with which the request was last sent back
+        opinion = said[-1]
+        lead = render_value(opinion.text if isinstance(opinion, Identities) and opinion.text else opinion, language)
+    about = list[tuple[str, str | NamedPeople]]()
+    for label, value in facts[:FACTS_MAX]:
+        if isinstance(value, str) and len(value) > FACT_MAX:  # the card itself shows all of it
+            value = shorten_private_text(value, FACT_MAX)
+        about.append((label, value))
+    hints = list[str]()
+    for field in choice.fields:
+        rule = _translate_known(f"hint.{field.label}", language) if field.label and isinstance(field.label, str) else ""
+        hints.append(" ".join(filter(None, (rule, render_limit(field, language)))))
     return Dialog(
-        title=_render_dialog_title(approval, choice, language),
+        title=title or translate(f"choice.{choice.name}" if choice.inputs else "card.read_first", language),
         submit=_translate_known(f"dialog.submit_{choice.name}", language)
         or translate(f"choice.{choice.name}", language),
         cancel=translate("card.close", language),
@@ -302,26 +301,14 @@ def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click:
         card=click.card,
         fields=choice.fields,
         labels=tuple(translate_label(one.label, language) for one in choice.fields),
-        options=tuple(_list_options(one, language) for one in choice.fields),
-        lead=_describe_objection(approval.proposal, language) if is_form and not choice.edits else "",
+        options=tuple(tuple((value, words[language]) for value, words in one.choices) for one in choice.fields),
+        lead=lead,
         matter=describe_matter(approval.proposal, reader),
-        about=tuple(_shorten_fact(label, value) for label, value in facts[:FACTS_MAX]),
-        hints=tuple(_render_hint(one, language) for one in choice.fields),
+        about=tuple(about),
+        hints=tuple(hints),
         more=translate("form.more", language),
         seal=approval.shown_seal,
     )
-
-
-def _render_dialog_title(approval: Approval, choice: CardChoice, language: str) -> str:
-    """Render the dialog's title, with its subject if that fits; the title is never cut."""
-    if not choice.inputs:
-        return translate("card.read_first", language)
-    params = approval.proposal.title.params
-    for key in (f"dialog.{choice.name}_{approval.tool}", f"dialog.{choice.name}"):
-        title = _translate_known(key, language, **params)
-        if title and len(title) <= TITLE_MAX:
-            return title
-    return translate(f"choice.{choice.name}", language)
 
 
 def _translate_known(key: str, language: str, /, **params: object) -> str:
@@ -332,40 +319,10 @@ def _translate_known(key: str, language: str, /, **params: object) -> str:
         return ""
 
 
-def _describe_objection(proposal: Proposal, language: str) -> str:
-    """Describe the opinion with which the request was last sent back."""
-    said = [field.value for field in proposal.fields if field.label == "opinion"]
-    return (
-        render_value(said[-1].text if isinstance(said[-1], Identities) and said[-1].text else said[-1], language)
-        if said
-        else ""
-    )
-
-
-def _shorten_fact(label: str, value: str | NamedPeople) -> tuple[str, str | NamedPeople]:
-    """Shorten a fact for the dialog; the card itself shows all of it."""
-    return label, _shorten_value(value) if isinstance(value, str) else value
-
-
-def _shorten_value(value: str) -> str:
-    return value if len(value) <= FACT_MAX else shorten_private_text(value, FACT_MAX)
-
-
 def render_limit(field: DialogField, language: str) -> str:
     """Describe the largest length of a text, where people may come near it."""
     is_limited = field.kind in ("text", "long") and field.max_length <= LIMIT_SAID
     return translate("hint.at_most", language, n=field.max_length) if is_limited else ""
-
-
-def _render_hint(field: DialogField, language: str) -> str:
-    """Render the rules for a field's value."""
-    label = field.label if isinstance(field.label, str) else ""
-    own = _translate_known(f"hint.{label}", language) if label else ""
-    return " ".join(filter(None, (own, render_limit(field, language))))
-
-
-def _list_options(field: DialogField, language: str) -> tuple[tuple[str, str], ...]:
-    return tuple((value, words[language]) for value, words in field.choices)
 
 
 def find_choice(proposal: Proposal, name: str) -> CardChoice | None:

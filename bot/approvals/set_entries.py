@@ -32,14 +32,10 @@ def has_whole_days(process: Process, request: Request) -> bool:
 
 def count_entry_bytes(entry: SetEntry) -> int:
     """Count the bytes of an entry in its message, in the language that needs more."""
-    return max(map(_count_language_bytes, (entry.about[one] for one in LANGUAGES), _list_details(entry)))
-
-
-def _list_details(entry: SetEntry) -> list[str]:
-    return [entry.details.get(one, "") for one in LANGUAGES]
-
-
-def _count_language_bytes(about: str, details: str) -> int:
-    in_box = details if len(details) <= BOX_DETAILS else ""
-    above = 0 if in_box or not details else len((about + details).encode()) + ENTRY_BYTES
-    return ENTRY_TIMES * (len((about + in_box).encode()) + ENTRY_BYTES) + above
+    sizes = []
+    for language in LANGUAGES:
+        about, details = entry.about[language], entry.details.get(language, "")
+        in_box = details if len(details) <= BOX_DETAILS else ""
+        above = 0 if in_box or not details else len((about + details).encode()) + ENTRY_BYTES
+        sizes.append(ENTRY_TIMES * (len((about + in_box).encode()) + ENTRY_BYTES) + above)
+    return max(sizes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 from bot.approvals.day_facts import format_day
@@ -38,26 +38,20 @@ def describe_details(
     """Describe by language the facts that are on the card but not in its line: what people wrote, everything unusual,
     and this person's draft, which *Approve* records. `has_whole_days`: the time begins with a morning and ends with an
     afternoon, so the line needs no word about halves."""
-    found = {
-        language: " · ".join(_list_details(approval, person, summary[language], language, has_whole_days))
-        for language in LANGUAGES
-    }
+    fields, found = (*approval.proposal.fields, *list_draft_fields(approval, person)), dict[str, str]()
+    for language in LANGUAGES:
+        details = list[str]()
+        for field in fields:
+            value = " ".join(render_value(field.value, language).split())
+            if isinstance(field.label, str) and field.label in UNUSUAL:
+                details.append(translate("set.unusual", language, value=value))
+            elif not _is_said(field, value, summary[language], language, has_whole_days):
+                if isinstance(field.value, str):  # quoted, a person's text cannot pass for another fact of the line
+                    value = "“" + value.replace("“", '"').replace("”", '"') + "”"
+                label = translate_label(field.label, language)
+                details.append(translate("set.detail", language, label=label, value=value))
+        found[language] = " · ".join(details)
     return found if any(found.values()) else {}
-
-
-def _list_details(approval: Approval, person: str, summary: str, language: str, has_whole_days: bool) -> Iterator[str]:
-    for field in (*approval.proposal.fields, *list_draft_fields(approval, person)):
-        value = " ".join(render_value(field.value, language).split())
-        if isinstance(field.label, str) and field.label in UNUSUAL:
-            yield translate("set.unusual", language, value=value)
-        elif not _is_said(field, value, summary, language, has_whole_days):
-            shown = _quote_text(value) if isinstance(field.value, str) else value
-            yield translate("set.detail", language, label=translate_label(field.label, language), value=shown)
-
-
-def _quote_text(text: str) -> str:
-    """Quote a person's text, so that it cannot pass for another fact of the same line."""
-    return "“" + text.replace("“", '"').replace("”", '"') + "”"
 
 
 def _is_said(field: CardField, value: str, summary: str, language: str, has_whole_days: bool) -> bool:
@@ -66,14 +60,10 @@ def _is_said(field: CardField, value: str, summary: str, language: str, has_whol
         return drop_year(day[language] if isinstance(day, dict) else format_day_words(str(day), language)) in summary
     is_level = isinstance(field.value, Identities) and field.value.text is None
     is_known = isinstance(field.label, str) and field.label in SAID_BY_SUMMARY
-    return is_known or is_level or value.casefold() in summary.casefold() or _is_said_amount(value, summary)
-
-
-def _is_said_amount(value: str, summary: str) -> bool:
-    """Whether the value is an amount with a currency code that the summary states with the currency's name."""
-    amount, _, currency = value.partition(" ")
+    amount, _, currency = value.partition(" ")  # the line states the currency's name instead of its code
     is_code = len(currency) == 3 and currency.isascii() and currency.isupper()
-    return is_code and amount in summary.replace("，", " ").replace(",", " ").split()
+    is_amount = is_code and amount in summary.replace("，", " ").replace(",", " ").split()
+    return is_known or is_level or value.casefold() in summary.casefold() or is_amount
 
 
 def is_pressable(entry: SetEntry, approval: Approval | None, now_ms: int) -> bool:
@@ -129,12 +119,29 @@ def render_set(
     )
     footer = [translate("set.left_out", language, n=approval_set.left_out)] if approval_set.left_out else []
     footer += [translate("morning.how_off", language)] if approval_set.day else []
+    id, version, entries = approval_set.id, approval_set.version, approval_set.entries
+    ticks, buttons = None, tuple[Button, ...]()
+    if pressable:
+        options = tuple(
+            TickOption(
+                value=str(number),
+                text=entries[number].about[language],
+                details=entries[number].details.get(language, ""),
+                is_ticked=number in ticked,
+            )
+            for number in pressable
+        )
+        count, total = len(ticked), len(pressable)
+        key = "set.approve_one" if total == 1 else "set.approve_all" if count == total else "set.approve"
+        approve = Button(translate(key, language, n=count, total=total), APPROVE_SET, id, version, "primary")
+        ticks = TickList(id, version, options)
+        buttons = (approve, Button(translate("set.reject", language), REJECT_SET, id, version))
     card = Card(
         title=title,
         lead=translate("set.lead", language) if len(pressable) > 1 else "",
         facts=(*outcomes, *facts),
-        ticks=_build_tick_list(approval_set, pressable, ticked, language) if pressable else None,
-        buttons=_build_buttons(approval_set, len(ticked), len(pressable), language) if pressable else (),
+        ticks=ticks,
+        buttons=buttons,
         footer="\n".join(footer),
     )
     return Post(title, card=card)
@@ -154,45 +161,15 @@ def _render_title(approval_set: ApprovalSet, approvals: Approvals, open_count: i
         return translate("morning.nothing", language)
     if open_count:
         return translate("set.waits", language, n=open_count)
-    done = Counter(_classify_end(approvals.get(entry.approval), approval_set.person) for entry in approval_set.entries)
+    done = Counter[str]()
+    for approval in (approvals.get(entry.approval) for entry in approval_set.entries):
+        end = "otherwise"
+        if approval and approval.decided_by == approval_set.person and approval.state is ApprovalState.DECIDED:
+            end = approval.choice if approval.choice in ENDS else "otherwise"
+            end = end if approval.effect is EffectState.DONE else "failed"
+        done[end] += 1
     ends = [translate(f"set.ended_{end}", language, n=done[end]) for end in ENDS if done[end]]
     return translate("card.comma", language).join(ends)
-
-
-def _classify_end(approval: Approval | None, person: str) -> str:
-    """Classify an entry that can no longer be decided here, as one of `ENDS`."""
-    if approval is None or approval.decided_by != person or approval.state is not ApprovalState.DECIDED:
-        return "otherwise"
-    if approval.effect is not EffectState.DONE:
-        return "failed"
-    return approval.choice if approval.choice in ENDS else "otherwise"
-
-
-def _build_tick_list(
-    approval_set: ApprovalSet, pressable: Sequence[int], ticked: Sequence[int], language: str
-) -> TickList:
-    options = tuple(
-        TickOption(
-            value=str(number),
-            text=approval_set.entries[number].about[language],
-            details=approval_set.entries[number].details.get(language, ""),
-            is_ticked=number in ticked,
-        )
-        for number in pressable
-    )
-    return TickList(approval_set.id, approval_set.version, options)
-
-
-def _build_buttons(approval_set: ApprovalSet, ticked: int, total: int, language: str) -> tuple[Button, ...]:
-    key = "set.approve_one" if total == 1 else "set.approve_all" if ticked == total else "set.approve"
-    labels = {
-        APPROVE_SET: translate(key, language, n=ticked, total=total),
-        REJECT_SET: translate("set.reject", language),
-    }
-    return tuple(
-        Button(label, choice, approval_set.id, approval_set.version, "primary" if choice == APPROVE_SET else "")
-        for choice, label in labels.items()
-    )
 
 
 def _describe_entry(entry: SetEntry, approval: Approval | None, names: Names, reader: Person) -> str:
@@ -209,18 +186,17 @@ def _describe_entry(entry: SetEntry, approval: Approval | None, names: Names, re
             return translate("set.failed", language, outcome=outcome, why=why)
         opinion = shorten_text(redact_text(approval.form.get("opinion", ""), addresses=False), MAX_OPINION_SHOWN)
         return f"{outcome}\n{translate('card.opinion', language, opinion=opinion)}" if opinion else outcome
-    if entry.refusal:
-        return translate("set.skipped", language, why=_describe_refusal(entry, approval, names, language))
-    return translate("set.changed", language)
-
-
-def _describe_refusal(entry: SetEntry, approval: Approval, names: Names, language: str) -> str:
+    if not entry.refusal:
+        return translate("set.changed", language)
     if entry.refusal_note is not None:
-        return render_value(entry.refusal_note, language)
-    if entry.refusal == "given_up":
-        return translate("set.given_up", language)
-    who = translate("card.comma", language).join(get_names(names, one)[language] for one in approval.proposal.deciders)
-    return translate(f"refused.{entry.refusal}", language, who=who, what="")
+        why = render_value(entry.refusal_note, language)
+    elif entry.refusal == "given_up":
+        why = translate("set.given_up", language)
+    else:
+        deciders = [get_names(names, one)[language] for one in approval.proposal.deciders]
+        who = translate("card.comma", language).join(deciders)
+        why = translate(f"refused.{entry.refusal}", language, who=who, what="")
+    return translate("set.skipped", language, why=why)
 
 
 def render_reject_dialog(

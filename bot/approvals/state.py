@@ -101,7 +101,10 @@ def transition(approval: Approval | None, event: ApprovalEvent, now: datetime) -
         case Approval(state=ApprovalState.OPEN | ApprovalState.EXPIRED), SubjectClosed(by, why):
             return _change_fields(_end_undecided(approval, ApprovalState.CLOSED, by, to_ms(now)), choice=why), ()
         case Approval(), (CardTakenBack() | CardStopped()) as end if _can_cancel(approval, end, to_ms(now)):
-            return _cancel_card(approval, end, to_ms(now)), ()
+            cancelled = _end_undecided(approval, ApprovalState.CANCELLED, end.person, to_ms(now))
+            if isinstance(end, CardStopped):
+                cancelled = _change_fields(cancelled, choice=STOPPED_CHOICE, press_id=approval.stop_press)
+            return cancelled, ()
         case Approval(), DecisionMade(click) if not find_refusal(approval, click.version, to_ms(now)):
             return _record_decision(approval, event, to_ms(now))
         case (
@@ -215,13 +218,6 @@ def _can_cancel(approval: Approval, event: CardTakenBack | CardStopped, now_ms: 
     is_cancelled = approval.state is ApprovalState.CANCELLED and approval.press_id == press
     is_theirs = bool(approval.owner) if is_stop else approval.owner == event.person
     return is_theirs and (is_cancelled or not find_refusal(approval, approval.version, now_ms))
-
-
-def _cancel_card(approval: Approval, event: CardTakenBack | CardStopped, now_ms: int) -> Approval:
-    cancelled = _end_undecided(approval, ApprovalState.CANCELLED, event.person, now_ms)
-    if isinstance(event, CardTakenBack):
-        return cancelled
-    return _change_fields(cancelled, choice=STOPPED_CHOICE, press_id=approval.stop_press)
 
 
 def _explain_refusal(approval: Approval | None, event: ApprovalEvent, now_ms: int) -> str:

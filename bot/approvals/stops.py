@@ -25,18 +25,18 @@ class CardStopper:
         """Stop the runs that wait for a card: the caller's own, or all for an administrator. Returns the number of
         cards cancelled. A press that came first stands."""
         stoppable = [one for one in waiting if one.person == caller.id or caller.person.is_administrator]
-        return sum([await self._stop_run(one, caller.id) for one in stoppable])
-
-    async def _stop_run(self, waiting: PausedRun, person: str) -> bool:
-        """Stop one run. Returns whether a card is cancelled. This is decided here, once, against any press that may
-        come first; the card's own lane carries it out. A card that is not there yet is cancelled there, before anybody
-        can press it."""
-        stop = StopOpenCard(approval=waiting.approval, run=waiting.run, person=person)
-        await self.lanes.enqueue(waiting.approval, f"stop:{waiting.approval}:{waiting.run}", stop.model_dump_json())
-        approval = await self.approvals.load_approval(waiting.approval)
-        if approval is None:
-            run = await self.runs.load_run(waiting.run)
-            return run is not None and run.requested_card is not None and run.requested_card.gate is not Gate.APPROVE
-        if not approval.owner:
-            return False
-        return await self.approvals.decide_stop(approval, person, self.clock.now_ms()) is Verdict.OK
+        cancelled = 0
+        for one in stoppable:
+            # The card's own lane carries the stop out. A card that is not there yet is cancelled there, before anybody
+            # can press it.
+            stop = StopOpenCard(approval=one.approval, run=one.run, person=caller.id)
+            await self.lanes.enqueue(one.approval, f"stop:{one.approval}:{one.run}", stop.model_dump_json())
+            approval = await self.approvals.load_approval(one.approval)
+            if approval is None:
+                run = await self.runs.load_run(one.run)
+                card = run.requested_card if run is not None else None
+                cancelled += card is not None and card.gate is not Gate.APPROVE
+            elif approval.owner:  # decided here, once, against any press that may come first
+                verdict = await self.approvals.decide_stop(approval, caller.id, self.clock.now_ms())
+                cancelled += verdict is Verdict.OK
+        return cancelled

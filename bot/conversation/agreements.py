@@ -11,7 +11,7 @@ from bot.conversation.endings import RunReplies
 from bot.conversation.run_recorder import RunRecorder
 from bot.conversation.turn_context import TurnContext
 from bot.core.i18n import render_value, translate
-from bot.core.records import Approval, ApprovalState
+from bot.core.records import ApprovalState
 from bot.queue.writes import Write
 from bot.storage.approvals import ApprovalStore
 from tools.people.names import format_people_names
@@ -53,7 +53,7 @@ class AgreementAnswerer:
     async def answer_agreement(self, context: TurnContext) -> Sequence[Write] | None:
         """Answer a message that only agrees, and return its writes. Returns None for any other message, and if no card
         of its author is open."""
-        message, run = context.run.message, context.run
+        message, run, language = context.run.message, context.run, context.run.language
         if run.state.calls or message.files or not is_agreement(message.text):
             return None
         cards = [one for one in context.conversation.waiting if one.is_of(message.person, direct=message.place.direct)]
@@ -61,16 +61,16 @@ class AgreementAnswerer:
         opened = [one for one in found if one is not None and one.state is ApprovalState.OPEN]
         if not opened:
             return None
-        text = "\n".join([await self._describe_card(context, one) for one in opened[-MAX_CARDS:]])
+        lines = list[str]()
+        for one in opened[-MAX_CARDS:]:
+            title = render_value(one.proposal.get_title_for(context.caller.id), language)
+            if context.caller.id not in one.proposal.deciders:
+                who = (await format_people_names(self.replies.directory, one.proposal.deciders))[language]
+                lines.append(translate("agreed.theirs", language, title=title, who=who))
+                continue
+            key = "agreed.here" if one.place == message.place else "agreed.direct"
+            button = translate(f"choice.{one.proposal.choices[0].name}", language)
+            lines.append(translate(key, language, title=title, button=button))
+        text = "\n".join(lines)
         await self.replies.post_notice(context.lease, message, text, key="agreed", privacy=Privacy.OWN_TEXT)
         return [self.run_recorder.build_journal_write(message, "message.agreed", approval=opened[-1].id)]
-
-    async def _describe_card(self, context: TurnContext, approval: Approval) -> str:
-        caller, language = context.caller, context.run.language
-        title = render_value(approval.proposal.get_title_for(caller.id), language)
-        if caller.id not in approval.proposal.deciders:
-            who = (await format_people_names(self.replies.directory, approval.proposal.deciders))[language]
-            return translate("agreed.theirs", language, title=title, who=who)
-        key = "agreed.here" if approval.place == context.run.message.place else "agreed.direct"
-        button = translate(f"choice.{approval.proposal.choices[0].name}", language)
-        return translate(key, language, title=title, button=button)

@@ -18,7 +18,7 @@ from bot.core.i18n import translate
 from bot.queue.keys import Keys
 from bot.queue.store_watch import PauseReason
 from bot.redis.connect import translate_redis_errors
-from bot.storage.journal import Journal, JournalRecord
+from bot.storage.journal import Journal
 from tools.spec import TextRef
 
 SILENCE_MS = 3_600_000
@@ -95,17 +95,15 @@ class JournalAlerts:
             await asyncio.sleep(self.pause_s)
             async for record in self.alerts.journal.stream_records(since=since_ms, kinds=ALERTED_KINDS):
                 since_ms = max(since_ms, record.at_ms + 1)
-                await self._send_alert_about(record)
-
-    async def _send_alert_about(self, record: JournalRecord) -> None:
-        match record.kind:
-            case "item.dead":
-                await self.alerts.send_alert("dead", id=record.more.get("item", ""))
-            case "effect.unknown":
-                await self.alerts.send_alert("unknown", card=record.more.get("approval", ""))
-            case "approval.refused" if record.more.get("foreign"):
-                await self.alerts.send_alert("foreign_card", card=record.more.get("approval", ""))
-            case "model.tools_refused":
-                await self.alerts.send_alert("tools_refused", tools=record.text, why=record.more.get("said", ""))
-            case "model.down" if record.more.get("why") in NEEDS_ADMINISTRATOR:
-                await self.alerts.send_alert("model", why=record.more.get("said", ""))
+                match record.kind:
+                    case "item.dead":
+                        await self.alerts.send_alert("dead", id=record.more.get("item", ""))
+                    case "effect.unknown":
+                        await self.alerts.send_alert("unknown", card=record.more.get("approval", ""))
+                    case "approval.refused" if record.more.get("foreign"):
+                        await self.alerts.send_alert("foreign_card", card=record.more.get("approval", ""))
+                    case "model.tools_refused":
+                        why = record.more.get("said", "")
+                        await self.alerts.send_alert("tools_refused", tools=record.text, why=why)
+                    case "model.down" if record.more.get("why") in NEEDS_ADMINISTRATOR:
+                        await self.alerts.send_alert("model", why=record.more.get("said", ""))

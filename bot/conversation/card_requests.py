@@ -13,7 +13,7 @@ from bot.conversation.reply import MessageDelivery
 from bot.conversation.turn_context import TurnContext
 from bot.core.clock import Clock
 from bot.core.i18n import render_value
-from bot.core.records import Approval, CardSummary, OpenCard, Run, RunStatus
+from bot.core.records import Approval, CardSummary, OpenCard, RunStatus
 from bot.core.run_state import CallStatus
 from bot.core.work_items import CHANGED
 from bot.queue.keys import Keys
@@ -22,7 +22,7 @@ from bot.storage.runs import RunStore
 from tools.cancel_card import CANCEL_CARD
 from tools.cards.fields import build_change_fields
 from tools.requests.processes import START_PROCESS, WITHDRAW_REQUEST
-from tools.spec import Gate, Privacy, Proposal
+from tools.spec import Gate, Privacy
 from tools.tool import ToolServices
 
 
@@ -41,7 +41,28 @@ class CardRequester:
         """Pause the run and build its card. The run records the card that it waits for."""
         run, place = context.run, context.run.message.place
         can_show_here = await self.delivery.can_show_in(place, Privacy.PRIVATE)
-        proposal = await self._add_changes(run, event)
+        proposal = event.proposal
+        former: Approval | None = None
+        if event.call.tool == START_PROCESS.name:  # a new request may replace a card: it shows the differences
+            # The card that this run has cancelled or by which it has withdrawn a request, or the changed message's.
+            cards = [
+                one.approval if one.tool == WITHDRAW_REQUEST.name else str(one.args.get("card", "")).strip()
+                for one in run.state.calls
+                if one.status is CallStatus.SUCCEEDED and one.tool in (WITHDRAW_REQUEST.name, CANCEL_CARD.name)
+            ]
+            if not cards and run.message.id.startswith(CHANGED):
+                earlier = await self.runs.load_run(run.message.id.removeprefix(CHANGED))
+                cards = [one.approval for one in earlier.state.calls if one.approval] if earlier else []
+            former = await self.approvals.load_approval(cards[-1]) if cards else None
+        if (
+            former is not None
+            and former.owner == run.message.person
+            and former.proposal.title.params.get("process") == proposal.title.params["process"]
+        ):
+            form, fields = proposal.args["form"], former.proposal.fields
+            is_same = former.proposal.args.get("form", form) == form
+            changes = build_change_fields(fields, proposal.fields, render_value, is_same=is_same)
+            proposal = proposal.with_card_fields((*changes, *proposal.fields))
         requested_card = build_open_card(self.keys, run, event.call, proposal, event.gate, here=can_show_here)
         index = run.state.calls.index(event.call)
         run.state.calls[index] = replace(event.call, approval=requested_card.approval)
@@ -51,32 +72,6 @@ class CardRequester:
         if not can_show_here and event.gate is Gate.CONFIRM:
             run.dm_place = await self.chat.open_dm(run.message.person)
         return requested_card
-
-    async def _add_changes(self, run: Run, event: RunPaused) -> Proposal:
-        """Add to the proposal of a new request its differences from the card that it replaces, if there is one."""
-        proposal = event.proposal
-        former = await self._find_former_card(run) if event.call.tool == START_PROCESS.name else None
-        if former is None or former.proposal.title.params.get("process") != proposal.title.params["process"]:
-            return proposal
-        form, fields = proposal.args["form"], former.proposal.fields
-        is_same = former.proposal.args.get("form", form) == form
-        changes = build_change_fields(fields, proposal.fields, render_value, is_same=is_same)
-        return proposal.with_card_fields((*changes, *proposal.fields))
-
-    async def _find_former_card(self, run: Run) -> Approval | None:
-        """Find the replaced card: the card that this run has cancelled, the card by which it has withdrawn a request,
-        or the card of the message before it was changed."""
-        ended = [one for one in run.state.calls if one.status is CallStatus.SUCCEEDED]
-        cards = [
-            one.approval if one.tool == WITHDRAW_REQUEST.name else str(one.args.get("card", "")).strip()
-            for one in ended
-            if one.tool in (WITHDRAW_REQUEST.name, CANCEL_CARD.name)
-        ]
-        if not cards and run.message.id.startswith(CHANGED):
-            earlier = await self.runs.load_run(run.message.id.removeprefix(CHANGED))
-            cards = [one.approval for one in earlier.state.calls if one.approval] if earlier else []
-        former = await self.approvals.load_approval(cards[-1]) if cards else None
-        return former if former is not None and former.owner == run.message.person else None
 
     async def post_card_location(self, context: TurnContext, requested_card: OpenCard, *, quiet: bool) -> None:
         """Tell the requester where the card is, unless the card comes to this very place or a step line says so.

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime
 from functools import cache
 
 from bot.chat.messages import Message
 from bot.conversation.stops import RunStopper
 from bot.core.clock import Clock
-from bot.core.history_entries import HistoryEntry
 from bot.core.i18n import LANGUAGES, load_sentences, shorten_text, translate
 from bot.core.redaction import redact_text
 from bot.queue.writes import Delete, Write
 from bot.storage.files import build_waiting_key
-from bot.storage.history import ConversationHistory, HistoryStore
+from bot.storage.history import HistoryStore
 from bot.storage.morning_preferences import MorningPreferenceStore
 from tools.people.names import get_person_name
 from tools.spec import Caller
@@ -84,65 +83,71 @@ class CommandHandler:
             name = "help"
         if name is None or not (message.place.direct or message.command or name == "stop"):
             return None
-        answers: dict[str, Callable[[Message, Caller], Awaitable[CommandReply]]] = {
-            "help": self._answer_help,
-            "tasks": self._answer_tasks,
-            "done": self._answer_decided_tasks,
-            "requests": self._answer_requests,
-            "history": self._answer_history,
-            "settings": self._answer_settings,
-            "forget": self._answer_forget,
-            "stop": self._answer_stop,
-            "morning_on": self._answer_morning_list,
-            "morning_off": self._answer_morning_list,
-        }
-        return await answers[name](message, caller)
-
-    async def _answer_help(self, message: Message, caller: Caller) -> CommandReply:
-        return CommandReply("help", translate("command.help", caller.person.language))
-
-    async def _answer_tasks(self, message: Message, caller: Caller) -> CommandReply:
-        language = caller.person.language
-        todo = await self.tool_services.engine.list_todo_tasks(caller.id, self.clock.today(), TASKS_SHOWN)
-        lines = [await self._describe_task(_choose_task_key(one, caller), one, language) for one in todo.tasks]
-        hidden_count = todo.total_count - len(todo.tasks)
-        listing = _format_listing("tasks", lines, language)
-        return CommandReply(
-            "tasks",
-            listing + ("\n" + translate("command.more_tasks", language, n=hidden_count) if hidden_count else ""),
-        )
-
-    async def _answer_decided_tasks(self, message: Message, caller: Caller) -> CommandReply:
-        language = caller.person.language
-        tasks = await self.tool_services.engine.list_decided_tasks(caller.id)
-        lines = [await self._describe_task("command.decided", one, language) for one in tasks]
-        return CommandReply("done", _format_listing("done", lines, language))
-
-    async def _answer_requests(self, message: Message, caller: Caller) -> CommandReply:
-        language = caller.person.language
-        requests = await self.tool_services.engine.list_own_requests(caller.id)
-        lines = [
-            translate(
-                "command.request",
-                language,
-                request=request.id,
-                summary=await load_request_summary(self.tool_services, request, language),
-                status=translate(f"status.{request.display_status}", language),
-            )
-            for request in requests
-        ]
-        return CommandReply("requests", _format_listing("requests", lines, language))
+        engine, language = self.tool_services.engine, caller.person.language
+        match name:
+            case "tasks":
+                todo = await engine.list_todo_tasks(caller.id, self.clock.today(), TASKS_SHOWN)
+                lines = list[str]()
+                for one in todo.tasks:  # their own, or those that they decide as a deputy
+                    key = "command.task" if one.task.assignee == caller.id else "command.task_for"
+                    lines.append(await self._describe_task(key, one, language))
+                hidden_count = todo.total_count - len(todo.tasks)
+                more = "\n" + translate("command.more_tasks", language, n=hidden_count) if hidden_count else ""
+                return CommandReply("tasks", _format_listing("tasks", lines, language) + more)
+            case "done":
+                tasks = await engine.list_decided_tasks(caller.id)
+                lines = [await self._describe_task("command.decided", one, language) for one in tasks]
+                return CommandReply("done", _format_listing("done", lines, language))
+            case "requests":
+                lines = []
+                for request in await engine.list_own_requests(caller.id):
+                    summary = await load_request_summary(self.tool_services, request, language)
+                    about = {"summary": summary, "status": translate(f"status.{request.display_status}", language)}
+                    lines.append(translate("command.request", language, request=request.id, **about))
+                return CommandReply("requests", _format_listing("requests", lines, language))
+            case "history":
+                return await self._answer_history(message, caller)
+            case "settings":
+                return await self._answer_settings(caller)
+            case "forget":
+                conversation = message.place.conversation
+                waiting = [Delete(build_waiting_key(self.history.keys, conversation))] if message.place.direct else []
+                writes = (*self.history.build_forget_writes(conversation), *waiting)
+                return CommandReply("forget", translate("command.forgotten", language), writes)
+            case "stop":  # running work was stopped before the queue; the runs that wait for a card are stopped now
+                result = await self.run_stopper.stop_waiting_runs(message.place, caller, message.at)
+                cancelled, key = result.cancelled_cards, "stopped"
+                if not message.place.direct and not caller.person.is_administrator:
+                    key = "stopped_nothing" if result.is_empty else "stopped_own"
+                more = " " + translate("command.stopped_cards", language, n=cancelled) if cancelled else ""
+                return CommandReply("stop", translate(f"command.{key}", language) + more)
+            case "morning_on" | "morning_off":  # from the next list on
+                await self.preferences.save_wish(caller.id, wants_list=name == "morning_on")
+                at = self.settings().get("morning_list", "")
+                key = ("morning.on" if name == "morning_on" else "morning.off") if at else "morning.nowhere"
+                return CommandReply(name, translate(key, language, at=at))
+            case _:
+                return CommandReply("help", translate("command.help", language))
 
     async def _answer_history(self, message: Message, caller: Caller) -> CommandReply:
-        language = caller.person.language
+        """Answer with the summary of older turns (its range, its lines and its gaps) and the latest entries, as people
+        know them: their own words, the answers, and a card instead of a note to the model."""
+        language, zone = caller.person.language, caller.person.zone
         history = await self.history.load_history(message.place.conversation)
-        entries = [entry for entry in history.entries if entry.is_visible][-HISTORY_SHOWN:]
-        lines = [_describe_entry(entry, language) for entry in entries]
-        listing = _format_listing("history", lines, language)
-        zone = caller.person.zone
-        return CommandReply("history", "\n".join([*_describe_summary(history, zone, language), listing]))
+        lines, summary_lines, summary = list[str](), list[str](), history.summary
+        for entry in [entry for entry in history.entries if entry.is_visible][-HISTORY_SHOWN:]:
+            is_ours, text = entry.is_answer or bool(entry.kind), shorten_text(entry.visible_text, QUOTE_MAX)
+            text = (text if is_ours else _FORMATTING.sub(r"\\\1", text)) or translate("command.waits", language)
+            lines.append(translate(f"command.said_by_{'bot' if is_ours else 'person'}", language, text=text))
+        if summary is not None:
+            since, until = (datetime.fromtimestamp(ms / 1000, zone) for ms in (summary.since_ms, summary.until_ms))
+            span = {"since": f"{since:%Y-%m-%d %H:%M}", "until": f"{until:%Y-%m-%d %H:%M}"}
+            missed = [translate("command.summary_missed", language)] if summary.has_gap or history.has_gap else []
+            summary_lines = [translate("command.summary", language, **span, turns=summary.turns)]
+            summary_lines += [*(f"- {line}" for line in summary.lines), *missed, ""]
+        return CommandReply("history", "\n".join([*summary_lines, _format_listing("history", lines, language)]))
 
-    async def _answer_settings(self, message: Message, caller: Caller) -> CommandReply:
+    async def _answer_settings(self, caller: Caller) -> CommandReply:
         """Answer an administrator with all settings, everybody else with those that concern them."""
         language, values = caller.person.language, self.settings()
         if caller.person.is_administrator:
@@ -153,37 +158,12 @@ class CommandHandler:
         if at := settings.get("morning_list"):
             key = "at" if await self.preferences.wants_list(caller.id) else "off"
             settings["morning_list"] = translate(f"setting.morning_list_{key}", language, at=at)
-        lines = [
-            translate(f"setting.{name}", language, value=_describe_setting_value(name, value, language))
-            for name, value in settings.items()
-        ]
+        lines = list[str]()
+        for name, value in settings.items():
+            key = f"setting.{name}_{value}"
+            words = translate(key, language) if key in load_sentences() else value
+            lines.append(translate(f"setting.{name}", language, value=words))
         return CommandReply("settings", _format_listing("own_settings", lines, language))
-
-    async def _answer_forget(self, message: Message, caller: Caller) -> CommandReply:
-        conversation = message.place.conversation
-        waiting = Delete(build_waiting_key(self.history.keys, conversation)) if message.place.direct else None
-        writes = [*self.history.build_forget_writes(conversation), *([waiting] if waiting else [])]
-        return CommandReply("forget", translate("command.forgotten", caller.person.language), tuple(writes))
-
-    async def _answer_stop(self, message: Message, caller: Caller) -> CommandReply:
-        """Answer a stop, which itself happened before the queue. When this runs, none of the person's runs works here
-        any more; the runs that wait for a card are stopped now."""
-        language = caller.person.language
-        result = await self.run_stopper.stop_waiting_runs(message.place, caller, message.at)
-        cancelled = result.cancelled_cards
-        key = "stopped"
-        if not message.place.direct and not caller.person.is_administrator:
-            key = "stopped_nothing" if result.is_empty else "stopped_own"
-        cancellation = " " + translate("command.stopped_cards", language, n=cancelled) if cancelled else ""
-        return CommandReply("stop", translate(f"command.{key}", language) + cancellation)
-
-    async def _answer_morning_list(self, message: Message, caller: Caller) -> CommandReply:
-        """Switch a person's own morning list on or off, from the next list on."""
-        name = parse_command(message.text) or ""
-        await self.preferences.save_wish(caller.id, wants_list=name == "morning_on")
-        at = self.settings().get("morning_list", "")
-        key = ("morning.on" if name == "morning_on" else "morning.off") if at else "morning.nowhere"
-        return CommandReply(name, translate(key, caller.person.language, at=at))
 
     async def _describe_task(self, key: str, assigned: AssignedTask, language: str) -> str:
         requester = await get_person_name(self.tool_services.directory, assigned.request.initiator, language)
@@ -206,41 +186,10 @@ class CommandHandler:
         )
 
 
-def _describe_setting_value(name: str, value: str, language: str) -> str:
-    """Describe a setting's value, in words if there are any for it."""
-    key = f"setting.{name}_{value}"
-    return translate(key, language) if key in load_sentences() else value
-
-
-def _choose_task_key(assigned: AssignedTask, caller: Caller) -> str:
-    """Choose the sentence for a person's own task, or for a task that they decide as a deputy."""
-    return "command.task" if assigned.task.assignee == caller.id else "command.task_for"
-
-
 def _format_listing(name: str, lines: Sequence[str], language: str) -> str:
     if not lines:
         return translate(f"command.no_{name}", language)
     return "\n".join([translate(f"command.{name}", language), *(f"- {line}" for line in lines)])
-
-
-def _describe_entry(entry: HistoryEntry, language: str) -> str:
-    """Describe an entry as people know it: their own words, the answers, and a card instead of a note to the model."""
-    is_ours = entry.is_answer or bool(entry.kind)
-    by = "bot" if is_ours else "person"
-    short = shorten_text(entry.visible_text, QUOTE_MAX)
-    text = short if is_ours else _FORMATTING.sub(r"\\\1", short)
-    return translate(f"command.said_by_{by}", language, text=text or translate("command.waits", language))
-
-
-def _describe_summary(history: ConversationHistory, zone: tzinfo, language: str) -> list[str]:
-    """Describe the summary of older turns: its range, its lines and its gaps."""
-    summary = history.summary
-    if summary is None:
-        return []
-    since, until = (datetime.fromtimestamp(ms / 1000, zone) for ms in (summary.since_ms, summary.until_ms))
-    range_ = {"since": f"{since:%Y-%m-%d %H:%M}", "until": f"{until:%Y-%m-%d %H:%M}", "turns": summary.turns}
-    missed = [translate("command.summary_missed", language)] if summary.has_gap or history.has_gap else []
-    return [translate("command.summary", language, **range_), *(f"- {line}" for line in summary.lines), *missed, ""]
 
 
 async def load_request_summary(services: ToolServices, request: Request, language: str) -> str:

@@ -78,7 +78,8 @@ class HistoryCompactor:
             # The first turn that ends with budget left asks again.
             if await is_budget_used_up(self.budget, self.spending, fold.person, self.prices.currency):
                 return [self._build_journal_write(fold, "history.not_folded", SummaryDraft(), why="budget")]
-            zone = await self._find_timezone(fold.person)
+            member = await self.directory.find_person(fold.person)
+            zone = member.zone if member is not None else UTC
             notes = json.loads(part.summary.message)["content"] if part.summary else ""
             draft = await self.summarizer.draft_summary(
                 EarlierTurns(part.entries, zone, notes), self.history.summary_tokens
@@ -88,47 +89,21 @@ class HistoryCompactor:
                 lease.lane, SYSTEM, map(self.prices.compute_usage, draft.replies)
             )
             if not draft.lines:
-                return await self._retry_or_give_up(lease, fold, draft, usage_writes)
-            return await self._replace_with_summary(
-                lease, fold, build_summary(part, draft.lines, zone), part, draft, usage_writes
-            )
-
-    async def _replace_with_summary(
-        self,
-        lease: Lease,
-        fold: CompactConversation,
-        summary: HistorySummary,
-        part: CompactionRange,
-        draft: SummaryDraft,
-        usage_writes: Sequence[Write],
-    ) -> Sequence[Write]:
-        write = self.history.build_compaction_write(fold.place.conversation, part, summary)
-        about = {"turns": len({entry.run for entry in part.entries}), "in_all": summary.turns, "dropped": draft.dropped}
-        result = await lease.checkpoint(
-            "fold", write, *usage_writes, self._build_journal_write(fold, "history.folded", draft, **about)
-        )
-        return (
-            [*usage_writes, self._build_journal_write(fold, "history.not_folded", draft, why=result.refused)]
-            if result.refused
-            else []
-        )
-
-    async def _retry_or_give_up(
-        self, lease: Lease, fold: CompactConversation, draft: SummaryDraft, usage_writes: Sequence[Write]
-    ) -> Sequence[Write]:
-        """Retry later, or give up after `MAX_TRIES`. Every try records its usage."""
-        journal_write, tries = (
-            self._build_journal_write(fold, "history.not_folded", draft, why=draft.failure),
-            lease.item.tries,
-        )
-        if tries >= MAX_TRIES:
-            return [*usage_writes, journal_write]
-        await lease.checkpoint(f"failed:{tries}", *usage_writes, journal_write)
-        raise RetryLater(self.pause_ms * 4 ** (tries - 1), f"no summary: {draft.failure}", counts_try=True)
-
-    async def _find_timezone(self, person: str) -> tzinfo:
-        member = await self.directory.find_person(person)
-        return member.zone if member is not None else UTC
+                tries = lease.item.tries
+                failed = self._build_journal_write(fold, "history.not_folded", draft, why=draft.failure)
+                if tries >= MAX_TRIES:
+                    return [*usage_writes, failed]
+                await lease.checkpoint(f"failed:{tries}", *usage_writes, failed)
+                raise RetryLater(self.pause_ms * 4 ** (tries - 1), f"no summary: {draft.failure}", counts_try=True)
+            summary = build_summary(part, draft.lines, zone)
+            write = self.history.build_compaction_write(fold.place.conversation, part, summary)
+            turns = len({entry.run for entry in part.entries})
+            about = {"turns": turns, "in_all": summary.turns, "dropped": draft.dropped}
+            folded = self._build_journal_write(fold, "history.folded", draft, **about)
+            result = await lease.checkpoint("fold", write, *usage_writes, folded)
+            if not result.refused:
+                return []
+            return [*usage_writes, self._build_journal_write(fold, "history.not_folded", draft, why=result.refused)]
 
     def _build_journal_write(self, fold: CompactConversation, kind: str, draft: SummaryDraft, **more: Any) -> Write:
         place = fold.place

@@ -96,7 +96,8 @@ class FileIntake:
     ) -> list[TakenFile]:
         """Take the files, and return their outcomes in order. `only_from`: as for `FileSource.fetch_file`. Raises
         `ChatUnavailableError` or `FilesUnreachableError` while the platform or the store of files cannot be reached."""
-        at_once, is_last_try = asyncio.Semaphore(AT_ONCE), self._compute_age_ms(lease) > self.patience_ms
+        age_ms = self.clock.now_ms() - lease.item.put_ms if lease.item.put_ms else 0
+        at_once, is_last_try = asyncio.Semaphore(AT_ONCE), age_ms > self.patience_ms
 
         async def take(number: int, one: SentFile) -> TakenFile:
             async with at_once:
@@ -120,9 +121,6 @@ class FileIntake:
         sent = [SentFile(id=one.file.id, name=one.file.name, size=one.file.size) for one in chosen]
         return await self._take_files(lease, person, sent, only_from=person) if sent else []
 
-    def _compute_age_ms(self, lease: Lease) -> int:
-        return self.clock.now_ms() - lease.item.put_ms if lease.item.put_ms else 0
-
     async def _take_file(
         self, person: str, sent: SentFile, number: int, only_from: str, *, is_last_try: bool
     ) -> TakenFile:
@@ -134,7 +132,25 @@ class FileIntake:
             return TakenFile(known.file, known.refused, known.unread)
         try:
             async with self.turns:
-                return await self._fetch_and_keep(person, sent, file, only_from)
+                fetched = await self.source.fetch_file(sent, self.max_bytes, only_from)
+                content = fetched.content
+                if not content:
+                    raise FileRefusedError("empty")
+                media = await asyncio.to_thread(judge_file, content)
+                named, now_ms = fit_file_name(file.name, media), self.clock.now_ms()
+                if not await self.files.count_file(person, file.id, len(content), self.max_bytes_per_day, now_ms):
+                    raise FileRefusedError("too_much_today")
+                if self.reader is not None:  # while the store is away, nobody pays for readings
+                    await self.files.save_content(content)
+                reading, unread = await self.reader.read_picture(person, content, media) if self.reader else ({}, "")
+                if fetched.uploader not in ("", person):  # every card that shows the file names its owner
+                    owner = await self.directory.find_person(fetched.uploader)
+                    stem, dot, ending = named.rpartition(".")
+                    by = owner.name if owner else fetched.uploader
+                    named = f"{stem or ending} ({by}){dot}{ending if stem else ''}"
+                taken = file.model_copy(update={"name": named, "media": media, "reading": reading})
+                kept = await self.files.keep_file(person, taken, content, now_ms, unread=unread)
+                return TakenFile(kept, unread=unread)
         except FileRefusedError as refused:
             return await self._refuse_file(person, file, refused.reason)
         except ChatUnavailableError:
@@ -146,31 +162,6 @@ class FileIntake:
                 raise
             log.error("a file cannot be kept", reason=str(failed))
             return TakenFile(file, "not_kept")
-
-    async def _fetch_and_keep(self, person: str, sent: SentFile, file: AttachedFile, only_from: str) -> TakenFile:
-        fetched = await self.source.fetch_file(sent, self.max_bytes, only_from)
-        content = fetched.content
-        if not content:
-            raise FileRefusedError("empty")
-        media = await asyncio.to_thread(judge_file, content)
-        file = file.model_copy(update={"name": fit_file_name(file.name, media)})
-        now_ms = self.clock.now_ms()
-        if not await self.files.count_file(person, file.id, len(content), self.max_bytes_per_day, now_ms):
-            raise FileRefusedError("too_much_today")
-        if self.reader is not None:  # while the store is away, nobody pays for readings
-            await self.files.save_content(content)
-        reading, unread = await self.reader.read_picture(person, content, media) if self.reader else ({}, "")
-        if fetched.uploader not in ("", person):
-            file = file.model_copy(update={"name": await self._add_owner(file.name, fetched.uploader)})
-        file = file.model_copy(update={"media": media, "reading": reading})
-        kept = await self.files.keep_file(person, file, content, now_ms, unread=unread)
-        return TakenFile(kept, unread=unread)
-
-    async def _add_owner(self, name: str, uploader: str) -> str:
-        """Add the owner's name to the name of a file from somebody else's message, for every card that shows it."""
-        owner = await self.directory.find_person(uploader)
-        stem, dot, ending = name.rpartition(".")
-        return f"{stem or ending} ({owner.name if owner else uploader}){dot}{ending if stem else ''}"
 
     async def _refuse_file(self, person: str, file: AttachedFile, reason: str) -> TakenFile:
         if file.id:
@@ -202,20 +193,15 @@ def describe_refused_files(taken: Sequence[TakenFile], language: str) -> str:
 
 def describe_file_troubles(taken: Sequence[TakenFile], language: str) -> str:
     """Describe the files that were refused or not read; empty if there are none."""
-    said = (describe_refused_files(taken, language), _describe_unread_files(taken, language))
-    return "\n".join(one for one in said if one)
-
-
-def _describe_unread_files(taken: Sequence[TakenFile], language: str) -> str:
-    """Describe the pictures that were kept and not read, with the reasons; empty if there are none."""
     by_reason: dict[str, list[AttachedFile]] = {}
     for one in taken:
-        if one.unread:
+        if one.unread:  # a picture that was kept
             by_reason.setdefault(one.unread, []).append(one.file)
-    return "\n".join(
+    unread = [
         translate(f"file.unread_{reason}", language, files=describe_files(files)[language])
         for reason, files in by_reason.items()
-    )
+    ]
+    return "\n".join(filter(None, [describe_refused_files(taken, language), *unread]))
 
 
 def describe_kept_files(files: Sequence[AttachedFile], language: str) -> str:

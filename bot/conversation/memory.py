@@ -179,10 +179,10 @@ class ConversationMemory:
         """Build the entry for the calls of the run that no entry holds yet. In a channel, a call with a card in the DM
         is remembered only by its outcome."""
         remembered = run.remembered_calls if place.direct else ()
-        calls = [
-            (call, build_past_call(self._name_call(call), result), result)
-            for call, result in list_latest_calls(run.state, remembered)
-        ]
+        calls = list[tuple[CallRecord, PastCall, str]]()
+        for call, result in list_latest_calls(run.state, remembered):
+            tool, args = name_offered_call(self.find_tool, call.tool, call.args)
+            calls.append((call, build_past_call(replace(call, tool=tool, args=args), result), result))
         if not calls:
             return RunMemory()
         if place.direct:
@@ -197,10 +197,6 @@ class ConversationMemory:
             lines, self.clock.today_ms(), _get_timezone(run), run=run.id, said="" if waits else None
         )
         return RunMemory([entry], [past for _, past, _ in visible_calls])
-
-    def _name_call(self, call: CallRecord) -> CallRecord:
-        tool, args = name_offered_call(self.find_tool, call.tool, call.args)
-        return replace(call, tool=tool, args=args)
 
     def _can_show_details(self, run: Run, delivery_result: DeliveryResult) -> bool:
         """Whether details that the run has seen may be remembered beside its answer, and not only the bot's own

@@ -39,7 +39,14 @@ class NoticePoster:
             return []
         place, lines = await self.chat.open_dm(person.id), (notice.text, *notice.more)
         text = "\n".join(render_value(line, person.language).strip() for line in lines)
-        post, again = Post(text, plain=True, rich=_render_rich_lines(lines, person.language)), lease.item.is_redelivery
+        pieces = list[object]()
+        for line in lines:
+            params: dict[str, object] = dict(line.params)
+            for name, value in line.params.items():
+                if isinstance(value, Mapping) and PERSON in value:
+                    params[name] = NamedPerson(str(value[PERSON]), str(value[person.language]))
+            pieces += [*(["\n"] if pieces else []), *translate_pieces(line.key, person.language, **params)]
+        post, again = Post(text, plain=True, rich=cast(RichText, tuple(pieces))), lease.item.is_redelivery
         await self.chat.post_message(place, post, key=lease.item.id, again=again)
         journal_write = self.journal.build_record_write(
             lease.lane, "notice", person=person.id, channel=place.channel, text=notice.text.key
@@ -76,18 +83,3 @@ def build_given_up_notice(item: LaneItem, person: str, code: str = "turn.given_u
     """Build the notice that tells the author of an item that it failed every time, as soon as the platform takes it."""
     notice = NotifyPerson(person=person, text=TextRef(key=code, params={"id": item.id}))
     return EnqueueItem(f"notice:{person}", f"{item.id}:given_up", notice.model_dump_json())
-
-
-def _render_rich_lines(lines: Sequence[TextRef], language: str) -> RichText:
-    """Render the lines with the people whom they name."""
-    pieces = list[object]()
-    for line in lines:
-        params = {name: _find_person(value, language) for name, value in line.params.items()}
-        pieces += [*(["\n"] if pieces else []), *translate_pieces(line.key, language, **params)]
-    return cast(RichText, tuple(pieces))
-
-
-def _find_person(value: object, language: str) -> object:
-    if isinstance(value, Mapping) and PERSON in value:
-        return NamedPerson(str(value[PERSON]), str(value[language]))
-    return value

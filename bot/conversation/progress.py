@@ -63,10 +63,6 @@ SESSION_TITLE_MAX = 80
 """Most characters of a message that name its session."""
 
 
-async def _is_never_late(run: str) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressReporter:
     chat: Channel
@@ -76,8 +72,9 @@ class ProgressReporter:
     """The company's display."""
     get_choice: Callable[[str], str] = lambda person: ""
     """Returns the display that a person has chosen; empty for the company's."""
-    is_catching_up: Callable[[str], Awaitable[bool]] = _is_never_late
-    """Tells whether an item of its own is updating the messages of a run. Nobody else updates them then."""
+    is_catching_up: Callable[[str], Awaitable[bool]] | None = None
+    """Tells whether an item of its own is updating the messages of a run. Nobody else updates them then. None: no item
+    does."""
 
     def get_display(self, run: Run) -> str:
         return self.get_choice(run.message.person) or self.display
@@ -172,9 +169,9 @@ class ProgressReporter:
             run.posted_lines = len(run.step_lines)
             return
         with suppress(PlaceClosedError):  # the answer will say so
-            if self.get_display(run) == "plan" and run.progress_message and await self.is_catching_up(run.id):
-                return
             if self.get_display(run) == "plan":
+                if run.progress_message and self.is_catching_up and await self.is_catching_up(run.id):
+                    return
                 try:
                     await self._update_progress_message(run, title, again=again)
                 except ChatBusyError:  # the next lines or an item of its own show these too: the run does not wait
@@ -208,7 +205,13 @@ class ProgressReporter:
         return []
 
     async def _update_progress_message(self, run: Run, title: str, *, again: bool) -> None:
-        post = Post("\n".join([title, *run.step_lines]), steps=_build_step_list(run, title))
+        steps = list[StepLine]()
+        states = {call.uid: _STEP_STATES.get(call.status, StepState.FAILED) for call in run.state.calls}
+        for line, uid in zip_longest(run.step_lines, run.step_uids[: len(run.step_lines)], fillvalue=""):
+            first, _, reason = line.partition("\n")
+            words = _NUMBER.sub("", first).replace("**", "")  # the platform has numbers and formatting of its own
+            steps.append(StepLine(words, reason.strip("_"), states.get(uid, StepState.DONE)))
+        post = Post("\n".join([title, *run.step_lines]), steps=StepList(title, tuple(steps)))
         if run.progress_message is None:
             run.progress_message = await self.chat.post_message(
                 run.message.thread_place, post, key=f"{run.id}:progress", again=again
@@ -232,18 +235,6 @@ def _render_progress_title(run: Run) -> str:
     return translate("steps.worked", run.language, seconds=max(1, round(run.state.active_ms / 1000)))
 
 
-def _build_step_list(run: Run, title: str) -> StepList:
-    """Build the lines without their numbers and formatting, because the platform has its own."""
-    steps = []
-    states = {call.uid: _STEP_STATES.get(call.status, StepState.FAILED) for call in run.state.calls}
-    for line, uid in zip_longest(run.step_lines, run.step_uids[: len(run.step_lines)], fillvalue=""):
-        first, _, reason = line.partition("\n")
-        steps.append(
-            StepLine(_NUMBER.sub("", first).replace("**", ""), reason.strip("_"), states.get(uid, StepState.DONE))
-        )
-    return StepList(title, tuple(steps))
-
-
 def render_step_line(
     number: int, step: RunStep, language: str, audience: Disclosure = Disclosure.HERE, *, tries: int = 1
 ) -> str:
@@ -259,18 +250,17 @@ def render_step_line(
             "steps.line_waiting", language, number=number, title=render_value(step.title, language), result=result
         )
     else:
-        line = _render_finished_step(number, step, result, language, tries)
+        action = _describe_action(step.call.tool, language)
+        if tries > 1:
+            action = translate("steps.again", language, action=action, n=tries)
+        names = ("name", "person", "request", "request_id", "task", "task_id", "to")
+        values = [step.call.args.get(name) for name in names]
+        subjects = [" ".join(one.split()) for one in values if isinstance(one, str)]
+        subject = next((one for one in subjects if one and not PLATFORM_ID.fullmatch(one)), "")[:SUBJECT_MAX]
+        key = "steps.line_about" if subject else "steps.line"
+        line = translate(key, language, number=number, action=action, subject=subject, result=result)
     reason = " ".join(step.call.reason.split())[:REASON_MAX] if audience is Disclosure.HERE else ""
     return f"{line}\n_{reason}_" if reason else line
-
-
-def _render_finished_step(number: int, step: RunStep, result: str, language: str, tries: int) -> str:
-    action = _describe_action(step.call.tool, language)
-    if tries > 1:
-        action = translate("steps.again", language, action=action, n=tries)
-    subject = _describe_call_subject(step.call.args)
-    key = "steps.line_about" if subject else "steps.line"
-    return translate(key, language, number=number, action=action, subject=subject, result=result)
 
 
 def _describe_action(tool: str, language: str) -> str:
@@ -279,15 +269,6 @@ def _describe_action(tool: str, language: str) -> str:
         return translate(f"tool.{tool}", language)
     server, between, name = tool.partition("__")
     return translate("steps.server", language, server=server, tool=name[:64]) if between else tool[:40]
-
-
-def _describe_call_subject(args: dict[str, Any]) -> str:
-    """Describe the subject of a call, from its own arguments."""
-    for name in ("name", "person", "request", "request_id", "task", "task_id", "to"):
-        value = args.get(name)
-        if isinstance(value, str) and value.strip() and not PLATFORM_ID.fullmatch(value.strip()):
-            return " ".join(value.split())[:SUBJECT_MAX]
-    return ""
 
 
 def render_run_result(
@@ -379,10 +360,8 @@ def _list_short_values(value: Any) -> Iterator[str]:
 
 def join_receipt_lines(receipt_lines: Sequence[ReceiptLine], language: str, *, in_channel: bool = False) -> str:
     """Render receipt lines in words, on one line. `in_channel`: everybody there reads it."""
-    lines = [_render_public_receipt_line(one, language, in_channel=in_channel) for one in receipt_lines]
+    lines = list[str]()
+    for one in receipt_lines:
+        is_hidden = in_channel and decide_channel_disclosure(one.privacy) is not Disclosure.HERE
+        lines.append(translate("receipt.private", language) if is_hidden else render_receipt_line(one, language))
     return " · ".join(dict.fromkeys(lines) if in_channel else lines)
-
-
-def _render_public_receipt_line(receipt_line: ReceiptLine, language: str, *, in_channel: bool) -> str:
-    hidden = in_channel and decide_channel_disclosure(receipt_line.privacy) is not Disclosure.HERE
-    return translate("receipt.private", language) if hidden else render_receipt_line(receipt_line, language)

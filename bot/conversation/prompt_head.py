@@ -34,7 +34,18 @@ class PromptHeadBuilder:
     async def build_prompt_head(self, context: TurnContext) -> tuple[list[str], GroundingSources]:
         """Build rules, server tools, person, history and situation, with the most variable parts last. The head is JSON
         in few pieces, because every step sends it. Also returns the sources in it that may support an answer."""
-        run, person, situation = context.run, context.caller.person, await self._build_situation(context)
+        run, caller, person = context.run, context.caller, context.caller.person
+        now, now_ms, cards = self.clock.today(person.zone), self.clock.now_ms(), list[PausedRun]()
+        for card in context.conversation.waiting:
+            if card.run == run.id or not card.is_of(run.message.person, direct=run.message.place.direct):
+                continue
+            waiting_run = await self.runs.load_run(card.run) if card.tool == START_PROCESS.name else None
+            if waiting_run is not None and waiting_run.requested_card is not None:
+                args = waiting_run.requested_card.proposal.args  # named by the call that models are offered
+                card = replace(card, tool=name_offered_call(self.loop.executor.find_tool, card.tool, args)[0])
+            cards.append(card)
+        calendar, direct = self.tool_services.calendar, run.message.place.direct
+        situation = RunSituation(caller=caller, now=now, now_ms=now_ms, calendar=calendar, direct=direct, cards=cards)
         manager = await self.directory.find_person(person.manager) if person.manager else None
         fields, reply_format = prompt.build_facts_message(person, manager), self.loop.get_reply_format(run.state)
         run.state.style = reply_format.name
@@ -48,30 +59,7 @@ class PromptHeadBuilder:
             [self.company_rules, *situation.grounding_texts, fields["content"]],
             messages,
             self.directory.list_people,
-            partial(load_current_requests, ToolContext(self.tool_services, context.caller, situation.now)),
+            partial(load_current_requests, ToolContext(self.tool_services, caller, now)),
             days=situation.days,
         )
         return [rules, *start, *([",".join(history)] if history else []), *end], sources
-
-    async def _build_situation(self, context: TurnContext) -> RunSituation:
-        run, caller = context.run, context.caller
-        return RunSituation(
-            caller=caller,
-            now=self.clock.today(caller.person.zone),
-            now_ms=self.clock.now_ms(),
-            calendar=self.tool_services.calendar,
-            direct=run.message.place.direct,
-            cards=[
-                await self._name_card(one)
-                for one in context.conversation.waiting
-                if one.run != run.id and one.is_of(run.message.person, direct=run.message.place.direct)
-            ],
-        )
-
-    async def _name_card(self, card: PausedRun) -> PausedRun:
-        """Name the card by the call that models are offered."""
-        run = await self.runs.load_run(card.run) if card.tool == START_PROCESS.name else None
-        if run is None or run.requested_card is None:
-            return card
-        args = run.requested_card.proposal.args
-        return replace(card, tool=name_offered_call(self.loop.executor.find_tool, card.tool, args)[0])

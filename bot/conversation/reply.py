@@ -60,7 +60,13 @@ class MessageDelivery:
             try:
                 await self.chat.post_message(place, post, key=key, again=again, wait_ms=wait_ms)
             except PlaceClosedError as closed:
-                return await self._deliver_beside(place, person, post, closed, key, again=again)
+                if place.direct:
+                    raise
+                log.warning("place.closed", channel=place.channel, error=closed.code)
+                reason = translate("pointer.closed", await get_person_language(self.directory, person))
+                post = replace(post, text=f"{reason}\n\n{post.text}")
+                direct = await self._deliver_to_dm(person, post, key, again=again)
+                return DeliveryResult(in_conversation=False, direct=direct)
             return DeliveryResult(in_conversation=True)
         direct = await self._deliver_to_dm(person, post, key, again=again)
         language = await get_person_language(self.directory, person)
@@ -77,17 +83,6 @@ class MessageDelivery:
             await self.chat.post_message(place, Post(words), key=key, again=again)
         except PlaceClosedError as closed:
             log.warning("place.closed", channel=place.channel, error=closed.code)
-
-    async def _deliver_beside(
-        self, place: Place, person: str, post: Post, closed: PlaceClosedError, key: str, *, again: bool
-    ) -> DeliveryResult:
-        """Post in the DM, with the reason: the platform accepts no post in the place."""
-        if place.direct:
-            raise closed
-        log.warning("place.closed", channel=place.channel, error=closed.code)
-        reason = translate("pointer.closed", await get_person_language(self.directory, person))
-        direct = await self._deliver_to_dm(person, replace(post, text=f"{reason}\n\n{post.text}"), key, again=again)
-        return DeliveryResult(in_conversation=False, direct=direct)
 
     async def _deliver_to_dm(self, person: str, post: Post, key: str, *, again: bool) -> Place | None:
         """Post in the person's DM, and return the DM. None if the platform has no DM with this person."""

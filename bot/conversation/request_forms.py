@@ -6,7 +6,7 @@ starts nothing."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.agent.proposals import propose_call
@@ -23,16 +23,16 @@ from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
 from bot.storage.journal import Journal
+from tools.people.names import get_person_language
 from tools.requests.form_pages import (
     PAGES,
-    FormPage,
     FormTooLongError,
     build_form_page,
     list_form_problems,
     list_needed_fields,
 )
 from tools.requests.processes import START_PROCESS
-from tools.spec import Caller, DialogField, TextRef, ToolError
+from tools.spec import Caller, TextRef, ToolError
 from tools.tool import ToolContext, ToolServices
 from tools.workflow.process.definition import Process
 from tools.workflow.process.form_files import list_named_files, remove_files
@@ -61,7 +61,7 @@ class RequestForms:
         """Build a page of the form, or return a sentence in the person's language about why there is none."""
         caller = await self.directory.find_caller(form.person)
         if caller is None:
-            return translate("form.stranger", await self._find_language(form.person))
+            return translate("form.stranger", await get_person_language(self.directory, form.person))
         processes = await self.tool_services.engine.list_processes()
         process = _find_process(processes, form.process)
         if process is None:
@@ -94,17 +94,29 @@ class RequestForms:
         needed = await list_needed_fields(context, process, form.values)
         is_last = needed <= form.values.keys() or form.page + 1 >= PAGES
         problems = await list_form_problems(context, process, form.values)
-        here = [one for one in problems if is_last or one[0] in form.values or one[0] not in needed]
-        wrong = tuple(_render_problems(process, here, caller.person.language))
+        language, by_field, wrong = caller.person.language, dict[str, list[str]](), list[FormProblem]()
+        for name, note in problems:
+            if is_last or name in form.values or name not in needed:
+                by_field.setdefault(name, []).append(render_value(note, language))
+        for name, sentences in by_field.items():
+            field = process.form.find_field(name)
+            label = translate_label(field.label.by_language, language) if field else ""
+            wrong.append(FormProblem(name, label, " ".join(dict.fromkeys(sentences))))
         if wrong or is_last:
-            return FormAnswer(problems=wrong)
+            return FormAnswer(problems=tuple(wrong))
         return FormAnswer(next_page=await self._build_page(caller, process, processes, form.turn_page()))
 
     async def _build_page(
         self, caller: Caller, process: Process, processes: Sequence[Process], form: FormSubmission
     ) -> FormDialog:
         """Build a page. Raises `FormTooLongError`, or `ToolError` for somebody who is not in the directory."""
-        language, values = caller.person.language, _add_kept(process, form, _add_said(process, form))
+        language, values = caller.person.language, form.values
+        text = next((one for one in process.form.fields if one.kind is FieldKind.TEXT), None)
+        if text is not None and form.said.strip() and not values.get(text.name):  # the person's own words
+            values = {**values, text.name: form.said.strip()[: text.max_length]}
+        attachment = next((one for one in process.form.fields if one.kind is FieldKind.ATTACHMENT), None)
+        if attachment is not None and form.kept and attachment.name not in values:  # nobody has left them out
+            values = {**values, attachment.name: ",".join(form.kept)}
         kept = await self.file_intake.files.find_files(caller.id, form.kept) if self.file_intake else {}
         page = await build_form_page(
             self._build_context(caller), process, values, form.earlier, files=list(kept.values())
@@ -112,15 +124,32 @@ class RequestForms:
         is_first, names = form.page == 0, {field.name for field in page.fields}
         has_more = page.has_more and form.page + 1 < PAGES
         others = [(one.key, one.form.title[language]) for one in processes] if form.has_choice and is_first else []
+        inputs, notes = list[FormInput](), list[str]()
+        for field in page.fields:
+            is_by_rules = field.name in process.deciding_names
+            inputs.append(
+                FormInput(
+                    field=field,
+                    label=translate_label(field.label, language),
+                    options=tuple((value, words[language]) for value, words in field.choices),
+                    hint=translate("form.by_rules", language) if is_by_rules else render_limit(field, language),
+                    is_watched=field.name in process.watched_fields,
+                )
+            )
+        for fact in page.facts:
+            note = render_value(fact.value, language)
+            if not isinstance(fact.label, str):  # otherwise a length, a balance, a rule: the sentence says what it is
+                note = translate("form.fact", language, label=translate_label(fact.label, language), value=note)
+            notes.append(note)
         return FormDialog(
             title=process.form.title[language],
             submit=translate("form.next" if page.is_followed else "form.submit", language),
             cancel=translate("card.close" if is_first else "form.back", language),
             process=process.key,
             page=form.page,
-            inputs=tuple(_build_input(process, field, language) for field in page.fields),
+            inputs=tuple(inputs),
             values=tuple((name, text) for name, text in values.items() if name in form.earlier and name not in names),
-            notes=tuple(_render_facts(page, language)),
+            notes=tuple(notes),
             warnings=tuple(dict.fromkeys(render_value(one, language) for one in page.problems)),
             more=translate("form.more", language) if has_more else "",
             choices=tuple(others) if len(others) > 1 else (),
@@ -129,10 +158,6 @@ class RequestForms:
 
     def _build_context(self, caller: Caller) -> ToolContext:
         return ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone))
-
-    async def _find_language(self, person: str) -> str:
-        found = await self.directory.find_person(person)
-        return found.language if found else "en"
 
     # The card
 
@@ -146,16 +171,25 @@ class RequestForms:
         caller = await self.directory.find_caller(form.person)
         if caller is None:
             return [self._build_journal_write(lease.item, form, "not a member who can be served")]
-        taken = await self._take_files(lease, form)
+        process = _find_process(await self.tool_services.engine.list_processes(), form.process)
+        intake, taken = self.file_intake, list[TakenFile]()
+        if intake is not None and process is not None and (ids := list_named_files(process.form, form.values)):
+            taken = await intake.take_named_files(lease, form.person, ids)
         refused = [one for one in taken if one.refused]
         if refused:
             form = form.model_copy(update={"values": remove_files(form.values, [one.file.id for one in refused])})
-        told = self._build_file_notices(lease.item, form, taken)
+        told = list[Write]()
+        if any(one.refused or one.unread for one in taken):  # the card comes without them, or without their content
+            files = {language: describe_file_troubles(taken, language) for language in LANGUAGES}
+            notice = NotifyPerson(person=form.person, text=TextRef(key="file.notice", params={"files": files}))
+            told = [EnqueueItem(f"notice:{form.person}", f"{lease.item.id}:files", notice.model_dump_json())]
         try:
             args = {"process": form.process, "form": dict(form.values)}
             proposal = await propose_call(START_PROCESS, self._build_context(caller), args)
         except ToolError as error:
-            return [*told, *self._build_refusal(lease.item, form, error)]
+            why = {language: render_value(error.note, language) for language in LANGUAGES}
+            refusal = self._build_notice(lease.item, form, TextRef(key="form.refused", params={"why": why}))
+            return [*told, refusal, self._build_journal_write(lease.item, form, error.code)]
         card = OpenCard(
             approval=lease.lane,
             tool=START_PROCESS.name,
@@ -170,30 +204,9 @@ class RequestForms:
             self._build_journal_write(lease.item, form),
         ]
 
-    async def _take_files(self, lease: Lease, form: FormSubmitted) -> list[TakenFile]:
-        process = _find_process(await self.tool_services.engine.list_processes(), form.process)
-        if self.file_intake is None or process is None:
-            return []
-        ids = list_named_files(process.form, form.values)
-        return await self.file_intake.take_named_files(lease, form.person, ids) if ids else []
-
-    def _build_file_notices(self, item: LaneItem, form: FormSubmitted, taken: Sequence[TakenFile]) -> list[Write]:
-        """Build the notice that names the form's files which could not be taken or read. The card comes without them,
-        or without their content."""
-        if not any(one.refused or one.unread for one in taken):
-            return []
-        files = {language: describe_file_troubles(taken, language) for language in LANGUAGES}
-        notice = NotifyPerson(person=form.person, text=TextRef(key="file.notice", params={"files": files}))
-        return [EnqueueItem(f"notice:{form.person}", f"{item.id}:files", notice.model_dump_json())]
-
     async def give_up_form(self, item: LaneItem, form: FormSubmitted) -> Sequence[Write]:
         """Tell the person that their form failed every time."""
         return [self._build_notice(item, form, TextRef(key="form.given_up", params={"id": item.id}))]
-
-    def _build_refusal(self, item: LaneItem, form: FormSubmitted, error: ToolError) -> list[Write]:
-        why = {language: render_value(error.note, language) for language in LANGUAGES}
-        told = self._build_notice(item, form, TextRef(key="form.refused", params={"why": why}))
-        return [told, self._build_journal_write(item, form, error.code)]
 
     def _build_notice(self, item: LaneItem, form: FormSubmitted, text: TextRef) -> Write:
         notice = NotifyPerson(person=form.person, text=text)
@@ -207,50 +220,3 @@ class RequestForms:
 
 def _find_process(processes: Sequence[Process], key: str) -> Process | None:
     return next((one for one in processes if not key or one.key == key), None)
-
-
-def _add_said(process: Process, form: FormSubmission) -> Mapping[str, str]:
-    """Add the person's own words as the first free text."""
-    text = next((f for f in process.form.fields if f.kind is FieldKind.TEXT), None)
-    if text is None or not form.said.strip() or form.values.get(text.name):
-        return form.values
-    return {**form.values, text.name: form.said.strip()[: text.max_length]}
-
-
-def _add_kept(process: Process, form: FormSubmission, values: Mapping[str, str]) -> Mapping[str, str]:
-    """Add the files of the message that the form is about, unless somebody has left them out."""
-    field = next((f for f in process.form.fields if f.kind is FieldKind.ATTACHMENT), None)
-    if field is None or not form.kept or field.name in form.values:
-        return values
-    return {**values, field.name: ",".join(form.kept)}
-
-
-def _build_input(process: Process, field: DialogField, language: str) -> FormInput:
-    is_by_rules = field.name in process.deciding_names
-    return FormInput(
-        field=field,
-        label=translate_label(field.label, language),
-        options=tuple((value, words[language]) for value, words in field.choices),
-        hint=translate("form.by_rules", language) if is_by_rules else render_limit(field, language),
-        is_watched=field.name in process.watched_fields,
-    )
-
-
-def _render_facts(page: FormPage, language: str) -> Iterator[str]:
-    for fact in page.facts:
-        value = render_value(fact.value, language)
-        if isinstance(fact.label, str):  # a length, a balance, a rule: the sentence says what it is
-            yield value
-        else:
-            yield translate("form.fact", language, label=translate_label(fact.label, language), value=value)
-
-
-def _render_problems(process: Process, problems: Sequence[tuple[str, TextRef]], language: str) -> Iterator[FormProblem]:
-    """Render the problems, joined by field and without repetition."""
-    by_field: dict[str, list[str]] = {}
-    for name, note in problems:
-        by_field.setdefault(name, []).append(render_value(note, language))
-    for name, sentences in by_field.items():
-        field = process.form.find_field(name)
-        label = translate_label(field.label.by_language, language) if field else ""
-        yield FormProblem(name, label, " ".join(dict.fromkeys(sentences)))

@@ -40,26 +40,22 @@ class RunLoader:
         run_id, usage_query = self._derive_run_id(message), self._build_usage_query(message.person)
         stored_run_id = run_id if lease.item.is_redelivery else ""
         conversation = await self.runs.load_conversation(lease.lane, self.history, stored_run_id, usage_query)
-        run = conversation.run or await self._start_run(run_id, message, caller, conversation)
+        run, person = conversation.run, caller.person
+        if run is None:
+            run = Run(
+                id=run_id,
+                message=message,
+                language=person.language,
+                timezone=person.timezone,
+                created_ms=self.clock.now_ms(),
+            )
+            run.state.privacy = Privacy.PUBLIC  # the run has seen nothing but the conversation
+            await self.refresh_start_tools()
+            recent = RecentConversation(conversation.history)
+            run.state.offered_tools = self.loop.selector.choose_offered_tools(message.text, recent)
+            files, today = list_usable_files(run, conversation.files), self.clock.today(person.zone)
+            run.state.append_message(prompt.build_user_message(caller, message.text, today, files))
         return TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
-
-    async def _start_run(self, run_id: str, message: Message, caller: Caller, conversation: ConversationState) -> Run:
-        person = caller.person
-        run = Run(
-            id=run_id,
-            message=message,
-            language=person.language,
-            timezone=person.timezone,
-            created_ms=self.clock.now_ms(),
-        )
-        run.state.privacy = Privacy.PUBLIC  # the run has seen nothing but the conversation
-        await self.refresh_start_tools()
-        run.state.offered_tools = self.loop.selector.choose_offered_tools(
-            message.text, RecentConversation(conversation.history)
-        )
-        files = list_usable_files(run, conversation.files)
-        run.state.append_message(prompt.build_user_message(caller, message.text, self.clock.today(person.zone), files))
-        return run
 
     async def refresh_start_tools(self) -> None:
         """Update the start tools from the processes that exist now."""

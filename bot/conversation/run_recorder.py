@@ -17,7 +17,7 @@ from bot.conversation.turn_context import TurnContext
 from bot.core import metrics
 from bot.core.clock import Clock
 from bot.core.errors import ModelUnavailableError
-from bot.core.records import OpenCard, Run, RunResult, RunStatus
+from bot.core.records import Run, RunResult, RunStatus
 from bot.queue.lanes import CheckpointResult
 from bot.queue.writes import EnqueueItem, Write
 from bot.storage.history import HistoryStore
@@ -60,17 +60,16 @@ class RunRecorder:
 
     def build_step_writes(self, run: Run, steps: Sequence[RunStep]) -> list[Write]:
         """A journal line for each step, and the writes of features."""
-        return [write for step in steps for write in self._build_one_step_writes(run, step)]
-
-    def _build_one_step_writes(self, run: Run, step: RunStep) -> list[Write]:
-        call, message = step.call, run.message
-        metrics.STEPS.labels(call.tool if call.tool in _TOOL_NAMES else metrics.OTHER, call.status.value).inc()
-        error_fields = {"error": step.error, "why": step.error_message} if step.error else {}
-        status = call.status.value
-        journal_write = self.build_journal_write(
-            message, "step", run=run.id, text=call.reason, tool=call.tool, status=status, **error_fields
-        )
-        return [journal_write, *self.build_feature_writes(run, step)]
+        writes = list[Write]()
+        for step in steps:
+            call, status = step.call, step.call.status.value
+            metrics.STEPS.labels(call.tool if call.tool in _TOOL_NAMES else metrics.OTHER, status).inc()
+            error_fields = {"error": step.error, "why": step.error_message} if step.error else {}
+            journal_write = self.build_journal_write(
+                run.message, "step", run=run.id, text=call.reason, tool=call.tool, status=status, **error_fields
+            )
+            writes += [journal_write, *self.build_feature_writes(run, step)]
+        return writes
 
     def build_pause_writes(self, run: Run) -> Sequence[Write]:
         """Build the writes for a pause: the card's item, and the entries that conversations remember meanwhile. The
@@ -82,7 +81,9 @@ class RunRecorder:
         card_write = EnqueueItem(
             requested_card.approval, f"open:{run.id}:{len(run.state.calls)}", requested_card.model_dump_json()
         )
-        return [*self.runs.build_save_writes(_leave_out_shown_fields(run, requested_card)), *history_writes, card_write]
+        proposal = requested_card.proposal.model_copy(update={"fields": (), "choices": ()})
+        stored = run.model_copy(update={"requested_card": requested_card.model_copy(update={"proposal": proposal})})
+        return [*self.runs.build_save_writes(stored), *history_writes, card_write]
 
     def build_finish_writes(
         self, context: TurnContext, result: RunResult, delivery_result: DeliveryResult
@@ -148,10 +149,3 @@ class RunRecorder:
         return self.journal.build_record_write(
             place.conversation, kind, run=run, person=message.person, channel=place.channel, text=text, **more
         )
-
-
-def _leave_out_shown_fields(run: Run, card: OpenCard) -> Run:
-    """Return the run as it is stored while it waits: without the fields and buttons of its card, which the approval
-    has."""
-    proposal = card.proposal.model_copy(update={"fields": (), "choices": ()})
-    return run.model_copy(update={"requested_card": card.model_copy(update={"proposal": proposal})})

@@ -46,26 +46,20 @@ class RunStopper:
         waiting = (await self.runs.load_conversation(place.conversation, self.history)).waiting
         cancelled = await self.card_stopper.stop_waiting_runs(waiting, caller)
         is_entitled = place.direct or caller.person.is_administrator
+        is_empty = not (is_entitled or cancelled)
+        if is_empty:  # unless this *stop* ended a run of its own author
+            entries = (await self.history.load_history(place.conversation)).entries[-RECENT_ENTRIES:]
+            runs = [await self.runs.load_run(one) for one in dict.fromkeys(entry.run for entry in entries if entry.run)]
+            own_runs = [run for run in runs if run is not None and run.message.person == caller.id]
+            is_timestamp = at.replace(".", "", 1).isdigit()
+            since_ms = (float(at) * 1000 if is_timestamp else 0.0) - SKEW_MS
+            results = [run.result for run in own_runs if run.ended_ms >= since_ms]
+            is_empty = not any(one is not None and one.stop_reason == StopReason.USER for one in results)
         return StopResult(
             cancelled_cards=cancelled,
-            is_empty=not (is_entitled or cancelled or await self._has_stopped_own_run(place, caller.id, at)),
+            is_empty=is_empty,
             is_waiting=not is_entitled and any(one.person != caller.id for one in waiting),
         )
-
-    async def _has_stopped_own_run(self, place: Place, person: str, at: str) -> bool:
-        """Whether this *stop* ended a run of its own author."""
-        entries = (await self.history.load_history(place.conversation)).entries[-RECENT_ENTRIES:]
-        runs = [await self.runs.load_run(one) for one in dict.fromkeys(entry.run for entry in entries if entry.run)]
-        own_runs = [run for run in runs if run is not None and run.message.person == person]
-        said_ms = float(at) * 1000 if _is_timestamp(at) else 0.0
-        return any(
-            run.result is not None and run.result.stop_reason == StopReason.USER and run.ended_ms >= said_ms - SKEW_MS
-            for run in own_runs
-        )
-
-
-def _is_timestamp(at: str) -> bool:
-    return at.replace(".", "", 1).isdigit()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

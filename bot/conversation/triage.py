@@ -44,27 +44,21 @@ class MessageTriage:
         kept = [one.file for one in files if not one.refused]
         if files and not kept and not message.text.strip():  # the person was told why
             return [self.run_recorder.build_journal_write(message, "message.empty")]
-        writes = await self._answer_without_model(lease, message, caller, has_files=bool(kept))
+        writes: Sequence[Write] | None = None
+        if (answer := await self.commands.answer_command(message, caller)) is not None:
+            await self.replies.post_notice(lease, message, answer.text, key="command")
+            writes = [*answer.writes, self.run_recorder.build_journal_write(message, "command", text=answer.command)]
+        elif message.unread:
+            writes = await self._refuse_long_message(lease, message, message.unread, language)
+        elif not message.text.strip() and not kept:
+            await self.replies.post_notice(lease, message, translate("turn.empty", language), key="empty")
+            writes = [self.run_recorder.build_journal_write(message, "message.empty")]
+        elif len(message.text) > TEXT_MAX:
+            writes = await self._refuse_long_message(lease, message, len(message.text), language)
         if writes is not None and kept:
             text = describe_kept_files(kept, language)
             await self.replies.post_notice(lease, message, text, key="kept", privacy=Privacy.OWN_TEXT)
         return writes
-
-    async def _answer_without_model(
-        self, lease: Lease, message: Message, caller: Caller, *, has_files: bool
-    ) -> Sequence[Write] | None:
-        language = caller.person.language
-        if (answer := await self.commands.answer_command(message, caller)) is not None:
-            await self.replies.post_notice(lease, message, answer.text, key="command")
-            return [*answer.writes, self.run_recorder.build_journal_write(message, "command", text=answer.command)]
-        if message.unread:
-            return await self._refuse_long_message(lease, message, message.unread, language)
-        if not message.text.strip() and not has_files:
-            await self.replies.post_notice(lease, message, translate("turn.empty", language), key="empty")
-            return [self.run_recorder.build_journal_write(message, "message.empty")]
-        if len(message.text) > TEXT_MAX:
-            return await self._refuse_long_message(lease, message, len(message.text), language)
-        return None
 
     async def _refuse_long_message(self, lease: Lease, message: Message, length: int, language: str) -> Sequence[Write]:
         text = translate("turn.too_long", language, length=length, most=TEXT_MAX)

@@ -9,11 +9,11 @@ checkpoint."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
+from bot.agent.events import RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
 from bot.agent.grounding.sentences import find_requests, normalize_text
 from bot.agent.limits import DailyBudget
 from bot.agent.loop import AgentLoop
@@ -51,7 +51,7 @@ from bot.core.work_items import RefreshProgress, ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from tools.requests.status import describe_current_states
-from tools.spec import Caller, Privacy, ReceiptLine
+from tools.spec import Privacy
 from tools.tool import ToolContext, ToolServices
 
 DOWN_MAX_MS = 300_000
@@ -85,35 +85,25 @@ class TurnHandler:
         """Handle a message. Returns the writes for its commit. Raises `RetryLater` while the model cannot be
         reached."""
         with self.progress.remove_status_after(message):
-            return await self._answer_message(lease, message)
-
-    async def _answer_message(self, lease: Lease, message: Message) -> Sequence[Write]:
-        await self.ingress_gate.wait_until_quiet()
-        lease.set_person(message.person)
-        caller = await self.directory.find_caller(message.person)
-        if caller is None:
-            return await self.triage.refuse_stranger(lease, message)
-        message, taken = await self._take_files(lease, message, caller)
-        writes = await self.triage.answer_without_model(lease, message, caller, taken)
-        if writes is not None:
-            return writes
-        context = await self.run_loader.load_or_start_run(lease, message, caller)
-        bind_context(run=context.run.id)
-        writes = await self.agreements.answer_agreement(context)
-        return await self._run_agent(context) if writes is None else writes
-
-    async def _take_files(self, lease: Lease, message: Message, caller: Caller) -> tuple[Message, list[TakenFile]]:
-        """Take the message's files, and return the message with them and their outcomes. The person is told at once, by
-        name, about files that were refused or not read."""
-        if self.file_intake is None:
-            return message, []
-        message = await self.file_intake.find_message_files(message)
-        if not message.files:
-            return message, []
-        taken = await self.file_intake.take_message_files(lease, message)
-        if text := describe_file_troubles(taken, caller.person.language):
-            await self.replies.post_notice(lease, message, text, key="files", privacy=Privacy.OWN_TEXT)
-        return message, taken
+            await self.ingress_gate.wait_until_quiet()
+            lease.set_person(message.person)
+            caller = await self.directory.find_caller(message.person)
+            if caller is None:
+                return await self.triage.refuse_stranger(lease, message)
+            intake, taken = self.file_intake, list[TakenFile]()
+            if intake is not None:
+                message = await intake.find_message_files(message)
+            if intake is not None and message.files:
+                taken = await intake.take_message_files(lease, message)
+                if text := describe_file_troubles(taken, caller.person.language):  # told at once, by name
+                    await self.replies.post_notice(lease, message, text, key="files", privacy=Privacy.OWN_TEXT)
+            writes = await self.triage.answer_without_model(lease, message, caller, taken)
+            if writes is not None:
+                return writes
+            context = await self.run_loader.load_or_start_run(lease, message, caller)
+            bind_context(run=context.run.id)
+            writes = await self.agreements.answer_agreement(context)
+            return await self._run_agent(context) if writes is None else writes
 
     async def resume_run(self, lease: Lease, resume: ResumeRun) -> Sequence[Write]:
         """Continue a paused run: the result of its call is now an observation."""
@@ -124,9 +114,15 @@ class TurnHandler:
         is_new = self._settle_call(run, resume)
         await self.replies.end_change_notices(run, "cancelled" if resume.is_silent else "over")
         run.change_notices = ()
-        if resume.is_silent:
+        if resume.is_silent:  # the person has been answered: nothing more is said, and nothing is left waiting
             released = build_release_writes(self.run_loader.keys, run, conversation.files)
-            return [*await self._end_silently(lease, run, resume), *released]
+            is_stopped = resume.observation.get("error") == STOPPED_CHOICE
+            run.status = RunStatus.STOPPED if is_stopped else RunStatus.CANCELLED
+            if run.progress_message is not None:
+                await self.progress.flush_lines(run, again=lease.item.is_redelivery)
+            await self.progress.settle_session(run)
+            late = self.progress.build_refresh_request(run, lease.item.id)
+            return [*self.run_recorder.build_silent_end_writes(run), *late, *released]
         caller = await self.directory.find_caller(run.message.person)
         if caller is None:
             return self.run_recorder.build_leaver_writes(run)
@@ -136,15 +132,6 @@ class TurnHandler:
             await self.run_recorder.checkpoint_run(context, f"resume:{resume.uid}")
         with self.progress.remove_status_after(run.message):
             return await self._run_agent(context)
-
-    async def _end_silently(self, lease: Lease, run: Run, resume: ResumeRun) -> Sequence[Write]:
-        """End a run whose person has been answered already. Nothing more is said, and nothing is left waiting."""
-        run.status = RunStatus.STOPPED if resume.observation.get("error") == STOPPED_CHOICE else RunStatus.CANCELLED
-        if run.progress_message is not None:
-            await self.progress.flush_lines(run, again=lease.item.is_redelivery)
-        await self.progress.settle_session(run)
-        late = self.progress.build_refresh_request(run, lease.item.id)
-        return [*self.run_recorder.build_silent_end_writes(run), *late]
 
     def _settle_call(self, run: Run, resume: ResumeRun) -> bool:
         """Record the end of the call. Returns False if the run already knew it. The next outage is reported again."""
@@ -158,7 +145,7 @@ class TurnHandler:
 
     async def _run_agent(self, context: TurnContext) -> Sequence[Write]:
         """Run the loop, event by event, after finishing what a crash left half done."""
-        run = context.run
+        run, caller, used = context.run, context.caller, context.conversation.usage
         if context.is_redelivery:
             await self.progress.flush_lines(run, again=True)
         if run.status is RunStatus.PAUSED:
@@ -171,7 +158,20 @@ class TurnHandler:
         self.progress.show_working(run)
         self.progress.begin_session(run)
         try:
-            async with contextlib.aclosing(await self._start_loop(context)) as events:
+            files = list_usable_files(run, context.conversation.files)
+            use = ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone), files=files)
+            head, grounds = await self.prompt_heads.build_prompt_head(context)
+            loop = self.loop.run(
+                run.id,
+                head,
+                run.state,
+                use,
+                context.lease.stopped,
+                grounds,
+                remaining_budget=self.budget.compute_remaining_budget(used.tokens, used.cost, run.state),
+                check_proposal=partial(self.duplicates.reject_duplicate, context.conversation.waiting, run),
+            )
+            async with contextlib.aclosing(loop) as events:
                 async for event in events:
                     match event:
                         case StepsFinished(steps):
@@ -179,32 +179,20 @@ class TurnHandler:
                             self.progress.show_working(run)
                         case RunPaused():
                             return await self._pause_run(context, event)
-                        case RunFinished(text, unverified):
-                            return await self._finish_run(context, RunResult(text=text, unverified=unverified))
-                        case RunStopped():
-                            return await self._finish_run(context, self._describe_stop(context, event))
+                        case RunFinished() | RunStopped():
+                            return await self._finish_run(context, event)
         except ModelUnavailableError as outage:
-            await self._handle_model_outage(context, outage)
+            journal_writes = list[Write]()
+            if not run.has_reported_outage:  # told once, with its cause; the message stays queued
+                why = "model_unfit" if outage.cause in NEEDS_ADMINISTRATOR else "model_down"
+                text, key = translate(f"turn.{why}", run.language), f"down:{len(run.state.calls)}"
+                await self.replies.post_notice(context.lease, run.message, text, key=key)
+                run.has_reported_outage = True
+                journal_writes = self.run_recorder.build_outage_writes(run, outage)
+            await self.run_recorder.checkpoint_run(context, f"down:{context.lease.token}", *journal_writes)
             wait_ms = min(max(self.down_ms, int(outage.wait_s * 1000)), DOWN_MAX_MS)
             raise RetryLater(wait_ms, str(outage)) from outage
         raise AssertionError("the loop ends with a final, a pause or a stop")
-
-    async def _start_loop(self, context: TurnContext) -> AsyncGenerator[RunEvent, None]:
-        """Start the loop with the prompt head and the rest of the person's budget for today."""
-        run, caller, used = context.run, context.caller, context.conversation.usage
-        files = list_usable_files(run, context.conversation.files)
-        use = ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone), files=files)
-        head, grounds = await self.prompt_heads.build_prompt_head(context)
-        return self.loop.run(
-            run.id,
-            head,
-            run.state,
-            use,
-            context.lease.stopped,
-            grounds,
-            remaining_budget=self.budget.compute_remaining_budget(used.tokens, used.cost, run.state),
-            check_proposal=partial(self.duplicates.reject_duplicate, context.conversation.waiting, run),
-        )
 
     async def _show_steps(self, context: TurnContext, steps: Sequence[RunStep]) -> None:
         """Store the steps before showing them: after a crash in between, no call is made twice."""
@@ -242,27 +230,34 @@ class TurnHandler:
         quiet = self.progress.get_display(context.run) != "replies"
         await self.card_requester.post_card_location(context, requested_card, quiet=quiet)
 
-    def _describe_stop(self, context: TurnContext, event: RunStopped) -> RunResult:
-        renewal = self.run_loader.get_budget_renewal().astimezone(context.caller.person.zone)
-        text = describe_stop(context.run, event.reason, renewal)
-        return RunResult(text=text, stop_reason=event.reason.value, endpoint_error=event.endpoint_message)
-
-    async def _finish_run(self, context: TurnContext, result: RunResult) -> Sequence[Write]:
+    async def _finish_run(self, context: TurnContext, event: RunFinished | RunStopped) -> Sequence[Write]:
         """Store the answer before posting it: after a crash in between, the model is not asked for another one."""
+        if isinstance(event, RunFinished):
+            result = RunResult(text=event.text, unverified=event.unverified)
+        else:
+            renewal = self.run_loader.get_budget_renewal().astimezone(context.caller.person.zone)
+            text, reason = describe_stop(context.run, event.reason, renewal), event.reason.value
+            result = RunResult(text=text, stop_reason=reason, endpoint_error=event.endpoint_message)
         context.run.result = result
         slot = self.replies.find_rate_slot(context.run)
         checkpoint = await self.run_recorder.checkpoint_run(context, "end", slot=slot)
         return await self._post_run_result(context, result, checkpoint.wait_ms)
 
     async def _post_run_result(self, context: TurnContext, result: RunResult, wait_ms: int | None) -> Sequence[Write]:
-        run = context.run
+        run, caller = context.run, context.caller
         await self.progress.flush_lines(run, again=context.is_redelivery)
+        # The current states of the requests that the answer names or that the run has changed.
+        calls = zip(run.state.calls, list_call_results(run.state), strict=True)
+        changed = [found for call, found in calls if call.approval and call.status is CallStatus.SUCCEEDED]
+        numbers = find_requests("\n".join([normalize_text(result.text), *changed]))
+        use = ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone))
+        states = await describe_current_states(use, numbers)
         delivery_result = await self.replies.post_run_result(
             run,
             result,
             again=context.is_redelivery,
             wait_ms=wait_ms,
-            states=await self._load_current_states(context, result),
+            states=states,
             undone=list_undone_calls(run.state, self.loop.executor.is_gated),
             files=describe_kept_files(list_left_files(context), run.language),
         )
@@ -271,28 +266,8 @@ class TurnHandler:
         late = self.progress.build_refresh_request(run, context.lease.item.id)
         return [*finish_writes, *late, *build_release_writes(self.run_loader.keys, run, context.conversation.files)]
 
-    async def _load_current_states(self, context: TurnContext, result: RunResult) -> Sequence[ReceiptLine]:
-        """Load the current states of the requests that the answer names or that the run has changed."""
-        caller, calls = context.caller, zip(context.run.state.calls, list_call_results(context.run.state), strict=True)
-        changed = [found for call, found in calls if call.approval and call.status is CallStatus.SUCCEEDED]
-        numbers = find_requests("\n".join([normalize_text(result.text), *changed]))
-        use = ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone))
-        return await describe_current_states(use, numbers)
-
     async def refresh_progress(self, lease: Lease, refresh: RefreshProgress) -> Sequence[Write]:
         return await self.progress.refresh_progress(lease, await self.run_loader.runs.load_run(refresh.run))
-
-    async def _handle_model_outage(self, context: TurnContext, outage: ModelUnavailableError) -> None:
-        """Report an outage of the model to the person and to the journal, once, with its cause. The message stays
-        queued."""
-        run, journal_writes = context.run, list[Write]()
-        if not run.has_reported_outage:
-            why = "model_unfit" if outage.cause in NEEDS_ADMINISTRATOR else "model_down"
-            text, key = translate(f"turn.{why}", run.language), f"down:{len(run.state.calls)}"
-            await self.replies.post_notice(context.lease, run.message, text, key=key)
-            run.has_reported_outage = True
-            journal_writes = self.run_recorder.build_outage_writes(run, outage)
-        await self.run_recorder.checkpoint_run(context, f"down:{context.lease.token}", *journal_writes)
 
     async def give_up_message(self, item: LaneItem, message: Message) -> Sequence[Write]:
         """Give up a message that failed every time. A proposed card is still delivered; otherwise the person is
