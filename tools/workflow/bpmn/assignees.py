@@ -46,10 +46,15 @@ def parse_assignees(
         return _parse_multi_instance(name, assignee, loop, people, taken)
     if assignee:
         return (_parse_known_person(name, "assignee", assignee, people | {INITIATOR}),), VotingMode.ALL
-    persons = [_parse_known_person(name, "candidateUsers", part, people) for part in _split_names(users)]
-    return _require_distinct(
-        name, [*persons, *(_parse_role(name, part) for part in _split_names(groups))]
-    ), VotingMode.ANY
+    candidates = [_parse_known_person(name, "candidateUsers", part, people) for part in _split_names(users)]
+    for role in _split_names(groups):
+        if not NAME.fullmatch(role):
+            raise InvalidDefinitionError(name, f"candidateGroups: {role!r} is not the name of a role")
+        candidates.append(f"role:{role}")
+    twice = next((one for one in candidates if candidates.count(one) > 1), None)
+    if twice is not None:
+        raise InvalidDefinitionError(name, f"candidates: {twice!r} is listed twice")
+    return tuple(candidates), VotingMode.ANY
 
 
 def _parse_multi_instance(
@@ -63,10 +68,7 @@ def _parse_multi_instance(
         raise InvalidDefinitionError(task, f"assignee: a multi-instance task is assigned to ${{{element_variable}}}")
     collection = get_extension_attribute(loop, "collection")
     named = collection if collection.startswith("${") else f"${{{collection}}}"
-    return (_parse_known_person(task, "collection", named, people),), _parse_mode(task, loop)
-
-
-def _parse_mode(task: str, loop: Element) -> VotingMode:
+    person = _parse_known_person(task, "collection", named, people)
     condition = loop.find(f"{BPMN}completionCondition")
     try:
         until = parse_expression(get_element_text(condition)) if condition is not None else None
@@ -76,7 +78,7 @@ def _parse_mode(task: str, loop: Element) -> VotingMode:
     if mode is None:
         known = "${decision == 'reject'}, or when not sequential ${nrOfCompletedInstances >= 1}"
         raise InvalidDefinitionError(task, f"completionCondition: should be {known}")
-    return mode
+    return (person,), mode
 
 
 def _parse_known_person(task: str, attribute: str, written: str, people: frozenset[str]) -> str:
@@ -94,18 +96,5 @@ def _parse_variable(task: str, attribute: str, written: str) -> str:
         raise InvalidDefinitionError(task, f"{attribute}: {wrong}") from None
 
 
-def _parse_role(task: str, written: str) -> str:
-    if not NAME.fullmatch(written):
-        raise InvalidDefinitionError(task, f"candidateGroups: {written!r} is not the name of a role")
-    return f"role:{written}"
-
-
 def _split_names(written: str) -> list[str]:
     return [part.strip() for part in written.split(",")] if written else []
-
-
-def _require_distinct(task: str, names: list[str]) -> tuple[str, ...]:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InvalidDefinitionError(task, f"candidates: {twice!r} is listed twice")
-    return tuple(names)

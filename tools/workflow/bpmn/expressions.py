@@ -103,7 +103,10 @@ def infer_type(expression: Expression, types: Mapping[str, Type]) -> Type:
         case Negation(operand=inner):
             _require_type(infer_type(inner, types), "truth", "!")
         case BinaryOperation(sign=sign, left=left, right=right):
-            _check_operands(sign, infer_type(left, types), infer_type(right, types))
+            first, second = infer_type(left, types), infer_type(right, types)
+            wanted: Type = "truth" if sign in ("&&", "||") else "number" if sign in ORDERS else first
+            _require_type(first, wanted, sign)
+            _require_type(second, wanted, sign)
     return "truth"
 
 
@@ -127,10 +130,21 @@ def evaluate_partially(expression: Expression, known: Mapping[str, Value]) -> Va
             found = evaluate_partially(inner, known)
             return None if found is None else found is not True
         case BinaryOperation(sign="&&" | "||" as sign, left=left, right=right):
-            return _combine_truths(sign == "||", evaluate_partially(left, known), evaluate_partially(right, known))
+            decisive = sign == "||"  # one true side decides `||`, one false side decides `&&`
+            sides = [evaluate_partially(left, known), evaluate_partially(right, known)]
+            truths = [None if side is None else side is True for side in sides]
+            return decisive if decisive in truths else None if None in truths else not decisive
         case BinaryOperation(sign=sign, left=left, right=right):
             first, second = evaluate_partially(left, known), evaluate_partially(right, known)
-            return None if first is None or second is None else _compare_values(sign, first, second)
+            if first is None or second is None:
+                return None
+            if get_value_type(first) != get_value_type(second):
+                raise InvalidExpressionError(f"{sign} between {get_value_type(first)} and {get_value_type(second)}")
+            if sign in EQUALITIES:
+                return EQUALITIES[sign](first, second)
+            if not (isinstance(first, Decimal) and isinstance(second, Decimal)):
+                raise InvalidExpressionError(f"{sign} needs numbers")
+            return ORDERS[sign](first, second)
 
 
 @lru_cache(maxsize=4096)
@@ -154,35 +168,6 @@ def get_value_type(value: Value) -> Type:
     if isinstance(value, bool):
         return "truth"
     return "text" if isinstance(value, str) else "number"
-
-
-def _combine_truths(decisive: bool, left: Value | None, right: Value | None) -> bool | None:
-    """Combine two truths: one true side decides `||`, one false side decides `&&`."""
-    truths = [None if side is None else side is True for side in (left, right)]
-    if decisive in truths:
-        return decisive
-    return None if None in truths else not decisive
-
-
-def _compare_values(sign: str, left: Value, right: Value) -> bool:
-    if get_value_type(left) != get_value_type(right):
-        raise InvalidExpressionError(f"{sign} between {get_value_type(left)} and {get_value_type(right)}")
-    if sign in EQUALITIES:
-        return EQUALITIES[sign](left, right)
-    if not (isinstance(left, Decimal) and isinstance(right, Decimal)):
-        raise InvalidExpressionError(f"{sign} needs numbers")
-    return ORDERS[sign](left, right)
-
-
-def _check_operands(sign: str, left: Type, right: Type) -> None:
-    if sign in ("&&", "||"):
-        _require_type(left, "truth", sign)
-        _require_type(right, "truth", sign)
-    elif sign in ORDERS:
-        _require_type(left, "number", sign)
-        _require_type(right, "number", sign)
-    else:
-        _require_type(right, left, sign)
 
 
 def _require_type(found: Type, wanted: Type, sign: str) -> None:
@@ -233,14 +218,13 @@ class _ExpressionParser:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise InvalidExpressionError(f"nested deeper than {MAX_DEPTH}")
-        inner = Negation(operand=self._parse_unary()) if sign == "!" else self._parse_bracket()
+        if sign == "!":
+            inner: Expression = Negation(operand=self._parse_unary())
+        else:
+            inner = self._parse_binary(0)
+            if self._accept_sign(")") is None:
+                raise InvalidExpressionError("a bracket is not closed")
         self._depth -= 1
-        return inner
-
-    def _parse_bracket(self) -> Expression:
-        inner = self._parse_binary(0)
-        if self._accept_sign(")") is None:
-            raise InvalidExpressionError("a bracket is not closed")
         return inner
 
     def _parse_operand(self) -> Expression:

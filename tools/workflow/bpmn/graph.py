@@ -181,18 +181,12 @@ def check_graph(start: str, nodes: Mapping[str, FlowNode]) -> None:
             raise InvalidDefinitionError(node.id, "nothing leads to a start event")
     for name in nodes.keys() - set(_walk_nodes(start, nodes)):
         raise InvalidDefinitionError(name, "cannot be reached from the start")
-    for name in nodes:
-        _check_busy_loop(name, nodes)
+    for name, node in nodes.items():
+        after = chain.from_iterable(_walk_nodes(r.to, nodes, stop=_is_wait_state) for r in node.routes)
+        if not _is_wait_state(node) and name in after:
+            raise InvalidDefinitionError(name, "is in a loop without a task to wait at")
         if not any(nodes[n].kind is NodeKind.END for n in _walk_nodes(name, nodes)):
             raise InvalidDefinitionError(name, "no path from here reaches an end")
-
-
-def _check_busy_loop(name: str, nodes: Mapping[str, FlowNode]) -> None:
-    if _is_wait_state(nodes[name]):
-        return
-    after = chain.from_iterable(_walk_nodes(r.to, nodes, stop=_is_wait_state) for r in nodes[name].routes)
-    if name in after:
-        raise InvalidDefinitionError(name, "is in a loop without a task to wait at")
 
 
 def _walk_nodes(

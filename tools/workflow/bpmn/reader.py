@@ -46,7 +46,7 @@ Also refused:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from xml.etree.ElementTree import Element
 
 from tools.workflow.bpmn.assignees import parse_assignees
@@ -118,7 +118,13 @@ def compile_bpmn(
     tasks = [name for name, e in elements.nodes.items() if get_tag_name(e) == NodeKind.USER]
     types: Mapping[str, Type] = {**variables, **{d: "text" for d in (DECISION, *map(format_decision_variable, tasks))}}
     people_names = frozenset(people)
-    errors = list(_find_name_errors([*variables, *people_names], is_stored=is_stored))
+    errors: list[InvalidDefinitionError] = []
+    for name in [*variables, *people_names]:
+        if name == INITIATOR or is_decision_variable(name):
+            errors.append(InvalidDefinitionError("form", f"the name {name!r} is the engine's own"))
+        elif name in JUEL_NAMES and not is_stored:
+            reason = f"the name {name!r} means something of its own in expressions"
+            errors.append(InvalidDefinitionError("form", reason))
     with collect_definition_errors(errors):
         timers, aside = parse_timers(elements)
     raise_definition_errors(errors)
@@ -128,7 +134,11 @@ def compile_bpmn(
             if name not in aside:
                 nodes[name] = _compile_node(elements, name, types, people_names, timers.get(name, ()))
     raise_definition_errors(errors)
-    _reject_author_escalation(nodes.values())
+    for node in nodes.values():
+        for timer in node.timers:
+            if node.is_revision and timer.alarm is not TimerAction.REMIND:
+                reason = f"the author's own task {node.id!r} goes to nobody else; only remind"
+                raise InvalidDefinitionError(timer.id, reason)
     start = nodes[require_one_start(elements.process_id, nodes)]
     check_graph(start.id, nodes)
     check_conditions(nodes)
@@ -154,15 +164,6 @@ def check_without_form(source: bytes) -> None:
     raise_definition_errors(errors)
 
 
-def _find_name_errors(names: Iterable[str], *, is_stored: bool) -> Iterator[InvalidDefinitionError]:
-    """Errors about names that have another meaning for the engine, or in the JUEL of any of the engines."""
-    for name in names:
-        if name == INITIATOR or is_decision_variable(name):
-            yield InvalidDefinitionError("form", f"the name {name!r} is the engine's own")
-        elif name in JUEL_NAMES and not is_stored:
-            yield InvalidDefinitionError("form", f"the name {name!r} means something of its own in expressions")
-
-
 def _compile_node(
     elements: ProcessElements,
     name: str,
@@ -172,7 +173,11 @@ def _compile_node(
 ) -> FlowNode:
     element = elements.nodes[name]
     kind = NodeKind(get_tag_name(element))
-    default = _parse_default_flow(elements, name) if kind is NodeKind.CHOICE else ""
+    default = element.get("default", "") if kind is NodeKind.CHOICE else ""
+    if kind is NodeKind.CHOICE and not default:
+        raise InvalidDefinitionError(name, "a gateway needs a default flow")
+    if default and default not in [f.get("id") for f in elements.outgoing_flows[name]]:
+        raise InvalidDefinitionError(name, f"the default flow {default!r} does not leave this gateway")
     routes = sorted(
         (_compile_route(f, kind, default, types) for f in elements.outgoing_flows[name]),
         key=lambda r: r.flow == default,
@@ -180,6 +185,13 @@ def _compile_node(
     if kind is NodeKind.START and get_extension_attribute(element, "initiator") not in ("", INITIATOR):
         raise InvalidDefinitionError(name, f"the variable for who starts it should be {INITIATOR!r}")
     people_names, mode = parse_assignees(element, people, types) if kind is NodeKind.USER else ((), VotingMode.ALL)
+    topic = get_external_topic(element) if kind is NodeKind.SERVICE else None
+    if topic is not None and topic not in list(ServiceTopic):
+        known = f"{', '.join(sorted(ServiceTopic))}; behind a timer {', '.join(sorted(TimerAction))}"
+        raise InvalidDefinitionError(name, f"topic {topic!r} is not known; known: {known}")
+    end = name.rpartition("_")[2] if kind is NodeKind.END else ""
+    if kind is NodeKind.END and end not in ENDINGS:
+        raise InvalidDefinitionError(name, f"the id should end in one of: {', '.join(ENDINGS)}")
     return FlowNode(
         id=name,
         kind=kind,
@@ -189,27 +201,9 @@ def _compile_node(
         who=people_names,
         mode=mode,
         timers=tuple(sorted(timers, key=lambda t: t.after_s)),
-        topic=_parse_topic(element) if kind is NodeKind.SERVICE else None,
-        end=_parse_ending(element) if kind is NodeKind.END else "",
+        topic=ServiceTopic(topic) if topic is not None else None,
+        end=end,
     )
-
-
-def _reject_author_escalation(nodes: Iterable[FlowNode]) -> None:
-    for node in nodes:
-        for timer in node.timers:
-            if node.is_revision and timer.alarm is not TimerAction.REMIND:
-                raise InvalidDefinitionError(
-                    timer.id, f"the author's own task {node.id!r} goes to nobody else; only remind"
-                )
-
-
-def _parse_default_flow(elements: ProcessElements, gateway: str) -> str:
-    default = elements.nodes[gateway].get("default", "")
-    if not default:
-        raise InvalidDefinitionError(gateway, "a gateway needs a default flow")
-    if default not in [f.get("id") for f in elements.outgoing_flows[gateway]]:
-        raise InvalidDefinitionError(gateway, f"the default flow {default!r} does not leave this gateway")
-    return default
 
 
 def _compile_route(flow: Element, kind: NodeKind, default: str, types: Mapping[str, Type]) -> SequenceFlow:
@@ -235,18 +229,3 @@ def _parse_condition(flow: str, text: str, types: Mapping[str, Type] | None) -> 
     if result_type != "truth":
         raise InvalidDefinitionError(flow, f"condition: gives {result_type}, not true or false")
     return text
-
-
-def _parse_topic(element: Element) -> ServiceTopic:
-    topic = get_external_topic(element)
-    if topic not in list(ServiceTopic):
-        known = f"{', '.join(sorted(ServiceTopic))}; behind a timer {', '.join(sorted(TimerAction))}"
-        raise InvalidDefinitionError(element.attrib["id"], f"topic {topic!r} is not known; known: {known}")
-    return ServiceTopic(topic)
-
-
-def _parse_ending(element: Element) -> str:
-    ending = element.attrib["id"].rpartition("_")[2]
-    if ending not in ENDINGS:
-        raise InvalidDefinitionError(element.attrib["id"], f"the id should end in one of: {', '.join(ENDINGS)}")
-    return ending

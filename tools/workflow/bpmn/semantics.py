@@ -58,23 +58,21 @@ def check_decision_outcomes(
     """Check the outcomes of all decisions. `markings` has every possible marking. Raises `InvalidDefinitionError`."""
     tasks = [n for n in nodes.values() if n.kind is NodeKind.USER]
     own = [n for n in tasks if n.is_revision]
-    for node in own:
-        _reject_parallel_revision(net, node, markings)
+    for node in own:  # while the author changes the form, nobody may decide about it
+        for marking in markings:
+            waiting = [n.id for n in net.list_waiting_nodes(marking)]
+            if node.id in waiting and len(waiting) > 1:
+                raise InvalidDefinitionError(node.id, "the author's own task cannot be inside a parallel part")
     for node in (start, *own):
         _reject_unapproved_end(search, net, node)
-    left = _group_states_by_node(net, markings)
+    # Node → every situation right after it, with the node's own tokens marked.
+    left: defaultdict[str, list[State]] = defaultdict(list)
+    for marking in sorted(markings, key=sorted):
+        for move in net.list_moves(marking):
+            left[move.node.id].append((move.apply_to(marking), move.produced))
     for node in tasks:
         beside = any(marking != marked for marking, marked in left[node.id])
         search.explore_states(left[node.id], _DecisionConsequence(net, node, nodes, beside=beside).list_next_states)
-
-
-def _group_states_by_node(net: PetriNet, markings: frozenset[Marking]) -> Mapping[str, list[State]]:
-    """Node → every situation right after it, with the node's own tokens marked."""
-    states: defaultdict[str, list[State]] = defaultdict(list)
-    for marking in sorted(markings, key=sorted):
-        for move in net.list_moves(marking):
-            states[move.node.id].append((move.apply_to(marking), move.produced))
-    return states
 
 
 def _reject_unknown_decision(route: SequenceFlow) -> None:
@@ -104,14 +102,6 @@ def _reject_unclear_decision(node: FlowNode, route: SequenceFlow, source: Mappin
         todo += (source[flow] for flow in name.incoming)
 
 
-def _reject_parallel_revision(net: PetriNet, node: FlowNode, markings: frozenset[Marking]) -> None:
-    """Refuse an author's task inside a parallel part: while the author changes the form, nobody may decide about it."""
-    for marking in markings:
-        waiting = [n.id for n in net.list_waiting_nodes(marking)]
-        if node.id in waiting and len(waiting) > 1:
-            raise InvalidDefinitionError(node.id, "the author's own task cannot be inside a parallel part")
-
-
 def _reject_unapproved_end(search: StateSearch, net: PetriNet, origin: FlowNode) -> None:
     """Refuse a path to approval, from the start or the author's own task, without a person or a rule on it."""
 
@@ -132,15 +122,26 @@ class _DecisionConsequence:
         self._net, self._node, self._is_parallel = net, node, beside
         self._decision = "withdraw" if node.is_revision else "reject"
         known = {DECISION: self._decision, format_decision_variable(node.id): self._decision}
-        self._possible_flows = frozenset(
-            flow for other in nodes.values() for flow in _list_possible_flows(other, known)
-        )
+        self._possible_flows: set[str] = set()
+        for other in nodes.values():
+            for route in other.routes:  # none that the decision excludes, and none after one that it forces
+                certain = evaluate_partially(parse_expression(route.condition), known) if route.condition else None
+                if certain is not False:
+                    self._possible_flows.add(route.flow)
+                if certain is True:
+                    break
 
     def list_next_states(self, state: State) -> Iterator[State]:
         """Yield the next situations, until the decision has taken effect. Raises `InvalidDefinitionError`."""
         marking, marked = state
-        if self._has_taken_effect(marking, marked):
-            return
+        for node in self._net.list_waiting_nodes(marked):
+            if node.is_decision_point or node.kind is NodeKind.END:
+                rejects = node.is_revision or node.end == "rejected"
+                if not (node.end == "withdrawn" if self._node.is_revision else rejects):
+                    raise self._build_outcome_error(f"leads to {node.id!r}")
+                return
+        if any(node is self._node for node in self._net.list_waiting_nodes(marking - marked)):
+            raise self._build_outcome_error("may be forgotten: the task can be given out again meanwhile")
         for move in self._net.list_moves(marking):
             mine = bool(move.consumed & marked)
             if not mine:
@@ -148,31 +149,8 @@ class _DecisionConsequence:
             elif move.produced <= self._possible_flows:
                 yield move.apply_to(marking), move.apply_to(marked)
 
-    def _has_taken_effect(self, marking: Marking, marked: Marking) -> bool:
-        for node in self._net.list_waiting_nodes(marked):
-            if node.is_decision_point or node.kind is NodeKind.END:
-                if not self._is_allowed_outcome(node):
-                    raise self._build_outcome_error(f"leads to {node.id!r}")
-                return True
-        if any(node is self._node for node in self._net.list_waiting_nodes(marking - marked)):
-            raise self._build_outcome_error("may be forgotten: the task can be given out again meanwhile")
-        return False
-
-    def _is_allowed_outcome(self, found: FlowNode) -> bool:
-        return found.end == "withdrawn" if self._node.is_revision else found.is_revision or found.end == "rejected"
-
     def _build_outcome_error(self, what: str) -> InvalidDefinitionError:
         hint = f"; after the parallel part a gateway has to ask for {format_decision_variable(self._node.id)}"
         return InvalidDefinitionError(
             self._node.id, f"{self._decision!r} here {what}{hint if self._is_parallel else ''}"
         )
-
-
-def _list_possible_flows(node: FlowNode, known: Mapping[str, str]) -> Iterator[str]:
-    """The flows that are possible with these decisions: none that they exclude, and none after one that they force."""
-    for route in node.routes:
-        certain = evaluate_partially(parse_expression(route.condition), known) if route.condition else None
-        if certain is not False:
-            yield route.flow
-        if certain is True:
-            return

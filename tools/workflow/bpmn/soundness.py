@@ -40,8 +40,19 @@ class PetriNet:
 
     def __init__(self, nodes: Mapping[str, FlowNode]) -> None:
         self._node_by_flow = {r.flow: nodes[r.to] for n in nodes.values() for r in n.routes}
-        self._immediate_flows = frozenset(flow for flow, node in self._node_by_flow.items() if _is_immediate(node))
-        self._moves_by_flow = {flow: tuple(_list_flow_moves(flow, node)) for flow, node in self._node_by_flow.items()}
+        self._immediate_flows = set[str]()
+        self._moves_by_flow: dict[str, list[NetMove]] = {}
+        for flow, node in self._node_by_flow.items():
+            is_join = node.kind is NodeKind.PARALLEL and len(node.incoming) > 1
+            if not (node.is_decision_point or is_join or node.kind is NodeKind.END):
+                self._immediate_flows.add(flow)
+            if node.kind is not NodeKind.PARALLEL:
+                moves = [NetMove(node, frozenset({flow}), frozenset({r.flow})) for r in node.routes]
+            elif flow == node.incoming[0]:
+                moves = [NetMove(node, frozenset(node.incoming), build_outgoing_marking(node))]
+            else:  # a joining gateway moves with the first of its flows
+                moves = []
+            self._moves_by_flow[flow] = moves
 
     def list_waiting_nodes(self, marking: Marking) -> list[FlowNode]:
         """The nodes that a token has reached."""
@@ -91,14 +102,30 @@ def check_soundness(search: StateSearch, net: PetriNet, start: FlowNode) -> froz
     while something is still open, or no end can be reached any more."""
 
     def list_next_markings(marking: Marking) -> Iterator[Marking]:
-        if sum(node.is_decision_point for node in net.list_waiting_nodes(marking)) > MAX_WAITING:
+        waiting = net.list_waiting_nodes(marking)
+        if sum(node.is_decision_point for node in waiting) > MAX_WAITING:
             raise search.build_error()
-        return _list_next_markings(net, marking)
+        for place, node in enumerate(waiting):
+            if node.kind is NodeKind.END and len(waiting) > 1:
+                others = ", ".join(repr(n.id) for n in waiting[:place] + waiting[place + 1 :])
+                raise InvalidDefinitionError(node.id, f"may end the request while something still goes on: {others}")
+        for move in net.list_moves(marking):
+            if (marking - move.consumed) & move.produced:
+                twice = net.list_waiting_nodes(marking & move.produced)[0]
+                reason = f"may come to {twice.id!r} twice; only a parallel gateway brings parallel parts together"
+                raise InvalidDefinitionError(move.node.id, reason)
+            yield move.apply_to(marking)
 
     successors = search.explore_states([build_outgoing_marking(start)], list_next_markings)
     endless = successors.keys() - _list_ending_markings(net, successors)
     if endless:
-        raise _build_endless_error(net, min(endless, key=lambda m: (len(successors[m]), sorted(m))))
+        stuck = min(endless, key=lambda m: (len(successors[m]), sorted(m)))
+        for node in net.list_waiting_nodes(stuck):
+            missing = [flow for flow in node.incoming if flow not in stuck]
+            if node.kind is NodeKind.PARALLEL and missing:
+                raise InvalidDefinitionError(node.id, f"may wait for ever for {', '.join(map(repr, missing))}")
+        last = net.list_waiting_nodes(stuck)[0]
+        raise InvalidDefinitionError(last.id, "no end can be reached any more from here")
     return frozenset(successors)
 
 
@@ -122,42 +149,3 @@ def list_lone_tasks(net: PetriNet, markings: Iterable[Marking]) -> frozenset[str
     """The user tasks that can be the only open one."""
     single = (net.list_waiting_nodes(m)[0] for m in markings if len(m) == 1)
     return frozenset(node.id for node in single if node.kind is NodeKind.USER)
-
-
-def _list_next_markings(net: PetriNet, marking: Marking) -> Iterator[Marking]:
-    _reject_early_end(net, marking)
-    for move in net.list_moves(marking):
-        if (marking - move.consumed) & move.produced:
-            twice = net.list_waiting_nodes(marking & move.produced)[0]
-            reason = f"may come to {twice.id!r} twice; only a parallel gateway brings parallel parts together"
-            raise InvalidDefinitionError(move.node.id, reason)
-        yield move.apply_to(marking)
-
-
-def _reject_early_end(net: PetriNet, marking: Marking) -> None:
-    waiting = net.list_waiting_nodes(marking)
-    for place, node in enumerate(waiting):
-        if node.kind is NodeKind.END and len(waiting) > 1:
-            others = ", ".join(repr(n.id) for n in waiting[:place] + waiting[place + 1 :])
-            raise InvalidDefinitionError(node.id, f"may end the request while something still goes on: {others}")
-
-
-def _build_endless_error(net: PetriNet, marking: Marking) -> InvalidDefinitionError:
-    for node in net.list_waiting_nodes(marking):
-        missing = [flow for flow in node.incoming if flow not in marking]
-        if node.kind is NodeKind.PARALLEL and missing:
-            return InvalidDefinitionError(node.id, f"may wait for ever for {', '.join(map(repr, missing))}")
-    return InvalidDefinitionError(net.list_waiting_nodes(marking)[0].id, "no end can be reached any more from here")
-
-
-def _is_immediate(node: FlowNode) -> bool:
-    joins = node.kind is NodeKind.PARALLEL and len(node.incoming) > 1
-    return not (node.is_decision_point or joins or node.kind is NodeKind.END)
-
-
-def _list_flow_moves(flow: str, node: FlowNode) -> Iterator[NetMove]:
-    """Yield the moves of a token on `flow`; a joining gateway moves with the first of its flows."""
-    if node.kind is not NodeKind.PARALLEL:
-        yield from (NetMove(node, frozenset({flow}), frozenset({r.flow})) for r in node.routes)
-    elif flow == node.incoming[0]:
-        yield NetMove(node, frozenset(node.incoming), build_outgoing_marking(node))

@@ -29,9 +29,15 @@ def parse_timers(elements: ProcessElements) -> tuple[Mapping[str, Sequence[Bound
     aside = frozenset(name for name, e in elements.nodes.items() if name in events or _is_timer_node(e))
     timers: defaultdict[str, list[BoundaryTimer]] = defaultdict(list)
     for name, event in events.items():
-        timers[_require_user_task(elements, event)].append(
-            BoundaryTimer(id=name, after_s=_parse_duration(event), alarm=_parse_alarm(elements, name))
-        )
+        attached = event.get("attachedToRef", "")
+        if attached not in elements.nodes or get_tag_name(elements.nodes[attached]) != NodeKind.USER:
+            reason = f"a timer is attached to a user task, not to {event.get('attachedToRef')!r}"
+            raise InvalidDefinitionError(name, reason)
+        if event.get("cancelActivity") != "false":
+            reason = 'a timer does not interrupt its task: it needs cancelActivity="false"'
+            raise InvalidDefinitionError(name, reason)
+        timer = BoundaryTimer(id=name, after_s=_parse_duration(event), alarm=_parse_alarm(elements, name))
+        timers[attached].append(timer)
     for name in aside - events.keys():
         if not elements.incoming_flows[name]:
             raise InvalidDefinitionError(name, "cannot be reached: no timer leads here")
@@ -47,16 +53,6 @@ def _is_timer_node(element: Element) -> bool:
     if get_tag_name(element) == NodeKind.END:
         return element.attrib["id"].rpartition("_")[2] == TOLD
     return get_tag_name(element) == NodeKind.SERVICE and get_external_topic(element) in list(TimerAction)
-
-
-def _require_user_task(drawn: ProcessElements, event: Element) -> str:
-    name = event.attrib["id"]
-    task = drawn.nodes.get(event.get("attachedToRef", ""))
-    if task is None or get_tag_name(task) != NodeKind.USER:
-        raise InvalidDefinitionError(name, f"a timer is attached to a user task, not to {event.get('attachedToRef')!r}")
-    if event.get("cancelActivity") != "false":
-        raise InvalidDefinitionError(name, 'a timer does not interrupt its task: it needs cancelActivity="false"')
-    return task.attrib["id"]
 
 
 def _parse_duration(event: Element) -> int:

@@ -205,19 +205,6 @@ class _StrictTreeBuilder(TreeBuilder):
 def _parse_definitions(source: bytes) -> Element:
     if len(source) > MAX_BYTES:
         raise InvalidDefinitionError("file", f"larger than {MAX_BYTES // 1024} KiB")
-    root = _parse_xml(source)
-    if root.tag != f"{BPMN}definitions":
-        raise InvalidDefinitionError("file", "the root element should be BPMN 2.0 <definitions>")
-    raise_definition_errors(chain(_find_other_engine(root), _find_subset_errors(root, "file")))
-    return root
-
-
-def _find_other_engine(root: Element) -> Iterator[InvalidDefinitionError]:
-    if any(name.startswith(ZEEBE) for element in root.iter() for name in (str(element.tag), *element.attrib)):
-        yield InvalidDefinitionError("file", "made for Camunda 8 (Zeebe); draw it as a diagram for Camunda 7")
-
-
-def _parse_xml(source: bytes) -> Element:
     parser = DefusedXMLParser(target=_StrictTreeBuilder(), forbid_dtd=True)
     try:
         parser.feed(source.decode("utf-8"))
@@ -228,6 +215,13 @@ def _parse_xml(source: bytes) -> Element:
         raise InvalidDefinitionError("file", "DTDs and entities are not allowed") from None
     except ParseError as wrong:
         raise InvalidDefinitionError("file", f"not well-formed XML: {wrong}", wrong.position[0]) from None
+    if root.tag != f"{BPMN}definitions":
+        raise InvalidDefinitionError("file", "the root element should be BPMN 2.0 <definitions>")
+    errors = _find_subset_errors(root, "file")
+    if any(name.startswith(ZEEBE) for element in root.iter() for name in (str(element.tag), *element.attrib)):
+        foreign = InvalidDefinitionError("file", "made for Camunda 8 (Zeebe); draw it as a diagram for Camunda 7")
+        errors = chain([foreign], errors)
+    raise_definition_errors(errors)
     return root
 
 
@@ -243,7 +237,11 @@ def _find_subset_errors(element: Element, owner: str) -> Iterator[InvalidDefinit
             )
     if len(element.get("name", "")) > MAX_NAME:
         yield InvalidDefinitionError(owner, f"a name longer than {MAX_NAME} characters")
-    yield from _find_loose_text(element, owner)
+    texts = [child.tail or "" for child in element]
+    if get_tag_name(element) in INSIDE:
+        texts.append(element.text or "")
+    if loose := "".join(texts).strip():
+        yield InvalidDefinitionError(owner, f"the text {loose[:20]!r} has no meaning inside <{get_tag_name(element)}>")
     once = set[str]()
     for child in _list_meaningful_children(element):
         inner = get_tag_name(child)
@@ -275,15 +273,6 @@ def _list_meaningful_children(element: Element) -> Iterator[Element]:
         if child.tag == f"{BPMN}extensionElements" and not (len(child) or child.attrib or get_element_text(child)):
             continue
         yield child
-
-
-def _find_loose_text(element: Element, owner: str) -> Iterator[InvalidDefinitionError]:
-    loose = [child.tail or "" for child in element]
-    if get_tag_name(element) in INSIDE:
-        loose.append(element.text or "")
-    found = "".join(loose).strip()
-    if found:
-        yield InvalidDefinitionError(owner, f"the text {found[:20]!r} has no meaning inside <{get_tag_name(element)}>")
 
 
 def _index_elements(process: Element) -> dict[str, Element]:

@@ -40,12 +40,10 @@ class LabelPlacer:
 def build_segment_boxes(points: tuple[Point, ...]) -> list[Box]:
     """The straight parts of a path as thin boxes, beginning at its start, where it shares no line with other paths
     yet."""
-    return [_build_segment_box(one, other) for one, other in pairwise(points)]
-
-
-def _build_segment_box(one: Point, other: Point) -> Box:
-    left, top = min(one.x, other.x) - LINE / 2, min(one.y, other.y) - LINE / 2
-    return Box(left, top, abs(one.x - other.x) + LINE, abs(one.y - other.y) + LINE)
+    return [
+        Box(min(x, x2) - LINE / 2, min(y, y2) - LINE / 2, abs(x - x2) + LINE, abs(y - y2) + LINE)
+        for (x, y), (x2, y2) in pairwise(points)
+    ]
 
 
 def list_label_positions(box: Box, width: float, height: float) -> Iterator[Point]:

@@ -7,6 +7,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 FAMILY = "Noto Sans SC"
@@ -34,12 +35,12 @@ def find_font_file() -> Path | None:
 def list_missing_glyphs(text: str, font: Path) -> str:
     """The characters of `text` that the font lacks; they would be drawn as boxes."""
     starts, ends = _read_glyph_ranges(font)
-    return "".join(sorted({c for c in text if not c.isspace() and not _has_glyph(ord(c), starts, ends)}))
-
-
-def _has_glyph(code: int, starts: tuple[int, ...], ends: tuple[int, ...]) -> bool:
-    at = bisect_right(starts, code) - 1
-    return at >= 0 and code <= ends[at]
+    missing = set[str]()
+    for char in text:
+        at = bisect_right(starts, ord(char)) - 1
+        if not char.isspace() and (at < 0 or ord(char) > ends[at]):
+            missing.add(char)
+    return "".join(sorted(missing))
 
 
 @lru_cache(maxsize=2)
@@ -61,15 +62,10 @@ def _read_glyph_ranges(font: Path) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def measure_width(text: str) -> float:
     """Approximate width of a text, in ems."""
-    return sum(_measure_character(c) for c in text)
-
-
-def _measure_character(char: str) -> float:
-    if _WIDE.match(char):
-        return 1.0
-    if char in _BROAD:
-        return 0.86
-    return 0.31 if char in _NARROW else 0.6 if char.isupper() else 0.55
+    return sum(
+        1.0 if _WIDE.match(c) else 0.86 if c in _BROAD else 0.31 if c in _NARROW else 0.6 if c.isupper() else 0.55
+        for c in text
+    )
 
 
 def wrap_label(name: str, max_width: float, max_lines: int, *, split: bool = False) -> tuple[str, ...]:
@@ -81,27 +77,20 @@ def wrap_label(name: str, max_width: float, max_lines: int, *, split: bool = Fal
     found = [line for part in _BORDER.split(name) for line in _wrap_part(part, max_width)]
     if len(found) <= max_lines:
         return tuple(found)
-    return (*found[: max_lines - 1], _truncate_line(found[max_lines - 1], max_width))
+    last = found[max_lines - 1]
+    while last and measure_width(f"{last}…") > max_width:
+        last = last[:-1]
+    return (*found[: max_lines - 1], f"{last}…")
 
 
 def _wrap_part(part: str, ems: float) -> Iterator[str]:
+    """Yield lines of unbreakable pieces: a word, or one Chinese character with the signs that may not begin a line."""
+    pieces = (piece if measure_width(piece) > ems else (piece,) for piece in _PIECES.findall(part))
     line = ""
-    for piece in _split_unbreakable(part, ems):
+    for piece in chain.from_iterable(pieces):
         if line and measure_width((line + piece).rstrip()) > ems:
             yield line.strip()
             line = ""
         line += piece
     if line.strip():
         yield line.strip()
-
-
-def _split_unbreakable(part: str, ems: float) -> Iterator[str]:
-    """Yield the unbreakable pieces: a word, or one Chinese character with the signs that may not begin a line."""
-    for piece in _PIECES.findall(part):
-        yield from piece if measure_width(piece) > ems else (piece,)
-
-
-def _truncate_line(line: str, ems: float) -> str:
-    while line and measure_width(f"{line}…") > ems:
-        line = line[:-1]
-    return f"{line}…"

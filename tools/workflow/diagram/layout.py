@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, ParseError
 
@@ -100,55 +100,37 @@ def read_diagram(bpmn: bytes) -> Diagram:
         root = fromstring(bpmn.decode("utf-8"), forbid_dtd=True)
         elements = {e.attrib["id"]: e for e in root.iterfind(f"{BPMN}process/*") if _get_tag_name(e) in DRAWN}
         places = {e.get("bpmnElement", ""): e for e in root.iter() if e.tag.startswith(BPMNDI)}
-        return _build_diagram(elements, places)
+        flows = {id: e for id, e in elements.items() if _get_tag_name(e) == FLOW}
+        shapes = tuple(_read_shape(id, e, places[id]) for id, e in elements.items() if id not in flows)
+        if not shapes:
+            raise ValueError("nothing to draw")
+        return Diagram(shapes, tuple(_read_edge(id, e, places[id]) for id, e in flows.items()))
     except (ParseError, ValueError, KeyError) as wrong:
         raise ToolError("no_diagram", f"the process file has no complete diagram: {wrong}") from None
-
-
-def _build_diagram(elements: Mapping[str, Element], places: Mapping[str, Element]) -> Diagram:
-    flows = {id: e for id, e in elements.items() if _get_tag_name(e) == FLOW}
-    shapes = tuple(_read_shape(id, e, places[id]) for id, e in elements.items() if id not in flows)
-    if not shapes:
-        raise ValueError("nothing to draw")
-    return Diagram(shapes, tuple(_read_edge(id, e, places[id]) for id, e in flows.items()))
 
 
 def _read_shape(id: str, element: Element, place: Element) -> Shape:
     box = _read_bounds(place)
     if box is None:
         raise ValueError(f"{id} has no bounds")
+    several = element.find(f"{BPMN}multiInstanceLoopCharacteristics")
+    is_sequential = several is not None and several.get("isSequential") == "true"
     return Shape(
         id=id,
         kind=_get_tag_name(element),
         name=element.get("name", ""),
         box=box,
         label=_read_label_center(place),
-        multi_instance=_read_multi_instance(element),
+        multi_instance="" if several is None else "sequential" if is_sequential else "parallel",
     )
 
 
-def _read_multi_instance(element: Element) -> str:
-    several = element.find(f"{BPMN}multiInstanceLoopCharacteristics")
-    if several is None:
-        return ""
-    return "sequential" if several.get("isSequential") == "true" else "parallel"
-
-
 def _read_edge(id: str, element: Element, place: Element) -> Edge:
-    points = tuple(_read_waypoints(place))
+    corners = (Point(_read_coordinate(e, "x"), _read_coordinate(e, "y")) for e in place.iterfind(f"{DI}waypoint"))
+    points = tuple(point for point, _ in groupby(corners))  # without immediate repetitions
     if len(points) < 2:
         raise ValueError(f"{id} has no way")
     return Edge(id=id, name=element.get("name", ""), points=points, label=_read_label_center(place))
-
-
-def _read_waypoints(place: Element) -> Iterator[Point]:
-    """Yield the corners of a flow's path, without immediate repetitions."""
-    last = None
-    for found in place.iterfind(f"{DI}waypoint"):
-        point = Point(_read_coordinate(found, "x"), _read_coordinate(found, "y"))
-        if point != last:
-            yield point
-        last = point
 
 
 def _read_label_center(place: Element) -> Point | None:

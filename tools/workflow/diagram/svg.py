@@ -89,25 +89,16 @@ def draw_diagram(diagram: Diagram, done: frozenset[str], active: frozenset[str],
     for shape in sorted(diagram.shapes, key=lambda s: s.kind == "boundaryEvent"):
         SHAPES[shape.kind](pen, shape, get_state(shape.id))
     for one in diagram.shapes:
-        if one.kind not in TASKS:
-            _draw_shape_label(pen, placer, one, get_state(one.id))
+        if one.kind not in TASKS and (text := wrap_label(one.name, 8.5, 3, split=one.kind != "boundaryEvent")):
+            size = _measure_lines(text)
+            middle = placer.place_label(one.label, list_label_positions(one.box, *size), *size)
+            pen.add_text(middle, text, f"{get_state(one.id)} beside", SMALL)
     for edge in diagram.edges:
-        _draw_flow_label(pen, placer, edge, get_state(edge.id))
-    return _build_svg(pen, _compute_extent(diagram, placer), language)
-
-
-def _draw_shape_label(pen: SvgBuilder, placer: LabelPlacer, shape: Shape, state: ElementState) -> None:
-    """Draw the name of an event or gateway."""
-    if text := wrap_label(shape.name, 8.5, 3, split=shape.kind != "boundaryEvent"):
-        around = list_label_positions(shape.box, *_measure_lines(text))
-        pen.add_text(placer.place_label(shape.label, around, *_measure_lines(text)), text, f"{state} beside", SMALL)
-
-
-def _draw_flow_label(pen: SvgBuilder, placer: LabelPlacer, edge: Edge, state: ElementState) -> None:
-    if text := wrap_label(edge.name, 9, 3):
-        wide, high = _measure_lines(text)
-        around = [p for box in build_segment_boxes(edge.points) for p in list_label_positions(box, wide, high)]
-        pen.add_text(placer.place_label(edge.label, around, wide, high), text, f"{state} beside", SMALL)
+        if text := wrap_label(edge.name, 9, 3):
+            size = _measure_lines(text)
+            around = [p for box in build_segment_boxes(edge.points) for p in list_label_positions(box, *size)]
+            pen.add_text(placer.place_label(edge.label, around, *size), text, f"{get_state(edge.id)} beside", SMALL)
+    return _build_svg(pen, diagram, placer, language)
 
 
 def _measure_lines(text: tuple[str, ...]) -> tuple[float, float]:
@@ -116,22 +107,17 @@ def _measure_lines(text: tuple[str, ...]) -> tuple[float, float]:
 
 
 def _draw_edge(pen: SvgBuilder, edge: Edge, state: ElementState) -> None:
-    pen.add_element("path", f"{state} none", d=_build_rounded_path(edge.points))
+    path = f"M{edge.points[0].x:g},{edge.points[0].y:g}"
+    for before, at, after in zip(edge.points, edge.points[1:], edge.points[2:], strict=False):
+        start, end = _move_towards(at, before, 8), _move_towards(at, after, 8)
+        path += f"L{start.x:g},{start.y:g}Q{at.x:g},{at.y:g} {end.x:g},{end.y:g}"
     (x0, y0), (x, y) = edge.points[-2:]
+    pen.add_element("path", f"{state} none", d=f"{path}L{x:g},{y:g}")
     length = math.hypot(x - x0, y - y0)
     dx, dy = (x - x0) / length, (y - y0) / length
     base = Point(x - 10 * dx, y - 10 * dy)
     corners = (Point(x, y), Point(base.x - 4.5 * dy, base.y + 4.5 * dx), Point(base.x + 4.5 * dy, base.y - 4.5 * dx))
     pen.add_element("polygon", f"{state} head thin", points=" ".join(f"{p.x:g},{p.y:g}" for p in corners))
-
-
-def _build_rounded_path(points: tuple[Point, ...], radius: float = 8) -> str:
-    """A path through the points with rounded corners."""
-    path = f"M{points[0].x:g},{points[0].y:g}"
-    for before, at, after in zip(points, points[1:], points[2:], strict=False):
-        start, end = _move_towards(at, before, radius), _move_towards(at, after, radius)
-        path += f"L{start.x:g},{start.y:g}Q{at.x:g},{at.y:g} {end.x:g},{end.y:g}"
-    return f"{path}L{points[-1].x:g},{points[-1].y:g}"
 
 
 def _move_towards(at: Point, other: Point, distance: float) -> Point:
@@ -146,36 +132,25 @@ def _draw_task(pen: SvgBuilder, shape: Shape, state: ElementState) -> None:
     if state is ElementState.NOW:
         pen.add_element("rect", "halo", **frame)
     pen.add_element("rect", state, **frame)
-    (_draw_person if shape.kind == "userTask" else _draw_gear)(pen, Point(box.x + 13, box.y + 13), state)
-    _draw_multi_instance(pen, shape, state)
+    icon, thin = Point(box.x + 13, box.y + 13), f"{state} none thin"
+    if shape.kind == "userTask":  # a person
+        pen.add_element("circle", thin, cx=icon.x, cy=icon.y - 2.5, r=2.8)
+        pen.add_element("path", thin, d=f"M{icon.x - 5:g},{icon.y + 6:g}a5,5 0 0 1 10,0z")
+    else:  # a gear
+        pen.add_element("circle", thin, cx=icon.x, cy=icon.y, r=3.4)
+        teeth = ((math.cos(turn * math.tau / 8), math.sin(turn * math.tau / 8)) for turn in range(8))
+        drawn = (f"M{icon.x + 3.4 * x:g},{icon.y + 3.4 * y:g}l{2.6 * x:g},{2.6 * y:g}" for x, y in teeth)
+        pen.add_element("path", thin, d="".join(drawn))
+    middle, low = box.center.x, box.bottom - 8
+    if shape.multi_instance == "parallel":
+        pen.add_element("path", thin, d="".join(f"M{middle + step:g},{low - 4:g}v8" for step in (-4, 0, 4)))
+    elif shape.multi_instance:
+        pen.add_element("path", thin, d="".join(f"M{middle - 5:g},{low + step:g}h10" for step in (-4, 0, 4)))
     size = SMALL if box.h < LOW_HEIGHT else TEXT
     most = max(1, int((box.h - 6) / (size * LEADING)))
     pen.add_text(box.center, wrap_label(shape.name, (box.w - 10) / size, most, split=most > 1), state, size)
     if state is ElementState.DONE:
         _draw_tick(pen, Point(box.right - 3, box.y + 3))
-
-
-def _draw_person(pen: SvgBuilder, at: Point, way: ElementState) -> None:
-    pen.add_element("circle", f"{way} none thin", cx=at.x, cy=at.y - 2.5, r=2.8)
-    pen.add_element("path", f"{way} none thin", d=f"M{at.x - 5:g},{at.y + 6:g}a5,5 0 0 1 10,0z")
-
-
-def _draw_gear(pen: SvgBuilder, at: Point, state: ElementState) -> None:
-    pen.add_element("circle", f"{state} none thin", cx=at.x, cy=at.y, r=3.4)
-    teeth = ((math.cos(turn * math.tau / 8), math.sin(turn * math.tau / 8)) for turn in range(8))
-    drawn = (f"M{at.x + 3.4 * x:g},{at.y + 3.4 * y:g}l{2.6 * x:g},{2.6 * y:g}" for x, y in teeth)
-    pen.add_element("path", f"{state} none thin", d="".join(drawn))
-
-
-def _draw_multi_instance(pen: SvgBuilder, shape: Shape, state: ElementState) -> None:
-    """Draw three strokes for several people: upright for parallel, lying for sequential."""
-    if shape.multi_instance:
-        x, y = shape.box.center.x, shape.box.bottom - 8
-        steps = (-4, 0, 4)
-        upright, lying = (f"M{x + s:g},{y - 4:g}v8" for s in steps), (f"M{x - 5:g},{y + s:g}h10" for s in steps)
-        pen.add_element(
-            "path", f"{state} none thin", d="".join(upright if shape.multi_instance == "parallel" else lying)
-        )
 
 
 def _draw_tick(pen: SvgBuilder, at: Point) -> None:
@@ -223,40 +198,28 @@ SHAPES = (
 )
 
 
-def _compute_extent(diagram: Diagram, placer: LabelPlacer) -> Box:
-    """The bounds of everything drawn, with a margin."""
+def _build_svg(pen: SvgBuilder, diagram: Diagram, placer: LabelPlacer, language: str) -> SvgDrawing:
+    """The bounds of everything drawn, with a margin; below it the legend of the colours."""
     boxes = [*(s.box for s in diagram.shapes), *placer.placed]
     points = [Point(b.x, b.y) for b in boxes] + [Point(b.right, b.bottom) for b in boxes]
     points += [p for edge in diagram.edges for p in edge.points]
     left, top = min(p.x for p in points) - MARGIN, min(p.y for p in points) - MARGIN
-    return Box(left, top, max(p.x for p in points) + MARGIN - left, max(p.y for p in points) + MARGIN - top)
-
-
-def _build_svg(pen: SvgBuilder, extent: Box, language: str) -> SvgDrawing:
-    right = _draw_legend(pen, Point(extent.x + MARGIN, extent.bottom + 4), LEGEND[language])
-    wide, high = max(extent.w, right + MARGIN - extent.x), extent.h + 30
-    frame = f'width="{wide:g}" height="{high:g}" viewBox="{extent.x:g} {extent.y:g} {wide:g} {high:g}"'
+    extent = Box(left, top, max(p.x for p in points) + MARGIN - left, max(p.y for p in points) + MARGIN - top)
+    x, y = extent.x + MARGIN, extent.bottom + 4
+    for state, word in zip((ElementState.DONE, ElementState.NOW, ElementState.LATER), LEGEND[language], strict=True):
+        pen.add_element("rect", state, x=x, y=y - 8, width=26, height=16, rx=5)
+        if state is ElementState.DONE:
+            _draw_tick(pen, Point(x + 25, y - 7))
+        width = measure_width(word) * SMALL
+        pen.add_text(Point(x + 34 + width / 2, y), (word,), ElementState.LATER, SMALL)
+        x += 34 + width + 26
+    wide, high = max(extent.w, x - 26 + MARGIN - left), extent.h + 30
+    frame = f'width="{wide:g}" height="{high:g}" viewBox="{left:g} {top:g} {wide:g} {high:g}"'
     body = "".join(pen.elements)
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" {frame}><style>{STYLE}</style>{body}</svg>'
     return SvgDrawing(svg=svg, text="".join(pen.text), width=wide, height=high)
 
 
-def _draw_legend(pen: SvgBuilder, at: Point, words: tuple[str, str, str]) -> float:
-    """Draw the legend of the colours; return its right end."""
-    x = at.x
-    for way, word in zip((ElementState.DONE, ElementState.NOW, ElementState.LATER), words, strict=True):
-        pen.add_element("rect", way, x=x, y=at.y - 8, width=26, height=16, rx=5)
-        if way is ElementState.DONE:
-            _draw_tick(pen, Point(x + 25, at.y - 7))
-        wide = measure_width(word) * SMALL
-        pen.add_text(Point(x + 34 + wide / 2, at.y), (word,), ElementState.LATER, SMALL)
-        x += 34 + wide + 26
-    return x - 26
-
-
 def _format_attributes(values: Mapping[str, float | str]) -> str:
-    return "".join(_format_attribute(name.replace("_", "-"), value) for name, value in values.items())
-
-
-def _format_attribute(name: str, value: float | str) -> str:
-    return f" {name}={quoteattr(value if isinstance(value, str) else f'{value:g}')}"
+    texts = {name: value if isinstance(value, str) else f"{value:g}" for name, value in values.items()}
+    return "".join(f" {name.replace('_', '-')}={quoteattr(text)}" for name, text in texts.items())

@@ -20,11 +20,11 @@ from tools.people.names import (
 )
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.expressions import InvalidExpressionError, Value
-from tools.workflow.bpmn.graph import INITIATOR, FlowNode, ProcessDefinition
+from tools.workflow.bpmn.graph import INITIATOR, ProcessDefinition
 from tools.workflow.engine.authority import MAX_PEOPLE
 from tools.workflow.engine.paths import find_repeated_decider, list_approval_nodes, trace_happy_paths
 from tools.workflow.engine.state import COPY_PREFIX, FilledForm, Request, Task, TaskKind
-from tools.workflow.process.forms import PERSONS, ApprovalLevel, FieldKind, Form, FormField, check_missing_fields
+from tools.workflow.process.forms import PERSONS, FieldKind, Form, FormField, check_missing_fields
 from tools.workflow.process.policy import AssigneeResolver, PeopleSelector, PolicyRow
 
 ROLE_PREFIX = "role:"
@@ -262,19 +262,24 @@ class _SeatAssignment:
             for name in node.who:
                 if name not in shown and (people := self.resolve_people(name)):
                     shown.add(name)
-                    yield self._get_label(name, node), people
-
-    def _get_label(self, name: str, node: FlowNode) -> dict[str, str]:
-        level = next((one for one in self._form.levels if one.name == name), None)
-        known = self._form.find_field(name) or level
-        return known.label.by_language if known else {"zh": node.name, "en": node.name}
+                    level = next((one for one in self._form.levels if one.name == name), None)
+                    known = self._form.find_field(name) or level
+                    yield known.label.by_language if known else {"zh": node.name, "en": node.name}, people
 
     def reject_missing_fields(self) -> None:
-        """Raise one error about all fields missing for this form, with suggestions."""
+        """Raise one error about all fields missing for this form, with suggestions to the model; or the error about a
+        field for which there is nobody to suggest and nobody may be chosen, because asking would lead nowhere."""
         needed = self.list_needed_fields()
         missing = [f for f in self._form.fields if f.name in needed and not self._filled.values[f.name]]
         deciding_here = [f for f in missing if f.name in self._nodes_by_name]
-        hint = "".join(map(self._describe_suggestion, deciding_here))
+        hint = ""
+        for field in deciding_here:
+            able, is_free = self.list_candidates(field.name), self._can_author_choose(field.name)
+            if not able and not is_free:
+                raise _build_approver_error(field, able, self._company)
+            if offer := " or ".join(describe_person(p, self._company.people, "en") for p in able[:CANDIDATES]):
+                hint += f" For {field.name} you may offer {offer} as a suggestion; the person has to agree."
+            hint += "" if is_free else " Nobody else is accepted there."
         if error := check_missing_fields(missing, hint):
             named = {f.name: self.list_candidates(f.name) for f in deciding_here}
             is_clear = len(named) == len(missing) and all(len(people) == 1 for people in named.values())
@@ -304,7 +309,10 @@ class _SeatAssignment:
         `ToolError`."""
         for level in self._form.levels:
             if level.name in self._nodes_by_name:
-                self.assigned_people[level.name] = self._choose_for_level(level)
+                able = self.list_candidates(level.name)
+                self.assigned_people[level.name] = _list_ids(able if level.many else able[:1]) or _raise_no_level(
+                    level.name, level.label.by_language
+                )
         for name, node in self._nodes_by_name.items():
             if name.startswith(ROLE_PREFIX):
                 self.assigned_people[name] = _list_ids(self.list_candidates(name)) or _raise_no_level(
@@ -329,10 +337,6 @@ class _SeatAssignment:
                 if others := _list_ids(p for p in people if p.id != self._company.author.id):
                     self.assigned_people[f"{COPY_PREFIX}{node.id}" if node.is_rule else node.id] = others
 
-    def _choose_for_level(self, level: ApprovalLevel) -> tuple[str, ...]:
-        able = self.list_candidates(level.name)
-        return _list_ids(able if level.many else able[:1]) or _raise_no_level(level.name, level.label.by_language)
-
     def list_candidates(self, name: str) -> tuple[Person, ...]:
         """The people whom the table names for a field, a level or a role, in order, except those with an earlier
         place."""
@@ -342,8 +346,10 @@ class _SeatAssignment:
             )
         row = self._find_row(name)
         who = row.who if row else ()
+        field, level = self._form.find_field(name), next((one for one in self._form.levels if one.name == name), None)
+        is_for_several = (field is not None and field.kind is FieldKind.PEOPLE) or (level is not None and level.many)
         return self._company.choose_assignees(
-            who, self.resolve_people, self._list_earlier_deciders(name), many=self._is_for_several(name)
+            who, self.resolve_people, self._list_earlier_deciders(name), many=is_for_several
         )
 
     def can_decide(self, name: str, person: str) -> bool:
@@ -366,10 +372,6 @@ class _SeatAssignment:
         row = self._find_row(field)
         return row is not None and row.others == "flagged"
 
-    def _is_for_several(self, name: str) -> bool:
-        field, level = self._form.find_field(name), next((one for one in self._form.levels if one.name == name), None)
-        return (field is not None and field.kind is FieldKind.PEOPLE) or (level is not None and level.many)
-
     def _list_earlier_deciders(self, name: str) -> frozenset[str]:
         """Deciders on this form under an earlier name: the fields, then the levels, each in the form's order, then the
         roles."""
@@ -378,16 +380,6 @@ class _SeatAssignment:
         order += [one for one in self._nodes_by_name if one.startswith(ROLE_PREFIX)]
         earlier = order[: order.index(name)] if name in order else []
         return frozenset(p for one in earlier for p in self.resolve_people(one))
-
-    def _describe_suggestion(self, field: FormField) -> str:
-        """The suggestion to the model for a missing field. Raises `ToolError` if there is nobody to suggest and nobody
-        may be chosen, because asking would lead nowhere."""
-        able, free = self.list_candidates(field.name), self._can_author_choose(field.name)
-        if not able and not free:
-            raise _build_approver_error(field, able, self._company)
-        offer = " or ".join(describe_person(p, self._company.people, "en") for p in able[:CANDIDATES])
-        hint = f" For {field.name} you may offer {offer} as a suggestion; the person has to agree." if offer else ""
-        return hint + ("" if free else " Nobody else is accepted there.")
 
 
 def _build_role_selector(name: str) -> PeopleSelector:

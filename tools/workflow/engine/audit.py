@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from redis.exceptions import ResponseError
 
 from tools.spec import ToolError
-from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition
+from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.audit_record import (
     NumberGap,
     RecordHead,
@@ -34,7 +34,6 @@ from tools.workflow.engine.commands import RequestEvent, StartCommand
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Request
 from tools.workflow.engine.store import Store, split_request_id, to_milliseconds
-from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.process.definition import Process, compile_process
 
 CONTENT_ERRORS = (ValueError, LookupError, OverflowError, ResponseError)
@@ -101,17 +100,14 @@ class Verification:
                 if isinstance(gap, NumberGap):
                     yield AuditFinding("gone_all", gap.first, {"last": gap.last})
         for one in sorted({*listed_ids, *self._heads_by_request}):
-            if not _is_numbered(one, numbers):
-                for finding in await self._verify_unnumbered(one, one in listed_ids):
+            if _is_numbered(one, numbers):
+                continue
+            found, is_listed = await self._verify_requests([one]), one in listed_ids
+            if is_listed:
+                yield AuditFinding("unnumbered", one)
+            for finding in found:  # for a request known only from a head, the missing event is the whole finding
+                if is_listed or finding.code != "gone":
                     yield finding
-
-    async def _verify_unnumbered(self, name: str, listed: bool) -> tuple[AuditFinding, ...]:
-        """Verify a request without a number. For a request known only from a head, the missing event is the whole
-        finding."""
-        found = await self._verify_requests([name])
-        if listed:
-            return (AuditFinding("unnumbered", name), *found)
-        return tuple(finding for finding in found if finding.code != "gone")
 
     async def verify_request(self, request: str) -> tuple[AuditFinding, ...]:
         """Verify one request. Raises `ToolError` `no_request` if there is no trace of it."""
@@ -145,8 +141,17 @@ class Verification:
         return tuple(finding for name in names for finding in findings_by_id[name])
 
     async def _load_and_check(self, name: str) -> tuple[StoredRequest, tuple[AuditFinding, ...]]:
-        kept = await self._load_stored(name)
-        return kept, await self._check_stored(name, kept)
+        changed_ms, record = self._changed_ms.get(name), await self._load_record(name)
+        try:
+            request, is_readable = await self._store.load_request(name), True
+        except ValidationError:
+            request, is_readable = None, False
+        stored = StoredRequest(request=request, record=record, changed_ms=changed_ms, is_readable=is_readable)
+        if record is None:
+            return stored, (AuditFinding("unreadable", name, {"n": 0}), *self._find_rewritten(name, ()))
+        events, finding = _check_chain(name, record)
+        finding = finding or _check_whole(name, stored, events) or await self._check_replay(name, request, events)
+        return stored, (*filter(None, [finding]), *self._find_rewritten(name, events))
 
     async def _load_listing(self) -> None:
         self._changed_ms = dict(await self._read_or_report("changed", self._store.list_members("changed"), ()))
@@ -173,22 +178,6 @@ class Verification:
                 raise
             return None
 
-    async def _load_stored(self, name: str) -> StoredRequest:
-        changed_ms, record = self._changed_ms.get(name), await self._load_record(name)
-        try:
-            return StoredRequest(request=await self._store.load_request(name), record=record, changed_ms=changed_ms)
-        except ValidationError:
-            return StoredRequest(request=None, record=record, changed_ms=changed_ms, is_readable=False)
-
-    async def _check_stored(self, name: str, stored: StoredRequest) -> tuple[AuditFinding, ...]:
-        if stored.record is None:
-            return (AuditFinding("unreadable", name, {"n": 0}), *self._find_rewritten(name, ()))
-        events, finding = _check_chain(name, stored.record)
-        finding = (
-            finding or _check_whole(name, stored, events) or await self._check_replay(name, stored.request, events)
-        )
-        return (*filter(None, [finding]), *self._find_rewritten(name, events))
-
     def _find_rewritten(self, name: str, events: Sequence[RequestEvent]) -> Iterator[AuditFinding]:
         """Yield findings about exported heads that are no longer in this record."""
         for head in self._heads_by_request.get(name, ()):
@@ -206,9 +195,12 @@ class Verification:
             file = await self._files.load_version((held.definition, held.form) if held else ("", ""))
             if file.process is None:
                 return AuditFinding("no_process", name, {"n": event.n, "reason": file.error})
-            result = _reapply_event(file.process.definition, request, event)
-            if isinstance(result, str):
-                return AuditFinding("impossible", name, {"n": event.n, "reason": result})
+            try:
+                result = apply_command(file.process.definition, request, event.command, event.at)
+            except ToolError as refused:
+                return AuditFinding("impossible", name, {"n": event.n, "reason": refused.code})
+            except (LookupError, ValueError, StopIteration, AssertionError) as wrong:  # no engine ever wrote it
+                return AuditFinding("impossible", name, {"n": event.n, "reason": type(wrong).__name__})
             if result.event != event:
                 return AuditFinding("unlike", name, {"n": event.n})
             request = result.request
@@ -238,19 +230,21 @@ class ProcessFiles:
         self._files_by_version = {process.version: ProcessFile(process) for process in known}
 
     async def load_version(self, version: FileHashes) -> ProcessFile:
-        if version not in self._files_by_version:
-            self._files_by_version[version] = await self._load_file(version)
-        return self._files_by_version[version]
-
-    async def _load_file(self, version: FileHashes) -> ProcessFile:
-        bpmn, toml = [await self._store.load_file(name) for name in version]
-        for name, content in zip(version, (bpmn, toml), strict=True):
-            if content is None or hashlib.sha256(content).hexdigest() != name:
-                return ProcessFile(None, f"{name[:12] or '-'}: {'missing' if content is None else 'altered'}")
+        if version in self._files_by_version:
+            return self._files_by_version[version]
+        contents = [await self._store.load_file(name) for name in version]
+        faults = [
+            f"{name[:12] or '-'}: {'missing' if content is None else 'altered'}"
+            for name, content in zip(version, contents, strict=True)
+            if content is None or hashlib.sha256(content).hexdigest() != name
+        ]
+        bpmn, toml = (content or b"" for content in contents)
         try:
-            return ProcessFile(_compile_once(bpmn or b"", toml or b""))
+            file = ProcessFile(None, faults[0]) if faults else ProcessFile(_compile_once(bpmn, toml))
         except InvalidDefinitionError as refused:  # refused by a compiler that has become stricter
-            return ProcessFile(None, str(refused))
+            file = ProcessFile(None, str(refused))
+        self._files_by_version[version] = file
+        return file
 
 
 def _check_chain(name: str, record: Sequence[str]) -> tuple[tuple[RequestEvent, ...], AuditFinding | None]:
@@ -284,18 +278,6 @@ def _check_whole(name: str, stored: StoredRequest, events: Sequence[RequestEvent
     if stored.changed_ms != to_milliseconds(request.changed):
         return AuditFinding("unlisted", name)
     return None
-
-
-def _reapply_event(
-    definition: ProcessDefinition, request: Request | None, event: RequestEvent
-) -> TransitionResult | str:
-    """The engine's result for the event's command, or its reason to refuse."""
-    try:
-        return apply_command(definition, request, event.command, event.at)
-    except ToolError as refused:
-        return refused.code
-    except (LookupError, ValueError, StopIteration, AssertionError) as wrong:  # no engine ever wrote such a command
-        return type(wrong).__name__
 
 
 def _is_content_error(error: Exception) -> bool:

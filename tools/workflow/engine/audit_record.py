@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -69,6 +69,12 @@ class AuditLine:
 
 def build_audit_lines(request: str, event: RequestEvent) -> Iterator[AuditLine]:
     """Yield the transitions of one event."""
+    filled = event.command.filled if isinstance(event.command, StartCommand | DecideCommand) else None
+    flags: list[str] = []
+    if filled:
+        for field, named in (filled.exceptions or {}).items():
+            flags.append(f"exception {field}={','.join(filled.resolve_people(field))} rules={','.join(named)}")
+        flags += [f"bound {bound}" for bound in filled.exceeded]
     whole = AuditLine(
         at=event.at,
         request=request,
@@ -79,7 +85,7 @@ def build_audit_lines(request: str, event: RequestEvent) -> Iterator[AuditLine]:
         command=event.command.decision.value if isinstance(event.command, DecideCommand) else event.command.kind,
         task=getattr(event.command, "task", ""),
         about=_describe_subject(event),
-        flags=";".join(_list_flags(event)),
+        flags=";".join(flags),
         node="",
         flow="",
         condition="",
@@ -90,15 +96,11 @@ def build_audit_lines(request: str, event: RequestEvent) -> Iterator[AuditLine]:
         hash=event.hash,
     )
     for step in event.steps:
-        acted = {} if step.flow else {"actor": RULE, "on_behalf_of": "", "via": "rule"}
-        moved = {"node": step.node, "flow": step.flow, "condition": step.condition, "to": step.to}
-        yield _replace_fields(whole, **moved, **acted)
+        acted: dict[str, Any] = {} if step.flow else {"actor": RULE, "on_behalf_of": "", "via": "rule"}
+        moved: dict[str, Any] = {"node": step.node, "flow": step.flow, "condition": step.condition, "to": step.to}
+        yield replace(whole, **moved, **acted)
     if not event.steps:
         yield whole
-
-
-def _replace_fields(line: AuditLine, **fields: str) -> AuditLine:
-    return AuditLine(**{name: fields.get(name, getattr(line, name)) for name in AuditLine.__slots__})
 
 
 def _describe_subject(event: RequestEvent) -> str:
@@ -114,14 +116,6 @@ def _describe_subject(event: RequestEvent) -> str:
         case DecideCommand(to=to):
             return to
     return ""
-
-
-def _list_flags(event: RequestEvent) -> Iterator[str]:
-    filled = event.command.filled if isinstance(event.command, StartCommand | DecideCommand) else None
-    for field, named in ((filled.exceptions or {}) if filled else {}).items():
-        yield f"exception {field}={','.join(filled.resolve_people(field) if filled else ())} rules={','.join(named)}"
-    for bound in filled.exceeded if filled else ():
-        yield f"bound {bound}"
 
 
 async def list_recorded_events(

@@ -180,18 +180,13 @@ def authorize_withdrawal(request: Request, command: WithdrawCommand, now: dateti
     require_author(request, command.actor)
     if request.status is Status.REVOKING and not command.agree:
         raise ToolError("withdrawing", f"the withdrawal of {request.id} waits for agreement", request=request.id)
-    if request.status is Status.APPROVED:
-        _require_withdrawal_pause(request, now)
-    else:
+    if request.status is not Status.APPROVED:
         require_running(request)
-
-
-def _require_withdrawal_pause(request: Request, now: datetime) -> None:
+        return
     refusal_times = [o.at for o in request.opinions if o.node == REVOKING and o.decision == Decision.REJECT]
     if len(refusal_times) >= MAX_WITHDRAWALS:
-        raise ToolError(
-            "kept_enough", f"{MAX_WITHDRAWALS} times nobody agreed to withdraw {request.id}", most=MAX_WITHDRAWALS
-        )
+        message = f"{MAX_WITHDRAWALS} times nobody agreed to withdraw {request.id}"
+        raise ToolError("kept_enough", message, most=MAX_WITHDRAWALS)
     if refusal_times and refusal_times[-1] + ASK_EVERY > now:
         message = "its withdrawal was not agreed to less than 4 hours ago"
         raise _build_too_soon_error("kept_lately", message, refusal_times[-1] + ASK_EVERY, now)

@@ -42,20 +42,15 @@ async def reject_repeated_start(
         for earlier in sorted(page, key=lambda one: one.started, reverse=True):
             if earlier.started <= since:
                 return
-            if _is_repeat(earlier, process.key, filled):
-                if earlier.id != again:
-                    raise _build_repeated_error(earlier, now)
+            is_claim = earlier.process == process.key and earlier.status in CLAIMING_STATUSES
+            if not is_claim or earlier.filled.values != filled.values:
+                continue
+            if earlier.id == again:
                 return
-
-
-def _build_repeated_error(earlier: Request, now: datetime) -> ToolError:
-    minutes = max(0, int((now - earlier.started).total_seconds() // 60))
-    text = f"the same was started {minutes} minutes ago as {earlier.id}; the person is asked whether to do it again"
-    return ToolError("started_already", text, request=earlier.id, minutes=minutes)
-
-
-def _is_repeat(earlier: Request, process: str, filled: FilledForm) -> bool:
-    return earlier.process == process and earlier.status in CLAIMING_STATUSES and earlier.filled.values == filled.values
+            minutes = max(0, int((now - earlier.started).total_seconds() // 60))
+            when = f"{minutes} minutes ago as {earlier.id}"
+            message = f"the same was started {when}; the person is asked whether to do it again"
+            raise ToolError("started_already", message, request=earlier.id, minutes=minutes)
 
 
 def list_identical_requests(

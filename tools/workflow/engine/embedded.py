@@ -54,7 +54,6 @@ from tools.workflow.engine.store import (
     OutboxEvent,
     OwnRequests,
     RequestChange,
-    StartContext,
     Store,
     WriteConflictError,
     to_milliseconds,
@@ -180,7 +179,16 @@ class EmbeddedEngine:
                     raise
                 return CommandResult.model_validate_json(answer)
             gone = await self._enricher.find_gone_people(used, filled, initiator, now)
-            command = _build_start_command(used, start_context, initiator, filled).model_copy(update={"gone": gone})
+            last_number = start_context.last_numbers.get(used.form.number, start_context.number_floor)
+            command = StartCommand(
+                request=f"{used.form.number}-{last_number + 1:04d}",
+                process=used.key,
+                definition=used.definition.version,
+                form=used.form_version,
+                initiator=initiator,
+                filled=filled,
+                gone=gone,
+            )
             applied = apply_command(used.definition, None, command, now)
             forms = start_context.own_requests.form_count if used.form.needs_earlier_requests else None
             return await self._save_result(key, None, used.definition, applied, forms)
@@ -193,27 +201,23 @@ class EmbeddedEngine:
         async def enrich_action(process: Process, request: Request) -> EnrichedCommand:
             await self._enricher.authorize_command(process, request, command, now)
             reject_full_record(request, command)
-            own = await self._load_compared_requests(process, request, command)
+            own: OwnRequests | None = None  # for a resubmitted form that depends on them
+            again = isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT
+            if again and process.form.needs_earlier_requests:
+                own = await self._store.load_own_requests(request.initiator)
             complete = await self._enricher.enrich_command(
                 process, request, command, now, form, own.request_ids if own else None
             )
             resubmitted = complete.filled if isinstance(complete, DecideCommand) else None
             reject_unseen_form(resubmitted.confirmed_hash if resubmitted else request.filled.content_hash, seen)
-            gone = await self._find_gone_people(process, request, complete, now)
+            gone: dict[str, tuple[str, ...]] = {}
+            if not isinstance(complete, UrgeCommand | CommentCommand | CcCommand):
+                gone = await self._enricher.find_gone_people(
+                    process, resubmitted or request.filled, request.initiator, now, request.visits
+                )
             return EnrichedCommand(complete.model_copy(update={"gone": gone}), own.form_count if own else None)
 
         return await self._run_command(_get_request_id(command), key, now, enrich_action, _build_absent_error(command))
-
-    async def _find_gone_people(
-        self, process: Process, request: Request, command: Act, now: datetime
-    ) -> dict[str, tuple[str, ...]]:
-        """People who have left, for the form that the command hands in (`CommandEnricher.find_gone_people`)."""
-        if isinstance(command, UrgeCommand | CommentCommand | CcCommand):
-            return {}
-        filled = command.filled if isinstance(command, DecideCommand) else None
-        return await self._enricher.find_gone_people(
-            process, filled or request.filled, request.initiator, now, request.visits
-        )
 
     async def preview_command(
         self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None
@@ -261,26 +265,30 @@ class EmbeddedEngine:
         due = await self._store.list_due_timers(to_milliseconds(now), MAX_DUE_TIMERS)
         for member in due:
             try:
-                await self._handle_due_timer(member, now)
+                subject, _, details = member.partition("|")
+                if subject == "away":
+                    await self._start_absence(member, now, *details.split("|"))
+                else:
+                    await self._fire_timer(member, FireTimerCommand(task=subject, timer=details), now)
             except (ValueError, LookupError) as error:  # the request, or its version, is no longer readable
                 log.error("timer %s is put off: %s", member, error)
                 await self._store.postpone_timer(member, to_milliseconds(now + POSTPONEMENT))
         return len(due)
 
-    async def _handle_due_timer(self, member: str, now: datetime) -> None:
-        subject, _, details = member.partition("|")
-        if subject == "away":
-            await self._start_absence(member, now, *details.split("|"))
-        else:
-            await self._fire_timer(member, FireTimerCommand(task=subject, timer=details), now)
-
     async def _fire_timer(self, member: str, command: FireTimerCommand, now: datetime) -> None:
-        """Fire a timer, or postpone it if it is not yet due by working hours. The store counts clock hours, which never
-        end later than working hours."""
+        """Fire a timer, or postpone it if it is not yet due by the assignee's working hours. The store counts clock
+        hours, which never end later than working hours."""
         request = await self._store.load_request(_get_request_id(command))
-        if request and (due := await self._find_timer_due(request, command, now)) > now:
-            await self._store.postpone_timer(member, to_milliseconds(due))
-            return
+        if request:
+            definition = (await self.get_process(request)).definition
+            task = request.find_task(command.task)
+            timers = list_task_timers(definition, task) if task else ()
+            timer = next((t for t in timers if t.id == command.timer), None)
+            if task and timer and task.is_open:
+                due = await self._enricher.find_timer_due(task, timedelta(seconds=timer.after_s), now)
+                if due > now:
+                    await self._store.postpone_timer(member, to_milliseconds(due))
+                    return
 
         async def enrich_timer(process: Process, request: Request) -> EnrichedCommand:
             complete = await self._enricher.enrich_timer(process.definition, request, command)
@@ -294,16 +302,6 @@ class EmbeddedEngine:
         except ToolError as error:
             if error.code != "busy":  # closed meanwhile, or fired already
                 await self._store.delete_timer(member)
-
-    async def _find_timer_due(self, request: Request, command: FireTimerCommand, now: datetime) -> datetime:
-        """The moment when the timer is due by the working hours of the task's assignee; `now` if the task is not
-        open."""
-        definition = (await self.get_process(request)).definition
-        task = request.find_task(command.task)
-        timer = next((t for t in list_task_timers(definition, task) if t.id == command.timer), None) if task else None
-        if task is None or timer is None or not task.is_open:
-            return now
-        return await self._enricher.find_timer_due(task, timedelta(seconds=timer.after_s), now)
 
     async def _run_command(
         self,
@@ -330,15 +328,6 @@ class EmbeddedEngine:
 
         return await self._retry_conflicts(try_command)
 
-    async def _load_compared_requests(self, process: Process, request: Request, command: Act) -> OwnRequests | None:
-        """The author's requests, for a resubmitted form that depends on them; otherwise None."""
-        again = isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT
-        return (
-            await self._store.load_own_requests(request.initiator)
-            if again and process.form.needs_earlier_requests
-            else None
-        )
-
     async def _save_result(
         self,
         key: str,
@@ -348,8 +337,13 @@ class EmbeddedEngine:
         forms: int | None,
     ) -> CommandResult:
         require_readable(result, previous)
-        notices = tuple([await self._add_names(n) for n in result.notices])
-        result = TransitionResult(result.request, notices, result.event)
+        notices: list[RequestNotice] = []
+        for notice in result.notices:  # with the present names of the actor and of the represented person
+            names = {"by_name": await self._get_person_name(notice.data.get("by", ""))}
+            if behalf := notice.data.get("behalf"):
+                names["for_name"] = await self._get_person_name(behalf)
+            notices.append(notice.model_copy(update={"data": {**notice.data, **names}}))
+        result = TransitionResult(result.request, tuple(notices), result.event)
         moved = _build_result(result)
         answer = moved.model_dump_json()
         kept = await self._store.save_change(
@@ -363,13 +357,6 @@ class EmbeddedEngine:
             )
         )
         return moved if kept == answer else CommandResult.model_validate_json(kept)
-
-    async def _add_names(self, notice: RequestNotice) -> RequestNotice:
-        """Add the present names of the actor and of the represented person; empty for the system."""
-        names = {"by_name": await self._get_person_name(notice.data.get("by", ""))}
-        if behalf := notice.data.get("behalf"):
-            names["for_name"] = await self._get_person_name(behalf)
-        return notice.model_copy(update={"data": {**notice.data, **names}})
 
     async def _get_person_name(self, person: str) -> str:
         return await get_person_name(self._directory, person) if person and not person.startswith(SYSTEM) else ""
@@ -507,18 +494,6 @@ class EmbeddedEngine:
             except WriteConflictError:
                 await asyncio.sleep(random.uniform(0, 0.005))  # noqa: S311 (only spreads the retries)
         raise ToolError("busy", "too many people are changing this at once; try once more")
-
-
-def _build_start_command(process: Process, found: StartContext, initiator: str, filled: FilledForm) -> StartCommand:
-    last_number = found.last_numbers.get(process.form.number, found.number_floor)
-    return StartCommand(
-        request=f"{process.form.number}-{last_number + 1:04d}",
-        process=process.key,
-        definition=process.definition.version,
-        form=process.form_version,
-        initiator=initiator,
-        filled=filled,
-    )
 
 
 def _require_key(key: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import NoReturn, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from tools.people.names import get_names_by_language, join_in_both_languages, list_names_by_language
 from tools.ports import AttachedFiles, Directory
@@ -105,7 +105,11 @@ class CommandEnricher:
         """The context of a form, without files. `known_requests` has the meaning of `fill_form`."""
         people = await self._directory.list_people()
         author = _require_author(people, initiator)
-        own = await self._load_other_requests(initiator, known_requests) if process.form.needs_earlier_requests else ()
+        own: tuple[Request, ...] = ()
+        if process.form.needs_earlier_requests:
+            if known_requests is None:
+                known_requests = [request for request, _ in await self._lists.list_members("mine", initiator)]
+            own = await self._lists.load_requests(known_requests)
         return FormContext(
             initiator=author,
             people=people,
@@ -145,10 +149,6 @@ class CommandEnricher:
         ]
         return tuple(one for one in balances if one is not None)
 
-    async def _load_other_requests(self, person: str, own: Sequence[str] | None) -> tuple[Request, ...]:
-        known = own if own is not None else [request for request, _ in await self._lists.list_members("mine", person)]
-        return await self._lists.load_requests(known)
-
     async def enrich_command(
         self,
         process: Process,
@@ -162,7 +162,17 @@ class CommandEnricher:
         `ToolError`."""
         match command:
             case DecideCommand():
-                filled = await self._fill_resubmission(process, request, command, now, form, known_requests)
+                filled: FilledForm | None = None
+                if command.decision is Decision.RESUBMIT and command.actor == request.initiator:
+                    filled = await self.fill_form(
+                        process,
+                        {**request.filled.values, **(form or {})},
+                        request.initiator,
+                        now,
+                        excluded_request=request.id,
+                        known_requests=known_requests,
+                        known_files=request.filled.files,
+                    )
                 return await self._add_delegation(request, command.model_copy(update={"filled": filled}), now)
             case TransferCommand(person=person):
                 await self._require_known_people([person], "person")
@@ -176,7 +186,10 @@ class CommandEnricher:
             case WithdrawCommand():
                 return command.model_copy(update={"agree": await self._choose_withdrawal_approvers(request)})
             case UrgeCommand():
-                return command.model_copy(update={"opens": await self._find_next_opening(request, command.task, now)})
+                task = request.find_task(command.task)
+                assignee = await self._directory.find_person(task.assignee) if task else None
+                opens = self._calendar.find_next_opening(now, assignee.zone) if assignee else None
+                return command.model_copy(update={"opens": opens})
             case CommentCommand():
                 return command
 
@@ -196,7 +209,13 @@ class CommandEnricher:
         named = await self._find_successors(process, request, task)
         if named is None or (isinstance(command, TransferCommand) and command.person in [p.id for p in named]):
             return
-        await self._raise_not_named(task, named)
+        name = await get_names_by_language(self._directory, task.assignee)
+        if not named:
+            message = f"the rules no longer name {name['en']} for {task.id}, nor anybody else"
+            raise ToolError("nobody_named", message, name=name)
+        names = join_in_both_languages(map(list_names_by_language, named))
+        message = f"the rules name {names['en']} for {task.id} now, no longer {name['en']}"
+        raise ToolError("not_named", message, name=name, names=names)
 
     async def _find_successors(self, process: Process, request: Request, task: Task) -> tuple[Person, ...] | None:
         """Run `find_successors` with current data. All people whose data it consulted are looked up again, repeatedly,
@@ -213,15 +232,6 @@ class CommandEnricher:
                 return found
             await self._directory.refresh_people(company.consulted - looked_up)
             looked_up |= company.consulted
-
-    async def _raise_not_named(self, task: Task, named: Sequence[Person]) -> NoReturn:
-        name = await get_names_by_language(self._directory, task.assignee)
-        if not named:
-            message = f"the rules no longer name {name['en']} for {task.id}, nor anybody else"
-            raise ToolError("nobody_named", message, name=name)
-        names = join_in_both_languages(map(list_names_by_language, named))
-        message = f"the rules name {names['en']} for {task.id} now, no longer {name['en']}"
-        raise ToolError("not_named", message, name=name, names=names)
 
     async def enrich_timer(
         self, definition: ProcessDefinition, request: Request, command: FireTimerCommand
@@ -290,29 +300,6 @@ class CommandEnricher:
     async def _is_away(self, person: str, now: datetime) -> bool:
         return bool(await self._list_active_delegations(person, now))
 
-    async def _fill_resubmission(
-        self,
-        process: Process,
-        request: Request,
-        command: DecideCommand,
-        now: datetime,
-        form: Mapping[str, str] | None,
-        own: Sequence[str] | None,
-    ) -> FilledForm | None:
-        """The form of a resubmission; None for other decisions."""
-        if command.decision is not Decision.RESUBMIT or command.actor != request.initiator:
-            return None
-        changed = {**request.filled.values, **(form or {})}
-        return await self.fill_form(
-            process,
-            changed,
-            request.initiator,
-            now,
-            excluded_request=request.id,
-            known_requests=own,
-            known_files=request.filled.files,
-        )
-
     async def _add_delegation(self, request: Request, command: Tasked, now: datetime) -> Tasked:
         """The command with the delegation that makes the actor the assignee's deputy, if there is one."""
         task = request.find_task(command.task)
@@ -356,11 +343,6 @@ class CommandEnricher:
     async def _is_active(self, person: str) -> bool:
         found = await self._directory.find_person(person)
         return found is not None and found.active
-
-    async def _find_next_opening(self, request: Request, task_id: str, now: datetime) -> datetime | None:
-        task = request.find_task(task_id)
-        assignee = await self._directory.find_person(task.assignee) if task else None
-        return self._calendar.find_next_opening(now, assignee.zone) if assignee else None
 
 
 def _require_author(people: Sequence[Person], initiator: str) -> Person:

@@ -12,7 +12,7 @@ from tools.workflow.bpmn.expressions import (
     list_variables,
     parse_expression,
 )
-from tools.workflow.bpmn.graph import FlowNode, ProcessDefinition, VotingMode
+from tools.workflow.bpmn.graph import FlowNode, VotingMode
 from tools.workflow.engine.authority import list_other_approvers
 from tools.workflow.engine.commands import RequestEvent
 from tools.workflow.engine.paths import (
@@ -32,20 +32,13 @@ def reject_migration(
     """Refuse a migration that is impossible. Raises `ToolError` `not_movable` or `not_ready`."""
     if not request.is_running:
         raise ToolError("not_movable", f"{request.id} has ended", request=request.id, node="")
-    _reject_changed_path(old_process, new_process, request, events)
-    _reject_incomplete_form(new_process, request)
-
-
-def _reject_changed_path(
-    old_process: Process, new_process: Process, request: Request, events: Iterable[RequestEvent]
-) -> None:
-    """Refuse a migration if any node on the request's path so far differs between the versions. Gateways count too,
-    because the request would have to pass them again. Raises `ToolError` `not_movable`."""
     ways = [step for event in events for step in event.steps]
+    # Gateways on the path so far count too, because the request would have to pass them again.
     for node in sorted({name for step in ways for name in (step.node, step.to)} - {""}):
         if new_process.definition.nodes.get(node) != old_process.definition.nodes.get(node):
             message = f"{request.id} has come through {node!r}, which is not the same in the other version"
             raise ToolError("not_movable", message, request=request.id, node=node)
+    _reject_incomplete_form(new_process, request)
 
 
 def _reject_incomplete_form(process: Process, request: Request) -> None:
@@ -55,13 +48,26 @@ def _reject_incomplete_form(process: Process, request: Request) -> None:
     fields = {field.name for field in process.form.fields}
     if unknown := sorted(request.filled.values.keys() - fields):
         raise build_not_ready_error(request, unknown[0])
-    _reject_missing_values(process.definition, request)
+    values = build_condition_values(process.definition, request.filled)
+    types = {name: get_value_type(value) for name, value in values.items()}
+    written = (route.condition for node in process.definition.nodes.values() for route in node.routes)
+    for condition in filter(None, written):  # also those after a rejection
+        expression = parse_expression(condition)
+        if missing := sorted(list_variables(expression) - types.keys()):
+            raise build_not_ready_error(request, missing[0])
+        try:
+            infer_type(expression, types)
+        except InvalidExpressionError as refused:
+            raise build_not_ready_error(request, f"{condition}: {refused}") from None
     paths = trace_happy_paths(process.definition, request.filled)
     for node in list_approval_nodes(paths):
         if not _list_assignees(request, node):
             raise build_not_ready_error(request, ", ".join(node.who) or node.id)
     for node in list_approval_nodes(paths[:1]):  # the path of this round
-        people, taken = _list_assignees(request, node), _list_other_deciders(request, node)
+        people = _list_assignees(request, node)
+        others = [v for v in request.visits if v.kind is TaskKind.APPROVE and v.node != node.id]
+        asked = {seat.person for visit in others for seat in list_seats(visit.ballot)}
+        taken = asked | list_other_approvers(request, node.id)
         if people <= taken if node.mode is VotingMode.ANY else people & taken:
             raise build_not_ready_error(request, ", ".join(node.who))
     if name := next(filter(None, (find_repeated_decider(path, request.filled.resolve_people) for path in paths)), ""):
@@ -70,29 +76,6 @@ def _reject_incomplete_form(process: Process, request: Request) -> None:
 
 def _list_assignees(request: Request, node: FlowNode) -> Set[str]:
     return {person for name in node.who for person in request.filled.resolve_people(name)}
-
-
-def _list_other_deciders(request: Request, node: FlowNode) -> Set[str]:
-    """The people who have approved, or are asked, at another node."""
-    visits = (v for v in request.visits if v.kind is TaskKind.APPROVE and v.node != node.id)
-    return list_other_approvers(request, node.id) | {
-        seat.person for visit in visits for seat in list_seats(visit.ballot)
-    }
-
-
-def _reject_missing_values(definition: ProcessDefinition, request: Request) -> None:
-    """Check that every value used by a condition, also after a rejection, exists and has the right type. Raises
-    `ToolError` `not_ready`."""
-    types = {name: get_value_type(value) for name, value in build_condition_values(definition, request.filled).items()}
-    written = (route.condition for node in definition.nodes.values() for route in node.routes)
-    for condition in filter(None, written):
-        expression = parse_expression(condition)
-        if missing := sorted(list_variables(expression) - types.keys()):
-            raise build_not_ready_error(request, missing[0])
-        try:
-            infer_type(expression, types)
-        except InvalidExpressionError as refused:
-            raise build_not_ready_error(request, f"{condition}: {refused}") from None
 
 
 def build_not_ready_error(request: Request, what: str) -> ToolError:

@@ -47,7 +47,8 @@ def trace_happy_path(definition: ProcessDefinition, filled: FilledForm, origin: 
         seen.add((node.id, decision, len(decided)))
         path.setdefault(node.id, node)
         if node.kind is NodeKind.USER:
-            decision = values[format_decision_variable(node.id)] = _get_agreeing_decision(node)
+            decision = (Decision.RESUBMIT if node.is_revision else Decision.APPROVE).value
+            values[format_decision_variable(node.id)] = decision
             decided.add(node.id)
         values[DECISION] = decision
         todo += [(definition.nodes[r.to], r.flow, decision) for r in reversed(choose_flows(node, values))]
@@ -73,10 +74,6 @@ def find_repeated_decider(path: Iterable[FlowNode], resolve_people: Callable[[st
             if any(seen.setdefault(person, node.id) != node.id for person in resolve_people(name)):
                 return name
     return ""
-
-
-def _get_agreeing_decision(node: FlowNode) -> str:
-    return Decision.RESUBMIT.value if node.is_revision else Decision.APPROVE.value
 
 
 def choose_flows(node: FlowNode, values: Mapping[str, Value]) -> tuple[SequenceFlow, ...]:

@@ -49,22 +49,37 @@ def apply_command(
     match command:
         case DecideCommand():
             _apply_decision(transition, command, authority.authorize_decision(definition, request, command, now))
-        case TransferCommand():
-            _apply_transfer(transition, command, authority.authorize_task(definition, request, command, now))
+        case TransferCommand() | AssignCommand():
+            if isinstance(command, TransferCommand):
+                task = authority.authorize_task(definition, request, command, now)
+            else:  # an administrator
+                task = authority.require_task(request, command.task)
+                authority.reject_closed_task(request, task)
+            if task.kind is TaskKind.REVISE:
+                raise ToolError("bad_decision", "the author's own task cannot be given away")
+            authority.reject_ineligible_people(definition, request, task, [command.person], "person")
+            if isinstance(command, TransferCommand):
+                transition.add_opinion(task, command, "transfer", command.opinion)
+            transition.reassign_task(task, command.person, "transferred", keeps_clock=True)
         case AddSignCommand():
             _apply_add_sign(transition, command, authority.authorize_task(definition, request, command, now))
         case WithdrawCommand():
             _apply_withdrawal(transition, command, now)
         case UrgeCommand():
-            _apply_urge(transition, authority.authorize_urge(request, command, now))
+            task = authority.authorize_urge(request, command, now)
+            transition.update_task(task, urged=(*task.urged, transition.now))
+            transition.add_notice("urged", task=task.id, person=task.assignee, by=request.initiator)
         case CommentCommand():
             _apply_comment(transition, command)
         case CcCommand():
-            _apply_cc(transition, command)
+            authority.require_participant(request, command.actor)
+            people = command.people
+            if len(people) > authority.MAX_PEOPLE or not transition.add_cc_people(people, command.actor):
+                raise ToolError("told_already", "everybody named knows of it already")
         case FireTimerCommand():
             _apply_timer(transition, command)
-        case AssignCommand() | MigrateCommand():
-            _apply_administration(transition, command)
+        case MigrateCommand():
+            transition.update_request(definition=command.definition, form=command.form)
     return transition.complete_command()
 
 
@@ -115,26 +130,6 @@ def _apply_decision(transition: Transition, command: DecideCommand, task: Task) 
             transition.update_seat(task, vote=command.decision.value)
 
 
-def _apply_transfer(transition: Transition, command: TransferCommand, task: Task) -> None:
-    if task.kind is TaskKind.REVISE:
-        raise ToolError("bad_decision", "the author's own task cannot be given away")
-    authority.reject_ineligible_people(transition.definition, transition.request, task, [command.person], "person")
-    transition.add_opinion(task, command, "transfer", command.opinion)
-    transition.reassign_task(task, command.person, "transferred", keeps_clock=True)
-
-
-def _apply_administration(transition: Transition, command: AssignCommand | MigrateCommand) -> None:
-    if isinstance(command, MigrateCommand):
-        transition.update_request(definition=command.definition, form=command.form)
-        return
-    task = authority.require_task(transition.request, command.task)
-    authority.reject_closed_task(transition.request, task)
-    if task.kind is TaskKind.REVISE:
-        raise ToolError("bad_decision", "the author's own task cannot be given away")
-    authority.reject_ineligible_people(transition.definition, transition.request, task, [command.person], "person")
-    transition.reassign_task(task, command.person, "transferred", keeps_clock=True)
-
-
 def _apply_add_sign(transition: Transition, command: AddSignCommand, task: Task) -> None:
     if task.kind is not TaskKind.APPROVE or not command.people or len(command.people) > authority.MAX_PEOPLE:
         raise ToolError("bad_decision", f"nobody, or too many people, to ask at task {task.id}")
@@ -166,11 +161,6 @@ def _apply_withdrawal(transition: Transition, command: WithdrawCommand, now: dat
     transition.start_visit(REVOKING, TaskKind.REVOKE, VotingMode.ALL, command.agree, Status.REVOKING)
 
 
-def _apply_urge(transition: Transition, task: Task) -> None:
-    transition.update_task(task, urged=(*task.urged, transition.now))
-    transition.add_notice("urged", task=task.id, person=task.assignee, by=transition.request.initiator)
-
-
 def _apply_comment(transition: Transition, command: CommentCommand) -> None:
     authority.require_participant(transition.request, command.actor)
     if not command.text.strip():
@@ -184,12 +174,6 @@ def _apply_comment(transition: Transition, command: CommentCommand) -> None:
     for person in dict.fromkeys((transition.request.initiator, *transition.request.waits_for)):
         if person != command.actor:
             transition.add_notice("commented", person=person, by=command.actor, text=comment.text)
-
-
-def _apply_cc(transition: Transition, command: CcCommand) -> None:
-    authority.require_participant(transition.request, command.actor)
-    if len(command.people) > authority.MAX_PEOPLE or not transition.add_cc_people(command.people, command.actor):
-        raise ToolError("told_already", "everybody named knows of it already")
 
 
 def _apply_timer(transition: Transition, command: FireTimerCommand) -> None:

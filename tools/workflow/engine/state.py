@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -280,15 +280,8 @@ class Request(CompactRecord):
     def participants(self) -> frozenset[str]:
         """Ids of the people who may read the request, besides administrators: the author, all assignees and deputies
         who decided, and the people with a copy."""
-        return frozenset(self._list_participants())
-
-    def _list_participants(self) -> Iterator[str]:
-        yield self.initiator
-        yield from self.cc
-        for task in self.tasks:
-            yield task.assignee
-            if task.by:
-                yield task.by
+        deciders = (task.by for task in self.tasks if task.by)
+        return frozenset((self.initiator, *self.cc, *(task.assignee for task in self.tasks), *deciders))
 
     def find_task(self, task_id: str) -> Task | None:
         return next((t for t in self.tasks if t.id == task_id), None)

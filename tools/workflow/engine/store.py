@@ -93,7 +93,11 @@ class RequestChange:
         yield ListUpdate("changed", "", self.after.id, changed_ms)
         if self.before is None:
             yield ListUpdate("mine", self.after.initiator, self.after.id, changed_ms)
-        yield from self._build_year_updates()
+        years_before, years = list_years(self.before), list_years(self.after)
+        for year in sorted(years_before ^ years):
+            whose = format_year_list(self.after.initiator, self.after.process, year)
+            score = to_milliseconds(self.after.started) if year in years else None
+            yield ListUpdate("in_year", whose, self.after.id, score)
         has_had = {file.sha256 for file in self.before.filled.files} if self.before else set[str]()
         for file in self.after.filled.files:
             if file.sha256 and file.sha256 not in has_had:
@@ -106,13 +110,6 @@ class RequestChange:
             if known is not task and known != task:
                 yield from self._build_task_updates(known, task)
 
-    def _build_year_updates(self) -> Iterator[ListUpdate]:
-        before, after = list_years(self.before), list_years(self.after)
-        for year in sorted(before ^ after):
-            whose = format_year_list(self.after.initiator, self.after.process, year)
-            score = to_milliseconds(self.after.started) if year in after else None
-            yield ListUpdate("in_year", whose, self.after.id, score)
-
     def _build_task_updates(self, before: Task | None, task: Task) -> Iterator[ListUpdate]:
         if task.is_open and before is None:
             yield ListUpdate("todo", task.assignee, task.id, to_milliseconds(task.since))
@@ -122,9 +119,6 @@ class RequestChange:
             yield ListUpdate("done", task.by, task.id, to_milliseconds(task.closed))
             if task.by != task.assignee:
                 yield ListUpdate("decided_for", task.assignee, task.id, to_milliseconds(task.closed))
-        yield from self._build_timer_updates(before, task)
-
-    def _build_timer_updates(self, before: Task | None, task: Task) -> Iterator[ListUpdate]:
         for timer in list_task_timers(self.definition, task):
             member = f"{task.id}|{timer.id}"
             if before is None and task.is_open and timer.id not in task.fired:

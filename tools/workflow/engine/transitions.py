@@ -96,7 +96,14 @@ class Transition:
             case NodeKind.PARALLEL:
                 self._join_parallel(node, flow, decision)
             case NodeKind.SERVICE:
-                self._run_service_task(node)
+                self._steps.append(FlowStep(node=node.id))
+                if node.topic is ServiceTopic.MAIL:
+                    self.add_notice("mail", node=node.id, person=self.request.initiator)
+                elif node.topic is ServiceTopic.CC:
+                    self.add_cc_people(self.request.filled.resolve_people(node.id), RULE)
+                elif node.topic is ServiceTopic.RULE:
+                    self.update_request(rule=node.id)
+                    self.add_cc_people(self.request.filled.resolve_people(f"{COPY_PREFIX}{node.id}"), RULE)
                 self.leave_node(node, decision)
             case _:
                 self.leave_node(node, decision)
@@ -108,17 +115,6 @@ class Transition:
         self.update_request(arrived=tuple(sorted(arrived - set(node.incoming) if complete else arrived)))
         if complete:
             self.leave_node(node, decision)
-
-    def _run_service_task(self, node: FlowNode) -> None:
-        self._steps.append(FlowStep(node=node.id))
-        match node.topic:
-            case ServiceTopic.RULE:
-                self.update_request(rule=node.id)
-                self.add_cc_people(self.request.filled.resolve_people(f"{COPY_PREFIX}{node.id}"), RULE)
-            case ServiceTopic.CC:
-                self.add_cc_people(self.request.filled.resolve_people(node.id), RULE)
-            case ServiceTopic.MAIL:
-                self.add_notice("mail", node=node.id, person=self.request.initiator)
 
     def add_cc_people(self, people: Iterable[str], by: str) -> bool:
         """Add people who do not know of the request yet. Return whether there are any."""
@@ -133,14 +129,14 @@ class Transition:
         keeps_approval = self.request.status is Status.REVOKING and status is Status.APPROVED
         self.close_all_tasks(status.value)
         self.update_request(status=status)
-        by = RULE if self.request.rule and status is Status.APPROVED and not keeps_approval else self._command.actor
-        if self._command.actor != self.request.initiator:
-            self._add_end_notice("kept" if keeps_approval else status.value, by)
-
-    def _add_end_notice(self, status: str, by: str) -> None:
+        author, rule = self.request.initiator, self.request.rule
+        if self._command.actor == author:
+            return
+        by = RULE if rule and status is Status.APPROVED and not keeps_approval else self._command.actor
         said = next((o for o in reversed(self.request.opinions) if o.by == by), None)
         data = {"opinion": said.text if said else "", "behalf": said.on_behalf if said else ""}
-        self.add_notice("ended", person=self.request.initiator, status=status, by=by, rule=self.request.rule, **data)
+        end = "kept" if keeps_approval else status.value
+        self.add_notice("ended", person=author, status=end, by=by, rule=rule, **data)
 
     def forget_decisions(self, nodes: Set[str]) -> None:
         """Forget decisions at these nodes, which no longer count."""
@@ -218,7 +214,8 @@ class Transition:
                 self._open_task(visit, seat)
 
     def _open_task(self, visit: Visit, seat: Seat) -> None:
-        """Open a task for a seat. If its person has left, the seat goes to the person above them."""
+        """Open a task for a seat. If its person has left, the seat goes to the first person above them who may be
+        asked. The author's own task goes to nobody else."""
         task = Task(
             id=f"{self.request.id}-{len(self.request.tasks) + 1}",
             node=visit.node,
@@ -229,33 +226,21 @@ class Transition:
             round=self.request.round,
             **self._handed_over.pop(seat.n, {}),
         )
-        if (present := self._find_present_person(task)) != seat.person:
+        above = self._command.gone.get(task.assignee, ()) if task.kind is not TaskKind.REVISE else ()
+        able = (p for p in above if authority.can_be_asked(self.definition, self.request, task, p))
+        if (present := next(able, task.assignee)) != seat.person:
             task = task.model_copy(update={"assignee": present})
-            self._update_ballot(seat.n, person=present)
+            visits: list[Visit] = []
+            for one in self.request.visits:
+                if find_seat(one.ballot, seat.n):
+                    ballot = replace_seat(one.ballot, seat.n, lambda s: s.model_copy(update={"person": present}))
+                    one = one.model_copy(update={"ballot": ballot})
+                visits.append(one)
+            self.update_request(visits=tuple(visits))
             self.add_notice("stepped_up", task=task.id, person=self.request.initiator, by=seat.person, to=present)
         self.update_request(tasks=(*self.request.tasks, task))
         self._opened.append(f"{task.id}={task.assignee}")
         self.add_notice("assigned", task=task.id, person=task.assignee, kind=visit.kind.value)
-
-    def _find_present_person(self, task: Task) -> str:
-        """The assignee or, if they have left, the first person who may be asked instead. The author's own task goes to
-        nobody else."""
-        above = self._command.gone.get(task.assignee, ()) if task.kind is not TaskKind.REVISE else ()
-        able = (p for p in above if authority.can_be_asked(self.definition, self.request, task, p))
-        return next(able, task.assignee)
-
-    def _update_ballot(self, seat: int, **fields: Any) -> None:
-        """Change a seat without opening or closing tasks."""
-        self.update_request(
-            visits=tuple(
-                visit.model_copy(
-                    update={"ballot": replace_seat(visit.ballot, seat, lambda one: one.model_copy(update=fields))}
-                )
-                if find_seat(visit.ballot, seat)
-                else visit
-                for visit in self.request.visits
-            )
-        )
 
     def reassign_task(self, task: Task, person: str, how: str, *, keeps_clock: bool = False) -> None:
         """Give the seat to another person. With `keeps_clock`, the task's timers go on as they were."""

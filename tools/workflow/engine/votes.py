@@ -69,14 +69,15 @@ def compute_seat_depth(ballot: Ballot, n: int) -> int:
 
 def replace_seat(ballot: Ballot, n: int, change: Callable[[Seat], Seat]) -> Ballot:
     """The ballot with one seat changed, anywhere in the tree."""
-    return ballot.model_copy(update={"seats": tuple(_replace_in_seat(s, n, change) for s in ballot.seats)})
-
-
-def _replace_in_seat(seat: Seat, n: int, change: Callable[[Seat], Seat]) -> Seat:
-    if seat.n == n:
-        return change(seat)
-    sides = {"before": seat.before, "beside": seat.beside, "after": seat.after}
-    return seat.model_copy(update={k: replace_seat(b, n, change) for k, b in sides.items() if b})
+    seats: list[Seat] = []
+    for seat in ballot.seats:
+        if seat.n == n:
+            seats.append(change(seat))
+            continue
+        sides = {"before": seat.before, "beside": seat.beside, "after": seat.after}
+        deeper = {name: replace_seat(side, n, change) for name, side in sides.items() if side}
+        seats.append(seat.model_copy(update=deeper))
+    return ballot.model_copy(update={"seats": tuple(seats)})
 
 
 def _list_waiting_in_seat(seat: Seat) -> Iterator[Seat]:

@@ -120,9 +120,12 @@ class WorkCalendar:
         names, both are in the country's own language or English."""
         if self.country == "CN":
             try:
-                return _name_published_holiday(day)
-            except NotImplementedError:
+                is_off, title = chinese_calendar.get_holiday_detail(day)
+            except NotImplementedError:  # a year that the list does not have
                 pass
+            else:
+                known = next((one for one in chinese_calendar.Holiday if one.value == title), None) if is_off else None
+                return {"zh": known.chinese, "en": known.value} if known else {}
         named = {
             language: _load_holidays(self.country, day.year, code).get(day) for language, code in LANGUAGES.items()
         }
@@ -205,33 +208,24 @@ def read_calendar(country: str, overrides: str = "") -> WorkCalendar:
         _load_holidays(code, ANY_YEAR)
     except NotImplementedError as wrong:
         raise ValueError(f"{country!r} is no country that has a calendar: {wrong}") from None
-    return WorkCalendar(code, _parse_overrides(overrides))
-
-
-def _parse_overrides(text: str) -> dict[date, bool]:
-    content = tomllib.loads(text)
+    content = tomllib.loads(overrides)
     if odd := content.keys() - {"days"}:
         raise ValueError(f"unknown table or key {min(odd)!r}; only [days] is known")
     days = content.get("days", {})
     if not isinstance(days, dict):
         raise ValueError("[days] should be a table of days")
-    return {_parse_day(name): _parse_day_word(name, word) for name, word in days.items()}
-
-
-def _parse_day(name: str) -> date:
-    try:
-        day = date.fromisoformat(name)
-    except ValueError:
-        day = None
-    if day is None or day.isoformat() != name:
-        raise ValueError(f"{name!r} is no day; write it like 2027-01-02")
-    return day
-
-
-def _parse_day_word(name: str, word: object) -> bool:
-    if not isinstance(word, str) or word not in DAY_WORDS:
-        raise ValueError(f'{name} is {word!r}; it can be "work" or "off"')
-    return DAY_WORDS[word]
+    is_worked: dict[date, bool] = {}
+    for name, word in days.items():
+        try:
+            day = date.fromisoformat(name)
+        except ValueError:
+            day = None
+        if day is None or day.isoformat() != name:
+            raise ValueError(f"{name!r} is no day; write it like 2027-01-02")
+        if not isinstance(word, str) or word not in DAY_WORDS:
+            raise ValueError(f'{name} is {word!r}; it can be "work" or "off"')
+        is_worked[day] = DAY_WORDS[word]
+    return WorkCalendar(code, is_worked)
 
 
 @lru_cache(maxsize=64)
@@ -239,10 +233,3 @@ def _load_holidays(country: str, year: int, language: str = ENGLISH) -> holidays
     """The holidays of a country in a year. `holidays` uses the country's own language if it lacks names in this one."""
     code, _, part = country.partition("-")
     return holidays.country_holidays(code, subdiv=part or None, years=year, language=language)
-
-
-def _name_published_holiday(day: date) -> dict[str, str]:
-    """The holiday of a day in China. Raises `NotImplementedError` for a year that the list does not have."""
-    is_off, name = chinese_calendar.get_holiday_detail(day)
-    known = next((one for one in chinese_calendar.Holiday if one.value == name), None) if is_off else None
-    return {"zh": known.chinese, "en": known.value} if known else {}

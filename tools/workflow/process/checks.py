@@ -16,7 +16,6 @@ from tools.workflow.process.forms import (
     BalanceRule,
     FieldKind,
     Form,
-    FormField,
     LocalizedText,
     RollingLimit,
 )
@@ -37,15 +36,14 @@ def check_form(form: Form) -> None:
 
 def check_nodes(form: Form, definition: ProcessDefinition) -> None:
     """Check that rule, cc and mail rows match the nodes. Raises `InvalidDefinitionError`."""
-    raise_definition_errors(_find_node_errors(form, definition))
-
-
-def _find_node_errors(form: Form, definition: ProcessDefinition) -> Iterator[InvalidDefinitionError]:
-    for rule in form.rules:
-        if rule.node not in definition.nodes:
-            yield InvalidDefinitionError(FORM, f"rule {rule.node!r} is no node of the process")
-    yield from _find_topic_errors(definition, ServiceTopic.CC, [row.node for row in form.cc])
-    yield from _find_topic_errors(definition, ServiceTopic.MAIL, [row.node for row in form.mails])
+    errors = [
+        InvalidDefinitionError(FORM, f"rule {rule.node!r} is no node of the process")
+        for rule in form.rules
+        if rule.node not in definition.nodes
+    ]
+    errors += _find_topic_errors(definition, ServiceTopic.CC, [row.node for row in form.cc])
+    errors += _find_topic_errors(definition, ServiceTopic.MAIL, [row.node for row in form.mails])
+    raise_definition_errors(errors)
 
 
 def check_policy(rows: Sequence[PolicyRow], forms: Iterable[Form]) -> None:
@@ -78,7 +76,6 @@ def _find_topic_errors(
 
 
 def _find_form_problems(form: Form) -> Iterator[str]:
-    yield from _find_name_problems(form)
     yield from _find_field_problems(form)
     for number, row in enumerate(form.policy, 1):
         if row.process not in ("", form.key):
@@ -105,17 +102,14 @@ def _prefix_problems(table: str, number: int, problems: Iterable[str]) -> Iterat
     return (f"{table} row {number}: {problem}" for problem in problems)
 
 
-def _find_name_problems(form: Form) -> Iterator[str]:
+def _find_field_problems(form: Form) -> Iterator[str]:
     names = [f.name for f in form.fields] + [level.name for level in form.levels] + list(form.numbers)
     names += [bound.name for bound in form.bounds]
     for name in {n for n in names if names.count(n) > 1}:
         yield f"{name!r} is the name of two fields, levels, numbers or bounds"
-
-
-def _find_field_problems(form: Form) -> Iterator[str]:
     for field in form.fields:
         for name, kind in ((field.half, FieldKind.HALF), (field.currency, FieldKind.CHOICE)):
-            if name and not _is_field_of_kind(form, name, kind):
+            if name and ((found := form.find_field(name)) is None or found.kind is not kind):
                 yield f"field {field.name!r}: {name!r} is no {kind} field"
     if form.days:
         days = form.days
@@ -125,7 +119,8 @@ def _find_field_problems(form: Form) -> Iterator[str]:
             (days.end, FieldKind.DATE),
             (days.end_half, FieldKind.HALF),
         ):
-            if not _is_field_of_kind(form, name, kind) or _can_be_empty(form.find_field(name)):
+            found = form.find_field(name)
+            if found is None or found.kind is not kind or not (found.required or found.default):
                 yield f"days: {name!r} is no {kind} field that is always filled in"
 
 
@@ -196,15 +191,6 @@ def _find_balance_problems(balance: BalanceRule, form: Form) -> Iterator[str]:
 def _find_unknown_field(name: str, form: Form) -> Iterator[str]:
     if form.find_field(name) is None:
         yield f"{name!r} is no field; known: {_join_names(f.name for f in form.fields)}"
-
-
-def _is_field_of_kind(form: Form, name: str, kind: FieldKind) -> bool:
-    field = form.find_field(name)
-    return field is not None and field.kind is kind
-
-
-def _can_be_empty(field: FormField | None) -> bool:
-    return field is None or not (field.required or field.default)
 
 
 def _join_names(names: Iterable[str]) -> str:

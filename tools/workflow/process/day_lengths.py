@@ -40,41 +40,27 @@ def fill_end_date(form: Form, values: Mapping[str, str], days: Decimal, calendar
         raise ToolError("span_too_long", f"at most {MAX_SPAN} days from first to last", field=DAYS, days=MAX_SPAN)
     end, end_half = str(found[0]), found[1]
     last_day, named_half = values[span.end] or end, values[span.end_half]
-    if named_half == _get_default_half(form) and last_day == end:
+    half_field = form.find_field(span.end_half)
+    if named_half == (half_field.default if half_field else "") and last_day == end:
         named_half = end_half
     if (last_day, named_half) != (end, end_half):
-        _reject_other_end(start, start_half, (last_day, named_half), days, end, calendar)
+        last, length = date.fromisoformat(last_day), "0"
+        if last >= start and (last - start).days <= MAX_SPAN:
+            length = format_decimal(calendar.measure_working_time(start, start_half, last, named_half).working_days)
+        if length != format_decimal(days):  # a weekend after the right day is accepted
+            message = (
+                f"{DAYS} is {format_decimal(days)}, but {start} to {last_day} has {length} working days; "
+                f"{format_decimal(days)} end on {end}. "
+                "Give days without the last day, or the last day without days"
+            )
+            raise ToolError(
+                "days_differ",
+                message,
+                needs_person=True,
+                field=DAYS,
+                days=format_decimal(days),
+                start=list_day_words(start),
+                end=list_day_words(last_day),
+                length=length,
+            )
     return {**values, span.end: last_day, span.end_half: named_half}
-
-
-def _get_default_half(form: Form) -> str:
-    field = form.find_field(form.days.end_half) if form.days else None
-    return field.default if field else ""
-
-
-def _reject_other_end(
-    start: date, start_half: str, given_end: tuple[str, str], days: Decimal, end: str, calendar: WorkCalendar
-) -> None:
-    """Refuse a last day that does not give this many working days; a weekend after the right one is accepted."""
-    last = date.fromisoformat(given_end[0])
-    if last >= start and (last - start).days <= MAX_SPAN:
-        length = format_decimal(calendar.measure_working_time(start, start_half, last, given_end[1]).working_days)
-    else:
-        length = "0"
-    if length == format_decimal(days):
-        return
-    message = (
-        f"{DAYS} is {format_decimal(days)}, but {start} to {given_end[0]} has {length} working days; "
-        f"{format_decimal(days)} end on {end}. "
-        "Give days without the last day, or the last day without days"
-    )
-    raise ToolError(
-        "days_differ",
-        message,
-        needs_person=True,
-        field=DAYS,
-        days=format_decimal(days),
-        start=list_day_words(start),
-        end=list_day_words(given_end[0]),
-        length=length,
-    )

@@ -219,7 +219,12 @@ def format_request_line(process: Process, filled: FilledForm, language: str, *, 
 
 def format_values(process: Process, filled: FilledForm, language: str, *, has_iso_days: bool = False) -> dict[str, str]:
     """The values of placeholders in the form's words: field → words, with persons as ids; and the days."""
-    texts = {DAYS: filled.days, LENGTH: _format_length(filled.days, language)}
+    days = filled.days
+    if language == "zh":
+        length = "半个工作日" if days == "0.5" else f"{days} 个工作日"
+    else:
+        length = {"0.5": "half a working day", "1": "1 working day"}.get(days, f"{days} working days")
+    texts = {DAYS: days, LENGTH: length}
     if process.form.days:
         texts[PERIOD] = _format_period(process.form.days, filled.values, language, has_iso_days=has_iso_days)
     for field in process.form.fields:
@@ -229,13 +234,6 @@ def format_values(process: Process, filled: FilledForm, language: str, *, has_is
         if field.kind is FieldKind.DATE and not has_iso_days:
             texts[field.name] = format_day_words(value, language)
     return texts
-
-
-def _format_length(days: str, language: str) -> str:
-    """A number of working days in words."""
-    if language == "zh":
-        return "半个工作日" if days == "0.5" else f"{days} 个工作日"
-    return {"0.5": "half a working day", "1": "1 working day"}.get(days, f"{days} working days")
 
 
 def _format_period(rule: DaySpan, values: Mapping[str, str], language: str, *, has_iso_days: bool) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tools.spec import AttachedFile, ToolError
 from tools.workflow.bpmn.expressions import Value
 from tools.workflow.engine.state import FilledForm
-from tools.workflow.process.forms import FILE, FieldKind, Form, FormField, list_file_ids
+from tools.workflow.process.forms import FILE, FieldKind, Form, list_file_ids
 
 MAX_LENGTH = 4_000
 """Characters of a value in which files are sought."""
@@ -36,14 +36,15 @@ def find_file_errors(
     asked = {row.field for row in form.requires if row.is_condition_met(conditions)}
     for field in form.fields:
         if field.kind is FieldKind.ATTACHMENT:
-            ids = list_file_ids(filled.values.get(field.name, ""))
-            yield from (_build_unknown_file_error(field, id) for id in ids if id not in files)
+            ids, label = list_file_ids(filled.values.get(field.name, "")), field.label.by_language
+            for id in ids:
+                if id not in files:
+                    message = f"{field.name}: {id} is no file that they have sent here; ask them to send it"
+                    yield ToolError("unknown_file", message, needs_person=True, field=field.name, label=label)
             is_needed = field.name in asked or field.required
             if not ids and is_needed and (is_complete or filled.values.get(field.name)):
                 message = f"{field.name}: needs a file, not an address; ask them to send it here"
-                yield ToolError(
-                    "file_needed", message, needs_person=True, field=field.name, label=field.label.by_language
-                )
+                yield ToolError("file_needed", message, needs_person=True, field=field.name, label=label)
 
 
 def attach_files(form: Form, filled: FilledForm, files: Mapping[str, AttachedFile]) -> FilledForm:
@@ -51,8 +52,3 @@ def attach_files(form: Form, filled: FilledForm, files: Mapping[str, AttachedFil
         id for f in form.fields if f.kind is FieldKind.ATTACHMENT for id in list_file_ids(filled.values.get(f.name, ""))
     ]
     return filled.model_copy(update={"files": tuple(files[id] for id in dict.fromkeys(named) if id in files)})
-
-
-def _build_unknown_file_error(field: FormField, id: str) -> ToolError:
-    message = f"{field.name}: {id} is no file that they have sent here; ask them to send it"
-    return ToolError("unknown_file", message, needs_person=True, field=field.name, label=field.label.by_language)

@@ -57,7 +57,12 @@ def parse_form_input(
     `InvalidFieldsError` for several errors at once."""
     errors = _check_unknown_fields(form, values)
     length = _clean_input(values.get(DAYS, "")) if form.can_take_days else ""
-    answers = {f.name: _clean_field_input(f, values.get(f.name, "")) or f.default for f in form.fields}
+    answers: dict[str, str] = {}
+    for field in form.fields:
+        given = values.get(field.name, "")
+        # An attachment with invisible characters is left unchanged and refused later: it leads elsewhere than it seems.
+        cleaned = given.strip() if field.kind is FieldKind.ATTACHMENT else _clean_input(given)
+        answers[field.name] = cleaned or field.default
     undetermined_fields = undetermined_fields | {form.days.end} if form.days and length else undetermined_fields
     missing = check_missing_fields(
         f for f in form.fields if f.required and f.name not in undetermined_fields and not answers[f.name]
@@ -121,12 +126,6 @@ def _check_unknown_fields(form: Form, values: Mapping[str, str]) -> list[ToolErr
     return [ToolError("unknown_field", text, field=odd[0], name=odd[0])]
 
 
-def _clean_field_input(field: FormField, text: str) -> str:
-    """Clean an answer. An attachment is left unchanged and refused later if it has invisible characters, because such
-    an address leads elsewhere than it seems."""
-    return text.strip() if field.kind is FieldKind.ATTACHMENT else _clean_input(text)
-
-
 def _clean_input(text: str) -> str:
     """The text without surrounding space and invisible characters."""
     return clean_value(text).strip()
@@ -141,7 +140,13 @@ def _parse_field(field: FormField, text: str, today: date) -> str:
         case FieldKind.DATE:
             return _parse_date_field(field, text, today)
         case FieldKind.NUMBER:
-            return _parse_number_field(field, text)
+            match = NUMBER.fullmatch(remove_spaces(text))
+            number = Decimal(match[0].replace(",", "")) if match else Decimal(0)
+            if match is None or number.adjusted() >= MAX_DIGITS or number != round(number, MAX_DECIMALS):
+                label = field.label.by_language
+                message = f"{field.name}: {text[:60]!r} is no number of 0 or more; write it like 3 or 2.5"
+                raise ToolError("bad_number", message, needs_person=True, field=field.name, label=label)
+            return format_decimal(number)
         case FieldKind.ATTACHMENT:
             return _parse_attachment_field(field, text)
         case _:
@@ -177,67 +182,46 @@ def _parse_date_field(field: FormField, text: str, today: date) -> str:
     return day.isoformat()
 
 
-def _parse_number_field(field: FormField, text: str) -> str:
-    match = NUMBER.fullmatch(remove_spaces(text))
-    number = Decimal(match[0].replace(",", "")) if match else Decimal(0)
-    if match is None or number.adjusted() >= MAX_DIGITS or number != round(number, MAX_DECIMALS):
-        message = f"{field.name}: {text[:60]!r} is no number of 0 or more; write it like 3 or 2.5"
-        raise ToolError("bad_number", message, needs_person=True, field=field.name, label=field.label.by_language)
-    return format_decimal(number)
-
-
 def _parse_attachment_field(field: FormField, text: str) -> str:
     """Parse ids of files and https addresses; return them separated by commas. No address is fetched."""
-    named = dict.fromkeys(_parse_reference(field, part) for part in FILE_SEPARATOR.split(text.strip(" ,，、")) if part)
+    label = field.label.by_language
+    named: dict[str, None] = {}
+    for part in filter(None, FILE_SEPARATOR.split(text.strip(" ,，、"))):
+        address = part.removeprefix("<").removesuffix(">").partition("|")[0]
+        try:
+            host = urlsplit(address).hostname or ""
+        except ValueError:
+            host = ""
+        is_link = LINK.fullmatch(address) and address.isprintable() and "." in host.strip(".")
+        if not FILE.fullmatch(address) and (len(address) > field.max_length or not is_link):
+            message = f"{field.name}: ask for the file itself, sent here, or for an https:// address"
+            raise ToolError("bad_attachment", message, needs_person=True, field=field.name, label=label)
+        named[address] = None
     if len(named) > MAX_FILES:
         message = f"{field.name}: {len(named)} files, at most {MAX_FILES}"
-        label = field.label.by_language
         raise ToolError("too_many_files", message, needs_person=True, field=field.name, label=label, most=MAX_FILES)
     return ",".join(named)
-
-
-def _parse_reference(field: FormField, text: str) -> str:
-    address = text.removeprefix("<").removesuffix(">").partition("|")[0]
-    if FILE.fullmatch(address) or (len(address) <= field.max_length and _is_https_address(address)):
-        return address
-    message = f"{field.name}: ask for the file itself, sent here, or for an https:// address"
-    raise ToolError("bad_attachment", message, needs_person=True, field=field.name, label=field.label.by_language)
-
-
-def _is_https_address(text: str) -> bool:
-    try:
-        host = urlsplit(text).hostname or ""
-    except ValueError:
-        return False
-    return bool(LINK.fullmatch(text)) and text.isprintable() and "." in host.strip(".")
 
 
 def _parse_money_field(
     form: Form, field: FormField, text: str, values: Mapping[str, str], stated_currencies: frozenset[str]
 ) -> dict[str, str]:
     """The amount, and the currency if only the amount names it."""
+    label = field.label.by_language
     match = MONEY.fullmatch(remove_spaces(text))
     if match is None:
         message = f"{field.name}: {text[:60]!r} is no positive amount; write it like 1200.50"
-        raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=field.label.by_language)
+        raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=label)
     currency = _choose_currency(form, field, match, values, stated_currencies)
     option = (form.find_field(field.currency) or field).find_option(currency)
     decimals = option.decimals if option else 2
-    return {
-        field.name: _parse_amount(field, match["number"], decimals, currency),
-        **({field.currency: currency} if currency else {}),
-    }
-
-
-def _parse_amount(field: FormField, number: str, decimals: int, currency: str) -> str:
-    amount = Decimal(number.replace(",", ""))
+    amount = Decimal(match["number"].replace(",", ""))
     exponent = amount.normalize().as_tuple().exponent
     if amount <= 0:
         message = f"{field.name} must be more than 0"
-        raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=field.label.by_language)
+        raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=label)
     if amount.adjusted() >= MAX_DIGITS:
         message = f"{field.name} must be below 10^{MAX_DIGITS}"
-        label = field.label.by_language
         raise ToolError("big_amount", message, needs_person=True, field=field.name, label=label, digits=MAX_DIGITS)
     if isinstance(exponent, int) and -exponent > decimals:
         message = f"{field.name}: {currency} has at most {decimals} decimals"
@@ -246,11 +230,11 @@ def _parse_amount(field: FormField, number: str, decimals: int, currency: str) -
             message,
             needs_person=True,
             field=field.name,
-            label=field.label.by_language,
+            label=label,
             currency=currency,
             decimals=decimals,
         )
-    return f"{amount:.{decimals}f}"
+    return {field.name: f"{amount:.{decimals}f}", **({field.currency: currency} if currency else {})}
 
 
 def _choose_currency(

@@ -6,6 +6,7 @@ spellings the part is named without a line."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -51,9 +52,18 @@ def find_form_line(toml: bytes, problem: str) -> int:
     if said := _TOML_LINE.search(problem):
         return int(said[1])
     place, _ = split_place(problem)
-    lines = list(_list_keys(toml.decode("utf-8", "replace")))
     if place is None:
         return 0
+    # Line, table, number of the table among those of its name, key (empty for the table's own line), text after it.
+    lines: list[tuple[int, str, int, str, str]] = []
+    name, counts = "", Counter[str]()
+    for number, line in enumerate(toml.decode("utf-8", "replace").splitlines(), 1):
+        if header := _HEADER.match(line):
+            name = header[2]
+            counts[name] += 1
+            lines.append((number, name, counts[name], "", ""))
+        elif pair := _KEY.match(line):
+            lines.append((number, name, counts[name], pair[1], pair[2]))
     inner = place.part.partition(" ")[0]
     if place.field:
         return _find_first(n for n, table, _, key, value in lines if (table, key) == ("field", "name")
@@ -67,16 +77,3 @@ def find_form_line(toml: bytes, problem: str) -> int:
 
 def _find_first(lines: Iterator[int]) -> int:
     return next(lines, 0)
-
-
-def _list_keys(text: str) -> Iterator[tuple[int, str, int, str, str]]:
-    """Yield line, table, number of the table among those of its name, key (empty for the table's own line), and the
-    text after the key."""
-    table, counts = "", dict[str, int]()
-    for n, line in enumerate(text.splitlines(), 1):
-        if header := _HEADER.match(line):
-            table = header[2]
-            counts[table] = counts.get(table, 0) + 1
-            yield n, table, counts[table], "", ""
-        elif key := _KEY.match(line):
-            yield n, table, counts.get(table, 0), key[1], key[2]

@@ -4,15 +4,15 @@ Nothing here decides: a confirmed form goes through `tools.workflow.process.defi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
 from tools.spec import InvalidFieldsError, ToolError
 from tools.workflow.engine.assignment import preview_people
 from tools.workflow.engine.balance import apply_balance, reject_overlap
-from tools.workflow.engine.state import FilledForm, Request
-from tools.workflow.process.calendar import WorkCalendar, WorkingTime
+from tools.workflow.engine.state import FilledForm
+from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import FormContext, Process, collect_numbers, find_passing_rule
 from tools.workflow.process.form_files import attach_files, find_file_errors
 from tools.workflow.process.form_input import compute_length, parse_form_input
@@ -41,7 +41,15 @@ def preview_form(process: Process, values: Mapping[str, str], context: FormConte
     form, errors = process.form, list[ToolError]()
     calendar, earlier_requests = context.calendar, context.earlier_requests
     canonical = _parse_valid_values(form, values, context.today, calendar, errors)
-    length = _measure_length(form, canonical, calendar, earlier_requests, errors)
+    span = form.days
+    length = None
+    if span is not None and all(canonical[n] for n in (span.start, span.start_half, span.end, span.end_half)):
+        try:
+            measured = compute_length(form, canonical, calendar)
+            reject_overlap(form, canonical, earlier_requests)
+            length = measured
+        except ToolError as error:
+            errors.append(error)
     to_come = {f.name for f in form.fields if f.required and not canonical[f.name]}
     numbers = collect_numbers(form, canonical, context.initiator, context.number_overrides)
     filled = FilledForm(
@@ -54,7 +62,10 @@ def preview_form(process: Process, values: Mapping[str, str], context: FormConte
     )
     if length:
         filled = add_neighbours(form, filled, calendar, earlier_requests)
-        filled = _apply_balance(form, filled, calendar, earlier_requests, errors)
+        try:
+            filled = apply_balance(form, filled, calendar, earlier_requests)
+        except ToolError as error:
+            errors.append(error)
     if all(bound.field in filled.numbers for bound in form.bounds):
         filled = apply_bounds(form, filled, earlier_requests, context.today, context.initiator.zone)
     if context.files is not None:
@@ -94,36 +105,3 @@ def _parse_valid_values(
         return parse_form_input(form, valid, today, every, calendar)
     except ToolError:
         return dict.fromkeys(every, "")
-
-
-def _measure_length(
-    form: Form,
-    values: Mapping[str, str],
-    calendar: WorkCalendar,
-    earlier: Sequence[Request],
-    errors: list[ToolError],
-) -> WorkingTime | None:
-    span = form.days
-    if span is None or not all(values[n] for n in (span.start, span.start_half, span.end, span.end_half)):
-        return None
-    try:
-        length = compute_length(form, values, calendar)
-        reject_overlap(form, values, earlier)
-    except ToolError as error:
-        errors.append(error)
-        return None
-    return length
-
-
-def _apply_balance(
-    form: Form,
-    filled: FilledForm,
-    calendar: WorkCalendar,
-    earlier: Sequence[Request],
-    errors: list[ToolError],
-) -> FilledForm:
-    try:
-        return apply_balance(form, filled, calendar, earlier)
-    except ToolError as error:
-        errors.append(error)
-        return filled

@@ -55,7 +55,18 @@ class PeopleSelector(FrozenModel):
     @model_validator(mode="before")
     @classmethod
     def _parse_words(cls, given: Any) -> Any:
-        return _parse_selector(given) if isinstance(given, str) else given
+        if not isinstance(given, str):
+            return given
+        match given.split():
+            case ["manager"]:
+                return {"kind": "manager"}
+            case ["manager", "of", _, *_] as words:
+                return {"kind": "manager", "of": " ".join(words[2:])}
+            case ["role" | "person" | "field" as kind, name]:
+                return {"kind": kind, "name": name}
+            case [name] if NAME.fullmatch(name) and name not in KINDS:
+                return {"kind": "field", "name": name}
+        raise ValueError(f"{given[:60]!r} names nobody; it can be: {', '.join(SELECTORS.values())}")
 
     @property
     def variable_name(self) -> str:
@@ -66,19 +77,6 @@ class PeopleSelector(FrozenModel):
     def role_name(self) -> str:
         """The role on which the selector depends, or empty."""
         return self.of.role_name if self.of else self.name if self.kind == "role" else ""
-
-
-def _parse_selector(text: str) -> dict[str, Any]:
-    match text.split():
-        case ["manager"]:
-            return {"kind": "manager"}
-        case ["manager", "of", _, *_] as words:
-            return {"kind": "manager", "of": " ".join(words[2:])}
-        case ["role" | "person" | "field" as kind, name]:
-            return {"kind": kind, "name": name}
-        case [name] if NAME.fullmatch(name) and name not in KINDS:
-            return {"kind": "field", "name": name}
-    raise ValueError(f"{text[:60]!r} names nobody; it can be: {', '.join(SELECTORS.values())}")
 
 
 class ConditionalRow(FrozenModel):
@@ -146,14 +144,14 @@ def describe_validation_error(wrong: ValidationError) -> str:
 
 def list_validation_problems(wrong: ValidationError) -> list[str]:
     """The errors of a file, with rows counted from 1: `policy row 2, who 1: 'boss' names nobody …`."""
-    return [f"{_describe_location(one['loc'])}: {one['msg'].removeprefix('Value error, ')}" for one in wrong.errors()]
-
-
-def _describe_location(loc: tuple[int | str, ...]) -> str:
-    table, *rest = loc or ("file",)
-    row = [f" row {rest.pop(0) + 1}"] if rest and isinstance(rest[0], int) else []  # type: ignore[operator]
-    where = " ".join(str(part + 1 if isinstance(part, int) else part) for part in rest)
-    return f"{table}{''.join(row)}" + (f", {where}" if where else "")
+    problems: list[str] = []
+    for one in wrong.errors():
+        table, *rest = one["loc"] or ("file",)
+        row = f" row {rest.pop(0) + 1}" if rest and isinstance(rest[0], int) else ""  # type: ignore[operator]
+        part = " ".join(str(key + 1 if isinstance(key, int) else key) for key in rest)
+        where = f"{table}{row}" + (f", {part}" if part else "")
+        problems.append(f"{where}: {one['msg'].removeprefix('Value error, ')}")
+    return problems
 
 
 class AssigneeResolver:

@@ -6,7 +6,7 @@ different currencies are never added. For lengths, adjacent requests count, dire
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -29,8 +29,9 @@ def apply_bounds(form: Form, filled: FilledForm, earlier: Sequence[Request], tod
         counted = list(_list_amounts(form, bound, filled, earlier, today, zone))
         total = sum(counted, Decimal(0))
         numbers |= {bound.name: total, f"{COUNT_PREFIX}{bound.name}": Decimal(len(counted))}
-        if len(counted) > 1 and total >= _get_limit(bound, filled.numbers):
-            exceeded_names.append(bound.name)
+        if len(counted) > 1:
+            limit = filled.numbers[bound.limit] if bound.limit in filled.numbers else Decimal(bound.limit)
+            exceeded_names += [bound.name] if total >= limit else []
     return filled.model_copy(update={"numbers": {**filled.numbers, **numbers}, "exceeded": tuple(exceeded_names)})
 
 
@@ -82,7 +83,3 @@ def _list_amounts(
         same = all(values.get(name) == filled.values.get(name) for name in alike)
         if request.status in COUNTED and days < bound.days and same and bound.field in numbers:
             yield numbers[bound.field]
-
-
-def _get_limit(bound: RollingLimit, numbers: Mapping[str, Decimal]) -> Decimal:
-    return numbers[bound.limit] if bound.limit in numbers else Decimal(bound.limit)

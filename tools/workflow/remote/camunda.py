@@ -167,11 +167,11 @@ class CamundaApi:
 
 def _encode_variables(variables: Mapping[str, VariableValue]) -> dict[str, dict[str, Any]]:
     """Variables in the API's format; None has no type."""
-    return {name: {"value": value, **_encode_type(value)} for name, value in variables.items()}
-
-
-def _encode_type(value: VariableValue) -> dict[str, str]:
-    return {} if value is None else {"type": "String" if isinstance(value, str) else "Double"}
+    encoded: dict[str, dict[str, Any]] = {}
+    for name, value in variables.items():
+        kind = "String" if isinstance(value, str) else "Double"
+        encoded[name] = {"value": value} if value is None else {"value": value, "type": kind}
+    return encoded
 
 
 def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:

@@ -15,7 +15,7 @@ from tools.people.names import get_person_name
 from tools.ports import Directory
 from tools.spec import EffectUnknownError, FrozenModel, ToolError
 from tools.workflow.engine.commands import RequestNotice, WithdrawCommand
-from tools.workflow.engine.state import RULE, SYSTEM, Decision, Request, Status, Task
+from tools.workflow.engine.state import RULE, SYSTEM, Decision, Request, Status
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.command_records import get_decide_command
@@ -113,13 +113,16 @@ class ChangePoller:
             await self.store.set_row(change.table, change.row, change.value)
 
     async def _collect_updates(self, load: LoadRequest) -> AsyncIterator[TableUpdate]:
-        tasks = await self._fingerprint_open_tasks()
+        tasks_by_instance: dict[str, list[str]] = {}
+        for process in await self.list_process_keys():
+            for item in await self.api.list_open_tasks(process=process):
+                tasks_by_instance.setdefault(item.instance, []).append(f"{item.id}={item.assignee}")
         for row, text in (await self.store.get_table(NOTICES_TABLE)).items():
             for change in await _skip_if_unreadable(row, self._list_notice_updates(row, text, load)):
                 yield change
         looked, announced_cards = await self.store.get_table(SETTLED_TABLE), await self.store.get_table(ANNOUNCED_TABLE)
         for request, instance in (await self.store.get_table(RUNNING_TABLE)).items():
-            now = tasks.get(instance, "")
+            now = " ".join(sorted(tasks_by_instance.get(instance, ())))
             if now and now == looked.get(request):
                 continue
             told = {task: person for task, person in announced_cards.items() if task.startswith(f"{request}-")}
@@ -151,14 +154,6 @@ class ChangePoller:
             ]
         return changes
 
-    async def _fingerprint_open_tasks(self) -> dict[str, str]:
-        """Instance → its open tasks, as one text that changes when they do."""
-        tasks_by_instance: dict[str, list[str]] = {}
-        for process in await self.list_process_keys():
-            for item in await self.api.list_open_tasks(process=process):
-                tasks_by_instance.setdefault(item.instance, []).append(f"{item.id}={item.assignee}")
-        return {instance: " ".join(sorted(items)) for instance, items in tasks_by_instance.items()}
-
     async def _compare_with_announced(
         self, remote_request: RemoteRequest, announced_cards: Mapping[str, str]
     ) -> AsyncIterator[TableUpdate]:
@@ -166,32 +161,25 @@ class ChangePoller:
         request = remote_request.request
         for task in request.tasks:
             if not task.is_open and task.id in announced_cards:
-                data = {
-                    "task": task.id,
-                    "person": announced_cards[task.id],
-                    "by": task.by,
-                    "why": _get_close_reason(request, task),
-                }
-                yield TableUpdate(
-                    await self._build_event("task_closed", request, task.id, data), ANNOUNCED_TABLE, task.id
-                )
+                ended = request.status.value if request.status is Status.WITHDRAWN else task.outcome
+                why = "decided" if task.outcome in tuple(Decision) else ended
+                data = {"task": task.id, "person": announced_cards[task.id], "by": task.by, "why": why}
+                event = await self._build_event("task_closed", request, task.id, data)
+                yield TableUpdate(event, ANNOUNCED_TABLE, task.id)
         for task in request.open_tasks:
             if announced_cards.get(task.id) != task.assignee:
                 data = {"task": task.id, "person": task.assignee, "kind": task.kind.value}
                 event = await self._build_event("assigned", request, f"{task.id}:{task.assignee}", data)
                 yield TableUpdate(event, ANNOUNCED_TABLE, task.id, task.assignee)
         if not request.is_running:
-            yield TableUpdate(await self._build_end_event(remote_request), RUNNING_TABLE, request.id)
+            by, opinion = find_ending_actor(remote_request)
+            told: OutboxEvent | None = None
+            if by != request.initiator:
+                end = {"status": request.status.value, "by": by, "opinion": opinion, "rule": request.rule}
+                data = {"person": request.initiator, **end}
+                told = await self._build_event("ended", request, request.id, data)
+            yield TableUpdate(told, RUNNING_TABLE, request.id)
             yield TableUpdate(None, SETTLED_TABLE, request.id)
-
-    async def _build_end_event(self, found: RemoteRequest) -> OutboxEvent | None:
-        """The event for the author that the request has ended; None if they ended it themselves."""
-        request = found.request
-        by, opinion = find_ending_actor(found)
-        if by == request.initiator:
-            return None
-        data = {"person": request.initiator, "status": request.status.value, "by": by, "opinion": opinion}
-        return await self._build_event("ended", request, request.id, {**data, "rule": request.rule})
 
     async def _build_event(self, kind: str, request: Request, about: str, data: Mapping[str, str]) -> OutboxEvent:
         full = await self._add_actor_name({"request": request.id, **data})
@@ -229,9 +217,3 @@ def find_ending_actor(remote_request: RemoteRequest) -> tuple[str, str]:
     if request.rule and decide.actor != request.initiator:
         return RULE, decide.opinion
     return decide.actor, decide.opinion
-
-
-def _get_close_reason(request: Request, task: Task) -> str:
-    if task.outcome in tuple(Decision):
-        return "decided"
-    return request.status.value if request.status is Status.WITHDRAWN else task.outcome

@@ -8,7 +8,7 @@ finds its own key in the record."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
 from pydantic import ValidationError
@@ -32,8 +32,17 @@ class CommandRecord(CompactRecord):
 
 def build_record_variables(record: CommandRecord, item: str = "") -> dict[str, str]:
     """The variables of a record. `item` is the engine's id of the decided task."""
-    name = START if isinstance(record.command, StartCommand) else f"{PREFIX}act_{_hash_key(record.key)}"
-    return _build_piece_variables(f"{PREFIX}task_{item}" if item else name, record.model_dump_json())
+    if item:
+        name = f"{PREFIX}task_{item}"
+    elif isinstance(record.command, StartCommand):
+        name = START
+    else:
+        name = f"{PREFIX}act_{hashlib.sha256(record.key.encode()).hexdigest()[:16]}"
+    text = record.model_dump_json()
+    pieces = [text[i : i + PIECE_LENGTH] for i in range(0, len(text), PIECE_LENGTH)]
+    # The first piece says how many there are, so that leftovers of a longer text do no harm.
+    pieces[0] = f"{len(pieces)}|{pieces[0]}"
+    return {_format_piece_name(name, i): piece for i, piece in enumerate(pieces)}
 
 
 def find_decision_record(variables: Mapping[str, object], item: str) -> CommandRecord | None:
@@ -63,32 +72,15 @@ def get_decide_command(record: CommandRecord) -> DecideCommand:
 
 def _parse_record(variables: Mapping[str, object], name: str) -> CommandRecord | None:
     """Parse a record; None if it is missing or unreadable, because text by others is no record."""
-    text = "".join(_read_pieces(variables, name))
+    count, _, text = str(variables.get(name) or "").partition("|")
+    if not (count.isascii() and count.isdigit()):
+        return None
+    text += "".join(str(variables.get(_format_piece_name(name, i), "")) for i in range(1, min(int(count), 100)))
     try:
         return CommandRecord.model_validate_json(text) if text else None
     except ValidationError:
         return None
 
 
-def _build_piece_variables(name: str, text: str) -> dict[str, str]:
-    """Split a text into pieces. The first piece says how many there are, so that leftovers of a longer text do no
-    harm."""
-    pieces = [text[i : i + PIECE_LENGTH] for i in range(0, len(text), PIECE_LENGTH)]
-    return {
-        _format_piece_name(name, i): f"{len(pieces)}|{piece}" if i == 0 else piece for i, piece in enumerate(pieces)
-    }
-
-
-def _read_pieces(variables: Mapping[str, object], name: str) -> Iterator[str]:
-    count, _, first = str(variables.get(name) or "").partition("|")
-    if count.isascii() and count.isdigit():
-        yield first
-        yield from (str(variables.get(_format_piece_name(name, i), "")) for i in range(1, min(int(count), 100)))
-
-
 def _format_piece_name(name: str, number: int) -> str:
     return f"{name}.{number}" if number else name
-
-
-def _hash_key(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()[:16]

@@ -29,7 +29,6 @@ from tools.workflow.engine.commands import (
     CommentCommand,
     DecideCommand,
     RequestEvent,
-    RequestNotice,
     TaskCommand,
     TransferCommand,
     UrgeCommand,
@@ -53,7 +52,7 @@ from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.engine.years import select_requests_of_year
 from tools.workflow.process.definition import Process
 from tools.workflow.process.form_preview import FormPreview
-from tools.workflow.remote.api import EngineApi, ProcessInstance, VariableValue
+from tools.workflow.remote.api import EngineApi, ProcessInstance
 from tools.workflow.remote.change_poller import POLL_INTERVAL_S, ChangePoller
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables
 from tools.workflow.remote.engine_users import EngineUsers
@@ -207,7 +206,10 @@ class RemoteEngine:
     async def execute_command(
         self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
     ) -> CommandResult:
-        name = _get_request_id(command)
+        if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
+            name = command.request.strip().upper()
+        else:
+            name = split_task_id(command.task)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(hold_lock(self._store, f"request:{name}", self._sleep))
             if (earlier := await self._find_earlier_result(key)) is not None:
@@ -226,9 +228,9 @@ class RemoteEngine:
                 shown = filled.confirmed_hash if filled else remote_request.request.filled.content_hash
                 reject_unseen_form(shown, seen)
                 record = CommandRecord(key=key, at=now, command=command, round=remote_request.request.round)
-                await self._poller.enqueue_notices(
-                    remote_request.request.id, key, _list_direct_notices(command, result), when_recorded=True
-                )
+                is_unseen = isinstance(command, UrgeCommand | CommentCommand | CcCommand)  # by polling tasks
+                notices = result.notices if is_unseen else ()
+                await self._poller.enqueue_notices(remote_request.request.id, key, notices, when_recorded=True)
                 async with self._mark_return(command):
                     await self._confirm_write(
                         self._send_command(remote_request, command, record), remote_request, record
@@ -348,7 +350,11 @@ class RemoteEngine:
         async with hold_lock(self._store, f"request:{request_id}", self._sleep):
             found = await self._reader.reload_request(found.instance)
             async for record in self._stream_hand_ups(found):
-                await self._hand_up(found, record)
+                command = record.command
+                assert isinstance(command, AssignCommand)
+                notices = (build_hand_up_notice(found, command),)
+                await self._poller.enqueue_notices(found.request.id, record.key, notices, when_recorded=True)
+                await self._confirm_write(self._send_command(found, command, record), found, record)
             return await self._reader.reload_request(found.instance)
 
     async def _stream_hand_ups(self, found: RemoteRequest) -> AsyncIterator[CommandRecord]:
@@ -358,13 +364,6 @@ class RemoteEngine:
         )
         async for record in stream_hand_ups(found, gone, self._users):
             yield record
-
-    async def _hand_up(self, found: RemoteRequest, record: CommandRecord) -> None:
-        command = record.command
-        assert isinstance(command, AssignCommand)
-        notices = (build_hand_up_notice(found, command),)
-        await self._poller.enqueue_notices(found.request.id, record.key, notices, when_recorded=True)
-        await self._confirm_write(self._send_command(found, command, record), found, record)
 
     async def mark_sent(self, ids: Sequence[str]) -> None:
         await self._poller.mark_sent(ids)
@@ -387,8 +386,11 @@ class RemoteEngine:
             raise build_not_remote_error(UNSUPPORTED_ACTIONS[AddSignCommand])
         if isinstance(command, WithdrawCommand) and remote_request.request.status is Status.APPROVED:
             raise build_not_remote_error(UNSUPPORTED_ACTIONS[WithdrawCommand])
-        if isinstance(command, DecideCommand) and _is_parallel_return(remote_request, command):
-            raise build_not_remote_error(UNSUPPORTED_ACTIONS[DecideCommand])
+        if isinstance(command, DecideCommand) and command.decision is Decision.RETURN:
+            task = remote_request.request.find_task(command.task)
+            # From a part where others are asked too: the engines would leave those tasks open.
+            if task and task.is_open and task.node not in remote_request.process.definition.alone:
+                raise build_not_remote_error(UNSUPPORTED_ACTIONS[DecideCommand])
         command = await self._build_enricher().enrich_command(
             remote_request.process, remote_request.request, command, now, form
         )
@@ -412,10 +414,11 @@ class RemoteEngine:
                     **build_decision_variables(item.node, command.decision),
                     **build_record_variables(record, item.id),
                 }
-                changed = {
-                    **build_decision_corrections(remote_request),
-                    **await self._resolve_form_variables(remote_request, command),
-                }
+                changed = build_decision_corrections(remote_request)
+                if command.filled is not None:
+                    changed |= await self._starter.resolve_variables(
+                        remote_request.process, command.filled, remote_request.request.initiator
+                    )
                 await self._api.complete_task(item, {**changed, **decision_variables})
             case TransferCommand() | AssignCommand() if item:
                 user = await self._users.get_engine_user(command.person)
@@ -426,16 +429,6 @@ class RemoteEngine:
                 await self._api.delete_instance(remote_request.instance.id, "withdrawn")
             case UrgeCommand() | CommentCommand() | CcCommand():
                 await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
-
-    async def _resolve_form_variables(
-        self, remote_request: RemoteRequest, command: DecideCommand
-    ) -> dict[str, VariableValue]:
-        """The variables that change with the form; earlier decisions are forgotten."""
-        if command.filled is None:
-            return {}
-        return await self._starter.resolve_variables(
-            remote_request.process, command.filled, remote_request.request.initiator
-        )
 
     async def _confirm_write(
         self, write: Awaitable[None], remote_request: RemoteRequest, record: CommandRecord
@@ -488,16 +481,13 @@ class RemoteEngine:
         ):
             remote_request = await self._read_after_write(self._reader.reload_request(remote_request.instance))
         moved = build_command_result(remote_request.request, command)
-        await self._note_files(remote_request.request)
+        for file in remote_request.request.filled.files:  # the engine cannot be asked for requests by hash
+            if file.sha256:
+                started = remote_request.request.started.isoformat()
+                await self._store.set_row(f"same_file:{file.sha256}", remote_request.request.id, started)
         await self._store.put(f"answer:{key}", moved.model_dump_json(), ANSWER_MS)
         self._poller.schedule_poll()
         return moved
-
-    async def _note_files(self, request: Request) -> None:
-        """Note which files the request has, because the engine cannot be asked for requests by hash."""
-        for file in request.filled.files:
-            if file.sha256:
-                await self._store.set_row(f"same_file:{file.sha256}", request.id, request.started.isoformat())
 
     async def _find_earlier_result(self, key: str) -> CommandResult | None:
         if not key:
@@ -534,23 +524,3 @@ class RemoteRequestLists:
     async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]:
         """An empty tuple: only the embedded engine has deputies."""
         return ()
-
-
-def _list_direct_notices(command: Act, applied: TransitionResult) -> tuple[RequestNotice, ...]:
-    """Notices that polling tasks cannot find."""
-    return applied.notices if isinstance(command, UrgeCommand | CommentCommand | CcCommand) else ()
-
-
-def _get_request_id(command: Act) -> str:
-    """The number of the command's request. Raises `ToolError` `no_task`."""
-    if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
-        return command.request.strip().upper()
-    return split_task_id(command.task)
-
-
-def _is_parallel_return(remote_request: RemoteRequest, command: DecideCommand) -> bool:
-    """Whether a return comes from a part where others are asked too; the engines would leave those tasks open."""
-    task = remote_request.request.find_task(command.task)
-    if command.decision is not Decision.RETURN or task is None or not task.is_open:
-        return False
-    return task.node not in remote_request.process.definition.alone

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tools.people.names import get_person_name
 from tools.ports import Directory
-from tools.spec import Person, ToolError
+from tools.spec import ToolError
 
 
 class InvalidUsersError(ValueError):
@@ -69,11 +69,9 @@ class EngineUsers:
         if name is None:
             return user
         people = await self._directory.list_people()
-        return next((p.id for p in people if name in _list_identifiers(p)), user)
-
-
-def _list_identifiers(person: Person) -> tuple[str, ...]:
-    return (_fold_name(person.id), *([_fold_name(person.email)] if person.email else []))
+        return next(
+            (p.id for p in people if name == _fold_name(p.id) or (p.email and name == _fold_name(p.email))), user
+        )
 
 
 def _fold_name(name: str) -> str:

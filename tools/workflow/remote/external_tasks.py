@@ -35,30 +35,22 @@ class ExternalTaskWorker:
     async def run_external_tasks(self) -> int:
         """Complete waiting tasks and return their number. A failure is logged, retried once its lock is over, and
         reported once. A failure stops nothing else, least of all a person's command that has taken effect."""
-        return sum([await self._try_task(job) for job in await self._lock_tasks()])
-
-    async def _lock_tasks(self) -> list[ExternalTask]:
-        topics = await self._list_topics()
+        topics, done = await self._list_topics(), 0
         try:
-            return await self._api.lock_external_tasks(topics) if topics else []
+            jobs = await self._api.lock_external_tasks(topics) if topics else []
         except (EngineRefusedError, EngineNoAnswerError, ToolError) as away:
             log.warning("the engine gave no service tasks: %r", away)
-            return []
-
-    async def _try_task(self, job: ExternalTask) -> bool:
-        try:
-            await self._run_task(job)
-        except Exception:  # whatever is wrong with one task
-            log.exception("service task %s (%s) of instance %s was not done", job.id, job.topic, job.instance)
-            return False
-        return True
-
-    async def _run_task(self, job: ExternalTask) -> None:
-        if (found := await self._reader.find_request_of_instance(job.instance)) is not None:
-            await self._announcer.enqueue_notices(
-                found.request.id, _build_task_key(job), await self._build_notices(job, found)
-            )
-        await self._api.complete_external_task(job)
+            return 0
+        for job in jobs:
+            try:
+                if (found := await self._reader.find_request_of_instance(job.instance)) is not None:
+                    notices = await self._build_notices(job, found)
+                    await self._announcer.enqueue_notices(found.request.id, _build_task_key(job), notices)
+                await self._api.complete_external_task(job)
+                done += 1
+            except Exception:  # whatever is wrong with one task
+                log.exception("service task %s (%s) of instance %s was not done", job.id, job.topic, job.instance)
+        return done
 
     async def _build_notices(self, job: ExternalTask, remote_request: RemoteRequest) -> list[RequestNotice]:
         request = remote_request.request

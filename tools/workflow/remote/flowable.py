@@ -181,11 +181,11 @@ class FlowableApi:
 
 def _encode_variables(variables: Mapping[str, VariableValue]) -> list[dict[str, Any]]:
     """Variables with explicit types, because a bare `2.0` might be read as an integer; None has no type."""
-    return [{"name": name, "value": value, **_encode_type(value)} for name, value in variables.items()]
-
-
-def _encode_type(value: VariableValue) -> dict[str, str]:
-    return {} if value is None else {"type": "string" if isinstance(value, str) else "double"}
+    encoded: list[dict[str, Any]] = []
+    for name, value in variables.items():
+        kind = "string" if isinstance(value, str) else "double"
+        encoded.append({"name": name, "value": value} | ({} if value is None else {"type": kind}))
+    return encoded
 
 
 def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:

@@ -114,21 +114,20 @@ def build_request_events(remote_request: RemoteRequest) -> tuple[RequestEvent, .
         (request.started, start),
         *((r.at, r.command) for r in remote_request.command_log),
     ]
-    states = [*(_get_resulting_status(c) for _, c in commands[:-1]), request.status]
-    return tuple(
-        RequestEvent(n=n, at=at, command=command, via=_get_cause(command), status=status)
-        for n, ((at, command), status) in enumerate(zip(commands, states, strict=True))
-    )
-
-
-def _get_cause(command: Command) -> str:
-    return "timer" if isinstance(command, AssignCommand) else "button"
-
-
-def _get_resulting_status(command: Command) -> Status:
-    """The request's status after a command, as far as the command determines it."""
-    back = isinstance(command, DecideCommand) and command.decision in (Decision.REJECT, Decision.RETURN)
-    return Status.REVISE if back else Status.WAITING
+    events: list[RequestEvent] = []
+    for n, (at, command) in enumerate(commands):
+        is_back = isinstance(command, DecideCommand) and command.decision in (Decision.REJECT, Decision.RETURN)
+        status = Status.REVISE if is_back else Status.WAITING  # as far as the command determines it
+        events.append(
+            RequestEvent(
+                n=n,
+                at=at,
+                command=command,
+                via="timer" if isinstance(command, AssignCommand) else "button",
+                status=request.status if n == len(commands) - 1 else status,
+            )
+        )
+    return tuple(events)
 
 
 def list_user_nodes(definition: ProcessDefinition) -> tuple[FlowNode, ...]:
@@ -159,7 +158,10 @@ def build_variables(
     The record has the exact text of everything, which is what people see. `users` maps everybody who may get a task to
     engine users. Raises `ToolError` `not_remote`."""
     variables: dict[str, VariableValue] = dict(filled.values)
-    variables |= {name: _to_double(number) for name, number in filled.numbers.items()}
+    for name, number in filled.numbers.items():
+        variables[name] = float(number)
+        if Decimal(repr(float(number))) != number:
+            raise build_not_remote_error(LONG_NUMBERS)
     for node in list_user_nodes(process.definition):
         for name in node.who:
             holders = filled.resolve_people(name)
@@ -214,29 +216,44 @@ def rebuild_request(
 ) -> RemoteRequest:
     """Rebuild a request from its instance. `people_by_user` maps engine users to persons. `activities` is needed for
     ended instances only. Raises `ValueError` for an instance that was not started by us."""
-    start = _get_start_command(variables)
-    records = _collect_decision_records(process.definition, variables, items)
+    started = find_start_record(variables)
+    if started is None or not isinstance(started.command, StartCommand):
+        raise ValueError("not started by us")
+    start, definition = started.command, process.definition
+    records = _collect_decision_records(definition, variables, items)
     acts = _filter_executed_records(acts_of(variables), instance, items, people_by_user)
     resubmitted = sorted((r for r in records.values() if get_decide_command(r).filled), key=lambda r: r.at)
     filled = (get_decide_command(resubmitted[-1]).filled if resubmitted else None) or start.filled
     again = {name for name, r in records.items() if get_decide_command(r).decision is Decision.RESUBMIT}
     rounds = [i.ended for i in items if i.id in again and i.ended]
-    tasks = tuple(_build_tasks(process.definition, start.request, items, records, acts, people_by_user, rounds))
+    tasks = tuple(_build_tasks(definition, start.request, items, records, acts, people_by_user, rounds))
+    passed = [(at, node) for at, node in ((a.at, definition.nodes.get(a.id)) for a in activities) if node]
+    if instance.ended is None:
+        status = Status.REVISE if any(t.is_open and t.kind is TaskKind.REVISE for t in tasks) else Status.WAITING
+    else:  # deleted by anybody, or ended at an unknown end: withdrawn, never approved
+        ends = [node.end for _, node in passed if node.end]
+        status = Status.WITHDRAWN if instance.is_deleted or not ends else Status(ends[-1])
+    last = max((i.since for i in items), default=None)
+    rules = [node.id for at, node in passed if node.is_rule and (last is None or at >= last)]
     request = Request(
         id=start.request,
         process=start.process,
         definition=start.definition,
         form=start.form,
         initiator=start.initiator,
-        status=_compute_status(process.definition, instance, tasks, activities),
+        status=status,
         filled=filled,
         started=instance.started,
         changed=max([instance.ended or instance.started, *(t.closed or t.since for t in tasks)]),
         round=1 + len(rounds),
         seats=len(items),
-        visits=tuple(_build_visit(t) for t in tasks if t.is_open),
-        decisions=_compute_decisions(process.definition, items, records),
-        rule=_find_final_rule(process.definition, items, activities),
+        visits=tuple(
+            Visit(node=t.node, kind=t.kind, ballot=Ballot(seats=(Seat(n=t.seat, person=t.assignee),)))
+            for t in tasks
+            if t.is_open
+        ),
+        decisions=_compute_decisions(definition, items, records),
+        rule=rules[-1] if rules else "",  # one that acted after the last task
         tasks=tasks,
         opinions=tuple(_build_opinions(tasks, records, acts)),
         cc=tuple(dict.fromkeys(p for r in acts if isinstance(r.command, CcCommand) for p in r.command.people)),
@@ -253,33 +270,23 @@ def rebuild_request(
     )
 
 
-def _get_start_command(variables: Mapping[str, object]) -> StartCommand:
-    record = find_start_record(variables)
-    if record is None or not isinstance(record.command, StartCommand):
-        raise ValueError("not started by us")
-    return record.command
-
-
 def _collect_decision_records(
     definition: ProcessDefinition, variables: Mapping[str, object], items: Sequence[EngineTask]
 ) -> dict[str, CommandRecord]:
     """Id of an engine task → the record of its decision. The record of a return is written before the return, so it
     counts only if its target was asked afterwards."""
-    found = {i.id: (i, r) for i in items if i.ended and (r := find_decision_record(variables, i.id))}
-    return {
-        name: r
-        for name, (item, r) in found.items()
-        if _is_decision_effective(definition, item, get_decide_command(r), items)
-    }
-
-
-def _is_decision_effective(
-    definition: ProcessDefinition, item: EngineTask, decide: DecideCommand, items: Sequence[EngineTask]
-) -> bool:
-    if decide.decision is not Decision.RETURN:
-        return True
-    to = get_return_target(definition, decide)
-    return any(i.node == to and i.since >= item.since for i in items)
+    records: dict[str, CommandRecord] = {}
+    for item in items:
+        record = find_decision_record(variables, item.id) if item.ended else None
+        if record is None:
+            continue
+        decide = get_decide_command(record)
+        if decide.decision is Decision.RETURN:
+            to = get_return_target(definition, decide)
+            if not any(i.node == to and i.since >= item.since for i in items):
+                continue
+        records[item.id] = record
+    return records
 
 
 def _compute_decisions(
@@ -311,6 +318,12 @@ def _build_tasks(
     people: Mapping[str, str],
     rounds: Sequence[datetime],
 ) -> Iterable[Task]:
+    """Yield the tasks of each item: one for each earlier assignee, and one for the current assignee."""
+    acts_by_item: dict[str, list[CommandRecord]] = {}
+    for act in acts:
+        match = TASK_ID.fullmatch(act.command.task) if isinstance(act.command, HandOver | UrgeCommand) else None
+        if match and match["request"] == request:
+            acts_by_item.setdefault(match["item"], []).append(act)
     for seat, item in enumerate(items, 1):
         node = definition.nodes.get(item.node)
         task = Task(
@@ -322,9 +335,22 @@ def _build_tasks(
             since=item.since,
             round=1 + sum(at <= item.since for at in rounds),
         )
-        yield from _split_at_transfers(
-            task, [r for r in acts if _is_about_task(r, request, item.id)], item, records.get(item.id)
-        )
+        since = task.since
+        own = acts_by_item.get(item.id, [])
+        transfers = [(r.at, r.command) for r in own if isinstance(r.command, HandOver)]
+        for n, (at, command) in enumerate(transfers):
+            earlier = {"id": _format_task_id(task.id, n), "assignee": _get_earlier_holder(command), "since": since}
+            closed = {"outcome": "transferred", "closed": at, "by": command.actor}
+            yield task.model_copy(update={**earlier, **closed})
+            since = at
+        ended: dict[str, object] = {}
+        if item.ended:
+            decide = get_decide_command(records[item.id]) if item.id in records else None
+            outcome = decide.decision.value if decide else "settled"  # closed, but not by a decision through us
+            ended = {"outcome": outcome, "closed": item.ended, "by": decide.actor if decide else ""}
+        name = _format_task_id(task.id, len(transfers))
+        urged = tuple(r.at for r in own if isinstance(r.command, UrgeCommand) and r.command.task == name)
+        yield task.model_copy(update={"id": name, "since": since, "urged": urged, **ended})
 
 
 def _filter_executed_records(
@@ -346,23 +372,6 @@ def _filter_executed_records(
     return tuple(reversed(real))
 
 
-def _split_at_transfers(
-    task: Task, acts: Sequence[CommandRecord], item: EngineTask, record: CommandRecord | None
-) -> Iterable[Task]:
-    """Yield a task for each earlier assignee, and one for the current assignee."""
-    since = task.since
-    transfers = [(r, r.command) for r in acts if isinstance(r.command, HandOver)]
-    for n, (transfer, command) in enumerate(transfers):
-        earlier = {"id": _format_task_id(task.id, n), "assignee": _get_earlier_holder(command), "since": since}
-        closed = {"outcome": "transferred", "closed": transfer.at, "by": command.actor}
-        yield task.model_copy(update={**earlier, **closed})
-        since = transfer.at
-    ended = {"outcome": _get_outcome(record), "closed": item.ended, "by": _get_decider(record)} if item.ended else {}
-    name = _format_task_id(task.id, len(transfers))
-    urged = tuple(r.at for r in acts if isinstance(r.command, UrgeCommand) and r.command.task == name)
-    yield task.model_copy(update={"id": name, "since": since, "urged": urged, **ended})
-
-
 def _get_earlier_holder(command: TransferCommand | AssignCommand) -> str:
     """The person who had the task before: the actor of a transfer, or the person who has left."""
     return command.actor if isinstance(command, TransferCommand) else next(iter(command.gone), "")
@@ -370,51 +379,6 @@ def _get_earlier_holder(command: TransferCommand | AssignCommand) -> str:
 
 def _format_task_id(name: str, transfers: int) -> str:
     return f"{name}.{transfers}" if transfers else name
-
-
-def _is_about_task(record: CommandRecord, request: str, item: str) -> bool:
-    command = record.command
-    match = TASK_ID.fullmatch(command.task) if isinstance(command, HandOver | UrgeCommand) else None
-    return match is not None and (match["request"], match["item"]) == (request, item)
-
-
-def _get_outcome(record: CommandRecord | None) -> str:
-    """The outcome of a closed task; `settled` for a task that was not closed by a decision through us."""
-    return get_decide_command(record).decision.value if record else "settled"
-
-
-def _get_decider(record: CommandRecord | None) -> str:
-    return get_decide_command(record).actor if record else ""
-
-
-def _build_visit(task: Task) -> Visit:
-    return Visit(node=task.node, kind=task.kind, ballot=Ballot(seats=(Seat(n=task.seat, person=task.assignee),)))
-
-
-def _compute_status(
-    definition: ProcessDefinition,
-    instance: ProcessInstance,
-    tasks: Sequence[Task],
-    activities: Sequence[ActivityInstance],
-) -> Status:
-    """The status of a request. A deleted instance is withdrawn, whoever deleted it; an instance that ended at an
-    unknown end counts as withdrawn too, never as approved."""
-    if instance.ended is None:
-        revises = any(t.is_open and t.kind is TaskKind.REVISE for t in tasks)
-        return Status.REVISE if revises else Status.WAITING
-    ends = [n.end for p in activities if (n := definition.nodes.get(p.id)) and n.end]
-    return Status.WITHDRAWN if instance.is_deleted or not ends else Status(ends[-1])
-
-
-def _find_final_rule(
-    definition: ProcessDefinition, items: Sequence[EngineTask], activities: Sequence[ActivityInstance]
-) -> str:
-    """The rule that acted after the last task, if any."""
-    last = max((i.since for i in items), default=None)
-    acted = [
-        p for p in activities if (n := definition.nodes.get(p.id)) and n.is_rule and (last is None or p.at >= last)
-    ]
-    return acted[-1].id if acted else ""
 
 
 def _build_opinions(
@@ -437,10 +401,3 @@ def _build_opinions(
                 {"task": task, "node": nodes.get(task, ""), "by": record.command.actor, "at": record.at}
                 | {"decision": decision, "text": text, "round": record.round}
             )
-
-
-def _to_double(number: Decimal) -> float:
-    value = float(number)
-    if Decimal(repr(value)) != number:
-        raise build_not_remote_error(LONG_NUMBERS)
-    return value

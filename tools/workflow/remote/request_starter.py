@@ -94,9 +94,6 @@ class RequestStarter:
             raise build_engine_failed_error(refused) from None
         except EngineNoAnswerError:
             pass
-        return await self._wait_for_instance(request, key)
-
-    async def _wait_for_instance(self, request: str, key: str) -> ProcessInstance:
         try:
             for pause in WRITE_CHECK_PAUSES_S:
                 await self._sleep(pause)

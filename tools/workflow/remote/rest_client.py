@@ -183,7 +183,12 @@ class RestClient:
                 allow_redirects=False,
                 auto_decompress=False,
             ) as answer:
-                status, is_final = answer.status, _is_engine_answer(answer)
+                status = answer.status
+                # Something in between may answer an error after it passed the call on. The engines answer 500 in JSON,
+                # and no higher status.
+                is_final = status < HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.REQUEST_TIMEOUT
+                if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+                    is_final = answer.content_type == JSON_TYPE
                 text = await _read_body(answer) if 200 <= status < 300 else ""
         except (ClientConnectorError, ConnectionTimeoutError):
             raise build_engine_down_error() from None
@@ -222,14 +227,6 @@ def build_engine_failed_error(refused: EngineRefusedError) -> ToolError:
     """The error that tells people and the model that nothing was done."""
     text = f"the workflow engine answered with HTTP {refused.status}; nothing was changed"
     return ToolError("engine_failed", text, status=f"HTTP {refused.status}")
-
-
-def _is_engine_answer(answer: ClientResponse) -> bool:
-    """Whether the engine itself answered. Something in between may answer an error after it passed the call on. The
-    engines answer 500 in JSON, and no higher status."""
-    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return answer.status == HTTPStatus.INTERNAL_SERVER_ERROR and answer.content_type == JSON_TYPE
-    return answer.status != HTTPStatus.REQUEST_TIMEOUT
 
 
 async def _read_body(answer: ClientResponse) -> str:
