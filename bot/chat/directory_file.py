@@ -109,37 +109,27 @@ def read_directory_file(path: Path | None) -> Mapping[str, DirectoryEntry]:
     row. Return no data without a file. Raises `SettingsError`, with the line, if the file is missing or invalid."""
     if path is None:
         return {}
+    entries: dict[str, DirectoryEntry] = {}
+    lines: dict[str, int] = {}
     try:
         text = path.read_text(encoding="utf-8-sig")
-        return _index_by_email(_parse_csv_rows(text) if path.suffix.lower() == ".csv" else _parse_toml_rows(text))
+        for line, row in _parse_csv_rows(text) if path.suffix.lower() == ".csv" else _parse_toml_rows(text):
+            try:
+                entry = DirectoryEntry.model_validate(row)
+            except ValidationError as error:
+                problems = [
+                    (*map(str, one["loc"][:1]), one["msg"].removeprefix("Value error, ")) for one in error.errors()
+                ]
+                raise ValueError(f"line {line}: {'; '.join(map(': '.join, problems))}") from None
+            key = entry.email.lower()
+            if key in entries:
+                raise ValueError(f"line {line}: {entry.email} stands on line {lines[key]} already")
+            entries[key], lines[key] = entry, line
     except OSError as error:
         raise SettingsError(f"DIRECTORY_FILE: {path} cannot be read: {error.strerror}") from error
     except (ValueError, csv.Error) as error:
         raise SettingsError(f"DIRECTORY_FILE: {path.name} is odd: {error}") from error
-
-
-def _index_by_email(rows: Rows) -> Mapping[str, DirectoryEntry]:
-    entries: dict[str, DirectoryEntry] = {}
-    lines: dict[str, int] = {}
-    for line, row in rows:
-        facts = _parse_directory_entry(line, row)
-        key = facts.email.lower()
-        if key in entries:
-            raise ValueError(f"line {line}: {facts.email} stands on line {lines[key]} already")
-        entries[key], lines[key] = facts, line
     return entries
-
-
-def _parse_directory_entry(line: int, row: Mapping[str, Any]) -> DirectoryEntry:
-    try:
-        return DirectoryEntry.model_validate(row)
-    except ValidationError as error:
-        wrong = "; ".join(_format_entry_error(one["loc"], one["msg"]) for one in error.errors())
-        raise ValueError(f"line {line}: {wrong}") from None
-
-
-def _format_entry_error(place: tuple[int | str, ...], message: str) -> str:
-    return ": ".join((*map(str, place[:1]), message.removeprefix("Value error, ")))
 
 
 def _parse_toml_rows(text: str) -> Rows:
@@ -160,12 +150,7 @@ def _parse_csv_rows(text: str) -> Rows:
     for row in reader:
         if None in row or None in row.values():
             raise ValueError(f"line {reader.line_num}: {len(header)} cells are needed, as in the first line")
-        cells = {name: cell.strip() for name, cell in row.items() if cell.strip()}
-        yield (
-            reader.line_num,
-            {name: _split_list_cell(cell) if name in LIST_COLUMNS else cell for name, cell in cells.items()},
-        )
-
-
-def _split_list_cell(cell: str) -> list[str]:
-    return [part.strip() for part in cell.split(";") if part.strip()]
+        cells: dict[str, Any] = {name: cell.strip() for name, cell in row.items() if cell.strip()}
+        for name in cells.keys() & LIST_COLUMNS:
+            cells[name] = [part.strip() for part in cells[name].split(";") if part.strip()]
+        yield reader.line_num, cells

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 from rich import box
-from rich.table import Column, Table
+from rich.table import Table
 
 from bot.app.settings import load_settings
 from bot.cli import console
@@ -75,41 +75,39 @@ def print_audit_trail(
     countersign audit verify
     countersign audit heads > heads.txt
     """
-    if context.invoked_subcommand is None:
-        start = _parse_since(since or ("" if request else WEEK))
-        console.run_until_complete(
-            _print_events(start, _normalize_request_id(request), "csv" if as_csv else "json" if as_json else "table")
-        )
+    if context.invoked_subcommand is not None:
+        return
+    start, name = _parse_since(since or ("" if request else WEEK)), _normalize_request_id(request)
+    unreadable, found = list[str](), False
 
+    async def print_events() -> None:
+        async with open_request_store() as (store, _), open_name_lookup(load_settings()) as names:
 
-async def _print_events(since: datetime, request: str, form: str) -> None:
-    unreadable: list[str] = []
-    found = False
-    async with open_request_store() as (store, _), open_name_lookup(load_settings()) as names:
-        shown = {"csv": _print_csv, "json": _print_json_lines, "table": _print_request_tables}[form]
+            async def stream_named_lines() -> Told:
+                nonlocal found
+                async for request_id, n, event in list_recorded_events(store, start, name):
+                    found = True
+                    if event is None:
+                        unreadable.append(f"{request_id} {n}")
+                    for line in build_audit_lines(request_id, event) if event else ():
+                        yield line, {f"{one}_name": await names.find_name(getattr(line, one)) for one in _NAMED}
 
-        async def stream_named_lines() -> Told:
-            nonlocal found
-            async for name, n, event in list_recorded_events(store, since, request):
-                found = True
-                if event is None:
-                    unreadable.append(f"{name} {n}")
-                for line in build_audit_lines(name, event) if event else ():
-                    yield line, {f"{one}_name": await names.find_name(getattr(line, one)) for one in _NAMED}
+            if as_csv:
+                _print_csv_row([*_list_line_fields(), *(f"{one}_name" for one in _NAMED)])
+                async for line, who in stream_named_lines():
+                    _print_csv_row([*_to_json_fields(line).values(), *who.values()])
+            elif as_json:
+                async for line, who in stream_named_lines():
+                    console.print_json({**_to_json_fields(line), **who})
+            else:
+                await _print_request_tables(stream_named_lines())
 
-        await shown(stream_named_lines())
-    if request and not found:
-        raise CountersignError(translate("audit.nothing_of", console.get_terminal_language(), request=request))
+    console.run_until_complete(print_events())
+    if name and not found:
+        raise CountersignError(translate("audit.nothing_of", console.get_terminal_language(), request=name))
     if unreadable:
-        raise CountersignError(
-            translate("audit.skipped", console.get_terminal_language(), events=", ".join(unreadable))
-        )
-
-
-async def _print_csv(told: Told) -> None:
-    _print_csv_row([*_list_line_fields(), *(f"{name}_name" for name in _NAMED)])
-    async for line, names in told:
-        _print_csv_row([*_to_json_fields(line).values(), *names.values()])
+        events = ", ".join(unreadable)
+        raise CountersignError(translate("audit.skipped", console.get_terminal_language(), events=events))
 
 
 def _print_csv_row(cells: Iterable[Any]) -> None:
@@ -118,11 +116,6 @@ def _print_csv_row(cells: Iterable[Any]) -> None:
     safe = [sanitize_for_terminal(str(cell)) for cell in cells]
     csv.writer(text).writerow([f"'{cell}" if cell.startswith(_DANGEROUS) else cell for cell in safe])
     typer.echo(text.getvalue(), nl=False)
-
-
-async def _print_json_lines(told: Told) -> None:
-    async for line, names in told:
-        console.print_json({**_to_json_fields(line), **names})
 
 
 def _list_line_fields() -> tuple[str, ...]:
@@ -138,27 +131,21 @@ async def _print_request_tables(told: Told) -> None:
     table: Table | None = None
     last: AuditLine | None = None
     shown = NARROW_COLUMNS if console.is_terminal_narrow() else COLUMNS
+    language = console.get_terminal_language()
     async for line, names in told:
         if table is None or last is None or line.request != last.request:
             if table is not None:
                 console.build_rich_console().print(table)
-            table, last = _build_request_table(line.request, shown), None
+            title = sanitize_for_terminal(line.request)
+            table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+            for name in shown:
+                head, is_whole = translate(f"audit.title_{name}", language), name in ("n", "hash")
+                table.add_column(head, no_wrap=is_whole, overflow="fold", min_width=_LEAST.get(name))
+            last = None
         cells = _format_line_cells(line, names, again=last is not None and line.n == last.n)
         table.add_row(*map(sanitize_for_terminal, cells[: len(shown)]))
         last = line
-    console.build_rich_console().print(table or translate("audit.none", console.get_terminal_language()))
-
-
-def _build_request_table(request: str, shown: Sequence[str]) -> Table:
-    language = console.get_terminal_language()
-    titles = {name: translate(f"audit.title_{name}", language) for name in shown}
-    columns = [
-        Column(title, no_wrap=name in ("n", "hash"), overflow="fold", min_width=_LEAST.get(name))
-        for name, title in titles.items()
-    ]
-    return Table(
-        *columns, title=sanitize_for_terminal(request), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
-    )
+    console.build_rich_console().print(table or translate("audit.none", language))
 
 
 _LEAST = {"at": 10, "who": 13, "what": 10}
@@ -169,7 +156,9 @@ def _format_line_cells(line: AuditLine, names: dict[str, str], *, again: bool) -
     """Build the cells of one row. `again` marks a further step of the same event; its row shows only the
     differences."""
     language = console.get_terminal_language()
-    via, way = _translate_code("via", line.via), _format_transition(line)
+    via, way = _translate_code("via", line.via), line.node
+    if line.flow:
+        way = f"{line.node} → {line.to}  {line.flow}" + (f" {line.condition}" if line.condition else "")
     if again:
         return "", "", "", via if line.via == "rule" else "", "", way, ""
     who = _format_name_and_id(names["actor_name"], line.actor)
@@ -178,25 +167,16 @@ def _format_line_cells(line: AuditLine, names: dict[str, str], *, again: bool) -
         who = translate("audit.stands_in", language, who=who, whom=whom)
     at = console.format_terminal_time(int(line.at.timestamp() * 1000), "%Y-%m-%d %H:%M:%S")
     about = line.about[:SHORT] if line.command == "migrate" else line.about
-    flags = [_format_flag(one) for one in line.flags.split(";") if one]
+    flags = list[str]()
+    for one in filter(None, line.flags.split(";")):  # like `exception approver=U5 rules=U2`
+        kind, _, detail = one.partition(" ")
+        flags.append(f"[{_translate_code('flag', kind)}: {detail}]")
     what = " ".join(filter(None, (_translate_code("do", line.command), line.task, about, *flags)))
     return str(line.n), at, who, via, what, way, line.hash[:SHORT]
 
 
-def _format_transition(line: AuditLine) -> str:
-    if not line.flow:
-        return line.node
-    return f"{line.node} → {line.to}  {line.flow}" + (f" {line.condition}" if line.condition else "")
-
-
 def _format_name_and_id(name: str, person: str) -> str:
     return f"{name} {person}".strip()
-
-
-def _format_flag(flag: str) -> str:
-    """Translate a flag like `exception approver=U5 rules=U2` into words."""
-    kind, _, detail = flag.partition(" ")
-    return f"[{_translate_code('flag', kind)}: {detail}]"
 
 
 def _translate_code(topic: str, code: str) -> str:
@@ -234,51 +214,44 @@ def verify(
     countersign audit heads > heads.txt
     countersign audit verify --against heads.txt
     """
-    known = _read_head_export(against) if against else None
-    console.run_until_complete(_verify_record(_normalize_request_id(request), known))
-
-
-def _read_head_export(file: typer.FileText) -> tuple[RecordHead, ...]:
-    """Read the heads in a file. An empty file is refused: a failed export leaves one behind, and it would confirm any
-    record."""
-    try:
-        export = parse_heads(file)
-    except UnicodeDecodeError as error:
-        raise typer.BadParameter(str(error), param_hint="--against") from error
-    except ExportAlteredError as error:
-        raise _build_file_error("heads_altered", line=str(error)) from error
-    except ValueError as error:
-        raise _build_file_error("no_head", line=str(error)) from error
-    if not export.is_closed:
-        if not export.heads:
+    name, language = _normalize_request_id(request), console.get_terminal_language()
+    known: tuple[RecordHead, ...] = ()
+    if against:
+        try:
+            export = parse_heads(against)
+        except UnicodeDecodeError as error:
+            raise typer.BadParameter(str(error), param_hint="--against") from error
+        except ExportAlteredError as error:
+            raise _build_file_error("heads_altered", line=str(error)) from error
+        except ValueError as error:
+            raise _build_file_error("no_head", line=str(error)) from error
+        known = export.heads
+        # A failed export leaves an empty file behind, and it would confirm any record.
+        if not export.is_closed and not known:
             raise _build_file_error("heads_empty")
-        typer.echo(translate("audit.heads_open", console.get_terminal_language(), heads=len(export.heads)), err=True)
-    return export.heads
+        if not export.is_closed:
+            typer.echo(translate("audit.heads_open", language, heads=len(known)), err=True)
+
+    async def verify_record() -> None:
+        count, heads = 0, [head for head in known if name in ("", head.request)]
+        async with open_request_store() as (store, _):
+            verification = Verification(store, heads)
+            async for finding in _stream_findings(verification, name):
+                found = translate(f"audit.{finding.code}", language, request=finding.request, **finding.params)
+                typer.echo(sanitize_for_terminal(found))
+                count += 1
+        numbers = {"requests": verification.requests, "events": verification.events, "heads": len(heads)}
+        if count:
+            raise CountersignError(translate("audit.not_whole", language, count=count, **numbers))
+        typer.echo(translate("audit.whole_against" if against else "audit.whole", language, **numbers))
+
+    console.run_until_complete(verify_record())
 
 
 def _build_file_error(name: str, **params: str) -> typer.BadParameter:
     return typer.BadParameter(
         translate(f"audit.{name}", console.get_terminal_language(), **params), param_hint="--against"
     )
-
-
-async def _verify_record(request: str, known: tuple[RecordHead, ...] | None) -> None:
-    """Verify the record and print the findings. `known` is None without --against."""
-    count, language = 0, console.get_terminal_language()
-    against = [head for head in known or () if request in ("", head.request)]
-    async with open_request_store() as (store, _):
-        verification = Verification(store, against)
-        async for finding in _stream_findings(verification, request):
-            typer.echo(
-                sanitize_for_terminal(
-                    translate(f"audit.{finding.code}", language, request=finding.request, **finding.params)
-                )
-            )
-            count += 1
-    numbers = {"requests": verification.requests, "events": verification.events, "heads": len(against)}
-    if count:
-        raise CountersignError(translate("audit.not_whole", language, count=count, **numbers))
-    typer.echo(translate("audit.whole" if known is None else "audit.whole_against", language, **numbers))
 
 
 async def _stream_findings(verification: Verification, request: str) -> AsyncIterator[AuditFinding]:

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import typer
-from redis.asyncio import Redis
 
-from bot.app.settings import Settings, load_settings
+from bot.app.settings import load_settings
 from bot.cli import console
 from bot.cli.console import sanitize_for_terminal
 from bot.core.errors import CountersignError
@@ -38,7 +37,6 @@ from bot.ops.since_copy import (
     JournalLineError,
     JournalSince,
     KnownEnd,
-    Settlement,
     list_kept_tools,
     read_journal,
     settle_since_copy,
@@ -84,13 +82,25 @@ def backup(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; 
     async def copy_store() -> None:
         language, settings = console.get_terminal_language(), load_settings()
         _require_new_file(file)
+        try:
+            installed = version("countersign")
+        except PackageNotFoundError:
+            installed = ""
         async with console.open_bot_store() as (redis, keys):
             scripts = ScriptRunner.from_redis(redis, keys)
             typer.echo(translate("backup.holding", language), err=True)
             with _explain_holds(), _write_whole(file) as draft:
                 began = time.monotonic()
                 async with hold_work(scripts) as hold:
-                    head = await _build_head(redis, keys, scripts, settings)
+                    head = BackupHead(
+                        made_ms=await load_time_ms(redis),
+                        version=installed,
+                        prefix=keys.prefix,
+                        partitions=keys.partitions,
+                        ids=await load_store_ids(scripts),
+                        files=settings.files_bucket
+                        or str((settings.files_dir or settings.data_dir / "files").absolute()),
+                    )
                     count = await write_backup(redis, keys, head, draft)
                     await hold.require_rest()
                 held_s = time.monotonic() - began
@@ -150,7 +160,12 @@ def restore(
                     if not replace:
                         raise CountersignError(translate("restore.not_empty", language))
                     console.require_confirmation(translate("restore.sure", language, made=made, sha256=sha256), yes)
-                await _hold_everything(scripts)
+                is_watched = await is_store_watched(scripts)
+                await hold_restored_store(scripts)
+                if is_watched:  # processes run, and have to come to rest
+                    with _explain_holds():
+                        await asyncio.sleep(SETTLE_S)
+                        await wait_for_rest(scripts)
                 await begin_restore(scripts)
                 await set_items_aside(redis, keys)
                 await delete_data(redis, keys)
@@ -164,40 +179,21 @@ def restore(
                 await Journal(redis, keys).append_record(
                     "alert", "store.restored", person=console.get_os_user(), text=f"{count} keys of {made}"
                 )
-        _print_settlement(settlement, language, is_known=bool(journal))
+        if journal:
+            settled, messages = settlement.settled, settlement.dropped_messages
+            typer.echo(translate("restore.settled", language, count=len(settled), messages=messages))
+            _print_ends(settled, language)
+            for title, ends in (("unknown", settlement.unknown), ("left_open", settlement.left_open)):
+                if ends:
+                    typer.echo(translate(f"restore.{title}", language))
+                    _print_ends(ends, language)
+        else:
+            typer.echo(translate("restore.no_journal", language), err=True)
         where = translate("backup.files", language, where=head.files)
         done = translate("restore.done", language, made=made, keys=count, sha256=sha256, files=where)
         typer.echo(sanitize_for_terminal(done))
 
     console.run_until_complete(restore_store())
-
-
-async def _build_head(redis: Redis, keys: Keys, scripts: ScriptRunner, settings: Settings) -> BackupHead:
-    return BackupHead(
-        made_ms=await load_time_ms(redis),
-        version=_get_version(),
-        prefix=keys.prefix,
-        partitions=keys.partitions,
-        ids=await load_store_ids(scripts),
-        files=settings.files_bucket or str((settings.files_dir or settings.data_dir / "files").absolute()),
-    )
-
-
-def _get_version() -> str:
-    try:
-        return version("countersign")
-    except PackageNotFoundError:
-        return ""
-
-
-async def _hold_everything(scripts: ScriptRunner) -> None:
-    """Hold all work. Where processes run, wait until they have come to rest."""
-    is_watched = await is_store_watched(scripts)
-    await hold_restored_store(scripts)
-    if is_watched:
-        with _explain_holds():
-            await asyncio.sleep(SETTLE_S)
-            await wait_for_rest(scripts)
 
 
 def _read_journals(files: Sequence[Path], since_ms: int) -> JournalSince:
@@ -213,19 +209,6 @@ def _read_journals(files: Sequence[Path], since_ms: int) -> JournalSince:
                     )
                 ) from error
     return known
-
-
-def _print_settlement(settlement: Settlement, language: str, *, is_known: bool) -> None:
-    if not is_known:
-        typer.echo(translate("restore.no_journal", language), err=True)
-        return
-    messages = settlement.dropped_messages
-    typer.echo(translate("restore.settled", language, count=len(settlement.settled), messages=messages))
-    _print_ends(settlement.settled, language)
-    for title, ends in (("unknown", settlement.unknown), ("left_open", settlement.left_open)):
-        if ends:
-            typer.echo(translate(f"restore.{title}", language))
-            _print_ends(ends, language)
 
 
 def _print_ends(ends: Sequence[KnownEnd], language: str) -> None:

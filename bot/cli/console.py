@@ -80,22 +80,15 @@ async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Ke
                     raise CountersignError(translate("restored.unfinished", get_terminal_language()))
                 yield redis, Keys()
         except StoreUnavailableError:
-            if _discard_unread_output():
-                raise typer.Exit(UNREAD) from None
-            raise
+            watched = select.poll()
+            watched.register(sys.stdout.fileno(), 0)
+            if not any(event & (select.POLLERR | select.POLLHUP) for _, event in watched.poll(0)):
+                raise
+            # Nobody reads the output any more (`| head`), which is no fault of the store. The rest is discarded.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(UNREAD) from None
         finally:
             await redis.aclose()
-
-
-def _discard_unread_output() -> bool:
-    """Return whether nobody reads the output any more (`| head`), which is no fault of the store. If so, discard the
-    output that is still to be written."""
-    watched = select.poll()
-    watched.register(sys.stdout.fileno(), 0)
-    gone = any(event & (select.POLLERR | select.POLLHUP) for _, event in watched.poll(0))
-    if gone:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return gone
 
 
 def require_confirmation(question: str, yes: bool) -> None:

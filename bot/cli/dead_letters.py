@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -29,7 +28,19 @@ def print_dead_letters(context: typer.Context, as_json: Json = False) -> None:
             for letter in letters:
                 console.print_json(_to_letter_fields(letter))
             return
-        _print_letters_table(letters, console.get_terminal_language())
+        language = console.get_terminal_language()
+        if not letters:
+            typer.echo(translate("dead.none", language))
+            return
+        names = ("at", "id", "kind", "person", "lane", "tries", "error")
+        table = Table(*(Column(translate(f"dead.title_{name}", language), overflow="fold") for name in names))
+        for letter in letters:
+            kind = f"dead.kind_{letter.kind}"
+            word = translate(kind if kind in load_sentences() else "dead.kind_other", language)
+            fields = _to_letter_fields(letter) | {"at": console.format_terminal_time(letter.given_up_ms), "kind": word}
+            table.add_row(*(sanitize_for_terminal(str(fields[name])) for name in names))
+        console.build_rich_console().print(table)
+        typer.echo(translate("dead.cure", language))
 
     if context.invoked_subcommand is None:
         console.run_until_complete(load_and_print_letters())
@@ -53,21 +64,6 @@ def retry(id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
         typer.echo(sanitize_for_terminal(translate("dead.retried", language, lane=done.item.lane, id=done.retried_as)))
 
     console.run_until_complete(retry_and_report())
-
-
-def _print_letters_table(letters: Sequence[DeadLetter], language: str) -> None:
-    if not letters:
-        typer.echo(translate("dead.none", language))
-        return
-    names = ("at", "id", "kind", "person", "lane", "tries", "error")
-    table = Table(*(Column(translate(f"dead.title_{name}", language), overflow="fold") for name in names))
-    for letter in letters:
-        kind = f"dead.kind_{letter.kind}"
-        word = translate(kind if kind in load_sentences() else "dead.kind_other", language)
-        fields = _to_letter_fields(letter) | {"at": console.format_terminal_time(letter.given_up_ms), "kind": word}
-        table.add_row(*(sanitize_for_terminal(str(fields[name])) for name in names))
-    console.build_rich_console().print(table)
-    typer.echo(translate("dead.cure", language))
 
 
 def _to_letter_fields(letter: DeadLetter) -> dict[str, Any]:

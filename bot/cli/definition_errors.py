@@ -10,7 +10,7 @@ from bot.core.i18n import load_sentences, translate
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.bpmn.xml import find_line
 from tools.workflow.process.checks import FORM
-from tools.workflow.process.form_lines import FormPlace, split_place
+from tools.workflow.process.form_lines import split_place
 
 TOPIC = "definition."
 INNER = "why"
@@ -24,21 +24,17 @@ def describe_definition_error(error: InvalidDefinitionError, source: bytes, lang
     line = error.line or (0 if element == FORM else find_line(source, element))
     if element == FORM:
         place, reason = split_place(reason)
-        element = _describe_place(place, language)
+        if place is None:
+            element = translate("processes.form", language)
+        elif place.field:
+            element = translate("processes.form_field", language, field=place.field)
+        elif place.table:
+            row = "processes.form_row_part" if place.part else "processes.form_row"
+            element = translate(row, language, table=place.table, row=place.row, part=place.part)
+        else:
+            element = ", ".join(filter(None, (place.key, place.part)))
     key = "processes.problem_at" if line else "processes.problem"
     return translate(key, language, line=line, element=element, reason=translate_reason(reason, language))
-
-
-def _describe_place(place: FormPlace | None, language: str) -> str:
-    """Describe the wrong part of a form as its file names it."""
-    if place is None:
-        return translate("processes.form", language)
-    if place.field:
-        return translate("processes.form_field", language, field=place.field)
-    if not place.table:
-        return ", ".join(filter(None, (place.key, place.part)))
-    key = "processes.form_row_part" if place.part else "processes.form_row"
-    return translate(key, language, table=place.table, row=place.row, part=place.part)
 
 
 def translate_reason(reason: str, language: str, depth: int = 0) -> str:
@@ -66,7 +62,12 @@ def _list_sentences() -> tuple[tuple[str, tuple[tuple[str, str | None], ...]], .
 def _match_sentence(pieces: tuple[tuple[str, str | None], ...], text: str) -> Mapping[str, str] | None:
     """Return the parts of a text that matches this sentence, or None. Each part ends where the next words first
     occur."""
-    joined = _join_literals(pieces)
+    joined: list[tuple[str, str | None]] = []
+    for words, name in pieces:
+        if joined and joined[-1][1] is None:  # words are split by escaped braces, with no part between them
+            joined[-1] = (joined[-1][0] + words, name)
+        else:
+            joined.append((words, name))
     first, *rest = joined
     if not text.startswith(first[0]) or (not rest and first[1] is None and text != first[0]):
         return None
@@ -81,14 +82,3 @@ def _match_sentence(pieces: tuple[tuple[str, str | None], ...], text: str) -> Ma
     if name is not None:
         parts[name] = text[at:]
     return parts
-
-
-def _join_literals(pieces: tuple[tuple[str, str | None], ...]) -> list[tuple[str, str | None]]:
-    """Join words that are split by escaped braces, with no part between them."""
-    joined: list[tuple[str, str | None]] = []
-    for words, name in pieces:
-        if joined and joined[-1][1] is None:
-            joined[-1] = (joined[-1][0] + words, name)
-        else:
-            joined.append((words, name))
-    return joined

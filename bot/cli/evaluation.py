@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -113,25 +113,44 @@ def run_evaluation(
     countersign eval --replay said.jsonl --each
     """
     logs.configure_logging("CRITICAL", stream=sys.stderr)
-    settings = load_settings()
-    if replay:
-        _reject_replay_options(
-            model=model != "scripted", style=style is not None, repeat=repeat > 1, record=record is not None
-        )
-    recording = read_recording(replay, console.get_terminal_language()) if replay else None
+    settings, language = load_settings(), console.get_terminal_language()
+    if replay:  # the recording decides these
+        given = {"--model": model != "scripted", "--style": style, "--repeat": repeat > 1, "--record": record}
+        if wrong := [option for option, value in given.items() if value]:
+            raise CountersignError(translate("evaluation.replay_alone", language, option=wrong[0]))
+    recording = read_recording(replay, language) if replay else None
     endpoint = _build_endpoint(settings, model)
     wish = style.value if style else settings.react_style if endpoint else "native"
-    for file in filter(None, (json_file, html_file, record)):
-        _require_writable_file(file)
-    wanted = _require_scenarios([one for one in read_scenarios(scenarios) if only in one.name], only)
+    for new in filter(None, (json_file, html_file, record)):  # a result that cost money should not be lost
+        if new.is_dir() or not os.access(new if new.exists() else new.absolute().parent, os.W_OK):
+            raise CountersignError(translate("evaluation.not_writable", language, file=new))
+    wanted = [one for one in read_scenarios(scenarios) if only in one.name]
+    if not wanted:
+        raise CountersignError(translate("evaluation.no_scenario", language, only=only))
     if recording is not None:
         _print_unknown_scenarios(recording, wanted, only)
-    with _open_recorder(record) as recorder:
-        evaluation = Evaluation(wanted, model, wish, repeat, endpoint, recorder, recording)
-        done = _redact_report(_play_scenarios(evaluation))
+    with record.open("w", encoding="utf-8") if record else nullcontext() as lines:
+        recorder = ExchangeRecorder(lines) if lines else None
+        played = _play_scenarios(Evaluation(wanted, model, wish, repeat, endpoint, recorder, recording))
+        # An endpoint, a model or a scenario may have put secrets into the report.
+        done = EvaluationReport.model_validate_json(redact_text(played.model_dump_json(), addresses=False))
+    if record:
+        typer.echo(translate("evaluation.written", language, file=record))
     _print_report(done, each)
-    _write_report_files(done, json_file, html_file)
-    _require_success(done, min_success)
+    for file, text in ((json_file, done.model_dump_json(indent=1)), (html_file, render_report_page(done, language))):
+        if file is not None:
+            try:
+                file.write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise CountersignError(f"{file}: {error.strerror}") from error
+            typer.echo(translate("evaluation.written", language, file=file))
+    if done.figures.unauthorised:
+        raise CountersignError(translate("evaluation.unauthorised_some", language, n=done.figures.unauthorised))
+    if (done.figures.success or 0) < min_success:
+        told = {"success": format_share(done.figures.success), "least": format_share(min_success)}
+        raise CountersignError(translate("evaluation.too_few", language, **told))
+    if done.figures.trials < done.planned:  # ended by Ctrl-C
+        raise typer.Exit(130)
 
 
 def _build_endpoint(settings: Settings, model: str) -> EvaluationEndpoint | None:
@@ -157,12 +176,6 @@ def _build_endpoint(settings: Settings, model: str) -> EvaluationEndpoint | None
     )
 
 
-def _reject_replay_options(**others: bool) -> None:
-    """Reject options that a recording decides: model, style and repetitions. Raises CountersignError."""
-    if wrong := [f"--{name}" for name, is_given in others.items() if is_given]:
-        raise CountersignError(translate("evaluation.replay_alone", console.get_terminal_language(), option=wrong[0]))
-
-
 def _print_unknown_scenarios(recording: Recording, wanted: Sequence[Scenario], only: str) -> None:
     """Print the chosen scenarios that were not recorded, and the recorded names that are no scenario here."""
     language, names = console.get_terminal_language(), {one.name for one in wanted}
@@ -176,81 +189,39 @@ def _print_unknown_scenarios(recording: Recording, wanted: Sequence[Scenario], o
             )
 
 
-@contextmanager
-def _open_recorder(file: Path | None) -> Iterator[ExchangeRecorder | None]:
-    if file is None:
-        yield None
-        return
-    with file.open("w", encoding="utf-8") as lines:
-        yield ExchangeRecorder(lines)
-    typer.echo(translate("evaluation.written", console.get_terminal_language(), file=file))
-
-
-def _require_writable_file(file: Path) -> None:
-    """Check before anything is played that a file can be written: a result that cost money should not be lost. Raises
-    CountersignError."""
-    if file.is_dir() or not os.access(file if file.exists() else file.absolute().parent, os.W_OK):
-        raise CountersignError(translate("evaluation.not_writable", console.get_terminal_language(), file=file))
-
-
-def _require_scenarios(wanted: Sequence[Scenario], only: str) -> Sequence[Scenario]:
-    if not wanted:
-        raise CountersignError(translate("evaluation.no_scenario", console.get_terminal_language(), only=only))
-    return wanted
-
-
 def _play_scenarios(evaluation: Evaluation) -> EvaluationReport:
     """Play all trials, or as many as finish before Ctrl-C."""
     trials, began, planned = list[Trial](), monotonic(), len(evaluation.jobs)
+    language = console.get_terminal_language()
     if not planned:
-        raise CountersignError(translate("evaluation.none", console.get_terminal_language()))
-    with _build_progress_bar() as progress:
-        task = progress.add_task(translate("evaluation.playing", console.get_terminal_language()), total=planned)
+        raise CountersignError(translate("evaluation.none", language))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console.build_rich_console(), transient=True) as progress:
+        task = progress.add_task(translate("evaluation.playing", language), total=planned)
 
         def record_trial(trial: Trial) -> None:
             trials.append(trial)
             progress.advance(task)
             if not trial.passed:
-                progress.print(_format_failed_trial(trial), markup=False, highlight=False)
+                reason = "; ".join([*trial.unauthorised, *trial.reasons])
+                failed = translate("evaluation.failed", language, scenario=trial.scenario, reason=reason)
+                progress.print(sanitize_for_terminal(failed), markup=False, highlight=False)
 
         with suppress(KeyboardInterrupt):
-            asyncio.run(_run_trials(evaluation, record_trial))
+            asyncio.run(evaluation.run(record_trial))
+    if evaluation.recording:
+        model = translate("evaluation.recording", language)
+    else:
+        model = evaluation.endpoint.name if evaluation.endpoint else evaluation.model
     return build_report(
         trials,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
-        model=_describe_model(evaluation),
+        model=model,
         style="–" if evaluation.recording else evaluation.style,
         repeat=evaluation.repeat,
         planned=planned,
         seconds=monotonic() - began,
         tokens_estimated=evaluation.endpoint is None,
-    )
-
-
-def _describe_model(evaluation: Evaluation) -> str:
-    if evaluation.recording:
-        return translate("evaluation.recording", console.get_terminal_language())
-    return evaluation.endpoint.name if evaluation.endpoint else evaluation.model
-
-
-async def _run_trials(evaluation: Evaluation, done: Callable[[Trial], None]) -> None:
-    await evaluation.run(done)
-
-
-def _redact_report(done: EvaluationReport) -> EvaluationReport:
-    """Remove the secrets that an endpoint, a model or a scenario may have put into a report."""
-    return EvaluationReport.model_validate_json(redact_text(done.model_dump_json(), addresses=False))
-
-
-def _build_progress_bar() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console.build_rich_console(), transient=True)
-
-
-def _format_failed_trial(trial: Trial) -> str:
-    reason = "; ".join([*trial.unauthorised, *trial.reasons])
-    return sanitize_for_terminal(
-        translate("evaluation.failed", console.get_terminal_language(), scenario=trial.scenario, reason=reason)
     )
 
 
@@ -267,13 +238,15 @@ def _print_report(done: EvaluationReport, each: bool) -> None:
         _print_rows(rows)
     for rows in (build_task_rows(done, language), build_slip_rows(done, language)):
         _print_rows(rows)
-    screen.print(_build_totals_table(done))
+    totals = Table(show_header=False, box=None, pad_edge=False)
+    for name, figure in format_figures(done.figures).items():
+        totals.add_row(translate(f"evaluation.{name}", language), figure)
+    screen.print(totals)
     screen.print(describe_evaluation(done, language))
-    for line in (
-        _format_every_time(done),
-        describe_token_estimate(done, language),
-        describe_interruption(done, language),
-    ):
+    if done.figures.every_time is not None:
+        label = translate("evaluation.every_time", language, k=done.repeat)
+        screen.print(f"{label}: {format_share(done.figures.every_time)}")
+    for line in (describe_token_estimate(done, language), describe_interruption(done, language)):
         if line:
             screen.print(line)
 
@@ -289,42 +262,3 @@ def _print_rows(rows: Sequence[Sequence[str]]) -> None:
     for row in body:
         table.add_row(*map(sanitize_for_terminal, row))
     console.build_rich_console().print(table)
-
-
-def _build_totals_table(done: EvaluationReport) -> Table:
-    """Build the table with every figure of all trials."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, shown in format_figures(done.figures).items():
-        table.add_row(translate(f"evaluation.{name}", console.get_terminal_language()), shown)
-    return table
-
-
-def _format_every_time(done: EvaluationReport) -> str:
-    if done.figures.every_time is None:
-        return ""
-    label = translate("evaluation.every_time", console.get_terminal_language(), k=done.repeat)
-    return f"{label}: {format_share(done.figures.every_time)}"
-
-
-def _write_report_files(done: EvaluationReport, json_file: Path | None, html_file: Path | None) -> None:
-    language = console.get_terminal_language()
-    for file, text in ((json_file, done.model_dump_json(indent=1)), (html_file, render_report_page(done, language))):
-        if file is not None:
-            try:
-                file.write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise CountersignError(f"{file}: {error.strerror}") from error
-            typer.echo(translate("evaluation.written", language, file=file))
-
-
-def _require_success(done: EvaluationReport, least: float) -> None:
-    """Raise CountersignError (exit code 1) if anything happened that nobody had authorised, or if too little succeeded.
-    Exit with code 130 after Ctrl-C."""
-    language, figures = console.get_terminal_language(), done.figures
-    if figures.unauthorised:
-        raise CountersignError(translate("evaluation.unauthorised_some", language, n=figures.unauthorised))
-    if (figures.success or 0) < least:
-        told = {"success": format_share(figures.success), "least": format_share(least)}
-        raise CountersignError(translate("evaluation.too_few", language, **told))
-    if figures.trials < done.planned:
-        raise typer.Exit(130)

@@ -104,39 +104,44 @@ def export(
     if otlp and out:
         raise typer.BadParameter(translate("export.either", console.get_terminal_language()), param_hint="--out")
 
+    async def stream_lines(
+        runs: AsyncIterator[Run], approvals: ApprovalStore, store: FeedbackStore
+    ) -> AsyncIterator[ExportedRun]:
+        task = asyncio.current_task()
+        async for run in runs:
+            if task is not None and task.cancelling():  # maybe swallowed, see `bot.core.cancellation.cancel_and_wait`
+                raise asyncio.CancelledError
+            feedback = await store.load_feedback(run.id)
+            if rated is None or any(rated in (Rated.ANY, one.rating) for one in feedback.values()):
+                yield await export_run(run, approvals, GATES, content=content, feedback=feedback)
+
+    async def send_or_write(lines: AsyncIterator[ExportedRun], approvals: ApprovalStore) -> None:
+        count, language = 0, console.get_terminal_language()
+        if not otlp:
+            with open_output(out) as file:
+                async for line in lines:
+                    typer.echo(console.sanitize_for_terminal(format_run_line(line)), file=file)
+                    count += 1
+            typer.echo(translate("export.written", language, n=count), err=True)
+            return
+        async with open_sender_from_settings(load_settings(), approvals) as sender:
+            async for line in lines:
+                # Only runs that have ended are sent. A run sent earlier would be another trace later.
+                if line.ended_ms is not None and not await sender.send_run(line):
+                    raise CountersignError(translate("export.not_taken", language))
+        typer.echo(translate("export.sent", language, n=sender.sent), err=True)
+
     async def run_export() -> None:
         async with console.open_bot_store() as (redis, keys):
             found = StoredRunReader(RunStore(redis, keys), Journal(redis, keys))
             runs = found.stream_runs_by_id(run_id) if run_id else found.stream_runs_since(since)
             approvals = ApprovalStore(redis, keys)
-            lines = _stream_exported_runs(runs, approvals, FeedbackStore(redis, keys), content, rated)
-            task = _send_spans(lines, approvals) if otlp else _write_run_lines(lines, out)
-            await wait_or_cancel(asyncio.create_task(task))
+            lines = stream_lines(runs, approvals, FeedbackStore(redis, keys))
+            await wait_or_cancel(asyncio.create_task(send_or_write(lines, approvals)))
         if found.missing_count:
             typer.echo(translate("export.gone", console.get_terminal_language(), n=found.missing_count), err=True)
 
     console.run_until_complete(run_export())
-
-
-async def _stream_exported_runs(
-    runs: AsyncIterator[Run], approvals: ApprovalStore, store: FeedbackStore, content: bool, rated: Rated | None
-) -> AsyncIterator[ExportedRun]:
-    task = asyncio.current_task()
-    async for run in runs:
-        if task is not None and task.cancelling():  # maybe swallowed, see `bot.core.cancellation.cancel_and_wait`
-            raise asyncio.CancelledError
-        feedback = await store.load_feedback(run.id)
-        if rated is None or any(rated in (Rated.ANY, one.rating) for one in feedback.values()):
-            yield await export_run(run, approvals, GATES, content=content, feedback=feedback)
-
-
-async def _write_run_lines(lines: AsyncIterator[ExportedRun], out: Path | None) -> None:
-    count = 0
-    with open_output(out) as file:
-        async for line in lines:
-            typer.echo(console.sanitize_for_terminal(format_run_line(line)), file=file)
-            count += 1
-    typer.echo(translate("export.written", console.get_terminal_language(), n=count), err=True)
 
 
 @contextmanager
@@ -155,12 +160,3 @@ def open_output(out: Path | None) -> Iterator[TextIO]:
         ) from error
     with open(file, "w", encoding="utf-8") as opened:  # noqa: PTH123 (of a descriptor)
         yield opened
-
-
-async def _send_spans(lines: AsyncIterator[ExportedRun], approvals: ApprovalStore) -> None:
-    """Send the runs that have ended. A run sent earlier would be another trace later."""
-    async with open_sender_from_settings(load_settings(), approvals) as sender:
-        async for line in lines:
-            if line.ended_ms is not None and not await sender.send_run(line):
-                raise CountersignError(translate("export.not_taken", console.get_terminal_language()))
-    typer.echo(translate("export.sent", console.get_terminal_language(), n=sender.sent), err=True)

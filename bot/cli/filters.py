@@ -5,7 +5,7 @@ The record is searched as far back as the command asks (`since`) and no further:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 import typer
@@ -18,7 +18,6 @@ from bot.core.i18n import translate
 from bot.queue.keys import Keys
 from bot.storage.journal import Journal, JournalFilter
 from tools.people.names import MENTION, describe_person, find_people
-from tools.spec import Person
 
 CHANNEL = re.compile(r"[CDG][A-Z0-9]{2,30}")
 PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")
@@ -34,17 +33,12 @@ async def require_known_kinds(journal: Journal, kinds: Sequence[str], *, since: 
 
     for kind in kinds:
         if kind not in KINDS and not await journal.has_record(JournalFilter(kinds=frozenset({kind})), since):
-            near = _find_near_kinds(kind, KINDS)
+            topic = sorted(one for one in KINDS if kind and one.partition(".")[0] == kind.strip(".").partition(".")[0])
+            alike = get_close_matches(kind.lower(), sorted(KINDS), NEAR)
+            near = list(dict.fromkeys([*alike, *topic]))
             shown = ", ".join(near or sorted(KINDS))
             which = translate("tail.near_kinds" if near else "tail.all_kinds", get_terminal_language(), kinds=shown)
             raise _build_filter_error("no_kind", kind=kind, near=which, since=since)
-
-
-def _find_near_kinds(kind: str, kinds: Collection[str]) -> list[str]:
-    """Return the kinds spelled alike, followed by those of the same topic."""
-    topic = sorted(one for one in kinds if kind and one.partition(".")[0] == kind.strip(".").partition(".")[0])
-    alike = get_close_matches(kind.lower(), sorted(kinds), NEAR)
-    return list(dict.fromkeys([*alike, *topic]))
 
 
 async def require_known_run(journal: Journal, keys: Keys, run: str, *, since: str) -> None:
@@ -91,15 +85,13 @@ async def find_person_id(journal: Journal, settings: Settings, text: str, *, sin
     if found.is_certain:
         return found.people[0].id
     if found.people:
-        candidates = "; ".join(_describe_candidate(one, people) for one in found.people[:NEAR])
+        language = get_terminal_language()
+        named = (f"{describe_person(one, people, language)} {one.id}" for one in found.people[:NEAR])
+        candidates = "; ".join(named)
         raise _build_filter_error("some_people", person=text, candidates=candidates)
     if await journal.has_record(JournalFilter(person=person), since):  # for example a user of this system
         return person
     raise _build_filter_error("no_person" if people else "no_person_nor_names", person=text, since=since)
-
-
-def _describe_candidate(person: Person, people: Sequence[Person]) -> str:
-    return f"{describe_person(person, people, get_terminal_language())} {person.id}"
 
 
 def _build_filter_error(name: str, **params: str) -> CountersignError:

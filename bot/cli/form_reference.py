@@ -21,26 +21,22 @@ TYPES = {bool: "truth", int: "whole", str: "text", LocalizedText: "words", Peopl
 
 def format_form_reference(language: str) -> str:
     """Format every table with its keys, every kind of field and every selector."""
+    tables: list[tuple[str, str, Model]] = [("", "form", Form)]  # heading, name in `reference.toml`, model
+    for key, field in _list_keys(Form):
+        model, is_list = _get_type(field.annotation)
+        if isinstance(model, type) and issubclass(model, BaseModel) and model not in TYPES:
+            tables.append((f"[[{key}]]" if is_list else f"[{key}]", key, model))
+        if model is FormField:
+            tables.append(("choices = [{ … }]", "choice", _get_type(FormField.model_fields["choices"].annotation)[0]))
     sections = [
         (heading, [_format_key(table, key, field, language) for key, field in _list_keys(model)])
-        for heading, table, model in _list_tables()
+        for heading, table, model in tables
     ]
     kinds = [f"{kind}: {translate(f'reference.kind_{kind}', language)}" for kind in FieldKind]
     selectors = [f'"{one}": {translate(f"reference.selector_{name}", language)}' for name, one in SELECTORS.items()]
     sections += [('kind = "…"', kinds), ('who = ["…"]', selectors)]
     top = translate("reference.top", language)
     return "\n\n".join("\n".join((heading or top, *(f"  {line}" for line in lines))) for heading, lines in sections)
-
-
-def _list_tables() -> Iterator[tuple[str, str, Model]]:
-    """Yield (heading, name in `reference.toml`, model) of the form, of its tables, and of the choices in a field."""
-    yield "", "form", Form
-    for key, field in _list_keys(Form):
-        model, is_list = _get_type(field.annotation)
-        if _is_table(model):
-            yield f"[[{key}]]" if is_list else f"[{key}]", key, model
-        if model is FormField:
-            yield "choices = [{ … }]", "choice", _get_type(FormField.model_fields["choices"].annotation)[0]
 
 
 def _list_keys(model: Model) -> Iterator[tuple[str, FieldInfo]]:
@@ -53,10 +49,6 @@ def _get_type(annotation: Any) -> tuple[Any, bool]:
         annotation = next(one for one in get_args(annotation) if one is not type(None))
     is_list = get_origin(annotation) is tuple
     return (get_args(annotation)[0] if is_list else annotation), is_list
-
-
-def _is_table(model: Any) -> bool:
-    return isinstance(model, type) and issubclass(model, BaseModel) and model not in TYPES
 
 
 def _format_key(table: str, key: str, field: FieldInfo, language: str) -> str:

@@ -69,9 +69,23 @@ def init(
     language = get_terminal_language()
     try:
         before = read_env_text(file)
-        _require_permission(file, before, language, no_input=no_input, replace=replace)
+        if not no_input and not sys.stdin.isatty():
+            raise SettingsError(translate("init.no_terminal", language))
+        may_replace = before is None or replace
+        if not may_replace and (no_input or not typer.confirm(translate("init.replace", language, file=file))):
+            raise SettingsError(translate("init.exists", language, file=file))
         now = parse_env_text(before or "")
-        answers = _read_environment(now, language) if no_input else _ask_questions(file, now, language)
+        if no_input:
+            answers = {name: os.environ.get(name, "").strip() or now.get(name, "") for name in ASKED}
+            wrong = [
+                translate("init.problem", language, name=name, problem=translate(key, language))
+                for name, value in answers.items()
+                if (key := find_answer_problem(name, value))
+            ]
+            if wrong:
+                raise SettingsError(" ".join(wrong))
+        else:
+            answers = _ask_questions(file, now, language)
         values = {name: value for name, value in {**now, **answers}.items() if value}
         require_consistent_values(values)
         write_env_file(file, merge_env_text(before or "", answers), before)
@@ -80,30 +94,19 @@ def init(
     except (KeyboardInterrupt, EOFError, typer.Abort):
         typer.echo("\n" + translate("init.cancelled", language), err=True)
         raise typer.Exit(130) from None
-    _print_outcome(file, values, language)
-
-
-def _require_permission(file: Path, before: str | None, language: str, *, no_input: bool, replace: bool) -> None:
-    """Raise SettingsError if there is nobody to ask, or if an existing file may not be changed."""
-    if not no_input and not sys.stdin.isatty():
-        raise SettingsError(translate("init.no_terminal", language))
-    if before is None or replace:
-        return
-    if no_input or not typer.confirm(translate("init.replace", language, file=file)):
-        raise SettingsError(translate("init.exists", language, file=file))
-
-
-def _read_environment(now: Mapping[str, str], language: str) -> dict[str, str]:
-    """Return the values of the environment, or else those of the file. Raises SettingsError with all problems."""
-    answers = {name: os.environ.get(name, "").strip() or now.get(name, "") for name in ASKED}
-    wrong = [
-        translate("init.problem", language, name=name, problem=translate(key, language))
-        for name, value in answers.items()
-        if (key := find_answer_problem(name, value))
-    ]
-    if wrong:
-        raise SettingsError(" ".join(wrong))
-    return answers
+    typer.echo(translate("init.written", language, file=file))
+    real = {
+        "workspace": "SLACK_BOT_TOKEN" in values,
+        "model": bool({"OPENAI_API_KEY", "OPENAI_BASE_URL"} & values.keys()),
+        "redis": "REDIS_URL" in values,
+        "mail": "SMTP_URL" in values,
+    }
+    between = translate("card.comma", language)
+    if missing := between.join(translate(f"init.{name}", language) for name, is_real in real.items() if not is_real):
+        typer.echo(translate("init.stand_ins", language, names=missing))
+    if others := between.join(name for name in ASKED if os.environ.get(name) not in (None, "", values.get(name))):
+        typer.echo(translate("init.overridden", language, names=others))
+    typer.echo(translate("init.next", language))
 
 
 def _ask_questions(file: Path, now: Mapping[str, str], language: str) -> dict[str, str]:
@@ -122,26 +125,21 @@ def _ask_questions(file: Path, now: Mapping[str, str], language: str) -> dict[st
 
 def _ask_value(name: str, now: str, language: str) -> str:
     """Ask until the value passes its check."""
-    secret = is_secret_setting(name)
-    shown = translate("init.kept", language) if now and (secret or "://" in now) else now or _get_default(name)
+    secret, default = is_secret_setting(name), Settings.model_fields[name.lower()].default
+    shown = now or ("" if default is None else str(default))
+    if now and (secret or "://" in now):
+        shown = translate("init.kept", language)
     prompt = f"  {name}" + (f" ({translate('init.hidden', language)})" if secret else "")
     while True:
         prompted = f"{prompt} [{shown}]" if shown else prompt
-        given = (_ask_secret(prompted) if secret else typer.prompt(prompted, default="", show_default=False)).strip()
+        if secret:  # no typed character is shown from the moment the prompt appears
+            given = getpass.getpass(f"{prompted}: ").strip()
+        else:
+            given = typer.prompt(prompted, default="", show_default=False).strip()
         value = "" if given == CLEAR else given or now
         if not (problem := find_answer_problem(name, value)):
             return value
         typer.secho(f"  {sanitize_for_terminal(translate(problem, language))}", fg="yellow", err=True)
-
-
-def _ask_secret(prompt: str) -> str:
-    """Ask without showing any typed character from the moment the prompt appears."""
-    return getpass.getpass(f"{prompt}: ")
-
-
-def _get_default(name: str) -> str:
-    default = Settings.model_fields[name.lower()].default
-    return "" if default is None else str(default)
 
 
 def find_shipped_file(name: str) -> str:
@@ -149,19 +147,3 @@ def find_shipped_file(name: str) -> str:
     neither has it."""
     places = (Path(__file__).parents[2] / "deploy" / name, Path(sys.prefix) / "share" / "countersign" / name)
     return str(next((place for place in places if place.is_file()), name))
-
-
-def _print_outcome(file: Path, values: Mapping[str, str], language: str) -> None:
-    typer.echo(translate("init.written", language, file=file))
-    real = {
-        "workspace": "SLACK_BOT_TOKEN" in values,
-        "model": bool({"OPENAI_API_KEY", "OPENAI_BASE_URL"} & values.keys()),
-        "redis": "REDIS_URL" in values,
-        "mail": "SMTP_URL" in values,
-    }
-    between = translate("card.comma", language)
-    if missing := between.join(translate(f"init.{name}", language) for name, is_real in real.items() if not is_real):
-        typer.echo(translate("init.stand_ins", language, names=missing))
-    if others := between.join(name for name in ASKED if os.environ.get(name) not in (None, "", values.get(name))):
-        typer.echo(translate("init.overridden", language, names=others))
-    typer.echo(translate("init.next", language))

@@ -15,7 +15,6 @@ from bot.chat.slack.members import list_member_names
 from bot.cli.console import get_terminal_language
 from bot.core.errors import ChatError, CountersignError
 from bot.core.i18n import translate
-from bot.local.workspace.world import WorkspaceMember as Member
 from bot.local.workspace.world import read_world
 from bot.queue.keys import Keys
 from bot.storage.members import RedisMemberStore
@@ -45,8 +44,18 @@ class NameLookup:
         self._known: dict[str, str] = {}
 
     async def find_name(self, person: str) -> str:
-        if person not in self._known:
-            self._known[person] = await self._load_name(person) if person and not person.startswith(SYSTEM) else ""
+        if person in self._known:
+            return self._known[person]
+        found: Person | None = None
+        if person and not person.startswith(SYSTEM) and self._directory is not None:
+            try:
+                # All at once, instead of one by one.
+                await asyncio.wait_for(self._directory.list_people(), PATIENCE_S)
+                found = await asyncio.wait_for(self._directory.find_person(person), PATIENCE_S)
+            except (ChatError, TimeoutError) as error:
+                self._directory = None
+                print_lookup_failure(error)
+        self._known[person] = found.name if found else ""
         return self._known[person]
 
     async def format_name_and_id(self, person: str) -> str:
@@ -63,35 +72,23 @@ class NameLookup:
             print_lookup_failure(error)
             return ()
 
-    async def _load_name(self, person: str) -> str:
-        if self._directory is None:
-            return ""
-        try:
-            await asyncio.wait_for(self._directory.list_people(), PATIENCE_S)  # all at once, instead of one by one
-            found = await asyncio.wait_for(self._directory.find_person(person), PATIENCE_S)
-        except (ChatError, TimeoutError) as error:
-            self._directory = None
-            print_lookup_failure(error)
-            return ""
-        return found.name if found else ""
-
 
 class DemoDirectory:
     """The people of the local workspace. Every local workspace has the same people, so it need not run."""
 
     def __init__(self) -> None:
-        self._people = {one.id: _to_person(one) for one in read_world().people if not one.is_bot}
+        self._people = dict[str, Person]()
+        for one in read_world().people:
+            if not one.is_bot:
+                names = tuple(dict.fromkeys(filter(None, (one.display_name, one.name))))
+                person = Person(id=one.id, name=one.real_name, names=names, email=one.email, active=not one.deleted)
+                self._people[one.id] = person
 
     async def find_person(self, person: str) -> Person | None:
         return self._people.get(person)
 
     async def list_people(self) -> tuple[Person, ...]:
         return tuple(one for one in self._people.values() if one.active)
-
-
-def _to_person(one: Member) -> Person:
-    names = dict.fromkeys(filter(None, (one.display_name, one.name)))
-    return Person(id=one.id, name=one.real_name, names=tuple(names), email=one.email, active=not one.deleted)
 
 
 class BuildSource(Protocol):

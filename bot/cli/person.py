@@ -30,8 +30,6 @@ from tools.spec import ToolError
 from tools.workflow.engine.administration import ADMIN, NOBODY
 from tools.workflow.engine.authority import reject_bad_delegation
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.redis_store import RedisStore
-from tools.workflow.engine.state import Delegation
 from tools.workflow.process.definition import load_shipped_processes
 
 app = typer.Typer(help="What is kept of one person: export it, erase it, hand it over.")
@@ -136,8 +134,24 @@ def hand_over(
                 translate("person.sure_leave", language, person=leaver, to=heir, **counts), yes
             )
             await journal.append_record("alert", "person.left", person=console.get_os_user(), text=f"{leaver} → {heir}")
-            problems = await _move_tasks(store, tasks, heir, now, reason)
-            problems |= await _move_stand_ins(store, stand_ins, heir, now)
+            engine, actor = EmbeddedEngine(store, load_shipped_processes(), NOBODY), ADMIN + console.get_os_user()
+            problems: dict[str, ToolError] = {}
+            for task in tasks:
+                try:
+                    before = (await engine.get_task(task)).request
+                    await engine.assign_task(task, heir, actor, f"assign:{task}:{heir}:{before.head}", now, reason)
+                except ToolError as refused:
+                    problems[task] = refused
+            for one in stand_ins:
+                moved_one = one.model_copy(update={"id": f"{one.id}-{secrets.token_hex(4)}", "deputy": heir})
+                others = [known for known in await store.list_delegations_from(one.person) if known.id != one.id]
+                try:
+                    reject_bad_delegation(moved_one, others, now)
+                except ToolError as refused:
+                    problems[f"{one.person} {one.id}"] = refused
+                    continue
+                await store.delete_delegation(one)
+                await store.save_delegation(moved_one, others)
             for absence in absences:
                 await store.delete_delegation(absence)
         for what, why in problems.items():
@@ -159,37 +173,6 @@ async def _find_person(journal: Journal, settings: Settings, text: str) -> str:
     journal."""
     person = text.strip()
     return person if PERSON.fullmatch(person) else await find_person_id(journal, settings, person, since="90d")
-
-
-async def _move_tasks(store: RedisStore, tasks: list[str], to: str, now: datetime, reason: str) -> dict[str, ToolError]:
-    """Move tasks to another person; return the tasks that could not be moved, each with its error."""
-    engine, actor = EmbeddedEngine(store, load_shipped_processes(), NOBODY), ADMIN + console.get_os_user()
-    problems: dict[str, ToolError] = {}
-    for task in tasks:
-        try:
-            before = (await engine.get_task(task)).request
-            await engine.assign_task(task, to, actor, f"assign:{task}:{to}:{before.head}", now, reason)
-        except ToolError as refused:
-            problems[task] = refused
-    return problems
-
-
-async def _move_stand_ins(
-    store: RedisStore, stand_ins: list[Delegation], to: str, now: datetime
-) -> dict[str, ToolError]:
-    """Replace the deputy of delegations; return those that could not be moved, each with its error."""
-    problems: dict[str, ToolError] = {}
-    for one in stand_ins:
-        moved = one.model_copy(update={"id": f"{one.id}-{secrets.token_hex(4)}", "deputy": to})
-        others = [known for known in await store.list_delegations_from(one.person) if known.id != one.id]
-        try:
-            reject_bad_delegation(moved, others, now)
-        except ToolError as refused:
-            problems[f"{one.person} {one.id}"] = refused
-            continue
-        await store.delete_delegation(one)
-        await store.save_delegation(moved, others)
-    return problems
 
 
 def _format_counts(counts: Counter[str], language: str, *, kept: bool) -> str:

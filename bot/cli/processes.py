@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich import box
-from rich.table import Column, Table
+from rich.table import Table
 
 from bot.app.company_files import read_policy
 from bot.app.engine import open_engine_from_settings
@@ -33,7 +33,6 @@ from tools.workflow.bpmn.xml import MAX_BYTES, find_line, list_ignored_attribute
 from tools.workflow.engine.administration import (
     ADMIN,
     NOBODY,
-    MigrationResult,
     ProcessVersion,
     compare_processes,
     list_process_versions,
@@ -44,7 +43,6 @@ from tools.workflow.engine.administration import (
 from tools.workflow.engine.assignment import find_dead_ends
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.redis_store import RedisStore
-from tools.workflow.engine.state import Request
 from tools.workflow.process.checks import FORM
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 from tools.workflow.remote.engine import RemoteEngine
@@ -96,49 +94,39 @@ def print_processes(as_json: Json = False) -> None:
     The version marked with a star is the one that requests are started with.
     """
 
+    language = console.get_terminal_language()
+
     async def load_and_print_versions() -> None:
         async with _open_registry() as office:
             if as_json:
                 for one in office.versions:
-                    console.print_json(_to_version_fields(one))
-            else:
-                _print_versions_table(office.versions)
+                    fields = {
+                        "key": one.key,
+                        "name": one.process.form.title if one.process else None,
+                        "bpmn": one.version[0],
+                        "form": one.version[1],
+                        "shipped": one.is_shipped,
+                        "deployed": one.is_deployed,
+                        "current": one.is_current,
+                        "running": one.running_requests,
+                        "problem": one.error,
+                    }
+                    console.print_json(fields)
+                return
+            table = Table(box=box.SIMPLE_HEAD)
+            for title in COLUMNS:
+                table.add_column(translate(f"processes.title_{title}", language), overflow="fold")
+            for one in office.versions:
+                name = one.process.form.title[language] if one.process else one.error
+                key = f"{one.key} *" if one.is_current else one.key
+                short = [version[:SHORT] for version in one.version]
+                origins = {"shipped": one.is_shipped, "deployed": one.is_deployed}
+                named = [origin for origin, is_so in origins.items() if is_so] or ["earlier"]
+                origin = translate("card.comma", language).join(translate(f"processes.{n}", language) for n in named)
+                table.add_row(*map(sanitize_for_terminal, (key, name, *short, origin, str(one.running_requests))))
+            console.build_rich_console().print(table)
 
     console.run_until_complete(load_and_print_versions())
-
-
-def _to_version_fields(one: ProcessVersion) -> dict[str, Any]:
-    return {
-        "key": one.key,
-        "name": one.process.form.title if one.process else None,
-        "bpmn": one.version[0],
-        "form": one.version[1],
-        "shipped": one.is_shipped,
-        "deployed": one.is_deployed,
-        "current": one.is_current,
-        "running": one.running_requests,
-        "problem": one.error,
-    }
-
-
-def _print_versions_table(known: Sequence[ProcessVersion]) -> None:
-    language = console.get_terminal_language()
-    table = Table(*(Column(translate(f"processes.title_{name}", language), overflow="fold") for name in COLUMNS))
-    table.box = box.SIMPLE_HEAD
-    for one in known:
-        name = one.process.form.title[language] if one.process else one.error
-        key = f"{one.key} *" if one.is_current else one.key
-        short = [version[:SHORT] for version in one.version]
-        table.add_row(*map(sanitize_for_terminal, (key, name, *short, _format_origin(one), str(one.running_requests))))
-    console.build_rich_console().print(table)
-
-
-def _format_origin(one: ProcessVersion) -> str:
-    origins = {"shipped": one.is_shipped, "deployed": one.is_deployed}
-    named = [name for name, is_so in origins.items() if is_so] or ["earlier"]
-    return translate("card.comma", console.get_terminal_language()).join(
-        translate(f"processes.{n}", console.get_terminal_language()) for n in named
-    )
 
 
 @app.command()
@@ -243,33 +231,26 @@ def export(
     countersign processes export leave --engine flowable --into flowable
     countersign processes export trip.bpmn --engine operaton --into operaton
     """
-    process = _compile_file(Path(key)) if key.endswith(".bpmn") else _find_shipped_process(key)
+    language = console.get_terminal_language()
+    if key.endswith(".bpmn"):
+        process = _compile_file(Path(key))
+    else:
+        shipped = {one.key: one for one in load_shipped_processes()}
+        if key not in shipped:
+            raise CountersignError(translate("processes.unknown", language, key=key, keys=", ".join(shipped)))
+        process = shipped[key]
     target = EngineOption.FLOWABLE if for_flowable else engine
     bpmn = convert_to_engine(process.bpmn, target.value) if target else process.bpmn
     for name, content in ((f"{process.key}.bpmn", bpmn), (f"{process.key}.toml", process.toml)):
-        _write_new_file(into / name, content)
-        typer.echo(sanitize_for_terminal(str(into / name)))
-
-
-def _find_shipped_process(key: str) -> Process:
-    process = next((one for one in load_shipped_processes() if one.key == key), None)
-    if process is None:
-        keys = ", ".join(one.key for one in load_shipped_processes())
-        raise CountersignError(translate("processes.unknown", console.get_terminal_language(), key=key, keys=keys))
-    return process
-
-
-def _write_new_file(file: Path, content: bytes) -> None:
-    """Write a new file; an existing file is never overwritten. Raises CountersignError."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("xb") as opened:
-            opened.write(content)
-    except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise CountersignError(
-            translate("processes.not_written", console.get_terminal_language(), file=str(file), reason=why)
-        ) from error
+        file = into / name
+        try:
+            into.mkdir(parents=True, exist_ok=True)
+            with file.open("xb") as opened:  # an existing file is never overwritten
+                opened.write(content)
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise CountersignError(translate("processes.not_written", language, file=str(file), reason=why)) from error
+        typer.echo(sanitize_for_terminal(str(file)))
 
 
 # Deployment
@@ -288,7 +269,7 @@ def deploy(file: File, yes: Yes = False) -> None:
     countersign processes deploy trip.bpmn
     countersign processes deploy trip.bpmn --yes        # from a script
     """
-    process = _compile_file(file)
+    process, language = _compile_file(file), console.get_terminal_language()
 
     async def confirm_and_deploy() -> None:
         _print_dead_ends(process)
@@ -296,16 +277,32 @@ def deploy(file: File, yes: Yes = False) -> None:
             await _deploy_remotely(file, process, yes)
             return
         async with _open_registry() as office:
-            _reject_number_clash(process, office.versions)
+            try:
+                reject_number_clash(process, office.versions)
+            except InvalidDefinitionError as refused:
+                raise _build_definition_error(f"{process.key}.toml", refused) from refused
             before = office.find_current_version(process.key)
             if before and before.version == process.version:
-                typer.echo(translate("processes.same", console.get_terminal_language(), key=process.key))
+                typer.echo(translate("processes.same", language, key=process.key))
                 return
-            _print_changes(before, process)
-            console.require_confirmation(
-                translate("processes.sure_deploy", console.get_terminal_language(), key=process.key), yes
-            )
-            await _journal_and_deploy(office, process)
+            if before is None:
+                typer.echo(translate("processes.another", language, key=process.key, name=process.form.title))
+            elif before.process is None:
+                wrong = translate("processes.unreadable", language, key=process.key, reason=before.error)
+                typer.echo(sanitize_for_terminal(wrong))
+            else:
+                was = before.version[0][:SHORT]
+                typer.echo(translate("processes.changes", language, key=process.key, version=was))
+                for one in compare_processes(before.process, process):
+                    typer.echo(sanitize_for_terminal(f"  {one.where}: {one.before or '-'} → {one.after or '-'}"))
+            console.require_confirmation(translate("processes.sure_deploy", language, key=process.key), yes)
+            await _journal_deployment(office.journal, process)
+            await EmbeddedEngine(office.store, load_shipped_processes(), NOBODY).deploy_process(process)
+            running = sum(one.running_requests for one in office.versions if one.key == process.key)
+            version = process.version[0][:SHORT]
+            typer.echo(translate("processes.deployed_now", language, key=process.key, version=version))
+            if running:
+                typer.echo(translate("processes.stay", language, key=process.key, running=running))
 
     console.run_until_complete(confirm_and_deploy())
 
@@ -344,44 +341,6 @@ async def _journal_deployment(journal: Journal, process: Process) -> None:
     )
 
 
-def _reject_number_clash(process: Process, known: Sequence[ProcessVersion]) -> None:
-    try:
-        reject_number_clash(process, known)
-    except InvalidDefinitionError as refused:
-        raise _build_definition_error(f"{process.key}.toml", refused) from refused
-
-
-async def _journal_and_deploy(office: ProcessRegistry, process: Process) -> None:
-    await _journal_deployment(office.journal, process)
-    await EmbeddedEngine(office.store, load_shipped_processes(), NOBODY).deploy_process(process)
-    running = sum(one.running_requests for one in office.versions if one.key == process.key)
-    typer.echo(
-        translate(
-            "processes.deployed_now",
-            console.get_terminal_language(),
-            key=process.key,
-            version=process.version[0][:SHORT],
-        )
-    )
-    if running:
-        typer.echo(translate("processes.stay", console.get_terminal_language(), key=process.key, running=running))
-
-
-def _print_changes(before: ProcessVersion | None, process: Process) -> None:
-    language = console.get_terminal_language()
-    if before is None:
-        typer.echo(translate("processes.another", language, key=process.key, name=process.form.title))
-        return
-    if before.process is None:
-        typer.echo(
-            sanitize_for_terminal(translate("processes.unreadable", language, key=process.key, reason=before.error))
-        )
-        return
-    typer.echo(translate("processes.changes", language, key=process.key, version=before.version[0][:SHORT]))
-    for one in compare_processes(before.process, process):
-        typer.echo(sanitize_for_terminal(f"  {one.where}: {one.before or '-'} → {one.after or '-'}"))
-
-
 # Migration
 
 
@@ -406,53 +365,34 @@ def run_migration(
     """
 
     async def confirm_and_migrate() -> None:
+        language = console.get_terminal_language()
         async with _open_registry() as office:
-            process = _get_current_process(office, key)
-            moving = await _list_requests_to_migrate(office, process, request.strip().upper())
+            known = office.find_current_version(key)
+            if known is None:
+                keys = ", ".join(one.key for one in office.versions if one.is_current)
+                raise CountersignError(translate("processes.unknown", language, key=key, keys=keys))
+            process = known.process
+            if process is None:
+                raise CountersignError(translate("processes.unreadable", language, key=key, reason=known.error))
+            if wanted := request.strip().upper():
+                found = await office.store.load_request(wanted)
+                if found is None or found.process != process.key:
+                    raise CountersignError(translate("processes.not_of", language, request=wanted, key=process.key))
+                if not found.is_running:
+                    raise CountersignError(translate("processes.ended", language, request=wanted))
+                moving = [wanted] if (found.definition, found.form) != process.version else []
+            else:
+                running = list_running_requests(office.store, process.key)
+                moving = [one.id async for one in running if (one.definition, one.form) != process.version]
             if not moving:
-                typer.echo(translate("processes.none_to_move", console.get_terminal_language(), key=key))
+                typer.echo(translate("processes.none_to_move", language, key=key))
                 return
             if not dry:
-                console.require_confirmation(
-                    translate("processes.sure_migrate", console.get_terminal_language(), key=key, count=len(moving)),
-                    yes,
-                )
+                question = translate("processes.sure_migrate", language, key=key, count=len(moving))
+                console.require_confirmation(question, yes)
             await _migrate_and_report(office, process, moving, dry)
 
     console.run_until_complete(confirm_and_migrate())
-
-
-def _get_current_process(office: ProcessRegistry, key: str) -> Process:
-    known = office.find_current_version(key)
-    if known is None:
-        keys = ", ".join(one.key for one in office.versions if one.is_current)
-        raise CountersignError(translate("processes.unknown", console.get_terminal_language(), key=key, keys=keys))
-    if known.process is None:
-        raise CountersignError(
-            translate("processes.unreadable", console.get_terminal_language(), key=key, reason=known.error)
-        )
-    return known.process
-
-
-async def _list_requests_to_migrate(office: ProcessRegistry, process: Process, wanted: str) -> list[str]:
-    """List the ids of running requests in other versions of the process. Raises CountersignError for a `wanted` request
-    that is of another process, or has ended."""
-    if wanted:
-        found = await office.store.load_request(wanted)
-        if found is None or found.process != process.key:
-            raise CountersignError(
-                translate("processes.not_of", console.get_terminal_language(), request=wanted, key=process.key)
-            )
-        if not found.is_running:
-            raise CountersignError(translate("processes.ended", console.get_terminal_language(), request=wanted))
-        return [wanted] if _has_other_version(found, process) else []
-    return [
-        one.id async for one in list_running_requests(office.store, process.key) if _has_other_version(one, process)
-    ]
-
-
-def _has_other_version(request: Request, process: Process) -> bool:
-    return (request.definition, request.form) != process.version
 
 
 async def _migrate_and_report(office: ProcessRegistry, process: Process, moving: Sequence[str], dry: bool) -> None:
@@ -461,29 +401,24 @@ async def _migrate_and_report(office: ProcessRegistry, process: Process, moving:
         office.store, process, moving, ADMIN + console.get_os_user(), datetime.now(UTC), dry=dry
     ):
         if not dry:
-            await _journal_migration(office.journal, process, one)
+            text = f"{one.request} stays: {one.error.text}" if one.error else f"migrates {one.request}"
+            facts = {"process": process.key, "request": one.request, "was": one.version[0][:SHORT]}
+            facts |= {"bpmn": process.version[0][:SHORT], "form": process.version[1][:SHORT]}
+            await office.journal.append_record(
+                one.request, "process.migrate", person=console.get_os_user(), text=text, **facts
+            )
         stay += one.error is not None
         outcome = "stays" if one.error else "would_move" if dry else "moved"
-        reason = _describe_refusal(one.error) if one.error else ""
+        reason = ""
+        if one.error and one.error.code == "not_movable":  # with the step, which people in chat are not told
+            reason = translate("processes.why_not_movable", language, **one.error.params)
+        elif one.error:
+            reason = render_value(one.error.note, language)
         typer.echo(
             sanitize_for_terminal(translate(f"processes.{outcome}", language, request=one.request, reason=reason))
         )
     if stay:
         raise CountersignError(translate("processes.some_stay", language, stay=stay, count=len(moving)))
-
-
-def _describe_refusal(refused: ToolError) -> str:
-    """Describe a refusal with the step that caused it, which people in chat are not told."""
-    if refused.code == "not_movable":
-        return translate("processes.why_not_movable", console.get_terminal_language(), **refused.params)
-    return render_value(refused.note, console.get_terminal_language())
-
-
-async def _journal_migration(journal: Journal, process: Process, one: MigrationResult) -> None:
-    text = f"{one.request} stays: {one.error.text}" if one.error else f"migrates {one.request}"
-    facts = {"process": process.key, "request": one.request, "was": one.version[0][:SHORT]}
-    facts |= {"bpmn": process.version[0][:SHORT], "form": process.version[1][:SHORT]}
-    await journal.append_record(one.request, "process.migrate", person=console.get_os_user(), text=text, **facts)
 
 
 # Moving a task
@@ -549,14 +484,27 @@ def require_person(people: Sequence[Person], text: str) -> str:
 
 
 def _compile_file(file: Path) -> Process:
-    """Compile a process from its file and its form. Raises CountersignError naming what is wrong."""
+    """Compile a process from its file and its form. Raises CountersignError naming what is wrong. More than one problem
+    is printed first, each on a line of its own."""
     if file.suffix != ".bpmn":
         raise CountersignError(translate("processes.no_bpmn", console.get_terminal_language(), file=str(file)))
     bpmn, toml = _read_process_file(file), _read_process_file(file.with_suffix(".toml"))
     try:
         return compile_process(bpmn, toml)
     except InvalidDefinitionError as refused:
-        raise _report_definition_errors(file.name, bpmn, refused) from refused
+        language, form = console.get_terminal_language(), file.with_suffix(".toml")
+        problems = [
+            ((form if one.element == FORM else file).name, describe_definition_error(one, bpmn, language))
+            for one in (refused, *refused.others)
+        ]
+        if len(problems) == 1:
+            wrong, problem = problems[0]
+            said = translate("processes.refused", language, file=wrong, problem=problem)
+            raise CountersignError(said) from refused
+        for wrong, problem in problems:
+            typer.echo(sanitize_for_terminal(f"{wrong}: {problem}"), err=True)
+        said = translate("processes.refused_often", language, file=file.name, count=len(problems))
+        raise CountersignError(said) from refused
 
 
 def _read_process_file(file: Path) -> bytes:
@@ -574,22 +522,6 @@ def _read_process_file(file: Path) -> bytes:
         kib = MAX_BYTES // 1024
         raise CountersignError(translate("processes.too_big", console.get_terminal_language(), file=str(file), kib=kib))
     return content
-
-
-def _report_definition_errors(file: str, bpmn: bytes, refused: InvalidDefinitionError) -> CountersignError:
-    """Return the error of a refused process. More than one problem is printed first, each on a line of its own."""
-    language = console.get_terminal_language()
-    form = str(Path(file).with_suffix(".toml"))
-    problems = [
-        (form if one.element == FORM else file, describe_definition_error(one, bpmn, language))
-        for one in (refused, *refused.others)
-    ]
-    if len(problems) == 1:
-        wrong, problem = problems[0]
-        return CountersignError(translate("processes.refused", language, file=wrong, problem=problem))
-    for wrong, problem in problems:
-        typer.echo(sanitize_for_terminal(f"{wrong}: {problem}"), err=True)
-    return CountersignError(translate("processes.refused_often", language, file=file, count=len(problems)))
 
 
 def _build_definition_error(file: str, refused: InvalidDefinitionError) -> CountersignError:

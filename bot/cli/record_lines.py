@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
 
 import typer
 from rich.cells import cell_len, set_cell_size
@@ -44,7 +42,9 @@ def print_record(record: JournalRecord, name: str) -> None:
 
 def format_record_line(record: JournalRecord, name: str, language: str, width: int | None) -> str:
     """Format a record as one line, cut at the terminal's width. `--json` and a pipe get all of it."""
-    at, kind = _format_moment(record.at_ms), sanitize_for_terminal(record.kind)
+    moment = datetime.fromtimestamp(record.at_ms / 1000, UTC).astimezone()
+    is_today = moment.date() == datetime.now(UTC).astimezone().date()
+    at, kind = moment.strftime("%H:%M:%S" if is_today else "%m-%d %H:%M:%S"), sanitize_for_terminal(record.kind)
     who = sanitize_for_terminal(f"{name} {record.person}".strip() or "-")
     words, fields = describe_record(record, language), {"run": record.run, **record.more}
     if width is not None and _build_word_key(record) in load_sentences():
@@ -75,36 +75,26 @@ def describe_record(record: JournalRecord, language: str) -> str:
     key = _build_word_key(record)
     if key not in load_sentences():
         return " ".join(filter(None, (record.text, str(record.more.get("subject", "")))))
-    return translate(key, language, **_list_word_params(record, language)).strip(" :：.。")
-
-
-def _list_word_params(record: JournalRecord, language: str) -> Mapping[str, Any]:
-    """Build the parameters of a record's sentence. A record of an earlier version may lack any of them."""
-    more = record.more
+    more = record.more  # a record of an earlier version may lack any of these
     cost = f"{more['cost']} {more.get('currency', '')}" if more.get("cost") else ""
-    files = translate("journal.with_files", language, n=more["files"]) if more.get("files") else ""
-    return {
-        "n": more.get("steps", more.get("characters", "?")),
-        "files": files,
-        "seconds": f"{_read_number(more.get('ms')) / 1000:.1f}",
-        "tokens": f"{_read_number(more.get('tokens_in')) + _read_number(more.get('tokens_out')):,}",
-        "cost": translate("journal.for_cost", language, cost=cost) if cost else "",
-        "why": more.get("why", ""),
-        "tool": more.get("tool", ""),
-        "error": f" ✗ {more['error']}" if more.get("error") else "",
-        "text": record.text,
-    }
+    words = translate(
+        key,
+        language,
+        n=more.get("steps", more.get("characters", "?")),
+        files=translate("journal.with_files", language, n=more["files"]) if more.get("files") else "",
+        seconds=f"{_read_number(more.get('ms')) / 1000:.1f}",
+        tokens=f"{_read_number(more.get('tokens_in')) + _read_number(more.get('tokens_out')):,}",
+        cost=translate("journal.for_cost", language, cost=cost) if cost else "",
+        why=more.get("why", ""),
+        tool=more.get("tool", ""),
+        error=f" ✗ {more['error']}" if more.get("error") else "",
+        text=record.text,
+    )
+    return words.strip(" :：.。")
 
 
 def _read_number(value: object) -> int:
     return value if isinstance(value, int) else 0
-
-
-def _format_moment(at_ms: int) -> str:
-    """Format a moment in this machine's time zone, with the day only if it is not today."""
-    at = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
-    is_today = at.date() == datetime.now(UTC).astimezone().date()
-    return at.strftime("%H:%M:%S" if is_today else "%m-%d %H:%M:%S")
 
 
 def _fill_cells(text: str, least: int) -> str:

@@ -11,7 +11,7 @@ from bot.app.settings import load_settings
 from bot.cli import console
 from bot.core.i18n import translate
 from bot.queue.scripts import ScriptRunner
-from bot.queue.store_watch import HeldPartition, accept_store, list_held_partitions
+from bot.queue.store_watch import accept_store, list_held_partitions
 from bot.storage.journal import Journal
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.store import compute_number_floor
@@ -41,34 +41,26 @@ def restored(
                 typer.echo(translate("restored.first" if is_numbered else "restored.not_first", language))
                 return
             if held and accept:
-                withdrawn = await _accept_held_store(scripts, held[0])
-        typer.echo(_describe_state(held, language, accepted=accept, withdrawn=withdrawn))
+                from bot.approvals.lost_decisions import find_lost_decisions_later
+                from bot.ops.held_presses import withdraw_presses  # slow to import, and seldom needed
+                from bot.ops.since_copy import list_kept_tools
+
+                await RedisStore(redis).skip_numbers(compute_number_floor(datetime.now(UTC)))
+                await Journal(redis, keys).append_record(
+                    "alert", "store.accepted", person=console.get_os_user(), text=held[0].reason.value
+                )
+                kept = list_kept_tools(load_settings().workflow_engine)
+                withdrawn = await withdraw_presses(scripts, kept.__contains__)
+                await find_lost_decisions_later(scripts, f"accepted:{held[0].held_ms}")
+                await accept_store(scripts)
+        if not held:
+            typer.echo(translate("restored.none", language))
+        elif accept:
+            typer.echo(translate("restored.accepted", language))
+            if withdrawn:
+                typer.echo(translate("restored.withdrawn", language, n=withdrawn))
+        else:
+            since, why = console.format_terminal_time(held[0].held_ms), f"restored.{held[0].reason.value}"
+            typer.echo(translate("restored.held", language, since=since, why=translate(why, language)))
 
     console.run_until_complete(report_or_accept())
-
-
-async def _accept_held_store(scripts: ScriptRunner, held: HeldPartition) -> int:
-    """Answers how many presses that wait in it are withdrawn."""
-    from bot.approvals.lost_decisions import find_lost_decisions_later
-    from bot.ops.held_presses import withdraw_presses  # slow to import, and seldom needed
-    from bot.ops.since_copy import list_kept_tools
-
-    redis = scripts.redis
-    await RedisStore(redis).skip_numbers(compute_number_floor(datetime.now(UTC)))
-    journal = Journal(redis, scripts.keys)
-    await journal.append_record("alert", "store.accepted", person=console.get_os_user(), text=held.reason.value)
-    withdrawn = await withdraw_presses(scripts, list_kept_tools(load_settings().workflow_engine).__contains__)
-    await find_lost_decisions_later(scripts, f"accepted:{held.held_ms}")
-    await accept_store(scripts)
-    return withdrawn
-
-
-def _describe_state(held: list[HeldPartition], language: str, *, accepted: bool, withdrawn: int) -> str:
-    if not held:
-        return translate("restored.none", language)
-    if accepted:
-        lines = [translate("restored.accepted", language)]
-        lines += [translate("restored.withdrawn", language, n=withdrawn)] if withdrawn else []
-        return "\n".join(lines)
-    since, why = console.format_terminal_time(held[0].held_ms), translate(f"restored.{held[0].reason.value}", language)
-    return translate("restored.held", language, since=since, why=why)

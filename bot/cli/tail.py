@@ -15,7 +15,7 @@ from bot.cli.record_lines import print_record
 from bot.core.cancellation import wait_or_cancel
 from bot.core.i18n import translate
 from bot.queue.keys import Keys
-from bot.storage.journal import Journal, JournalRecord
+from bot.storage.journal import Journal
 
 app = typer.Typer()
 
@@ -45,11 +45,13 @@ def tail(
             run=run_id,
             channel=channel,
             person=who,
-            waits=_print_store_away,
+            waits=lambda: typer.echo(translate("tail.away", console.get_terminal_language()), err=True),
         )
         if as_json:
             async for record in records:
-                _print_record_fields(record)
+                fields: dict[str, Any] = {"at_ms": record.at_ms, "kind": record.kind, "run": record.run}
+                fields |= {"person": record.person, "channel": record.channel, "text": record.text, **record.more}
+                console.print_json(fields)
             return
         async with open_stored_names(settings, journal.redis, keys) as names:
             async for record in records:
@@ -60,14 +62,3 @@ def tail(
             await wait_or_cancel(asyncio.create_task(print_records(Journal(redis, keys), keys)))
 
     console.run_until_complete(follow_journal())
-
-
-def _print_store_away() -> None:
-    typer.echo(translate("tail.away", console.get_terminal_language()), err=True)
-
-
-def _print_record_fields(record: JournalRecord) -> None:
-    fields: dict[str, Any] = {"at_ms": record.at_ms, "kind": record.kind, "run": record.run}
-    console.print_json(
-        fields | {"person": record.person, "channel": record.channel, "text": record.text, **record.more}
-    )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
@@ -18,7 +17,7 @@ from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
-from bot.app.settings import Settings, load_settings
+from bot.app.settings import load_settings
 from bot.cli import console
 from bot.cli.console import Json, sanitize_for_terminal
 from bot.core.clock import Clock
@@ -74,7 +73,16 @@ def top(
     """One screen, live: lanes and how long they have waited, processes, model, spend today, dead letters."""
 
     async def show_installation() -> None:
-        async with _open_reader(load_settings()) as reader:
+        settings, clock = load_settings(), Clock()
+        async with console.open_bot_store() as (redis, keys):
+            operations = OperationsReader(
+                letters=DeadLetterStore(redis, keys),
+                journal=Journal(redis, keys),
+                usage=UsageStore(redis, keys, clock=clock, zone=ZoneInfo(settings.company_timezone)),
+                clock=clock,
+                model=settings.openai_model if settings.has_real_model else "rehearsal",
+            )
+            reader = InstallationReader(redis, keys, operations)
             if as_json:
                 console.print_json(to_state_fields(await reader.load_state()))
             elif once or not sys.stdout.isatty():
@@ -84,20 +92,6 @@ def top(
                 await _show_live(reader, console.get_terminal_language())
 
     console.run_until_complete(show_installation())
-
-
-@asynccontextmanager
-async def _open_reader(settings: Settings) -> AsyncIterator[InstallationReader]:
-    async with console.open_bot_store() as (redis, keys):
-        clock, zone = Clock(), ZoneInfo(settings.company_timezone)
-        operations = OperationsReader(
-            letters=DeadLetterStore(redis, keys),
-            journal=Journal(redis, keys),
-            usage=UsageStore(redis, keys, clock=clock, zone=zone),
-            clock=clock,
-            model=settings.openai_model if settings.has_real_model else "rehearsal",
-        )
-        yield InstallationReader(redis, keys, operations)
 
 
 async def _show_live(reader: InstallationReader, language: str) -> None:
@@ -130,45 +124,32 @@ def render_state(state: InstallationState, language: str) -> RenderableType:
         oldest=format_duration(queue.oldest_ms), timers=queue.timers, cards=queue.open_cards,
     )  # fmt: skip
     today = translate("top.today", language, replies=operations.replies, tokens=f"{operations.tokens:,}", cost=spent)
+    processes = _build_table("process", "version", "up", "clock", "load", "state", language=language)
+    works = Text(translate("top.works", language), style="green")
+    for one in state.processes:
+        is_wrong = abs(one.offset_ms or 0) > WRONG_CLOCK_MS
+        processes.add_row(
+            Text(sanitize_for_terminal(one.id)),
+            Text(sanitize_for_terminal(one.version)),
+            Text(format_duration(queue.now_ms - one.started_ms)),
+            Text(format_offset(one.offset_ms), style="red" if is_wrong else ""),
+            Text(f"{one.lanes}/{one.concurrency}"),
+            Text(sanitize_for_terminal(one.trouble), style="red") if one.trouble else works,
+        )
+    lanes = _build_table("lane", "items", "age", "tries", "error", language=language)
+    for lane in state.lanes:
+        held = translate("top.handled", language, process=lane.owner) if lane.owner else lane.error
+        cells = (lane.lane, str(lane.items), format_duration(lane.oldest_ms), str(lane.tries), held)
+        lanes.add_row(*(Text(sanitize_for_terminal(cell)) for cell in cells))
     return Group(
         Text(f"Countersign  {console.format_terminal_time(queue.now_ms, '%Y-%m-%d %H:%M:%S')}", style="bold"),
         Text(figures, style="yellow" if queue.oldest_ms > 60_000 else ""),
         Text(today),
         Text(model, style="red" if is_down else ""),
         Text(dead, style="red" if operations.letters else ""),
-        _render_processes(state, language),
-        _render_lanes(state, language),
+        processes if state.processes else Text("\n" + translate("top.no_processes", language), style="red"),
+        lanes if state.lanes else Text("\n" + translate("top.no_lanes", language)),
     )
-
-
-def _render_processes(state: InstallationState, language: str) -> RenderableType:
-    if not state.processes:
-        return Text("\n" + translate("top.no_processes", language), style="red")
-    table = _build_table("process", "version", "up", "clock", "load", "state", language=language)
-    for one in state.processes:
-        is_wrong = abs(one.offset_ms or 0) > WRONG_CLOCK_MS
-        table.add_row(
-            Text(sanitize_for_terminal(one.id)),
-            Text(sanitize_for_terminal(one.version)),
-            Text(format_duration(state.queue.now_ms - one.started_ms)),
-            Text(format_offset(one.offset_ms), style="red" if is_wrong else ""),
-            Text(f"{one.lanes}/{one.concurrency}"),
-            Text(sanitize_for_terminal(one.trouble), style="red")
-            if one.trouble
-            else Text(translate("top.works", language), style="green"),
-        )
-    return table
-
-
-def _render_lanes(state: InstallationState, language: str) -> RenderableType:
-    if not state.lanes:
-        return Text("\n" + translate("top.no_lanes", language))
-    table = _build_table("lane", "items", "age", "tries", "error", language=language)
-    for one in state.lanes:
-        held = translate("top.handled", language, process=one.owner) if one.owner else one.error
-        cells = (one.lane, str(one.items), format_duration(one.oldest_ms), str(one.tries), held)
-        table.add_row(*(Text(sanitize_for_terminal(cell)) for cell in cells))
-    return table
 
 
 _LEAST = {"process": 16, "version": 6, "up": 7, "clock": 7, "load": 5, "lane": 22, "items": 5, "age": 7, "tries": 5}

@@ -10,7 +10,7 @@ from bot.app.work_kinds import parse_work
 from bot.cli import console
 from bot.core.i18n import translate
 from bot.core.version import VERSION
-from bot.ops.record_check import RecordCheck, check_records
+from bot.ops.record_check import check_records
 
 app = typer.Typer()
 
@@ -32,20 +32,16 @@ def upgrade(
     async def check_and_report() -> None:
         async with console.open_bot_store() as (redis, keys):
             found = await check_records(redis, keys, parse_work)
-        typer.echo(_describe_check(found, language))
+        counts = ", ".join(f"{kind} {count}" for kind, count in sorted(found.counts.items())) or "0"
+        typer.echo(translate("upgrade.read", language, version=VERSION, counts=counts))
+        for key, names in (("unknown", found.unknown), ("unreadable", found.unreadable)):
+            if names:
+                typer.echo(translate(f"upgrade.{key}", language, n=len(names)))
+                for name in names[:MAX_NAMED]:
+                    typer.echo(f"  {console.sanitize_for_terminal(name)}")
+        if not found.unknown and not found.unreadable:
+            typer.echo(translate("upgrade.fine", language))
         if found.unknown or found.unreadable:
             raise typer.Exit(1)
 
     console.run_until_complete(check_and_report())
-
-
-def _describe_check(found: RecordCheck, language: str) -> str:
-    counts = ", ".join(f"{kind} {count}" for kind, count in sorted(found.counts.items())) or "0"
-    lines = [translate("upgrade.read", language, version=VERSION, counts=counts)]
-    for key, names in (("unknown", found.unknown), ("unreadable", found.unreadable)):
-        if names:
-            lines.append(translate(f"upgrade.{key}", language, n=len(names)))
-            lines += [f"  {console.sanitize_for_terminal(name)}" for name in names[:MAX_NAMED]]
-    if len(lines) == 1:
-        lines.append(translate("upgrade.fine", language))
-    return "\n".join(lines)

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import typer
 from rich import box
 from rich.table import Column, Table
 
-from bot.app.settings import Settings, load_settings
+from bot.app.settings import load_settings
 from bot.cli import console
 from bot.cli.console import Json, sanitize_for_terminal
 from bot.cli.name_lookup import open_name_lookup
@@ -53,11 +53,6 @@ class UsageTotal:
             self.costs[currency] = self.costs.get(currency, Decimal(0)) + cost
 
 
-def _parse_day_count(since: str) -> int:
-    """Return the number of days that an age covers: today counts, and so does a day that has only begun."""
-    return math.ceil(parse_age_ms(console.require_age(since)) / DAY_MS)
-
-
 @app.command()
 def usage(
     since: Annotated[
@@ -67,7 +62,7 @@ def usage(
     as_json: Json = False,
 ) -> None:
     """What the model was used for: runs, tokens and cost, by person, day or model. Days are the company's."""
-    days = _parse_day_count(since)
+    days = math.ceil(parse_age_ms(console.require_age(since)) / DAY_MS)  # today counts, and so does a day only begun
 
     async def load_and_print_usage() -> None:
         settings = load_settings()
@@ -75,12 +70,36 @@ def usage(
             zone = ZoneInfo(settings.company_timezone)
             rows = await UsageStore(redis, keys, clock=Clock(), zone=zone).list_usage_rows(days)
         sums = group_usage(rows, by)
-        names = await _load_person_names(settings, sums) if by is UsageGrouping.PERSON else {}
+        names = dict[str, str]()
+        if by is UsageGrouping.PERSON:
+            async with open_name_lookup(settings) as lookup:
+                names = {person: await lookup.find_name(person) for person in sums}
         if as_json:
             for key, one in sums.items():
-                console.print_json(_to_usage_fields(by, key, names, one))
+                who = {"name": names[key]} if by is UsageGrouping.PERSON else {}
+                costs = {currency: format_amount(cost) for currency, cost in one.costs.items()}  # exact, so as text
+                console.print_json({by.value: key, **who, **one.figures, "cost": costs})
             return
-        _print_usage_table(by, sums, names, console.get_terminal_language())
+        language = console.get_terminal_language()
+        if not sums:
+            typer.echo(translate("usage.none", language))
+            return
+        columns = [Column(translate(f"usage.title_{by.value}", language), overflow="fold", min_width=10)]
+        titles = _NARROW_FIGURES if console.is_terminal_narrow() else tuple(_FIGURES)
+        columns += [Column(translate(f"usage.title_{one}", language), justify="right", no_wrap=True) for one in titles]
+        columns += [Column(translate("usage.title_cost", language), justify="right", overflow="fold")]
+        table, total = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False), UsageTotal()
+        for key, one in sums.items():
+            total.figures.update(one.figures)
+            for currency, cost in one.costs.items():
+                total.costs[currency] = total.costs.get(currency, Decimal(0)) + cost
+            title = sanitize_for_terminal(f"{names[key]} ({key})" if names.get(key) else key)
+            if by is UsageGrouping.PERSON and key == SYSTEM:
+                title = translate("usage.system", language)
+            table.add_row(title, *_format_usage_cells(one, titles, language))
+        table.add_section()
+        table.add_row(translate("usage.total", language), *_format_usage_cells(total, titles, language))
+        console.build_rich_console().print(table)
 
     console.run_until_complete(load_and_print_usage())
 
@@ -103,44 +122,6 @@ def format_cost(costs: Mapping[str, Decimal], unpriced: int, language: str) -> s
     return translate("usage.and_more", language, known=known, tokens=f"{unpriced:,}")
 
 
-async def _load_person_names(settings: Settings, people: Iterable[str]) -> dict[str, str]:
-    async with open_name_lookup(settings) as names:
-        return {person: await names.find_name(person) for person in people}
-
-
-def _to_usage_fields(by: UsageGrouping, key: str, names: Mapping[str, str], one: UsageTotal) -> dict[str, Any]:
-    """Return a group's usage as JSON fields, with costs as text because they are exact."""
-    who = {"name": names[key]} if by is UsageGrouping.PERSON else {}
-    costs = {currency: format_amount(cost) for currency, cost in one.costs.items()}
-    return {by.value: key, **who, **one.figures, "cost": costs}
-
-
-def _print_usage_table(
-    by: UsageGrouping, sums: Mapping[str, UsageTotal], names: Mapping[str, str], language: str
-) -> None:
-    if not sums:
-        typer.echo(translate("usage.none", language))
-        return
-    columns = [Column(translate(f"usage.title_{by.value}", language), overflow="fold", min_width=10)]
-    titles = _NARROW_FIGURES if console.is_terminal_narrow() else tuple(_FIGURES)
-    columns += [Column(translate(f"usage.title_{name}", language), justify="right", no_wrap=True) for name in titles]
-    columns += [Column(translate("usage.title_cost", language), justify="right", overflow="fold")]
-    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
-    for key, one in sums.items():
-        table.add_row(_format_group_title(by, key, names, language), *_format_usage_cells(one, titles, language))
-    table.add_section()
-    total = _format_usage_cells(_sum_totals(sums.values()), titles, language)
-    table.add_row(translate("usage.total", language), *total)
-    console.build_rich_console().print(table)
-
-
-def _format_group_title(by: UsageGrouping, key: str, names: Mapping[str, str], language: str) -> str:
-    if by is UsageGrouping.PERSON and key == SYSTEM:
-        return translate("usage.system", language)
-    name = names.get(key, "")
-    return sanitize_for_terminal(f"{name} ({key})" if name else key)
-
-
 _FIGURES = {
     "runs": "runs", "replies": "replies", "in": "tokens_in", "cached": "cached", "out": "tokens_out",
     "good": "good", "bad": "bad",
@@ -152,13 +133,3 @@ _NARROW_FIGURES = ("runs", "in", "out", "good", "bad")
 def _format_usage_cells(one: UsageTotal, titles: Sequence[str], language: str) -> Sequence[str]:
     figures = (one.figures[_FIGURES[title]] for title in titles)
     return [*(f"{figure:,}" for figure in figures), format_cost(one.costs, one.figures["unpriced"], language)]
-
-
-def _sum_totals(sums: Iterable[UsageTotal]) -> UsageTotal:
-    total = UsageTotal()
-    for one in sums:
-        total.figures.update(one.figures)
-        total.costs = {
-            c: total.costs.get(c, Decimal(0)) + one.costs.get(c, Decimal(0)) for c in total.costs | one.costs
-        }
-    return total

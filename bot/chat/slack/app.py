@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from aiohttp import web
@@ -76,7 +76,9 @@ def build_bolt_app(
             enterprise_id=None, team_id=me.team, bot_id=me.bot, bot_user_id=me.user, bot_token=client.token
         )
 
-    with _hide_bolt_environment():
+    # By these variables of the environment, Bolt would switch to OAuth or to another token.
+    hidden = {name: os.environ.pop(name) for name in _BOLT_READS if name in os.environ}
+    try:
         app = AsyncApp(
             name="countersign",
             client=build_web_client(None, client.base_url),
@@ -84,6 +86,8 @@ def build_bolt_app(
             signing_secret=signing_secret,
             attaching_conversation_kwargs_enabled=False,
         )
+    finally:
+        os.environ.update(hidden)
     SlackListeners(
         client=client,
         me=me,
@@ -124,16 +128,6 @@ async def finish_listeners(app: AsyncApp) -> None:
     tasks = app.listener_runner.listener_start_handler
     assert isinstance(tasks, ListenerTasks)
     await tasks.finish()
-
-
-@contextmanager
-def _hide_bolt_environment() -> Iterator[None]:
-    """Hide variables of the environment by which Bolt would switch to OAuth or to another token."""
-    variables = {name: os.environ.pop(name) for name in _BOLT_READS if name in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(variables)
 
 
 class TrackingSocketModeClient(SocketModeClient):

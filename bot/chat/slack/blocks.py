@@ -24,11 +24,8 @@ from bot.chat.messages import (
     PersonPicker,
     Post,
     RichText,
-    StepLine,
-    StepList,
     StepState,
     TickList,
-    TickOption,
 )
 from bot.chat.slack.text import (
     escape_markdown,
@@ -63,6 +60,7 @@ DATE_FORMAT = "{date_short_pretty} {time}"
 """Slack's format of a point in time: *Nov 23, 2026 10:00 AM*, or *today*, in the reader's language and zone."""
 TASKS, TASK_TITLE, TASK_DETAILS = 50, 250, 250
 """Most tasks of a plan, and UTF-16 units of a task's title and of its details (Slack takes 256 in a chunk)."""
+_TASK_STATUSES = {StepState.DONE: "complete", StepState.WAITING: "pending", StepState.FAILED: "error"}
 NAME, ADDRESS = 100, 320
 """UTF-16 units of a person's name (Slack takes 80) and of an e-mail address (RFC 5321 allows 254)."""
 
@@ -78,33 +76,53 @@ class RenderedMessage:
 def render_post(post: Post) -> tuple[RenderedMessage, ...]:
     """Render the messages that show this post, in order. The last one carries the buttons."""
     if post.steps is not None:
-        return (
-            RenderedMessage(truncate_text(escape_text(post.steps.title), NOTICE) or "…", (_render_steps(post.steps),)),
-        )
+        # A `plan` block (docs.slack.dev/reference/block-kit/blocks/plan-block) takes at most 50 tasks. If all of them
+        # would be too long, the latest are kept.
+        tasks = list[Block]()
+        for number, step in reversed(list(enumerate(post.steps.steps, 1))):
+            title = truncate_text(" ".join(show_invisible(step.title).split()), TASK_TITLE) or "…"
+            task: Block = {"type": "task_card", "task_id": f"step-{number}", "title": title}
+            task["status"] = _TASK_STATUSES[step.state]
+            if step.details:
+                details = {"type": "text", "text": truncate_text(show_invisible(step.details), TASK_DETAILS)}
+                section = {"type": "rich_text_section", "elements": [details]}
+                task["details"] = {"type": "rich_text", "elements": [section]}
+            if len(tasks) == TASKS or count_json_bytes([*tasks, task]) > PROSE:
+                break
+            tasks.insert(0, task)
+        plan = {"type": "plan", "title": truncate_text(post.steps.title, TASK_TITLE), "tasks": tasks}
+        return (RenderedMessage(truncate_text(escape_text(post.steps.title), NOTICE) or "…", (plan,)),)
     if post.card is None:
-        said = [*_render_said(post)]
+        if post.rich and len("".join(map(_read_piece, post.rich)).encode()) <= SECTION:
+            # A `rich_text` block contains no formatting, so words stay unchanged.
+            words = [_render_element(piece) for piece in post.rich if piece not in ("", NamedPerson("", ""))]
+            rich = [{"type": "rich_text_section", "elements": words}]
+            said: list[Block] = [{"type": "rich_text", "elements": rich}]
+        elif post.plain:
+            said = list(_render_plain_text(post.text))
+        else:
+            chunks = split_into_chunks(show_invisible(post.text), PROSE)
+            said = [{"type": "markdown", "text": escape_markdown(chunk)} for chunk in chunks if chunk.strip()]
         said += _render_people(post.people.people, format_bold(post.people.text) + "\n") if post.people else []
         notice = post.text if post.plain else post.text.replace("**", "")  # a notification shows the stars themselves
         last = [*render_actions(post.buttons, picker=post.picker), *_render_feedback(post.feedback)]
         return _render_messages(notice, "", [*said, *render_context(post.receipt)], last)
     card, text = post.card, post.text or post.card.title
-    pieces = [*_render_full_title(card.title), *render_card_content(card), *render_context(post.receipt)]
+    pieces = [*render_card_content(card), *render_context(post.receipt)]
+    if format_plain_label(card.title, HEADER - 10) != card.title:  # the header does not show it unchanged
+        pieces = [*render_literal(card.title), *pieces]
     boxes = [] if card.ticks is None else [*render_tick_list(card.ticks)]
     return _render_messages(text, card.title, pieces, [*boxes, *render_actions(card.buttons)])
 
 
-def _render_said(post: Post) -> Iterator[Block]:
-    if post.rich and len("".join(map(_read_piece, post.rich)).encode()) <= SECTION:
-        return iter([_render_rich_text(post.rich)])
-    return _render_plain_text(post.text) if post.plain else _render_markdown(post.text)
-
-
 def _render_messages(text: str, title: str, pieces: list[Block], last: list[Block]) -> tuple[RenderedMessage, ...]:
-    pages = list(
-        _paginate_blocks(
-            pieces, MAX_MESSAGE_BYTES - count_json_bytes([*render_heading(title), *last]), MAX_BLOCKS - 2 - len(last)
-        )
-    )
+    room, count = MAX_MESSAGE_BYTES - count_json_bytes([*render_heading(title), *last]), MAX_BLOCKS - 2 - len(last)
+    pages: list[list[Block]] = [[]]
+    for piece in pieces:
+        page = pages[-1]
+        if page and (len(page) >= count or count_json_bytes([*page, piece]) > room):
+            pages.append([])
+        pages[-1].append(piece)
     notice = truncate_text(escape_text(show_invisible(text)), NOTICE) or "…"
     return tuple(
         RenderedMessage(
@@ -112,16 +130,6 @@ def _render_messages(text: str, title: str, pieces: list[Block], last: list[Bloc
         )
         for number, page in enumerate(pages, 1)
     )
-
-
-def _paginate_blocks(pieces: list[Block], room: int, count: int) -> Iterator[list[Block]]:
-    page: list[Block] = []
-    for piece in pieces:
-        if page and (len(page) >= count or count_json_bytes([*page, piece]) > room):
-            yield page
-            page = []
-        page.append(piece)
-    yield page
 
 
 def count_json_bytes(blocks: Iterable[Block]) -> int:
@@ -138,11 +146,6 @@ def render_heading(title: str, number: int = 1, total: int = 1) -> list[Block]:
     return [{"type": "header", "text": build_plain_text(text)}]
 
 
-def _render_full_title(title: str) -> Iterator[Block]:
-    """Render the full title, if the header could not show it unchanged."""
-    return iter(()) if format_plain_label(title, HEADER - 10) == title else render_literal(title)
-
-
 def render_card_title(title: str) -> list[Block]:
     """Render a title inside a page with several cards."""
     return list(render_literal(title)) if has_formatting(title) else [render_section(format_bold(title))]
@@ -153,38 +156,36 @@ def render_card_content(card: Card) -> Iterator[Block]:
     if card.when is not None:
         yield render_section(_format_piece(card.when))
     yield from _render_plain_text(card.lead)
-    yield from _render_struck_fields(card.facts) if card.is_void else _render_fields(card.facts)
+    lines = list[str]()
+    for label, value in card.facts if card.is_void else ():
+        # Nobody is mentioned for what is over, so people are named in words.
+        words = (value or "—") if isinstance(value, str) else value.text or ", ".join(one.name for one in value.people)
+        lines.append(f"{show_invisible(label)} · {show_invisible(words)}")
+    if lines and len("\n".join(lines).encode()) <= SECTION:  # struck through, in a block that contains no formatting
+        struck = {"type": "text", "text": "\n".join(lines), "style": {"strike": True}}
+        yield {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [struck]}]}
+    else:
+        yield from _render_fields(card.facts)
     yield from render_literal(card.body, always=True)
     yield from render_context(card.footer)
 
 
-def _render_struck_fields(facts: tuple[LabelledValue, ...]) -> Iterator[Block]:
-    """Render fields one below the other, struck through. People in them are named in words, because nobody is mentioned
-    for what is over. A `rich_text` block contains no formatting. Fields that are too long for it are rendered as on
-    every other card."""
-    lines = [f"{show_invisible(label)} · {show_invisible(_read_value(value))}" for label, value in facts]
-    if not lines or len("\n".join(lines).encode()) > SECTION:
-        yield from _render_fields(facts)
-        return
-    elements = [{"type": "text", "text": "\n".join(lines), "style": {"strike": True}}]
-    yield {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": elements}]}
-
-
-def _read_value(value: str | NamedPeople) -> str:
-    if isinstance(value, str):
-        return value or "—"
-    return value.text or ", ".join(one.name for one in value.people)
-
-
 def _render_fields(facts: tuple[LabelledValue, ...]) -> Iterator[Block]:
     for short, group in groupby(facts, _is_short_field):
-        if short:
-            yield from _render_columns(
-                [build_mrkdwn(f"{format_bold(label)}\n{_format_short_value(value)}") for label, value in group]
-            )
-        else:
+        if not short:
             for label, value in group:
-                yield from _render_long_field(label, value)
+                heading = format_bold(label) + "\n"
+                text, people = (value, ()) if isinstance(value, str) else (value.text, value.people)
+                yield from render_literal(text, heading)
+                yield from _render_people(people, "" if text else heading)
+            continue
+        fields = [build_mrkdwn(f"{format_bold(label)}\n{_format_short_value(value)}") for label, value in group]
+        # The last of an odd number has a line of its own, so that no column ends before the other.
+        paired = len(fields) - len(fields) % 2
+        for start in range(0, paired, 10):
+            yield {"type": "section", "fields": fields[start : min(start + 10, paired)]}
+        for one in fields[paired:]:
+            yield render_section(one["text"])
 
 
 def _format_short_value(value: str | NamedPeople) -> str:
@@ -202,16 +203,6 @@ def _is_short_field(fact: LabelledValue) -> bool:
             and len((label + _format_short_value(value)).encode()) <= FIELD
         )
     return not has_formatting(show_invisible(value)) and len((label + show_invisible(value)).encode()) <= FIELD
-
-
-def _render_long_field(label: str, value: str | NamedPeople) -> Iterator[Block]:
-    heading = format_bold(label) + "\n"
-    if isinstance(value, str):
-        yield from render_literal(value, heading)
-        return
-    if value.text:
-        yield from render_literal(value.text, heading)
-    yield from _render_people(value.people, "" if value.text else heading)
 
 
 def _render_people(people: tuple[NamedPerson, ...], heading: str) -> Iterator[Block]:
@@ -234,16 +225,6 @@ def _format_person(person: NamedPerson) -> str:
     named, more = " ".join(filter(None, (name, format_mention(person.id)))), map(quote_inline, person.more)
     lines = [named, email, *more, *(f"⚠ {escape_text(mark)}" for mark in person.marks)]
     return "\n".join(filter(None, lines)) or "—"  # Slack takes no empty text
-
-
-def _render_columns(fields: list[Block]) -> Iterator[Block]:
-    """Render two columns. The last of an odd number of fields has a line of its own, so that no column ends before the
-    other."""
-    paired = len(fields) - len(fields) % 2
-    for start in range(0, paired, 10):
-        yield {"type": "section", "fields": fields[start : min(start + 10, paired)]}
-    for one in fields[paired:]:
-        yield render_section(one["text"])
 
 
 def format_bold(label: str) -> str:
@@ -307,13 +288,6 @@ def _read_piece(piece: str | NamedPerson | Moment) -> str:
             return piece
 
 
-def _render_rich_text(pieces: RichText) -> Block:
-    """Render a sentence with people and points in time. A `rich_text` block contains no formatting, so words stay
-    unchanged."""
-    elements = [_render_element(piece) for piece in pieces if piece not in ("", NamedPerson("", ""))]
-    return {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": elements}]}
-
-
 def _render_element(piece: str | NamedPerson | Moment) -> Block:
     match piece:
         case Moment():
@@ -336,49 +310,18 @@ def _render_plain_text(text: str) -> Iterator[Block]:
             yield {"type": "section", "text": build_plain_text(replace_brackets(chunk)), "expand": True}
 
 
-def _render_markdown(text: str) -> Iterator[Block]:
-    for chunk in split_into_chunks(show_invisible(text), PROSE):
-        if chunk.strip():
-            yield {"type": "markdown", "text": escape_markdown(chunk)}
-
-
-def _render_steps(steps: StepList) -> Block:
-    """Render a `plan` block (docs.slack.dev/reference/block-kit/blocks/plan-block), which takes at most 50 tasks. If
-    all of them would be too long, the latest are kept."""
-    tasks: list[Block] = []
-    for number, step in reversed(list(enumerate(steps.steps, 1))):
-        task = _render_step(number, step)
-        if len(tasks) == TASKS or count_json_bytes([*tasks, task]) > PROSE:
-            break
-        tasks.insert(0, task)
-    return {"type": "plan", "title": truncate_text(steps.title, TASK_TITLE), "tasks": tasks}
-
-
-_TASK_STATUSES = {StepState.DONE: "complete", StepState.WAITING: "pending", StepState.FAILED: "error"}
-
-
-def _render_step(number: int, step: StepLine) -> Block:
-    details = (
-        [{"type": "text", "text": truncate_text(show_invisible(step.details), TASK_DETAILS)}] if step.details else []
-    )
-    section = {"type": "rich_text_section", "elements": details}
-    return {
-        "type": "task_card",
-        "task_id": f"step-{number}",
-        "title": truncate_text(" ".join(show_invisible(step.title).split()), TASK_TITLE) or "…",
-        "status": _TASK_STATUSES[step.state],
-        **({"details": {"type": "rich_text", "elements": [section]}} if details else {}),
-    }
-
-
 def render_tick_list(ticks: TickList) -> Iterator[Block]:
     """Render boxes, ten in a group. A text that does not fit into a box is shown above its group, in full."""
     for start in range(0, len(ticks.options), BOXES):
-        group = ticks.options[start : start + BOXES]
+        group, boxes = ticks.options[start : start + BOXES], list[Block]()
         for option in group:
-            if not _fits_in_box(option):
+            text, details = (format_plain_label(words, LABEL) for words in (option.text, option.details))
+            box: Block = {"text": {"type": "plain_text", "text": text or "…"}, "value": option.value}
+            if (text, details) != (option.text, option.details):
                 yield from render_literal(f"{option.text}\n{option.details}")
-        boxes = [_build_box(option) for option in group]
+            elif details:
+                box["description"] = {"type": "plain_text", "text": details}
+            boxes.append(box)
         ticked = [box for box, option in zip(boxes, group, strict=True) if option.is_ticked]
         yield {
             "type": "actions",
@@ -397,19 +340,6 @@ def render_tick_list(ticks: TickList) -> Iterator[Block]:
 def build_tick_prefix(approval: str, version: int) -> str:
     """Return the prefix of the block ids of a card's boxes."""
     return f"cs:{approval}.{version}:ticks:"
-
-
-def _fits_in_box(option: TickOption) -> bool:
-    return all(format_plain_label(text, LABEL) == text for text in (option.text, option.details))
-
-
-def _build_box(option: TickOption) -> Block:
-    details = format_plain_label(option.details, LABEL) if _fits_in_box(option) else ""
-    return {
-        "text": {"type": "plain_text", "text": format_plain_label(option.text, LABEL) or "…"},
-        "value": option.value,
-        **({"description": {"type": "plain_text", "text": details}} if details else {}),
-    }
 
 
 def _render_feedback(feedback: FeedbackButtons | None) -> Iterator[Block]:
@@ -432,15 +362,24 @@ def _render_feedback(feedback: FeedbackButtons | None) -> Iterator[Block]:
 def render_actions(buttons: tuple[Button, ...], where: str = "", *, picker: PersonPicker | None = None) -> list[Block]:
     """Render rows of buttons, with a picker behind the last one. `where` keeps block ids distinct when several cards
     share a page."""
-    rows = [buttons[start : start + BUTTONS] for start in range(0, len(buttons), BUTTONS)]
-    shown: list[Block] = [
-        {
-            "type": "actions",
-            "block_id": f"cs:{where}{row[0].approval}.{row[0].version}:{number}{_format_seal(row[0].seal)}",
-            "elements": [_render_button(button) for button in row],
-        }
-        for number, row in enumerate(rows)
-    ]
+    shown: list[Block] = []
+    for start in range(0, len(buttons), BUTTONS):
+        row = buttons[start : start + BUTTONS]
+        elements = [
+            {
+                "type": "button",
+                "action_id": f"cs:{button.choice}",
+                "text": {"type": "plain_text", "text": format_plain_label(button.label, LABEL) or "…", "emoji": False},
+                "value": f"{button.approval}.{button.version}",
+                **({"style": "primary"} if button.style == "primary" else {}),
+            }
+            for button in row
+        ]
+        # The value of a button cannot hold the seal, because a process of the version before reads a card and a number
+        # there, and would not understand the press.
+        seal = f"{SEAL_MARK}{row[0].seal}" if row[0].seal else ""
+        block_id = f"cs:{where}{row[0].approval}.{row[0].version}:{len(shown)}{seal}"
+        shown.append({"type": "actions", "block_id": block_id, "elements": elements})
     if picker is not None and shown:
         shown[-1]["elements"].append(_render_picker(picker))
     elif picker is not None:
@@ -449,23 +388,7 @@ def render_actions(buttons: tuple[Button, ...], where: str = "", *, picker: Pers
     return shown
 
 
-def _format_seal(seal: str) -> str:
-    """Return the seal for the end of the block's id. The value of the button cannot hold it, because a process of the
-    version before reads a card and a number there, and would not understand the press."""
-    return f"{SEAL_MARK}{seal}" if seal else ""
-
-
 def _render_picker(picker: PersonPicker) -> Block:
     """Render the picker. Slack sends no value with a picker, so the block's id names the card."""
     placeholder = build_plain_text(format_plain_label(picker.label, LABEL) or "…")
     return {"type": "users_select", "action_id": f"cs:{picker.choice}", "placeholder": placeholder}
-
-
-def _render_button(button: Button) -> Block:
-    element: Block = {
-        "type": "button",
-        "action_id": f"cs:{button.choice}",
-        "text": {"type": "plain_text", "text": format_plain_label(button.label, LABEL) or "…", "emoji": False},
-        "value": f"{button.approval}.{button.version}",
-    }
-    return element | ({"style": "primary"} if button.style == "primary" else {})

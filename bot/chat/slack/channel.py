@@ -104,9 +104,22 @@ class SlackChannel:
         self, place: Place, part: RenderedMessage, key: str, number: int, wait_ms: int | None = None, tries: int = 3
     ) -> str:
         """Post one message. If the answer is lost, the message may exist, so search for it before posting again."""
+        slot = self.find_rate_slot(place)
+        about = {"event_type": EVENT, "event_payload": {"key": key, "part": number}}
+        message = _build_destination(place) | _build_message_content(part) | {"metadata": about} | _UNFURLED
         for tries_left in range(tries - 1, -1, -1):
             try:
-                return await self._try_post_part(place, part, key, number, wait_ms)
+                if wait_ms is None:
+                    wait_ms = await self._limits.reserve_slot(slot.key, slot.spacing_ms, slot.burst)
+                await asyncio.sleep(wait_ms / 1000)
+                answer = await call_slack(
+                    self._client.chat_postMessage,
+                    message,
+                    repeatable=False,
+                    on_rate_limit=self._build_penalty(slot.key),
+                    before_each_try=assert_lease_held,
+                )
+                return str(answer["ts"])
             except ChatError as failed:
                 if failed.code != UNREACHABLE or not tries_left:
                     raise
@@ -114,25 +127,6 @@ class SlackChannel:
             if found := (await self._find_posted_parts(place, key)).get(number):
                 return found
         raise ChatUnavailableError(UNREACHABLE, "chat.postMessage")
-
-    async def _try_post_part(
-        self, place: Place, part: RenderedMessage, key: str, number: int, wait_ms: int | None
-    ) -> str:
-        slot = self.find_rate_slot(place)
-        if wait_ms is None:
-            wait_ms = await self._limits.reserve_slot(slot.key, slot.spacing_ms, slot.burst)
-        await asyncio.sleep(wait_ms / 1000)
-        about = {"event_type": EVENT, "event_payload": {"key": key, "part": number}}
-        message = _build_destination(place) | _build_message_content(part) | {"metadata": about} | _UNFURLED
-        post = self._client.chat_postMessage
-        answer = await call_slack(
-            post,
-            message,
-            repeatable=False,
-            on_rate_limit=self._build_penalty(slot.key),
-            before_each_try=assert_lease_held,
-        )
-        return str(answer["ts"])
 
     async def update_message(self, ref: MessageRef, post: Post) -> None:
         """Update the message that `post_message` returned. Blocks are always sent, because Slack keeps omitted ones. If
@@ -167,20 +161,17 @@ class SlackChannel:
         keep a lane waiting."""
         try:
             for part in render_post(Post(text=text)):
-                await self._post_to_one_person(place, person, part)
+                message = _build_destination(place) | _build_message_content(part) | {"user": person}
+                try:
+                    await call_slack(self._client.chat_postEphemeral, message, before_each_try=assert_lease_held)
+                except ChatUnavailableError:
+                    raise
+                except ChatError:
+                    await self._post_part(await self.open_dm(person), part, "", 1)
         except ChatUnavailableError:
             raise
         except ChatError as refused:
             log.warning("person.not_told", person=person, error=refused.code)
-
-    async def _post_to_one_person(self, place: Place, person: str, part: RenderedMessage) -> None:
-        message = _build_destination(place) | _build_message_content(part) | {"user": person}
-        try:
-            await call_slack(self._client.chat_postEphemeral, message, before_each_try=assert_lease_held)
-        except ChatUnavailableError:
-            raise
-        except ChatError:
-            await self._post_part(await self.open_dm(person), part, "", 1)
 
     async def open_dm(self, person: str) -> Place:
         if person not in self._directs:
@@ -208,18 +199,16 @@ class SlackChannel:
         `_setting` in the same step in which nothing more is wanted."""
         try:
             while (text := self._wanted_statuses.pop((channel, thread), None)) is not None and self._shows_statuses:
-                await self._set_status({"channel_id": channel, "thread_ts": thread, "status": text})
+                status = {"channel_id": channel, "thread_ts": thread, "status": text}
+                try:
+                    await call_slack(self._client.assistant_threads_setStatus, status, tries=1)
+                except ChatUnavailableError:
+                    continue
+                except ChatError as failed:
+                    log.info("no status is shown", code=failed.code)
+                    self._no_status_until = time.monotonic() + NO_STATUS_S
         finally:
             self._setting.pop((channel, thread), None)
-
-    async def _set_status(self, status: dict[str, str]) -> None:
-        try:
-            await call_slack(self._client.assistant_threads_setStatus, status, tries=1)
-        except ChatUnavailableError:
-            return
-        except ChatError as failed:
-            log.info("no status is shown", code=failed.code)
-            self._no_status_until = time.monotonic() + NO_STATUS_S
 
     def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
         """See `Channel.set_session_status`."""
@@ -301,8 +290,10 @@ class SlackChannel:
         """Find our messages with this key: part → ts."""
         timestamps: dict[int, str] = {}
         async for message in self._stream_own_messages(place):
-            if (part := _read_part_number(message, key)) is not None:
-                timestamps.setdefault(part, str(message["ts"]))
+            about = message.get("metadata") or {}
+            payload = about.get("event_payload") or {}
+            if about.get("event_type") == EVENT and key and payload.get("key") == key:
+                timestamps.setdefault(int(payload.get("part", 1)), str(message["ts"]))
         return timestamps
 
     async def _has_posted_file(self, place: Place, name: str) -> bool:
@@ -322,14 +313,6 @@ class SlackChannel:
             for message in answer.get("messages") or ():
                 if message.get("user") == self._bot:
                     yield message
-
-
-def _read_part_number(message: Mapping[str, Any], key: str) -> int | None:
-    """Return the part number of a message of ours, if the message has this key."""
-    about = message.get("metadata") or {}
-    payload = about.get("event_payload") or {}
-    ours = about.get("event_type") == EVENT and key and payload.get("key") == key
-    return int(payload.get("part", 1)) if ours else None
 
 
 def _list_buttons(blocks: Iterable[Mapping[str, Any]]) -> list[tuple[object, object]]:

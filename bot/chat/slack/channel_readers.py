@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from slack_sdk.web.async_client import AsyncWebClient
@@ -50,20 +50,19 @@ class SlackReaderClassifier:
             return ChannelReaders.OUTSIDE
         async with self._looking.setdefault(place.channel, asyncio.Lock()):
             found = self._found.get(place.channel)
-            if found is None or found.expires_s < self._clock():
-                found = self._found[place.channel] = await self._classify_channel(place.channel)
-            return found.readers
-
-    async def _classify_channel(self, channel: str) -> CachedReaders:
-        try:
-            inside = await self._has_only_insiders(channel)
-        except ChatUnavailableError:
-            return CachedReaders(ChannelReaders.OUTSIDE, self._clock())
-        except ChatError as failed:
-            log.warning("room.unknown", channel=channel, error=failed.code)
-            return CachedReaders(ChannelReaders.OUTSIDE, self._clock() + FAILURE_CACHE_S)
-        surroundings = ChannelReaders.INSIDE if inside else ChannelReaders.OUTSIDE
-        return CachedReaders(surroundings, self._clock() + CACHE_S)
+            if found is not None and found.expires_s >= self._clock():
+                return found.readers
+            readers, cached_s = ChannelReaders.OUTSIDE, CACHE_S
+            try:
+                if await self._has_only_insiders(place.channel):
+                    readers = ChannelReaders.INSIDE
+            except ChatUnavailableError:
+                cached_s = 0.0
+            except ChatError as failed:
+                log.warning("room.unknown", channel=place.channel, error=failed.code)
+                cached_s = FAILURE_CACHE_S
+            self._found[place.channel] = CachedReaders(readers, self._clock() + cached_s)
+            return readers
 
     async def _has_only_insiders(self, channel: str) -> bool:
         """Return whether every member certainly belongs to the company. Raises `ChatError`."""
@@ -71,16 +70,11 @@ class SlackReaderClassifier:
         about = answer.get("channel") or {}
         if not about or any(about.get(sign) for sign in SHARED_FLAGS):
             return False
-        members = [one async for one in self._stream_channel_members(channel)]
-        return bool(members) and all([bool(one) and await self._directory.is_inside(one) for one in members])
-
-    async def _stream_channel_members(self, channel: str) -> AsyncIterator[str]:
-        """Yield the ids of a channel's members. An empty id stands for members beyond the last page that is read."""
-        is_whole = False
+        members, is_whole = list[str](), False
         where = {"channel": channel, "limit": PAGE}
-        async for answer in stream_pages(self._client.conversations_members, where, PAGES):
-            for member in answer.get("members") or ():
-                yield str(member)
-            is_whole = not get_next_cursor(answer)
+        async for page in stream_pages(self._client.conversations_members, where, PAGES):
+            members += map(str, page.get("members") or ())
+            is_whole = not get_next_cursor(page)
         if not is_whole:
-            yield ""
+            members.append("")  # stands for members beyond the last page that is read
+        return bool(members) and all([bool(one) and await self._directory.is_inside(one) for one in members])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import date
 from itertools import zip_longest
 from typing import Any
@@ -44,70 +44,41 @@ View = dict[str, Any]
 def render_modal(dialog: Dialog, page: int = 0, values: Mapping[str, str] | None = None) -> View:
     """Render the modal of a dialog: the subject of the decision, then at most `PAGE` inputs. `page` counts from 0.
     `values` is the input of the pages before. Only opened pages are submitted. All other fields keep their values."""
-    rows = list(_pair_fields_with_labels(dialog))
-    shown, inputs = [r for r in rows if r.field.kind == "shown"], [r for r in rows if r.field.kind != "shown"]
-    here = inputs[page * PAGE : (page + 1) * PAGE]
-    has_more = dialog.more and page + 1 < PAGES and len(inputs) > (page + 1) * PAGE
+    rows = [
+        (field, label or field.name, options or (), hint)
+        for field, label, options, hint in zip_longest(dialog.fields, dialog.labels, dialog.options, dialog.hints)
+        if field is not None
+    ]
+    inputs = [row for row in rows if row[0].kind != "shown"]
+    blocks: list[View] = []
+    if not page:
+        if dialog.lead:  # the objection first
+            blocks += render_literal(dialog.lead)
+        if dialog.matter or dialog.about:
+            blocks += [*render_card_title(dialog.matter), *render_card_content(Card("", facts=dialog.about))]
+        if blocks:
+            blocks.append({"type": "divider"})
+        for field, label, _, _ in rows:
+            if field.kind == "shown":  # to read in full, without an input
+                blocks += render_literal(field.value, format_bold(label) + "\n", always=True)
+    for field, label, options, hint in inputs[page * PAGE : (page + 1) * PAGE]:
+        more = {"hint": build_short_text(hint, HINT)} if hint else {}
+        blocks += [{**block, **more} for block in render_inputs(field, label, options)]
+    if dialog.more and page + 1 < PAGES and len(inputs) > (page + 1) * PAGE:
+        blocks.append(build_button_row(dialog.more, MORE))
+    about: View = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice, "seal": dialog.seal}
+    about |= {"place": dialog.place.model_dump(), "card": dialog.card.model_dump() if dialog.card else None}
+    about |= {"page": page, "values": dict(values or {})} if page else {}
+    about |= {"kept": dict(dialog.kept)} if dialog.kept else {}
     return {
         "type": "modal",
         "callback_id": CALLBACK,
         "title": build_short_text(dialog.title, TITLE),
         "submit": build_short_text(dialog.submit, TITLE),
         "close": build_short_text(dialog.cancel, TITLE),
-        "private_metadata": _format_private_metadata(dialog, page, values or {}),
-        "blocks": [
-            *([] if page else _render_matter(dialog)),
-            *(block for row in ([] if page else shown) for block in _render_shown_text(row)),
-            *(block for row in here for block in _render_input_row(row)),
-            *([build_button_row(dialog.more, MORE)] if has_more else []),
-        ],
+        "private_metadata": json.dumps(about, ensure_ascii=False),
+        "blocks": blocks,
     }
-
-
-def _format_private_metadata(dialog: Dialog, page: int, values: Mapping[str, str]) -> str:
-    about = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice, "seal": dialog.seal}
-    card = dialog.card.model_dump() if dialog.card else None
-    carried = {"page": page, "values": dict(values)} if page else {}
-    carried |= {"kept": dict(dialog.kept)} if dialog.kept else {}
-    return json.dumps({**about, "place": dialog.place.model_dump(), "card": card, **carried}, ensure_ascii=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _FieldRow:
-    """One field of a dialog as its reader sees it."""
-
-    field: DialogField
-    label: str
-    options: tuple[tuple[str, str], ...]
-    hint: str
-
-
-def _pair_fields_with_labels(dialog: Dialog) -> Iterator[_FieldRow]:
-    for field, label, options, hint in zip_longest(dialog.fields, dialog.labels, dialog.options, dialog.hints):
-        if field is not None:
-            yield _FieldRow(field, label or field.name, options or (), hint or "")
-
-
-def _render_matter(dialog: Dialog) -> Iterator[View]:
-    """Render the objection first, then the subject of the decision."""
-    if dialog.lead:
-        yield from render_literal(dialog.lead)
-    if dialog.matter or dialog.about:
-        yield from render_card_title(dialog.matter)
-        yield from render_card_content(Card("", facts=dialog.about))
-    if dialog.lead or dialog.matter or dialog.about:
-        yield {"type": "divider"}
-
-
-def _render_shown_text(row: _FieldRow) -> Iterator[View]:
-    """Render a text to read in full, in as many blocks as needed, without an input."""
-    return render_literal(row.field.value, format_bold(row.label) + "\n", always=True)
-
-
-def _render_input_row(row: _FieldRow) -> Iterator[View]:
-    hint = {"hint": build_short_text(row.hint, HINT)} if row.hint else {}
-    for block in render_inputs(row.field, row.label, row.options):
-        yield {**block, **hint}
 
 
 def build_button_row(label: str, action: str) -> View:
@@ -116,10 +87,32 @@ def build_button_row(label: str, action: str) -> View:
 
 
 def render_inputs(field: DialogField, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
+    """Render the inputs of a field. Several inputs form one value: the pieces of a long text, or an input for files and
+    boxes for the files that are there already. All boxes are ticked, and each file can be left out."""
     if field.kind == "file":
-        yield from _render_file_inputs(field, label, options)
+        yield {
+            "type": "input",
+            "block_id": field.name,
+            "label": build_short_text(label, LABEL),
+            "optional": not field.required or bool(options),
+            "element": {"type": "file_input", "action_id": INPUT, "max_files": MAX_FILES},
+        }
+        shown = [{"text": build_short_text(name, OPTION), "value": id} for id, name in options[:MAX_FILES]]
+        if shown:
+            yield {
+                "type": "input",
+                "block_id": f"{field.name}~2",
+                "label": build_short_text(label, LABEL, " (2/2)"),
+                "optional": True,
+                "element": {"type": "checkboxes", "action_id": INPUT, "options": shown, "initial_options": shown},
+            }
         return
-    values = list(_split_for_inputs(field.value)) if field.kind in ("text", "long") else [field.value]
+    values, half = [field.value], LONGEST // 2
+    while field.kind in ("text", "long") and count_utf16_units(text := values[-1]) > LONGEST:
+        # The cut is inside a word, because an input may lose outer white space.
+        inside = (i for i in range(half, 0, -1) if not any(map(str.isspace, text[i - 1 : i + 1])))
+        at = next(inside, half)
+        values[-1:] = [text[:at], text[at:]]
     for number, value in enumerate(values, 1):
         count = f" ({number}/{len(values)})" if len(values) > 1 else ""
         yield {
@@ -131,44 +124,13 @@ def render_inputs(field: DialogField, label: str, options: tuple[tuple[str, str]
         }
 
 
-def _render_file_inputs(field: DialogField, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
-    """Render an input for files, and boxes for the files that are there already. All boxes are ticked, and each file
-    can be left out. Both inputs form one value, as several inputs of a long text do."""
-    chosen = {"type": "file_input", "action_id": INPUT, "max_files": MAX_FILES}
-    yield {
-        "type": "input",
-        "block_id": field.name,
-        "label": build_short_text(label, LABEL),
-        "optional": not field.required or bool(options),
-        "element": chosen,
-    }
-    shown = [{"text": build_short_text(name, OPTION), "value": id} for id, name in options[:MAX_FILES]]
-    if shown:
-        boxes = {"type": "checkboxes", "action_id": INPUT, "options": shown, "initial_options": shown}
-        yield {
-            "type": "input",
-            "block_id": f"{field.name}~2",
-            "label": build_short_text(label, LABEL, " (2/2)"),
-            "optional": True,
-            "element": boxes,
-        }
-
-
-def _split_for_inputs(text: str) -> Iterator[str]:
-    """Yield pieces that fit one input. Cuts are inside a word, because an input may lose outer white space."""
-    half = LONGEST // 2
-    while count_utf16_units(text) > LONGEST:
-        inside = (i for i in range(half, 0, -1) if not any(map(str.isspace, text[i - 1 : i + 1])))
-        at = next(inside, half)
-        yield text[:at]
-        text = text[at:]
-    yield text
-
-
 def _build_element(field: DialogField, value: str, options: tuple[tuple[str, str], ...]) -> View:
     match field.kind:
         case "date":
-            return _set_initial_value({"type": "datepicker"}, "initial_date", value if _is_iso_date(value) else "")
+            day = ""
+            with suppress(ValueError):
+                day = value if date.fromisoformat(value).isoformat() == value else ""
+            return _set_initial_value({"type": "datepicker"}, "initial_date", day)
         case "person":
             return _set_initial_value({"type": "users_select"}, "initial_user", value if _is_user_id(value) else "")
         case "people":
@@ -178,18 +140,14 @@ def _build_element(field: DialogField, value: str, options: tuple[tuple[str, str
             base = {"type": "number_input", "is_decimal_allowed": True}
             return _set_initial_value(base, "initial_value", value if NUMBER.fullmatch(value) else "")
         case "choice" if 0 < len(options) <= OPTIONS and all(0 < len(name) <= VALUE for name, _ in options):
-            return _build_select(value, options)
+            shown = {name: {"text": build_short_text(label or name, OPTION), "value": name} for name, label in options}
+            base = {"type": "static_select", "options": list(shown.values())}
+            return _set_initial_value(base, "initial_option", shown.get(value))
         case _:
             several = field.kind == "long" or "\n" in value
             longest = max(1, min(LONGEST, max(field.max_length, count_utf16_units(value))))
             base = {"type": "plain_text_input", "multiline": several, "max_length": longest}
             return _set_initial_value(base, "initial_value", value)
-
-
-def _build_select(value: str, options: tuple[tuple[str, str], ...]) -> View:
-    shown = {name: {"text": build_short_text(label or name, OPTION), "value": name} for name, label in options}
-    base = {"type": "static_select", "options": list(shown.values())}
-    return _set_initial_value(base, "initial_option", shown.get(value))
 
 
 def _set_initial_value(element: View, key: str, value: Any) -> View:
@@ -198,13 +156,6 @@ def _set_initial_value(element: View, key: str, value: Any) -> View:
 
 def build_short_text(text: str, length: int, after: str = "") -> View:
     return {"type": "plain_text", "text": format_plain_label(text, length - len(after)) + after or "…", "emoji": False}
-
-
-def _is_iso_date(value: str) -> bool:
-    try:
-        return date.fromisoformat(value).isoformat() == value
-    except ValueError:
-        return False
 
 
 def _is_user_id(value: str) -> bool:
@@ -217,6 +168,7 @@ def parse_submission(body: Mapping[str, Any]) -> Click | None:
         view = body["view"]
         about = json.loads(view.get("private_metadata") or "null")
         carried = {str(name): str(text) for name, text in about.get("values", {}).items()}
+        kept = {str(name): str(value) for name, value in (about.get("kept") or {}).items()}
         return Click(
             id=f"{view['id']}:{view.get('hash', '')}",
             approval=about["approval"],
@@ -224,7 +176,7 @@ def parse_submission(body: Mapping[str, Any]) -> Click | None:
             choice=about["choice"],
             person=body["user"]["id"],
             place=Place(**about["place"]),
-            form={**carried, **parse_view_state(view["state"]["values"]), **_read_kept_values(about)},
+            form={**carried, **parse_view_state(view["state"]["values"]), **kept},
             card=MessageRef(**about["card"]) if about.get("card") else None,
             files=list_chosen_files(view["state"]["values"]),
             seal=about.get("seal", ""),
@@ -233,17 +185,23 @@ def parse_submission(body: Mapping[str, Any]) -> Click | None:
         return None
 
 
-def _read_kept_values(about: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name): str(value) for name, value in (about.get("kept") or {}).items()}
-
-
 def parse_view_state(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, str]:
     """Return field → value. Inputs that share one field are joined in their order."""
     form: dict[str, str] = {}
     for block in sorted(state, key=lambda name: int(name.partition("~")[2] or 1)):
         name = block.partition("~")[0]
-        given = "".join(replace_surrogates(_read_input_value(element)[:VALUE_MAX]) for element in state[block].values())
-        form[name] = (form.get(name, "") + given)[:VALUE_MAX]
+        form.setdefault(name, "")
+        for element in state[block].values():
+            if element.get("type") == "file_input":
+                given = "".join(f"{file.id}," for file in parse_sent_files(element.get("files")))
+            elif element.get("type") == "checkboxes":
+                given = "".join(f"{option.get('value')}," for option in element.get("selected_options") or ())
+            else:
+                chosen = (element.get("selected_option") or {}).get("value")
+                picked = element.get("selected_date") or element.get("selected_user")
+                several = ",".join(element.get("selected_users") or ())
+                given = str(element.get("value") or chosen or picked or several)
+            form[name] = (form[name] + replace_surrogates(given[:VALUE_MAX]))[:VALUE_MAX]
     return form
 
 
@@ -251,17 +209,6 @@ def list_chosen_files(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> t
     """Return the files that were chosen in the file inputs of a view."""
     rows = [element.get("files") for block in state.values() for element in block.values()]
     return tuple(file for row in rows for file in parse_sent_files(row))
-
-
-def _read_input_value(element: Mapping[str, Any]) -> str:
-    if element.get("type") == "file_input":
-        return "".join(f"{file.id}," for file in parse_sent_files(element.get("files")))
-    if element.get("type") == "checkboxes":
-        return "".join(f"{option.get('value')}," for option in element.get("selected_options") or ())
-    chosen = (element.get("selected_option") or {}).get("value")
-    picked = element.get("selected_date") or element.get("selected_user")
-    several = ",".join(element.get("selected_users") or ())
-    return str(element.get("value") or chosen or picked or several)
 
 
 def parse_dialog_page(view: Mapping[str, Any]) -> int:

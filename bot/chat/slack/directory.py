@@ -104,7 +104,20 @@ class SlackDirectory:
         """Return any human, guests and deactivated people included (`active` is false). If nothing is known of the
         person, Slack is asked. Raises `ChatError`."""
         await self._reload_file()
-        return self._apply_language(self._people.get(person) or await self._find_new_person(person))
+        if person not in self._people and _ID.fullmatch(person):
+            # The list is not read yet, or the person joined since.
+            async with self._asking.setdefault(person, asyncio.Lock()):
+                if person not in self._people and person not in self._cache.records:
+                    await self._cache.pull_changes()
+                if person in self._cache.records:
+                    await self._build_changed_people()
+                elif person not in self._people and self._missing.get(person, float("-inf")) <= self._clock():
+                    await self._look_up(person, strict=False)
+                record = self._cache.records.get(person)
+                if person not in self._people and record is not None:
+                    self._add_person(person, record)
+            self._asking.pop(person, None)
+        return self._apply_language(self._people.get(person))
 
     def _apply_language(self, person: Person | None) -> Person | None:
         """Set the language that the person has chosen, whatever Slack says."""
@@ -145,58 +158,35 @@ class SlackDirectory:
         wanted = dict.fromkeys(person for person in people if _ID.fullmatch(person))
         await asyncio.gather(*(self._refresh_person(person) for person in wanted))
 
-    def _is_fresh(self, person: str) -> bool:
-        return self._clock() < self._cache.read_at.get(person, float("-inf")) + self._fresh_s
-
     async def _refresh_person(self, person: str) -> None:
         """Ask Slack about one person. Concurrent callers wait for the same answer."""
         async with self._asking.setdefault(person, asyncio.Lock()):
-            if not self._is_fresh(person):
+            if self._clock() >= self._cache.read_at.get(person, float("-inf")) + self._fresh_s:
                 await self._look_up(person, strict=True)
         self._asking.pop(person, None)
 
-    async def _find_new_person(self, person: str) -> Person | None:
-        """Find a person of whom nothing is known, because the list is not read yet or they joined since."""
-        if not _ID.fullmatch(person):
-            return None
-        async with self._asking.setdefault(person, asyncio.Lock()):
-            if person not in self._people and person not in self._cache.records:
-                await self._cache.pull_changes()
-            if person in self._cache.records:
-                await self._build_changed_people()
-            elif person not in self._people and self._missing.get(person, float("-inf")) <= self._clock():
-                await self._look_up(person, strict=False)
-            record = self._cache.records.get(person)
-            if person not in self._people and record is not None:
-                self._add_person(person, record)
-        self._asking.pop(person, None)
-        return self._people.get(person)
-
     async def _look_up(self, person: str, *, strict: bool) -> None:
-        """Ask Slack about one person, and about their manager if nothing is known of the manager."""
+        """Ask Slack about one person, and about their manager if nothing is known of the manager. Once everybody is
+        known, no manager is asked for."""
         record = await self._cache.look_up(person)
         if record is None or is_bot(record.member):
             self._missing[person] = self._clock() + MISS_S
-            self._forget_person(person)
+            self._forget_email(person)
+            self._remove_person(person)
             return
         await self._cache.load_profiles([person], strict=strict)
         record = self._cache.records.get(person, record)
-        await self._look_up_manager(record)
+        if not self._cache.is_complete and is_full_member(record.member, self._team):
+            named = self._get_facts(record.member).manager or (record.profile or UserProfile()).manager
+            manager: MemberRecord | None = None
+            if named and named.lower() not in self._ids_by_email and named not in self._cache.records:
+                if "@" in named:
+                    manager = await self._cache.look_up_email(named)
+                elif _ID.fullmatch(named):
+                    manager = await self._cache.look_up(named)
+            if manager is not None:
+                self._note_email(str(manager.member["id"]), manager.member)
         self._add_person(person, record)
-
-    async def _look_up_manager(self, record: MemberRecord) -> None:
-        """Ask for the one manager, while not everybody is known."""
-        if self._cache.is_complete or not is_full_member(record.member, self._team):
-            return
-        named = self._get_facts(record.member).manager or (record.profile or UserProfile()).manager
-        if not named or named.lower() in self._ids_by_email or named in self._cache.records:
-            return
-        found = await (self._cache.look_up_email(named) if "@" in named else self._look_up_id(named))
-        if found is not None:
-            self._note_email(str(found.member["id"]), found.member)
-
-    async def _look_up_id(self, id: str) -> MemberRecord | None:
-        return await self._cache.look_up(id) if _ID.fullmatch(id) else None
 
     # Background updates
 
@@ -221,22 +211,17 @@ class SlackDirectory:
         if self._languages is not None:
             await self._languages.reload_if_changed()
         await self._cache.pull_changes()
-        await self._list_if_due()
+        if self._clock() >= self._list_again_at:
+            try:
+                await self._cache.list_if_due()
+            except ChatError as failed:  # a refused list does not keep other work from being done
+                self._list_again_at = self._clock() + LIST_AGAIN_S
+                log.warning("the list of people is not read", code=failed.code)
         for person in list(self._changed)[:CHANGED_AT_ONCE]:
             await self._look_up(person, strict=False)
             self._changed.pop(person)
         await self._cache.load_some_profiles()
         await self._build_changed_people()
-
-    async def _list_if_due(self) -> None:
-        """Read the list if it is due. A refused list does not keep other work from being done."""
-        if self._clock() < self._list_again_at:
-            return
-        try:
-            await self._cache.list_if_due()
-        except ChatError as failed:
-            self._list_again_at = self._clock() + LIST_AGAIN_S
-            log.warning("the list of people is not read", code=failed.code)
 
     async def _reload_file(self, *, at_once: bool = False) -> None:
         """Apply a changed file at once to all known people."""
@@ -271,11 +256,41 @@ class SlackDirectory:
             self._built = records
 
     def _add_person(self, id: str, record: MemberRecord) -> None:
-        """Add a person, unless the record is a bot's."""
-        if not is_bot(record.member):
-            self._note_email(id, record.member)
-            self._people[id] = self._build_person(record)
-            self._active_people = None
+        """Add a person, unless the record is a bot's. The manager is found by an address or an id, never by a name that
+        people can choose. Facts give authority, so only full members have them. Facts of the file have precedence over
+        Slack's."""
+        member = record.member
+        if is_bot(member):
+            return
+        self._note_email(id, member)
+        active = is_full_member(member, self._team)
+        facts = self._get_facts(member) if active else EMPTY_ENTRY
+        profile = (record.profile if active else None) or UserProfile()
+        names, named = list_member_names(member), facts.manager or profile.manager
+        if "@" in named:
+            manager = self._ids_by_email.get(named.lower())
+        else:
+            other = self._cache.records.get(named)
+            is_person = other is not None and is_full_member(other.member, self._team) and not is_bot(other.member)
+            manager = named if is_person else None
+        self._people[id] = Person(
+            id=str(member["id"]),
+            name=names[0],
+            names=tuple(dict.fromkeys((*names[1:], *facts.names))),
+            email=get_email(member),
+            is_title_official=bool(facts.title),
+            title=facts.title or clean_member_text((member.get("profile") or {}).get("title") or ""),
+            locale=member.get("locale") or "en-US",
+            timezone=_parse_timezone(member.get("tz")),
+            manager=manager,
+            roles=facts.roles,
+            department=facts.department or profile.department,
+            allowance=facts.annual_days,
+            active=active,
+            is_in_directory=bool(facts.email) if self._facts else None,
+            runs_workspace=active and any(member.get(right) for right in ADMIN_FLAGS),
+        )
+        self._active_people = None
 
     def _note_email(self, id: str, member: Member) -> None:
         if is_full_member(member, self._team) and not is_bot(member) and (email := get_email(member).lower()):
@@ -286,50 +301,12 @@ class SlackDirectory:
         if known and self._ids_by_email.get(known.email.lower()) == id:
             del self._ids_by_email[known.email.lower()]
 
-    def _forget_person(self, id: str) -> None:
-        self._forget_email(id)
-        self._remove_person(id)
-
     def _remove_person(self, id: str) -> None:
         self._people.pop(id, None)
         self._active_people = None
 
-    def _build_person(self, record: MemberRecord) -> Person:
-        """Build a person. The manager is found by an address or an id, never by a name that people can choose. Facts
-        give authority, so only full members have them. Facts of the file have precedence over Slack's."""
-        member = record.member
-        active = is_full_member(member, self._team)
-        facts = self._get_facts(member) if active else EMPTY_ENTRY
-        profile = (record.profile if active else None) or UserProfile()
-        names = list_member_names(member)
-        return Person(
-            id=str(member["id"]),
-            name=names[0],
-            names=tuple(dict.fromkeys((*names[1:], *facts.names))),
-            email=get_email(member),
-            is_title_official=bool(facts.title),
-            title=facts.title or clean_member_text((member.get("profile") or {}).get("title") or ""),
-            locale=member.get("locale") or "en-US",
-            timezone=_parse_timezone(member.get("tz")),
-            manager=self._find_manager_id(facts.manager or profile.manager),
-            roles=facts.roles,
-            department=facts.department or profile.department,
-            allowance=facts.annual_days,
-            active=active,
-            is_in_directory=bool(facts.email) if self._facts else None,
-            runs_workspace=active and any(member.get(right) for right in ADMIN_FLAGS),
-        )
-
     def _get_facts(self, member: Member) -> DirectoryEntry:
         return self._facts.get(get_email(member).lower(), EMPTY_ENTRY) if get_email(member) else EMPTY_ENTRY
-
-    def _find_manager_id(self, named: str) -> str | None:
-        """Return the person id of the full member with this e-mail address or id."""
-        if "@" in named:
-            return self._ids_by_email.get(named.lower())
-        record = self._cache.records.get(named)
-        is_person = record is not None and is_full_member(record.member, self._team) and not is_bot(record.member)
-        return named if is_person else None
 
     def _needs_profile(self, record: MemberRecord) -> bool:
         """Return whether the file leaves out anything about a person that a profile may say."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
-from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout
+from aiohttp import ClientError, ClientResponse, ClientTimeout
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import FetchedFile, Place, SentFile
@@ -37,17 +37,17 @@ SCOPE_ERRORS = frozenset({"missing_scope", "no_permission", "not_allowed_token_t
 
 def parse_sent_files(value: object) -> tuple[SentFile, ...]:
     """Parse the files that a payload lists. A file without an id is kept by its name, so that it can be named."""
-    rows = value[:MAX_LISTED] if isinstance(value, list) else []
-    return tuple(_parse_sent_file(row) for row in rows if isinstance(row, Mapping))
-
-
-def _parse_sent_file(row: Mapping[str, Any]) -> SentFile:
-    id, name, size = row.get("id"), row.get("name") or row.get("title"), row.get("size")
-    return SentFile(
-        id=id if is_short_text(id) else "",
-        name=name[:255] if isinstance(name, str) else "",
-        size=size if isinstance(size, int) and size >= 0 else 0,
-    )
+    files = list[SentFile]()
+    for row in value[:MAX_LISTED] if isinstance(value, list) else []:
+        if isinstance(row, Mapping):
+            id, name, size = row.get("id"), row.get("name") or row.get("title"), row.get("size")
+            file = SentFile(
+                id=id if is_short_text(id) else "",
+                name=name[:255] if isinstance(name, str) else "",
+                size=size if isinstance(size, int) and size >= 0 else 0,
+            )
+            files.append(file)
+    return tuple(files)
 
 
 class SlackFileSource:
@@ -71,7 +71,18 @@ class SlackFileSource:
 
     async def fetch_file(self, file: SentFile, max_bytes: int, only_from: str = "") -> FetchedFile:
         """Look up a file, then fetch it. An event may name a file that Slack shows only on request (Slack Connect)."""
-        about = await self._look_up_file(file)
+        if not file.id:
+            raise FileRefusedError("gone")
+        try:
+            answer = await call_slack(self._client.files_info, {"file": file.id})
+        except ChatUnavailableError:
+            raise
+        except ChatError as failed:
+            if failed.code in SCOPE_ERRORS:
+                log.error("a file cannot be looked up: the app needs the scope files:read", code=failed.code)
+            raise FileRefusedError("no_scope" if failed.code in SCOPE_ERRORS else "gone") from failed
+        found = answer.get("file")
+        about = found if isinstance(found, Mapping) else {}
         uploader = about.get("user")
         if only_from and uploader != only_from:
             raise FileRefusedError("not_yours")
@@ -85,54 +96,37 @@ class SlackFileSource:
         url = about.get("url_private_download") or about.get("url_private")
         if not isinstance(url, str) or len(url) > 4_000:
             raise FileRefusedError("gone")
-        content = await self._download(url, max_bytes)
-        if _is_sign_in_page(content) and not str(about.get("mimetype", "")).startswith("text/"):
+        try:
+            async with asyncio.timeout(FETCH_S):
+                content = await self._download(url, max_bytes)
+        except (ClientError, TimeoutError, OSError) as failed:
+            raise ChatUnavailableError(UNREACHABLE, "download") from failed
+        is_page = content[:512].lstrip().lower().startswith((b"<!doctype html", b"<html"))
+        if is_page and not str(about.get("mimetype", "")).startswith("text/"):
             log.error("Slack shows a page to sign in on in place of a file: the app needs the scope files:read")
             raise FileRefusedError("no_scope")
         return FetchedFile(content, uploader if is_short_text(uploader) else "")
 
-    async def _look_up_file(self, file: SentFile) -> Mapping[str, Any]:
-        if not file.id:
-            raise FileRefusedError("gone")
-        try:
-            answer = await call_slack(self._client.files_info, {"file": file.id})
-        except ChatUnavailableError:
-            raise
-        except ChatError as failed:
-            if failed.code in SCOPE_ERRORS:
-                log.error("a file cannot be looked up: the app needs the scope files:read", code=failed.code)
-            raise FileRefusedError("no_scope" if failed.code in SCOPE_ERRORS else "gone") from failed
-        about = answer.get("file")
-        return about if isinstance(about, Mapping) else {}
-
     async def _download(self, url: str, max_bytes: int) -> bytes:
-        try:
-            async with asyncio.timeout(FETCH_S):
-                return await self._follow(url, max_bytes)
-        except (ClientError, TimeoutError, OSError) as failed:
-            raise ChatUnavailableError(UNREACHABLE, "download") from failed
-
-    async def _follow(self, url: str, max_bytes: int) -> bytes:
         for _ in range(REDIRECTS + 1):
             if not self._may_have_token(url):
                 log.warning("a file is not fetched: it lies outside of Slack")
                 raise FileRefusedError("elsewhere")
             headers = {"Authorization": f"Bearer {self._token}", "Accept-Encoding": "identity"}
             wait = ClientTimeout(total=FETCH_S, sock_read=30)
-            async with self._session.get(
+            if self._client.session is None:
+                raise TypeError("the client has no connection pool")
+            async with self._client.session.get(
                 url, headers=headers, allow_redirects=False, proxy=self._client.proxy, timeout=wait
             ) as answer:
                 if answer.status in (301, 302, 303, 307, 308):
-                    url = _join_address(url, answer.headers.get("Location", ""))
+                    try:
+                        url = urljoin(url, answer.headers.get("Location", "")[:4_000])
+                    except ValueError:
+                        url = ""
                     continue
                 return await _read_answer(answer, max_bytes)
         raise FileRefusedError("elsewhere")
-
-    @property
-    def _session(self) -> ClientSession:
-        if self._client.session is None:
-            raise TypeError("the client has no connection pool")
-        return self._client.session
 
     def _may_have_token(self, url: str) -> bool:
         """Return whether the address is one of Slack's hosts over https, or the server of the API itself."""
@@ -144,21 +138,9 @@ class SlackFileSource:
         if at.username is not None or at.password is not None or not at.hostname:
             return False
         if (at.scheme, at.hostname, port) == (self._api.scheme, self._api.hostname, api_port):
-            return at.scheme == "https" or _is_loopback(at)
+            return at.scheme == "https" or at.hostname in ("127.0.0.1", "::1", "localhost")
         is_slack = any(at.hostname == host or at.hostname.endswith(f".{host}") for host in HOSTS)
         return at.scheme == "https" and port in (None, 443) and is_slack
-
-
-def _join_address(url: str, location: str) -> str:
-    """Return the target of a redirect, or an empty text if it is invalid."""
-    try:
-        return urljoin(url, location[:4_000])
-    except ValueError:
-        return ""
-
-
-def _is_loopback(at: SplitResult) -> bool:
-    return at.hostname in ("127.0.0.1", "::1", "localhost")
 
 
 async def _read_answer(answer: ClientResponse, max_bytes: int) -> bytes:
@@ -173,8 +155,3 @@ async def _read_answer(answer: ClientResponse, max_bytes: int) -> bytes:
         if len(content) > max_bytes:
             raise FileRefusedError("too_large")
     return bytes(content)
-
-
-def _is_sign_in_page(content: bytes) -> bool:
-    head = content[:512].lstrip().lower()
-    return head.startswith((b"<!doctype html", b"<html"))

@@ -99,6 +99,7 @@ class FormListeners:
         await self._open_form(str(trigger), form)
 
     async def handle_action(self, ack: AckFunction, body: dict[str, Any]) -> None:
+        """Open a form, show its next page, update what depends on the changed field, or show another process."""
         if not is_button_press(body):
             await acknowledge_malformed(ack, "a press")
             return
@@ -107,12 +108,28 @@ class FormListeners:
         if action["action_id"] == forms.OPEN:
             form = FormSubmission(id="", person=person, process="", has_choice=True)
             await self._open_form(body["trigger_id"], form)
-        elif (filled := forms.parse_form(body)) is None:
+            return
+        filled = forms.parse_form(body)
+        if filled is None:
             _log.warning("a press in no form: %s", action["action_id"])
-        elif action["action_id"] == forms.MORE:
-            await self._push_page(body, filled)
-        else:
-            await self._update_form(body["view"]["id"], filled, forms.parse_chosen_process(action), action["action_id"])
+            return
+        if action["action_id"] == forms.MORE:
+
+            async def push_view(view: forms.View) -> None:
+                await call_slack(self._client.views_push, {"trigger_id": body["trigger_id"], "view": view}, tries=1)
+
+            await self._show_form(filled.turn_page(), push_view, None)
+            return
+        if action["action_id"] == forms.PROCESS:
+            filled = filled.model_copy(update={"process": forms.parse_chosen_process(action), "values": {}})
+        view_id = body["view"]["id"]
+        async with self._views.setdefault(view_id, asyncio.Lock()):  # changes of a view follow one another
+            try:
+                dialog = await self._intake.build_form(filled)
+                if isinstance(dialog, FormDialog) and (view := forms.render_form(dialog)):
+                    await call_slack(self._client.views_update, {"view_id": view_id, "view": view})
+            except (StoreUnavailableError, ChatError) as failed:
+                _log.warning("form not updated: %s", failed)
 
     async def _open_form(self, trigger: str, form: FormSubmission, place: Place | None = None) -> None:
         """Open a form within the trigger's three seconds. If it is too late, the person is told. `place` is where the
@@ -122,12 +139,6 @@ class FormListeners:
             await call_slack(self._client.views_open, {"trigger_id": trigger, "view": view}, tries=1)
 
         await self._show_form(form, open_view, place)
-
-    async def _push_page(self, body: Body, form: FormSubmission) -> None:
-        async def push_view(view: forms.View) -> None:
-            await call_slack(self._client.views_push, {"trigger_id": body["trigger_id"], "view": view}, tries=1)
-
-        await self._show_form(form.turn_page(), push_view, None)
 
     async def _show_form(
         self, form: FormSubmission, show: Callable[[forms.View], Awaitable[Any]], place: Place | None
@@ -146,18 +157,6 @@ class FormListeners:
         except ChatError as failed:
             _log.warning("form not opened: %s", failed)
             await self._tell(form.person, await self._translate(form.person, "form.late"), place)
-
-    async def _update_form(self, view_id: str, form: FormSubmission, chosen: str, action: str) -> None:
-        """Update what depends on the changed field, or show another process. Changes of a view follow one another."""
-        if action == forms.PROCESS:
-            form = form.model_copy(update={"process": chosen, "values": {}})
-        async with self._views.setdefault(view_id, asyncio.Lock()):
-            try:
-                dialog = await self._intake.build_form(form)
-                if isinstance(dialog, FormDialog) and (view := forms.render_form(dialog)):
-                    await call_slack(self._client.views_update, {"view_id": view_id, "view": view})
-            except (StoreUnavailableError, ChatError) as failed:
-                _log.warning("form not updated: %s", failed)
 
     # Submission
 

@@ -6,10 +6,10 @@ The submitter is the person that the verified payload names."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from bot.chat.messages import FormDialog, FormInput, FormProblem, FormSubmission
+from bot.chat.messages import FormDialog, FormProblem, FormSubmission
 from bot.chat.slack.dialogs import (
     HINT,
     LABEL,
@@ -47,6 +47,28 @@ def render_form(dialog: FormDialog) -> View | None:
     metadata = json.dumps({**about, "values": dict(dialog.values)}, ensure_ascii=False)
     if count_utf16_units(metadata) > METADATA:
         return None
+    blocks: list[View] = []
+    choices = {
+        key: {"text": build_short_text(name, OPTION), "value": key}
+        for key, name in dialog.choices[:CHOICES]
+        if 0 < len(key) <= VALUE
+    }
+    if dialog.process in choices:
+        options = {"options": list(choices.values()), "initial_option": choices[dialog.process]}
+        element = {"type": "static_select", "action_id": PROCESS, **options}
+        blocks.append({"type": "actions", "block_id": CHOICE, "elements": [element]})
+    for one in dialog.inputs:
+        more: dict[str, Any] = {"hint": build_short_text(one.hint, HINT)} if one.hint else {}
+        more |= {"dispatch_action": True} if one.is_watched else {}
+        for block in render_inputs(one.field, one.label, one.options):
+            # The process is in the name, because Slack keeps typed text while block and action stay the same.
+            block["element"]["action_id"] = f"{INPUT}:{dialog.process}"
+            blocks.append({**block, **more})
+    if lines := [*dialog.notes, *(f"⚠️ {warning}" for warning in dialog.warnings)][:NOTES_MAX]:
+        notes = [build_short_text(line, NOTE) for line in lines]
+        blocks.append({"type": "context", "block_id": NOTES, "elements": notes})
+    if dialog.more:
+        blocks.append(build_button_row(dialog.more, MORE))
     return {
         "type": "modal",
         "callback_id": CALLBACK,
@@ -54,54 +76,13 @@ def render_form(dialog: FormDialog) -> View | None:
         "submit": build_short_text(dialog.submit, TITLE),
         "close": build_short_text(dialog.cancel, TITLE),
         "private_metadata": metadata,
-        "blocks": [
-            *_render_choice(dialog),
-            *(block for one in dialog.inputs for block in _render_input(one, dialog.process)),
-            *_render_notes(dialog),
-            *_render_more(dialog),
-        ],
+        "blocks": blocks,
     }
 
 
 def render_open_button(label: str) -> list[View]:
     """Render the button that opens a form. Return nothing without a label."""
     return [build_button_row(label, OPEN)] if label else []
-
-
-def _render_choice(dialog: FormDialog) -> Iterator[View]:
-    options = {
-        key: {"text": build_short_text(name, OPTION), "value": key}
-        for key, name in dialog.choices[:CHOICES]
-        if 0 < len(key) <= VALUE
-    }
-    if dialog.process in options:
-        element = {
-            "type": "static_select",
-            "action_id": PROCESS,
-            "options": list(options.values()),
-            "initial_option": options[dialog.process],
-        }
-        yield {"type": "actions", "block_id": CHOICE, "elements": [element]}
-
-
-def _render_input(one: FormInput, process: str) -> Iterator[View]:
-    """Render an input. Its action names the process, because Slack keeps typed text while block and action stay the
-    same."""
-    for block in render_inputs(one.field, one.label, one.options):
-        block["element"]["action_id"] = f"{INPUT}:{process}"
-        hint = {"hint": build_short_text(one.hint, HINT)} if one.hint else {}
-        yield {**block, **hint, **({"dispatch_action": True} if one.is_watched else {})}
-
-
-def _render_notes(dialog: FormDialog) -> Iterator[View]:
-    lines = [*dialog.notes, *(f"⚠️ {warning}" for warning in dialog.warnings)][:NOTES_MAX]
-    if lines:
-        yield {"type": "context", "block_id": NOTES, "elements": [build_short_text(line, NOTE) for line in lines]}
-
-
-def _render_more(dialog: FormDialog) -> Iterator[View]:
-    if dialog.more:
-        yield build_button_row(dialog.more, MORE)
 
 
 def parse_form(body: Mapping[str, Any]) -> FormSubmission | None:

@@ -15,7 +15,6 @@ from bot.chat.messages import (
     HomeDialog,
     HomeEntry,
     HomePress,
-    HomeSection,
     HomeSubmission,
     HomeView,
     Place,
@@ -53,7 +52,12 @@ def render_home_view(home: HomeView, language: str, dm: str = "") -> View:
     of their card."""
     blocks = [*render_heading(home.title), *render_context(home.freshness), *render_open_button(home.request)]
     blocks += render_context(home.start)
-    frames = [_render_frame(section, number) for number, section in enumerate(home.sections)]
+    frames = list[tuple[list[Block], list[Block]]]()
+    for number, section in enumerate(home.sections):
+        head: list[Block] = [{"type": "divider"}, *render_heading(section.title)]
+        if not section.entries:
+            head += render_context(section.empty)
+        frames.append((head, [*render_context(section.note), *_render_buttons(section.buttons, f"{number}.section")]))
     room = MAX_BLOCKS - 1 - len(blocks) - sum(len(head) + len(foot) for head, foot in frames)
     bytes_left = MAX_BYTES - count_json_bytes(blocks) - sum(count_json_bytes([*head, *foot]) for head, foot in frames)
     left = 0
@@ -69,13 +73,6 @@ def render_home_view(home: HomeView, language: str, dm: str = "") -> View:
     if left:
         blocks += render_context(translate("slack.more_at_home", language, count=left))
     return {"type": "home", "blocks": blocks, "private_metadata": json.dumps({"dm": dm})}
-
-
-def _render_frame(section: HomeSection, number: int) -> tuple[list[Block], list[Block]]:
-    """Render the blocks above the entries of a section, and those below."""
-    head = [{"type": "divider"}, *render_heading(section.title)]
-    head += [] if section.entries else list(render_context(section.empty))
-    return head, [*render_context(section.note), *_render_buttons(section.buttons, f"{number}.section")]
 
 
 def _render_entry(entry: HomeEntry, where: str) -> Iterator[Block]:
@@ -129,7 +126,11 @@ def parse_home_press(body: Mapping[str, Any]) -> HomePress:
 def render_home_dialog(dialog: HomeDialog, language: str, dm: str = "") -> View:
     """Render the modal. A card that is too long for a modal is not pressed here, because it is in the DM as a whole."""
     about = {"home": dialog.action, "value": dialog.value, "form": dict(dialog.form), "seal": dialog.seal, "dm": dm}
-    blocks = [*render_context(dialog.notice), *_render_about(dialog, language)]
+    blocks = list(render_context(dialog.notice))
+    if dialog.card is not None:
+        shown = list(_render_entry(HomeEntry(dialog.card), "open."))
+        is_whole = len(shown) <= MAX_BLOCKS - 10 and count_json_bytes(shown) <= MAX_BYTES
+        blocks += shown if is_whole else render_context(translate("home.whole_in_dm", language))
     for one in dialog.inputs:
         hint = {"hint": build_short_text(one.hint, HINT)} if one.hint else {}
         blocks += [{**block, **hint} for block in render_inputs(one.field, one.label, one.options)]
@@ -144,15 +145,6 @@ def render_home_dialog(dialog: HomeDialog, language: str, dm: str = "") -> View:
         "private_metadata": json.dumps(about, ensure_ascii=False),
         "blocks": blocks,
     }
-
-
-def _render_about(dialog: HomeDialog, language: str) -> list[Block]:
-    if dialog.card is None:
-        return []
-    shown = list(_render_entry(HomeEntry(dialog.card), "open."))
-    if len(shown) <= MAX_BLOCKS - 10 and count_json_bytes(shown) <= MAX_BYTES:
-        return shown
-    return list(render_context(translate("home.whole_in_dm", language)))
 
 
 def render_notice_modal(title: str, text: str, close: str) -> View:

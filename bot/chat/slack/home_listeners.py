@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.messages import Channel, ChatDirectory, HomeDialog, HomePress, HomeView, Ingress, Place
+from bot.chat.messages import Channel, ChatDirectory, HomeView, Ingress, Place
 from bot.chat.slack import home
 from bot.chat.slack.listeners import AckFunction, acknowledge_malformed, is_button_press, watch_acknowledgement
 from bot.chat.slack.payload_shape import is_short_text
@@ -66,15 +65,12 @@ class HomeListeners:
         if event.get("tab") == "home" and is_short_text(person):
             await self._publish(person, is_opened=True)
         if event.get("tab") == "messages" and is_short_text(person) and is_short_text(channel):
-            await self._welcome(person, Place(team=self._me.team, channel=channel, direct=True))
-
-    async def _welcome(self, person: str, place: Place) -> None:
-        """Show a person who opens their DM what they could write, and the first time a welcome."""
-        try:
-            await self._intake.welcome_person(person, place)
-            await self._channel.suggest_prompts(place, await self._intake.list_prompts(person))
-        except (StoreUnavailableError, ChatError) as failed:
-            _log.warning("nothing shown in the DM that was opened: %s", failed)
+            place = Place(team=self._me.team, channel=channel, direct=True)
+            try:
+                await self._intake.welcome_person(person, place)
+                await self._channel.suggest_prompts(place, await self._intake.list_prompts(person))
+            except (StoreUnavailableError, ChatError) as failed:
+                _log.warning("nothing shown in the DM that was opened: %s", failed)
 
     async def _publish(self, person: str, *, is_opened: bool = False) -> None:
         try:
@@ -95,20 +91,16 @@ class HomeListeners:
             dialog = await self._intake.handle_home_press(press)
             if dialog is None:
                 await self._publish(press.person)
+                return
+            dm, language = await self._channel.open_dm(press.person), await self._pages.find_language(press.person)
+            shown, pressed = home.render_home_dialog(dialog, language, dm.channel), body.get("view") or {}
+            if pressed.get("type") == "modal":  # in place of the dialog that has the button
+                await call_slack(self._client.views_update, {"view_id": pressed["id"], "view": shown})
             else:
-                await self._show_dialog(body, press, dialog)
+                await call_slack(self._client.views_open, {"trigger_id": body["trigger_id"], "view": shown}, tries=1)
         except (StoreUnavailableError, ChatError) as failed:
             _log.warning("a press on Home failed: %s", failed)
             await self._tell(press.person, "slack.press_again")
-
-    async def _show_dialog(self, body: Mapping[str, Any], press: HomePress, dialog: HomeDialog) -> None:
-        """Show a dialog over the page or, if it was pressed in a dialog, in place of that one."""
-        dm, language = await self._channel.open_dm(press.person), await self._pages.find_language(press.person)
-        shown, view = home.render_home_dialog(dialog, language, dm.channel), body.get("view") or {}
-        if view.get("type") == "modal":
-            await call_slack(self._client.views_update, {"view_id": view["id"], "view": shown})
-        else:
-            await call_slack(self._client.views_open, {"trigger_id": body["trigger_id"], "view": shown}, tries=1)
 
     async def handle_submission(self, ack: AckFunction, body: dict[str, Any]) -> None:
         """Handle a submission: refuse it with its problems under the fields, show what has to be confirmed, or make it

@@ -26,7 +26,6 @@ from bot.chat.messages import (
     Channel,
     ChatDirectory,
     Click,
-    Dialog,
     Ingress,
     Message,
     MessageRef,
@@ -314,27 +313,32 @@ class SlackListeners:
             await self._open_dialog(body, click)
         elif click and is_late():
             await tell("slack.taken_late")
-        if click and not opens_dialog and _is_in_dialog(body):
-            await self._close_pressed_dialog(body, click)
-
-    async def _close_pressed_dialog(self, body: Body, click: Click) -> None:
-        """Replace the card that was pressed in a dialog of Home, so that no button stays that has done its work."""
-        language, choice = await self._find_language(click.person), f"choice.{click.choice}"
-        known = translate(choice, language) if choice in load_sentences() else click.choice
-        text, close = translate("home.pressed", language, choice=known), translate("card.close", language)
-        view = home.render_notice_modal(str((body["view"].get("title") or {}).get("text") or ""), text, close)
-        try:
-            await call_slack(self._client.views_update, {"view_id": body["view"]["id"], "view": view})
-        except ChatError as failed:
-            _log.warning("dialog not closed: %s", failed)
+        if click and not opens_dialog and _is_in_dialog(body):  # no button stays that has done its work
+            language, choice = await self._find_language(click.person), f"choice.{click.choice}"
+            known = translate(choice, language) if choice in load_sentences() else click.choice
+            text, close = translate("home.pressed", language, choice=known), translate("card.close", language)
+            view = home.render_notice_modal(str((body["view"].get("title") or {}).get("text") or ""), text, close)
+            try:
+                await call_slack(self._client.views_update, {"view_id": body["view"]["id"], "view": view})
+            except ChatError as failed:
+                _log.warning("dialog not closed: %s", failed)
 
     async def _open_dialog(self, body: Body, click: Click) -> None:
-        """Open the dialog of a press. A press that may not open one is accepted as a click, whose answer says why."""
+        """Open the dialog of a press within the trigger's three seconds, over another dialog if that has the button. If
+        it is too late, the person is told. A press that may not open one is accepted as a click, whose answer says
+        why."""
+        show = self._client.views_push if _is_in_dialog(body) else self._client.views_open
         try:
-            if dialog := await self._intake.build_dialog(click):
-                await self._open_modal(body, dialog, click)
-            else:
+            dialog = await self._intake.build_dialog(click)
+            if dialog is None:
                 await self._intake.accept_click(click)
+                return
+            view = dialogs.render_modal(dialog)
+            try:
+                await call_slack(show, {"trigger_id": body["trigger_id"], "view": view}, tries=1)
+            except ChatError as failed:
+                _log.warning("dialog not opened: %s", failed)
+                await self._post_ephemeral_notice(click.place, click.person, "slack.press_again")
         except (StoreUnavailableError, ChatError) as failed:
             await self._notify_press_not_accepted(body, click, failed)
 
@@ -349,7 +353,14 @@ class SlackListeners:
         if not dot or not (version.isascii() and version.isdecimal()):
             _log.warning("a press without an approval: %s", action.get("action_id"))
             return None
-        person = body["user"]["id"]
+        person, picked = body["user"]["id"], action.get("selected_user")
+        box, message = body.get("container") or {}, body.get("message") or {}
+        channel, ts = box.get("channel_id"), box.get("message_ts")
+        shown = [button for block in message.get("blocks") or () for button in block.get("elements") or ()]
+        # A message that was updated meanwhile needs no update.
+        is_shown = (action["action_id"], action.get("value")) in [
+            (one.get("action_id"), one.get("value")) for one in shown
+        ]
         return Click(
             id=body["trigger_id"],
             approval=approval,
@@ -357,8 +368,8 @@ class SlackListeners:
             choice=choice,
             person=person,
             place=await self._find_press_place(body, person),
-            form=_read_choice(body, action, approval, int(version)),
-            card=_find_pressed_message(body, action),
+            form={"person": picked} if is_short_text(picked) else read_ticks(body, approval, int(version)),
+            card=MessageRef(channel=str(channel), ts=str(ts)) if is_shown and channel and ts else None,
             seal=read_pressed_seal(action),
         )
 
@@ -373,16 +384,6 @@ class SlackListeners:
         return self._build_place(
             str(channel), thread or self._choose_thread(str(channel), box.get("message_ts") or message.get("ts"))
         )
-
-    async def _open_modal(self, body: Body, dialog: Dialog, click: Click) -> None:
-        """Open a dialog within the trigger's three seconds, over another dialog if that has the button. If it is too
-        late, the person is told."""
-        show = self._client.views_push if _is_in_dialog(body) else self._client.views_open
-        try:
-            await call_slack(show, {"trigger_id": body["trigger_id"], "view": dialogs.render_modal(dialog)}, tries=1)
-        except ChatError as failed:
-            _log.warning("dialog not opened: %s", failed)
-            await self._post_ephemeral_notice(click.place, click.person, "slack.press_again")
 
     async def handle_more(self, ack: AckFunction, body: dict[str, Any]) -> None:
         """Open the next page of a dialog, with the input of this one."""
@@ -487,29 +488,10 @@ def _build_event_aliases(message: RawMessage) -> tuple[str, ...]:
     return (f"{message.place.channel}:{message.ts}",)
 
 
-def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
-    """Return the pressed message, if it has that very button. A view has no message, and a message that was updated
-    meanwhile needs no update."""
-    box, message = body.get("container") or {}, body.get("message") or {}
-    shown = [button for block in message.get("blocks") or () for button in block.get("elements") or ()]
-    here = [
-        one for one in shown if (one.get("action_id"), one.get("value")) == (action["action_id"], action.get("value"))
-    ]
-    channel, ts = box.get("channel_id"), box.get("message_ts")
-    return MessageRef(channel=str(channel), ts=str(ts)) if here and channel and ts else None
-
-
 def _is_in_dialog(body: Body) -> bool:
     """Return whether a press is inside a dialog of ours."""
     view = body.get("view")
     return isinstance(view, Mapping) and view.get("type") == "modal" and is_short_text(view.get("id"))
-
-
-def _read_choice(body: Body, action: Body, approval: str, version: int) -> dict[str, str] | None:
-    """Return the data of a press: the person who was picked, or what is ticked."""
-    if is_short_text(action.get("selected_user")):
-        return {"person": action["selected_user"]}
-    return read_ticks(body, approval, version)
 
 
 def find_foreign_team(body: Body, own: str) -> str:

@@ -118,9 +118,17 @@ class MemberCache:
                 await self._store.extend_listing(self._holder)
 
     async def _list_pages(self, cursor: str) -> bool:
-        """Read the pages from `cursor` on. Return False if another process continues."""
+        """Read the pages from `cursor` on, or all pages if Slack no longer knows the cursor. Return False if another
+        process continues."""
+        first = {"limit": PAGE, "include_locale": True}
         while True:
-            at, answer = self._clock(), await self._load_page(cursor)
+            at = self._clock()
+            try:
+                answer = await call_slack(self._client.users_list, first | ({"cursor": cursor} if cursor else {}))
+            except ChatError as failed:
+                if not cursor or failed.code != "invalid_cursor":
+                    raise
+                answer = await call_slack(self._client.users_list, first)
             members = {str(one["id"]): one for one in answer.get("members") or ()}
             await self._save_members(members, at)
             cursor = get_next_cursor(answer)
@@ -128,16 +136,6 @@ class MemberCache:
                 return False
             if not cursor:
                 return True
-
-    async def _load_page(self, cursor: str) -> dict[str, Any]:
-        """Load a page, or the first page if Slack no longer knows the cursor."""
-        first = {"limit": PAGE, "include_locale": True}
-        try:
-            return await call_slack(self._client.users_list, first | ({"cursor": cursor} if cursor else {}))
-        except ChatError as failed:
-            if not cursor or failed.code != "invalid_cursor":
-                raise
-            return await call_slack(self._client.users_list, first)
 
     async def look_up(self, person: str) -> MemberRecord | None:
         """Ask Slack about one person now. Return None if Slack does not know them."""
@@ -202,7 +200,13 @@ class MemberCache:
     def _list_lacking_profiles(self, people: Iterable[str]) -> list[str]:
         """Return the people whose profile is needed and was never read, or who have changed since."""
         records = ((id, self.records.get(id)) for id in people)
-        return [id for id, record in records if record and _lacks_profile(record) and self._needs_profile(record)]
+        return [
+            id
+            for id, record in records
+            if record
+            and (record.profile is None or record.profile_mark != get_update_mark(record.member))
+            and self._needs_profile(record)
+        ]
 
     async def _save_members(self, members: Mapping[str, Mapping[str, Any]], at: float) -> None:
         """Store Slack's latest answer. Only records that differ are written."""
@@ -221,8 +225,3 @@ class MemberCache:
 
     def _take_over(self, records: Mapping[str, MemberRecord | None]) -> None:
         self.records = {id: record for id, record in {**self.records, **records}.items() if record is not None}
-
-
-def _lacks_profile(record: MemberRecord) -> bool:
-    """Return whether a profile was never read, or Slack has changed the record since."""
-    return record.profile is None or record.profile_mark != get_update_mark(record.member)

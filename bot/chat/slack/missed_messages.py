@@ -108,18 +108,37 @@ class MissedMessages:
             await self._store.save_places(seen)
 
     async def _look_through(self, gap_s: float) -> None:
-        """Search for everything that was missed, in the order of each channel. The channel that was active last comes
+        """Search for everything that was missed, in the order of each channel. Places on record come first, the channel
+        that was active last before the others. The bot's DMs and channels without messages to it follow, the newest DM
         first."""
-        count, places_by_channel = 0, await self._list_places()
+        count, places_by_channel = 0, dict[str, list[tuple[str, bool, float]]]()
+        for place, last_s in await self._store.list_places():
+            channel, thread, shared = place.split("|")
+            places_by_channel.setdefault(channel, []).append((thread, bool(shared), last_s))
+        for kind in KINDS:
+            where = {"types": kind, "exclude_archived": True, "limit": MAX_LISTED}
+            listed = list[Mapping[str, Any]]()
+            try:
+                async for answer in stream_pages(
+                    self._client.users_conversations, where, MAX_PAGES, before_each=self._prepare_call
+                ):
+                    listed += [one for one in answer.get("channels") or () if not one.get("is_user_deleted")]
+            except ChatUnavailableError:
+                raise
+            except ChatError as refused:  # the app may not see these
+                log.warning("only those on record are looked through", kind=kind, code=refused.code)
+            for one in sorted(listed, key=_get_created_s, reverse=True):
+                is_shared = bool(one.get("is_ext_shared") or one.get("is_org_shared"))
+                places_by_channel.setdefault(str(one["id"]), [("", is_shared, 0.0)])
         looked_through = list(places_by_channel.items())[:MAX_CHANNELS]
         for channel, places in looked_through:
             found = dict[str, dict[str, Any]]()
-            for thread, shared, last_s in places:
+            for thread, is_shared, last_s in places:
                 since_s = gap_s - MARGIN_S
                 oldest_s = max(since_s, last_s) if last_s <= gap_s else since_s  # messages may have been written since
                 for message in await self._read_place(channel, thread, oldest_s):
                     event = {**message, "type": "message", "channel": channel}
-                    body = {"type": "event_callback", "event": event, "is_ext_shared_channel": shared}
+                    body = {"type": "event_callback", "event": event, "is_ext_shared_channel": is_shared}
                     found[str(message["ts"])] = body
             for ts in sorted(found, key=float):
                 await self._listeners.handle_event(found[ts], _do_nothing)
@@ -132,35 +151,6 @@ class MissedMessages:
             left_out=len(places_by_channel) - len(looked_through),
             messages=count,
         )
-
-    async def _list_places(self) -> dict[str, list[tuple[str, bool, float]]]:
-        """Return channel → its conversations, each as thread, whether another company reads it, and when somebody last
-        wrote there (epoch s). Those on record come first. The bot's DMs and channels without messages to it follow, the
-        newest DM first."""
-        places: dict[str, list[tuple[str, bool, float]]] = {}
-        for place, last_s in await self._store.list_places():
-            channel, thread, shared = place.split("|")
-            places.setdefault(channel, []).append((thread, bool(shared), last_s))
-        for kind in KINDS:
-            for one in sorted(await self._list_conversations(kind), key=_get_created_s, reverse=True):
-                is_shared = bool(one.get("is_ext_shared") or one.get("is_org_shared"))
-                places.setdefault(str(one["id"]), [("", is_shared, 0.0)])
-        return places
-
-    async def _list_conversations(self, kind: str) -> list[Mapping[str, Any]]:
-        """Return the conversations of this kind that the bot is in. Return none if the app may not see them."""
-        where = {"types": kind, "exclude_archived": True, "limit": MAX_LISTED}
-        listed = list[Mapping[str, Any]]()
-        try:
-            async for answer in stream_pages(
-                self._client.users_conversations, where, MAX_PAGES, before_each=self._prepare_call
-            ):
-                listed += [one for one in answer.get("channels") or () if not one.get("is_user_deleted")]
-        except ChatUnavailableError:
-            raise
-        except ChatError as refused:
-            log.warning("only those on record are looked through", kind=kind, code=refused.code)
-        return listed
 
     async def _read_place(self, channel: str, thread: str, oldest_s: float) -> list[Mapping[str, Any]]:
         """Return the messages written in a place since, with replies to them. Return none for a place that is closed to

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -35,7 +34,13 @@ async def load_profiles(client: AsyncWebClient, people: Iterable[str]) -> dict[s
     """Load the profiles of these people, by id. A profile is empty where the workspace has no such field. Raises
     `ChatError`."""
     wanted = list(people)
-    fields = await _load_field_meanings(client)
+    listed = await call_slack(client.team_profile_get, {}, tries=1)
+    fields = dict[str, str]()  # id → meaning
+    for field in (listed.get("profile") or {}).get("fields") or ():
+        options = field.get("options")
+        is_protected = isinstance(options, Mapping) and (options.get("is_protected") or options.get("is_scim"))
+        if is_protected and (label := fold_text(field["label"])) in LABELS:
+            fields[field["id"]] = LABELS[label]
     if not fields:
         return dict.fromkeys(wanted, UserProfile())
     slots = asyncio.Semaphore(AT_ONCE)
@@ -43,34 +48,13 @@ async def load_profiles(client: AsyncWebClient, people: Iterable[str]) -> dict[s
     async def load_one_profile(person: str) -> UserProfile:
         async with slots:
             answer = await call_slack(client.users_profile_get, {"user": person}, tries=1)
-        return _parse_profile(answer.get("profile") or {}, fields)
+        values = (answer.get("profile") or {}).get("fields")
+        given = values if isinstance(values, Mapping) else {}  # Slack sends a list when there are no values
+        said = {id: replace_surrogates(str(given[id].get("value") or "")).strip() for id in given if id in fields}
+        return UserProfile(**{fields[id]: value for id, value in said.items()})
 
     results = await asyncio.gather(*map(load_one_profile, wanted), return_exceptions=True)
     for failed in results:
         if isinstance(failed, BaseException):
             raise failed
     return {person: found for person, found in zip(wanted, results, strict=True) if isinstance(found, UserProfile)}
-
-
-async def _load_field_meanings(client: AsyncWebClient) -> dict[str, str]:
-    """Return field id → meaning, for fields that only administrators fill in."""
-    answer = await call_slack(client.team_profile_get, {}, tries=1)
-    found = (answer.get("profile") or {}).get("fields") or ()
-    return {
-        f["id"]: LABELS[fold_text(f["label"])] for f in found if _is_protected(f) and fold_text(f["label"]) in LABELS
-    }
-
-
-def _is_protected(field: Mapping[str, Any]) -> bool:
-    options = field.get("options")
-    return isinstance(options, Mapping) and bool(options.get("is_protected") or options.get("is_scim"))
-
-
-def _parse_profile(profile: Mapping[str, Any], fields: Mapping[str, str]) -> UserProfile:
-    """Parse a profile. Slack sends a list instead of an object when there are no values."""
-    values = profile.get("fields")
-    given = values if isinstance(values, Mapping) else {}
-    said = {
-        fields[id]: replace_surrogates(str(one.get("value") or "")).strip() for id, one in given.items() if id in fields
-    }
-    return UserProfile(**said)

@@ -26,7 +26,13 @@ def read_quotes(event: Mapping[str, Any], bot: str, language: str) -> str:
     """Return all quotes as text, each under a line that says what it is. Quotes beyond the limit are counted. `bot` is
     our own id."""
     forwarded = _list_forwarded(event)
-    quotes = [_quote_forwarded(one, bot, language) for one in forwarded[:MAX_QUOTES]]
+    quotes = list[str]()
+    for one in forwarded[:MAX_QUOTES]:
+        named = one.get("author_name") or one.get("author_subname")
+        author = show_invisible(" ".join(named[:MAX_AUTHOR].split())) if isinstance(named, str) else "?"
+        text = "\n".join(filter(None, (_read_text(one.get("text"), bot), *_quote_tables(one, bot, language))))
+        title = translate("slack.forwarded" if text else "slack.forwarded_empty", language, author=author)
+        quotes.append(_quote(title, text))
     quotes += _quote_tables(event, bot, language)
     left = len(forwarded) - MAX_QUOTES
     return "\n\n".join((*quotes, *([translate("slack.quotes_unread", language, n=left)] if left > 0 else [])))
@@ -40,31 +46,20 @@ def _list_forwarded(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one in _list_mappings(event.get("attachments")) if one.get("is_share") is True]
 
 
-def _quote_forwarded(forwarded: Mapping[str, Any], bot: str, language: str) -> str:
-    named = forwarded.get("author_name") or forwarded.get("author_subname")
-    author = show_invisible(" ".join(named[:MAX_AUTHOR].split())) if isinstance(named, str) else "?"
-    parts = [_read_text(forwarded.get("text"), bot), *_quote_tables(forwarded, bot, language)]
-    text = "\n".join(filter(None, parts))
-    title = translate("slack.forwarded" if text else "slack.forwarded_empty", language, author=author)
-    return _quote(title, text)
-
-
 def _quote_tables(holder: Mapping[str, Any], bot: str, language: str) -> list[str]:
-    tables = [one for one in _list_mappings(holder.get("blocks")) if one.get("type") == "table"]
-    return [_quote(translate("slack.table", language), _read_table(one, bot)) for one in tables[:MAX_QUOTES]]
-
-
-def _read_table(table: Mapping[str, Any], bot: str) -> str:
-    """Read a table with a line for each row, as far as there is room."""
-    rows, lines, room = table.get("rows"), list[str](), MAX_QUOTE
-    for row in rows[:MAX_ROWS] if isinstance(rows, list) else []:
-        cells = row[:MAX_CELLS] if isinstance(row, list) else []
-        line = " | ".join(" ".join(_read_cell(cell, bot).split()) for cell in cells)
-        room -= len(line)
-        if room < 0:
-            return "\n".join((*lines, "…"))
-        lines.append(line)
-    return "\n".join(lines)
+    """Quote the tables of a message, with a line for each row, as far as there is room."""
+    quotes, tables = list[str](), [one for one in _list_mappings(holder.get("blocks")) if one.get("type") == "table"]
+    for table in tables[:MAX_QUOTES]:
+        rows, lines, room = table.get("rows"), list[str](), MAX_QUOTE
+        for row in rows[:MAX_ROWS] if isinstance(rows, list) else []:
+            cells = row[:MAX_CELLS] if isinstance(row, list) else []
+            line = " | ".join(" ".join(_read_cell(cell, bot).split()) for cell in cells)
+            room -= len(line)
+            lines.append("…" if room < 0 else line)
+            if room < 0:
+                break
+        quotes.append(_quote(translate("slack.table", language), "\n".join(lines)))
+    return quotes
 
 
 def _read_cell(cell: object, bot: str, depth: int = 0) -> str:

@@ -71,34 +71,38 @@ class RequestVerifier:
         stamp, signature = (
             request.headers.get(name, "") for name in ("X-Slack-Request-Timestamp", "X-Slack-Signature")
         )
-        if not _TIMESTAMP.fullmatch(stamp) or not _SIGNATURE.fullmatch(signature) or not _has_plain_encoding(request):
+        try:
+            charset = (request.charset or "utf-8").lower()
+        except ValueError:
+            charset = ""
+        # Slack sends plain UTF-8. Another encoding was added by somebody else, because headers are not signed.
+        is_plain = charset in ("utf-8", "utf8") and not request.headers.get("Content-Encoding")
+        if not (_TIMESTAMP.fullmatch(stamp) and _SIGNATURE.fullmatch(signature) and is_plain):
             return _build_closing_response(401)
         if abs(self._clock() - int(stamp)) > SKEW_S:
             return _build_closing_response(401)
         if (request.content_length or 0) > BODY_MAX:
             return _build_closing_response(413)
-        body = await self._read_request_body(request)
-        if isinstance(body, web.Response):
-            return body
-        if not hmac.compare_digest(self._compute_signature(stamp, body), signature):
-            return _build_closing_response(401)
-        return None if _is_parsable_payload(body, request.content_type) else web.Response()
-
-    def _compute_signature(self, stamp: str, body: bytes) -> str:
-        signed = hmac.new(self._secret, b"v0:%b:%b" % (stamp.encode(), body), hashlib.sha256)
-        return f"v0={signed.hexdigest()}"
-
-    async def _read_request_body(self, request: web.Request) -> bytes | web.Response:
-        """Read the raw body. Return a refusal if the body is too slow or too large."""
         try:
             async with self._limit_reading(request):
-                return await request.read()
+                body = await request.read()
         except web.HTTPRequestEntityTooLarge:
             return _build_closing_response(413)
         except TimeoutError:
             return _build_closing_response(408)
         except (OSError, ClientConnectionError, web.RequestPayloadError, web.HTTPException):
             return _build_closing_response(400)
+        signed = hmac.new(self._secret, b"v0:%b:%b" % (stamp.encode(), body), hashlib.sha256)
+        if not hmac.compare_digest(f"v0={signed.hexdigest()}", signature):
+            return _build_closing_response(401)
+        try:
+            found = parse_body(body.decode("utf-8"), request.content_type)
+        except (ValueError, RecursionError):
+            found = None
+        if has_slack_shape(found):
+            return None
+        _log.warning("a signed request that cannot be read is dropped (%d bytes)", len(body))
+        return web.Response()  # Slack would only send it again
 
     @asynccontextmanager
     async def _limit_reading(self, request: web.Request) -> AsyncIterator[None]:
@@ -133,26 +137,3 @@ def _build_closing_response(status: int) -> web.Response:
     answer = web.Response(status=status)
     answer.force_close()
     return answer
-
-
-def _has_plain_encoding(request: web.Request) -> bool:
-    """Return whether the request is plain UTF-8, as Slack sends it. Any other encoding was added by somebody else,
-    because headers are not signed."""
-    try:
-        charset = request.charset or "utf-8"
-    except ValueError:
-        return False
-    return charset.lower() in ("utf-8", "utf8") and not request.headers.get("Content-Encoding")
-
-
-def _is_parsable_payload(body: bytes, content_type: str) -> bool:
-    """Return whether a signed body is a payload. Any other body is acknowledged, because Slack would only send it
-    again."""
-    try:
-        found = parse_body(body.decode("utf-8"), content_type)
-    except (ValueError, RecursionError):
-        found = None
-    if has_slack_shape(found):
-        return True
-    _log.warning("a signed request that cannot be read is dropped (%d bytes)", len(body))
-    return False

@@ -29,18 +29,14 @@ def replace_surrogates(text: str) -> str:
 def parse_message_text(text: str, bot: str) -> str:
     """Return what a person typed, without the bot's own mention, with people as `<@U…>`, and links and channels in
     words."""
-    named = _REFERENCE.sub(lambda found: _format_reference(found[1]), _remove_mentions(text, bot))
-    return replace_surrogates(unescape_text(named)).strip()
-
-
-def _remove_mentions(text: str, bot: str) -> str:
-    """Remove mentions of one person, with the blanks around them."""
     pieces, at = list[str](), 0
     for found in _MENTION.finditer(text):
-        if found[1] == bot:
+        if found[1] == bot:  # the blanks around the mention go too
             pieces.append(text[at : found.start()].strip())
             at = found.end()
-    return " ".join([*pieces, text[at:].strip()]) if pieces else text
+    rest = " ".join([*pieces, text[at:].strip()]) if pieces else text
+    named = _REFERENCE.sub(lambda found: _format_reference(found[1]), rest)
+    return replace_surrogates(unescape_text(named)).strip()
 
 
 def unescape_text(text: str) -> str:

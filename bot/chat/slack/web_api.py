@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
-from aiohttp import ClientError, ClientSession
+from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
@@ -109,29 +109,20 @@ async def upload_content(
 ) -> None:
     """Upload to an address from Slack. The token does not go there, because the address is the secret. Raises
     `ChatError` (`upload_refused`), or `ChatUnavailableError` when the address cannot be reached."""
+    if client.session is None:
+        raise TypeError("the client has no connection pool")
     for tries_left in range(tries - 1, -1, -1):
-        status = await _post_content(client, url, content)
+        try:
+            async with client.session.post(url, data=content, proxy=client.proxy, allow_redirects=False) as answer:
+                status = answer.status
+        except (ClientError, TimeoutError, OSError):
+            status = 0
         if status == 200:
             return
         if status and status < 500 and status != 429:
             raise ChatError("upload_refused", f"upload ({status})")
         await asyncio.sleep(pause_s if tries_left else 0)
     raise ChatUnavailableError(UNREACHABLE, "upload")
-
-
-async def _post_content(client: AsyncWebClient, url: str, content: bytes) -> int:
-    """Return the status, or 0 without an answer."""
-    try:
-        async with _get_session(client).post(url, data=content, proxy=client.proxy, allow_redirects=False) as answer:
-            return answer.status
-    except (ClientError, TimeoutError, OSError):
-        return 0
-
-
-def _get_session(client: AsyncWebClient) -> ClientSession:
-    if client.session is None:
-        raise TypeError("the client has no connection pool")
-    return client.session
 
 
 def _build_chat_error(code: str, method: str) -> ChatError:
@@ -149,18 +140,14 @@ def _parse_slack_error(error: SlackApiError, pause_s: float) -> tuple[str, float
     answer: Any = error.response
     status = int(getattr(answer, "status_code", 0) or getattr(answer, "status", 0))
     if status == 429:
-        return LIMITED, _parse_retry_after(answer.headers.get("Retry-After"))
+        try:
+            return LIMITED, max(0.0, float(answer.headers.get("Retry-After") or 1))
+        except ValueError:
+            return LIMITED, 1.0
     if not isinstance(answer, AsyncSlackResponse) or status >= 500 or not isinstance(answer.data, dict):
         return UNREACHABLE, pause_s  # no dict: a gateway's page, not Slack's answer
     code = str(answer.get("error") or UNREACHABLE)
     return (UNREACHABLE, pause_s) if code in UNCLEAR_ERRORS else (code, 0.0)
-
-
-def _parse_retry_after(header: str | None) -> float:
-    try:
-        return max(0.0, float(header or 1))
-    except ValueError:
-        return 1.0
 
 
 def _format_method_name(method: Method) -> str:
