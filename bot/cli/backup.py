@@ -8,7 +8,6 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -19,6 +18,7 @@ from bot.cli import console
 from bot.cli.console import sanitize_for_terminal
 from bot.core.errors import CountersignError
 from bot.core.i18n import translate
+from bot.core.version import VERSION
 from bot.ops.backup import (
     BackupError,
     BackupHead,
@@ -82,10 +82,6 @@ def backup(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; 
     async def copy_store() -> None:
         language, settings = console.get_terminal_language(), load_settings()
         _require_new_file(file)
-        try:
-            installed = version("countersign")
-        except PackageNotFoundError:
-            installed = ""
         async with console.open_bot_store() as (redis, keys):
             scripts = ScriptRunner.from_redis(redis, keys)
             typer.echo(translate("backup.holding", language), err=True)
@@ -94,7 +90,7 @@ def backup(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; 
                 async with hold_work(scripts) as hold:
                     head = BackupHead(
                         made_ms=await load_time_ms(redis),
-                        version=installed,
+                        version=VERSION,
                         prefix=keys.prefix,
                         partitions=keys.partitions,
                         ids=await load_store_ids(scripts),

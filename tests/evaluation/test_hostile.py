@@ -60,7 +60,7 @@ def _let_anybody_press(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(where, "authorize_press", _anybody)
 
 
-def _anybody(*judged: Any) -> PressRefusal | None:
+def _anybody(*judged: Any, **more: Any) -> PressRefusal | None:
     return None
 
 
