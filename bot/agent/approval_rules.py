@@ -15,26 +15,22 @@ MAX_LENGTH = 3_000
 def describe_policies(forms: Iterable[Form], rows: Sequence[PolicyRow] = ()) -> str:
     """Describe the policy rows in one line each. `rows` are those of the policy file and come first. Return an empty
     text if no row says anything."""
-    lines = [line for form in forms for line in _describe_form(form, [row for row in rows if row.process == form.key])]
+    lines = list[str]()
+    for form in forms:
+        labels = {one.name: one.label.en for one in form.fields} | {one.name: one.label.en for one in form.levels}
+        for row in (*(one for one in rows if one.process == form.key), *form.policy):
+            case = [labels.get(row.level, row.level)]
+            case += [f"for {row.department}"] if row.department else []
+            case += [f"if {row.when}"] if row.when else []
+            who = ", else ".join(map(_describe_selector, row.who))
+            choice = "; the author may choose somebody else, who is then flagged" if row.others == "flagged" else ""
+            lines.append(f"- {form.key}, {' '.join(case)}: {who}{choice}")
     shown_lines = list[str]()
     for line in lines:
         if sum(map(len, shown_lines)) + len(line) > MAX_LENGTH:
             return "\n".join([*shown_lines, "- (there are more rows than fit here)"])
         shown_lines.append(line)
     return "\n".join(shown_lines)
-
-
-def _describe_form(form: Form, rows: Sequence[PolicyRow]) -> list[str]:
-    labels = {field.name: field.label.en for field in form.fields} | {one.name: one.label.en for one in form.levels}
-    return [f"- {form.key}, {_describe_row(row, labels)}" for row in (*rows, *form.policy)]
-
-
-def _describe_row(row: PolicyRow, labels: dict[str, str]) -> str:
-    conditions = [f"for {row.department}"] if row.department else []
-    conditions += [f"if {row.when}"] if row.when else []
-    who = ", else ".join(_describe_selector(one) for one in row.who)
-    choice = "; the author may choose somebody else, who is then flagged" if row.others == "flagged" else ""
-    return " ".join([labels.get(row.level, row.level), *conditions]) + f": {who}{choice}"
 
 
 def _describe_selector(selector: PeopleSelector) -> str:

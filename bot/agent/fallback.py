@@ -37,10 +37,20 @@ class FallbackModel:
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         began, why = self.clock(), "still down"
         if began >= self.primary_down_until:
+            first_s = timeout_s * FIRST_SHARE
+            if self.primary_down_until > NEVER_DOWN:
+                self.primary_down_until = self.clock() + first_s  # the other calls wait for this call's result
             try:
-                return await self._request_from_first(messages, extra, timeout_s * FIRST_SHARE)
+                reply = await self.first.request_reply(messages, extra, timeout_s=first_s)
             except ModelUnavailableError as down:
-                why = str(down)
+                why, least_s = str(down), DOWN_MAX_S if down.cause in NEEDS_ADMINISTRATOR else DOWN_S
+                self.primary_down_until = self.clock() + min(max(down.wait_s, least_s), DOWN_MAX_S)
+            except ModelRejectedError:
+                self.primary_down_until = NEVER_DOWN
+                raise
+            else:
+                self.primary_down_until = NEVER_DOWN
+                return reply
         left_s = max(timeout_s - (self.clock() - began), 1.0)
         try:
             reply = await self.second.request_reply(messages, extra, timeout_s=left_s)
@@ -48,19 +58,4 @@ class FallbackModel:
             wait_s = min(down.wait_s, max(self.primary_down_until - self.clock(), 0.0))
             raise ModelUnavailableError(str(down), wait_s, down.cause) from down
         log.info("model.fallback", model=reply.model, first=why)
-        return reply
-
-    async def _request_from_first(self, messages: Sequence[str], extra: str, timeout_s: float) -> ModelReply:
-        if self.primary_down_until > NEVER_DOWN:
-            self.primary_down_until = self.clock() + timeout_s  # the other calls wait for this call's result
-        try:
-            reply = await self.first.request_reply(messages, extra, timeout_s=timeout_s)
-        except ModelUnavailableError as down:
-            least_s = DOWN_MAX_S if down.cause in NEEDS_ADMINISTRATOR else DOWN_S
-            self.primary_down_until = self.clock() + min(max(down.wait_s, least_s), DOWN_MAX_S)
-            raise
-        except ModelRejectedError:
-            self.primary_down_until = NEVER_DOWN
-            raise
-        self.primary_down_until = NEVER_DOWN
         return reply

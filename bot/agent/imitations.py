@@ -25,15 +25,7 @@ _END = re.compile(r"[<＜][ \t]{0,4}+[/／][ \t]{0,4}+event[ \t]{0,4}+[>＞]", r
 
 def cut_imitations(text: str) -> str:
     """Return the text without lines and marks that look like ours. Return the text unchanged if there are none."""
-    found = _cut_event_imitations(text)
-    lines = [_INLINE.sub("", line) for line in found.split("\n") if not _LINE.match(line)]
-    cut = "\n".join(lines)
-    return text if cut == text else cut.strip()
-
-
-def _cut_event_imitations(text: str) -> str:
-    """Remove each imitated event, from its start to the next closing tag. Without one, remove it to the end of its
-    paragraph or of the text."""
+    # An imitated event ends at the next closing tag. Without one, it ends with its paragraph or with the text.
     pieces, at, ends = list[str](), 0, [found.end() for found in _END.finditer(text)][::-1]
     while (opening := _EVENT.search(text, at)) is not None:
         pieces.append(text[at : opening.start()])
@@ -44,4 +36,6 @@ def _cut_event_imitations(text: str) -> str:
             at = len(text)
             break
         at = ends[-1] if ends else paragraph
-    return _END.sub("", "".join([*pieces, text[at:]]))
+    without_events = _END.sub("", "".join([*pieces, text[at:]]))
+    cut = "\n".join(_INLINE.sub("", line) for line in without_events.split("\n") if not _LINE.match(line))
+    return text if cut == text else cut.strip()

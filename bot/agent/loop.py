@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
@@ -193,13 +193,15 @@ class AgentLoop:
         self.limits.require_step_allowed(state)
         began, left = self.read_timer_s(), self.limits.compute_seconds_left(state)
         try:
-            with _halt_on_stop(stop, left):
+            with interrupt_work(stop, left):
                 decision = await self._request_usable_decision(context)
                 checked = decision if isinstance(decision, ToolCalls) else await self._ground_answer(context, decision)
                 if isinstance(checked, ToolCalls):
                     return await self._execute_calls(context, checked)
             state.append_message({"role": "assistant", "content": checked.text})
             return checked
+        except WorkInterruptedError:  # somebody says stop, or the time is up
+            raise RunHalted(StopReason.USER if stop.is_set() else StopReason.TIME) from None
         except ModelUnavailableError as down:
             began = self.read_timer_s()  # waiting for an unreachable endpoint is not running time
             self.limits.count_late_reply(state, down.cause)
@@ -235,8 +237,20 @@ class AgentLoop:
         is_idle = needs_call(read_question(state), answer.text, state)
         if (found.unsupported or is_idle) and not state.was_corrected:
             state.was_corrected = True
+            style = self.get_reply_format(state)
             with suppress(RunHalted, ModelRejectedError):
-                better = await self._request_correction(context, answer, found)
+                # The first request is short and has no tools. If the model wants to call one, a full request follows.
+                request = build_correction_request(answer.text, found)
+                reply, at_ms, ms = await self._request_timed_reply(context, [], request, "")
+                state.record_model_call(self.prices.compute_usage(reply), at_ms, ms, "correction")
+                sheet = self.selector.get_tool_prompt(style, state.offered_tools)
+                decision = style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)
+                text = cut_imitations(read_correction(decision))
+                better: ToolCalls | FinalAnswer = FinalAnswer(text) if text else answer
+                if isinstance(decision, ToolCalls) or is_call_request(text):
+                    said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
+                    doubt = _build_loop_note(DOUBT + describe_findings(found))
+                    better = await self._request_usable_decision(context, said, doubt)
                 if isinstance(better, ToolCalls):
                     return better
                 answer = FinalAnswer(show_invisible(better.text))
@@ -247,30 +261,22 @@ class AgentLoop:
     async def _check_answer(self, context: StepContext, answer: FinalAnswer) -> GroundingFindings:
         return await context.grounding.check_answer(answer.text, context.state, context.tool_context.now.date())
 
-    async def _request_correction(
-        self, context: StepContext, answer: FinalAnswer, found: GroundingFindings
-    ) -> ToolCalls | FinalAnswer:
-        """Request a corrected answer, by a short request without tools. If the model wants to call a tool, a full
-        request follows. Raises `RunHalted`, `ModelRejectedError`."""
-        state, style = context.state, self.get_reply_format(context.state)
-        reply, at_ms, ms = await self._request_timed_reply(
-            context, [], build_correction_request(answer.text, found), ""
-        )
-        state.record_model_call(self.prices.compute_usage(reply), at_ms, ms, "correction")
-        sheet = self.selector.get_tool_prompt(style, state.offered_tools)
-        decision = style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)
-        text = cut_imitations(read_correction(decision))
-        if isinstance(decision, ToolCalls) or is_call_request(text):
-            return await self._request_usable_decision(context, *_build_doubt_messages(answer, found))
-        return FinalAnswer(text) if text else answer
-
     async def _request_decision(self, context: StepContext, more: Sequence[str]) -> Decision:
         """Request one reply and parse its decision. `more` are messages after all of the run's own."""
         state = context.state
         style = self.get_reply_format(state)
         has_text = any(one.name == "text" for one in self.formats)
         if has_text and style.name == "native" and state.result_counts.get(LEAKS, 0) >= MAX_LEAKS:
-            style = self._change_to_text(context)
+            state.style = "text"
+            style = self.get_reply_format(state)
+            # The head changes too, until the next turn builds it anew.
+            messages = dump_messages([one for text in context.head for one in json.loads(f"[{text}]")])
+            server_tools = self.describe_server_tools(state)
+            context.head[:] = [
+                *rewrite_native_messages(map(style.format_history_message, messages)),
+                _build_loop_note(self.render_instructions(state)),
+                *(dump_messages([build_tools_message(server_tools)]) if server_tools else []),
+            ]
         sheet = self.selector.get_tool_prompt(style, state.offered_tools)
         if style.name == "text":
             own = [*rewrite_native_messages(state.messages), *more]
@@ -278,11 +284,17 @@ class AgentLoop:
             own = [*attach_all_details(state.messages, state.provider_details), *more]
         reply, at_ms, ms = await self._request_timed_reply(context, context.head, own, sheet.extra_body)
         state.style = style.name
-        decision = _remove_imitations(
-            self._refuse_guessed_calls(style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply))
+        decision = self._refuse_guessed_calls(
+            style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)
         )
+        if isinstance(decision, MalformedReply) and decision.prose:
+            decision = replace(decision, prose=cut_imitations(decision.prose))
+        elif isinstance(decision, FinalAnswer):
+            text = cut_imitations(decision.text)
+            decision = FinalAnswer(text) if text.strip() else MalformedReply(IMITATION_NOTE)
         if isinstance(decision, MalformedReply) and not decision.is_leak:
-            decision = replace(decision, reply=_format_unusable_reply(reply))
+            words = strip_thinking(reply.text) or ""  # the model reads them again, and would imitate marks in them
+            decision = replace(decision, reply="" if has_marks(words) else show_invisible(words[:REPLY_MAX]))
         if isinstance(decision, MalformedReply | ToolCalls) and decision.is_leak and style.name == "native":
             state.result_counts[LEAKS] = state.result_counts.get(LEAKS, 0) + 1
             if state.result_counts[LEAKS] == MAX_LEAKS:
@@ -293,19 +305,6 @@ class AgentLoop:
             if isinstance(decision, ToolCalls) and reply.provider_details
             else decision
         )
-
-    def _change_to_text(self, context: StepContext) -> ReplyFormat:
-        """Change the run to the text format. Its head changes too, until the next turn builds it anew."""
-        context.state.style = "text"
-        style = self.get_reply_format(context.state)
-        messages = dump_messages([one for text in context.head for one in json.loads(f"[{text}]")])
-        server_tools = self.describe_server_tools(context.state)
-        context.head[:] = [
-            *rewrite_native_messages(map(style.format_history_message, messages)),
-            _build_loop_note(self.render_instructions(context.state)),
-            *(dump_messages([build_tools_message(server_tools)]) if server_tools else []),
-        ]
-        return style
 
     async def _request_timed_reply(
         self, context: StepContext, head: list[str], own: Sequence[str], body: str
@@ -362,20 +361,36 @@ class AgentLoop:
         self, state: RunState, act: ToolCalls, results: Sequence[tuple[CallRecord, ToolResult]], caller: str
     ) -> RunEvent:
         """Add the reply and all its results to the state together, even if one of them ends the run."""
-        state.append_message(self.get_reply_format(state).build_assistant_message(act), act.provider_details)
-        self._offer_found_tools(state, results)
-        steps = tuple(self._build_step_with_privacy(state, call, one, caller) for call, one in results)
+        style = self.get_reply_format(state)
+        state.append_message(style.build_assistant_message(act), act.provider_details)
+        found_names, steps = list[str](), list[RunStep]()
+        for call, result in results:
+            if call.tool == FIND and isinstance(result, ToolOutcome):
+                found_names += [one["name"] for one in result.data["tools"]]
+            elif isinstance(result, ToolError) and result.code in ("not_offered", "bad_arguments"):
+                found_names.append(call.tool)  # called without an offer
+            # The run has seen this result, so it becomes at least as private as the result.
+            private = classify_result(self.executor.find_tool(call.tool), result)
+            state.privacy = choose_most_private(state.privacy, private)
+            steps.append(replace(build_step(call, result, caller), privacy=state.privacy))
+        if found_names:
+            state.offered_tools = self.selector.extend_offered_names(found_names, state.offered_tools)
         pauses, halt, fingerprints = list[RunPaused](), list[RunHalted](), list[str]()
-        for call, result in sorted(results, key=self._rank_result):
+        # First what was read, then what waits, last a call with consequences that was not run.
+        for call, result in sorted(
+            results, key=lambda one: 1 if isinstance(one[1], Proposal) else 2 * self.executor.is_gated(one[0].tool)
+        ):
             state.tool_calls += 1
             state.calls.append(call)
             tool = self.executor.find_tool(call.tool)
             if isinstance(result, Proposal) and tool is not None:
-                pauses.append(RunPaused(call=call, proposal=result, gate=tool.gate, steps=steps))
+                pauses.append(RunPaused(call=call, proposal=result, gate=tool.gate, steps=tuple(steps)))
             elif not isinstance(result, Proposal):
                 observation = format_observation(result, self.executor.find_error_advice(tool, result))
                 fingerprints.append(fingerprint_call(call.tool, {"args": call.args, "result": observation})[:16])
-                halt += self._record_observation(state, call, result, observation, fingerprints[-1])
+                state.failures = state.failures + 1 if isinstance(result, ToolError) else 0
+                state.append_message(style.build_tool_message(call.model_id, observation))
+                halt += _catch_halt(lambda: self.limits.count_repeated_call(state, fingerprints[-1]))
         halt += _catch_halt(lambda: self.limits.count_reply_cycle(state, "" if pauses else " ".join(fingerprints)))
         if (
             not halt
@@ -387,33 +402,7 @@ class AgentLoop:
             for one in pauses:
                 self.settle_call(state, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
             raise halt[0]
-        return pauses[0] if pauses else StepsFinished(steps)
-
-    def _rank_result(self, made: tuple[CallRecord, ToolResult]) -> int:
-        """Rank results: what was read first, then what waits, last a call with consequences that was not run."""
-        call, result = made
-        return 1 if isinstance(result, Proposal) else 2 * self.executor.is_gated(call.tool)
-
-    def _build_step_with_privacy(self, state: RunState, call: CallRecord, result: ToolResult, caller: str) -> RunStep:
-        """Describe a call for people. The run has seen this result, so it becomes at least as private as the result."""
-        privacy = choose_most_private(state.privacy, classify_result(self.executor.find_tool(call.tool), result))
-        step = replace(build_step(call, result, caller), privacy=privacy)
-        state.privacy = privacy
-        return step
-
-    def _offer_found_tools(self, state: RunState, results: Sequence[tuple[CallRecord, ToolResult]]) -> None:
-        """Offer the tools that were found, or that were called without an offer, in the rest of the run."""
-        if names := [name for call, result in results for name in _list_tools_to_offer(call, result)]:
-            state.offered_tools = self.selector.extend_offered_names(names, state.offered_tools)
-
-    def _record_observation(
-        self, state: RunState, call: CallRecord, result: ToolOutcome | ToolError, observation: str, fingerprint: str
-    ) -> list[RunHalted]:
-        """Add the observation, and count failures and repetition. Return the halts that end the run, if any.
-        `fingerprint` is of the call and its result."""
-        state.failures = state.failures + 1 if isinstance(result, ToolError) else 0
-        state.append_message(self.get_reply_format(state).build_tool_message(call.model_id, observation))
-        return _catch_halt(lambda: self.limits.count_repeated_call(state, fingerprint))
+        return pauses[0] if pauses else StepsFinished(tuple(steps))
 
     def settle_call(
         self,
@@ -437,12 +426,6 @@ class AgentLoop:
         return False
 
 
-def _list_tools_to_offer(call: CallRecord, result: ToolResult) -> Sequence[str]:
-    if call.tool == FIND and isinstance(result, ToolOutcome):
-        return [one["name"] for one in result.data["tools"]]
-    return [call.tool] if isinstance(result, ToolError) and result.code in ("not_offered", "bad_arguments") else []
-
-
 def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
     """Return the halt that a check raises, so that everything in the reply is recorded first."""
     try:
@@ -452,38 +435,5 @@ def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
     return []
 
 
-def _remove_imitations(decision: Decision) -> Decision:
-    """Remove what only code writes from an answer. If nothing is left, the decision is no answer."""
-    if isinstance(decision, MalformedReply) and decision.prose:
-        return replace(decision, prose=cut_imitations(decision.prose))
-    if not isinstance(decision, FinalAnswer):
-        return decision
-    text = cut_imitations(decision.text)
-    return FinalAnswer(text) if text.strip() else MalformedReply(IMITATION_NOTE)
-
-
-def _format_unusable_reply(reply: ModelReply) -> str:
-    """Return the model's own words, for it to read again. Return an empty text if they contain marks that it would
-    imitate."""
-    text = strip_thinking(reply.text) or ""
-    return "" if has_marks(text) else show_invisible(text[:REPLY_MAX])
-
-
 def _build_loop_note(text: str) -> str:
     return json.dumps({"role": "system", "content": text}, ensure_ascii=False)
-
-
-def _build_doubt_messages(answer: FinalAnswer, found: GroundingFindings) -> tuple[str, str]:
-    """Build two messages: the model's answer, and what is wrong with it."""
-    said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
-    return said, _build_loop_note(DOUBT + describe_findings(found))
-
-
-@contextmanager
-def _halt_on_stop(stop: StopEvent, left_s: float) -> Iterator[None]:
-    """Raise `RunHalted` in the body of the context as soon as somebody says stop or the time is up."""
-    try:
-        with interrupt_work(stop, left_s):
-            yield
-    except WorkInterruptedError:
-        raise RunHalted(StopReason.USER if stop.is_set() else StopReason.TIME) from None

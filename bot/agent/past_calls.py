@@ -43,17 +43,13 @@ def list_latest_calls(state: RunState, remembered_uids: Sequence[str]) -> list[t
         for call, result in both
         if call.uid not in remembered_uids
         and call.tool not in UNREMEMBERED_TOOLS
-        and not _is_call_mistake(call, result)
+        and not (
+            call.status is CallStatus.FAILED
+            and not call.approval
+            and _parse_result_object(result).get("error") in CALL_MISTAKES
+        )
     ]
     return calls[-MAX_CALLS:]
-
-
-def _is_call_mistake(call: CallRecord, result: str) -> bool:
-    return (
-        call.status is CallStatus.FAILED
-        and not call.approval
-        and _parse_result_object(result).get("error") in CALL_MISTAKES
-    )
 
 
 def name_offered_call(find_tool: FindTool, tool: str, args: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -80,16 +76,13 @@ def list_undone_calls(state: RunState, is_gated: Callable[[str], bool]) -> list[
             alike = [one for one in undone if one.tool == call.tool]
             again = next((one for one in alike if one.args == call.args), next(iter(alike), None))
             undone = [one for one in undone if one is not again]
-        elif _is_left_undone(result) and all((one.tool, one.args) != (call.tool, call.args) for one in undone):
+            continue
+        error = _parse_result_object(result)
+        code = error.get("error")
+        is_left = code == "one_at_a_time" or not (code in CALL_MISTAKES or error.get("ask_the_person"))
+        if is_left and all((one.tool, one.args) != (call.tool, call.args) for one in undone):
             undone.append(call)
     return undone
-
-
-def _is_left_undone(result: str) -> bool:
-    """Return whether the person has to know of this refusal."""
-    error = _parse_result_object(result)
-    code = error.get("error")
-    return code == "one_at_a_time" or not (code in CALL_MISTAKES or error.get("ask_the_person"))
 
 
 def build_past_call(call: CallRecord, result: str) -> PastCall:

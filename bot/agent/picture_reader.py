@@ -9,7 +9,7 @@ import asyncio
 import base64
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -50,17 +50,14 @@ class ReceiptReader:
             return {}, ()
         try:
             async with asyncio.timeout(self.timeout_s):
-                reply = await self.model.request_reply(_build_messages(content, media), "", timeout_s=self.timeout_s)
+                picture = f"data:{media};base64,{base64.b64encode(content).decode()}"
+                parts = [{"type": "image_url", "image_url": {"url": picture}}]
+                messages = ({"role": "system", "content": RULES}, {"role": "user", "content": parts})
+                reply = await self.model.request_reply(list(map(json.dumps, messages)), "", timeout_s=self.timeout_s)
         except (ModelUnavailableError, ModelRejectedError, TimeoutError) as error:
             log.info("picture.not_read", error=type(error).__name__)
             return {}, ()
         return parse_reading(reply), (reply,)
-
-
-def _build_messages(content: bytes, media: str) -> list[str]:
-    picture = f"data:{media};base64,{base64.b64encode(content).decode()}"
-    parts = [{"type": "image_url", "image_url": {"url": picture}}]
-    return [json.dumps(one) for one in ({"role": "system", "content": RULES}, {"role": "user", "content": parts})]
 
 
 def parse_reading(reply: ModelReply) -> dict[str, str]:
@@ -69,31 +66,22 @@ def parse_reading(reply: ModelReply) -> dict[str, str]:
     if reply.calls or reply.finish == "length" or not 0 <= start < end:
         return {}
     try:
-        found: Any = json.loads(reply.text[start : end + 1])
+        found: dict[str, Any] = json.loads(reply.text[start : end + 1])
     except (ValueError, RecursionError):
         return {}
-    read = {name: _read_value(found, name) for name in ("amount", "currency", "date", "merchant")}
-    return {name: value for name, value in read.items() if value}
-
-
-def _read_value(found: Mapping[str, Any], name: str) -> str:
-    value = found.get(name)
-    text = str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
-    match name:
-        case "amount":
-            text = text.replace(",", "")
-            return text if _AMOUNT.fullmatch(text) and float(text) > 0 else ""
-        case "currency":
-            return text if _CURRENCY.fullmatch(text) else ""
-        case "date":
-            return text if _DATE.fullmatch(text) and _is_date(text) else ""
-        case _:
-            return " ".join(remove_invisible(text[:500], keep_joiners=False).split())[:MERCHANT]
-
-
-def _is_date(text: str) -> bool:
+    amount, currency, day, merchant = (
+        str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+        for value in map(found.get, ("amount", "currency", "date", "merchant"))
+    )
+    amount = amount.replace(",", "")
     try:
-        date.fromisoformat(text)
+        date.fromisoformat(day)
     except ValueError:
-        return False
-    return True
+        day = ""
+    read = {
+        "amount": amount if _AMOUNT.fullmatch(amount) and float(amount) > 0 else "",
+        "currency": currency if _CURRENCY.fullmatch(currency) else "",
+        "date": day if _DATE.fullmatch(day) else "",
+        "merchant": " ".join(remove_invisible(merchant[:500], keep_joiners=False).split())[:MERCHANT],
+    }
+    return {name: value for name, value in read.items() if value}

@@ -80,11 +80,17 @@ class LeakRecorder:
 async def choose_formats(wish: FormatSetting, model: Model, memory: TextStore, name: str) -> list[ReplyFormat]:
     """Return every reply format, the one for new runs first. `name` is the endpoint and model under which the result is
     stored."""
-    able = (
-        await _load_or_probe(model, memory, name)
-        if wish in ("auto", "json")
-        else ModelCapabilities(tools=True, json=False)
-    )
+    able = ModelCapabilities(tools=True, json=False)
+    if wish in ("auto", "json"):
+        if (text := await memory.load_text(name)) is not None:
+            able = ModelCapabilities(**json.loads(text))
+        else:
+            try:
+                able = await probe_model(model)
+            except ModelUnavailableError as down:  # until the next start, it is assumed to call tools
+                log.warning("the model cannot be asked what it can do", error=str(down))
+            else:
+                await memory.save_text(name, json.dumps(asdict(able)), WEEK_MS)
     first = choose_format_name(wish, able)
     with suppress(CountersignError):
         if first == "native" and await memory.load_text(f"leaks {name}") is not None:
@@ -100,23 +106,16 @@ def choose_format_name(wish: FormatSetting, able: ModelCapabilities) -> str:
     return "native" if able.tools else "json" if able.json else "text"
 
 
-async def _load_or_probe(model: Model, memory: TextStore, name: str) -> ModelCapabilities:
-    """Load or probe what a model can do. A model that cannot be reached is assumed to call tools, until the next
-    start."""
-    if (text := await memory.load_text(name)) is not None:
-        return ModelCapabilities(**json.loads(text))
-    try:
-        able = await probe_model(model)
-    except ModelUnavailableError as down:
-        log.warning("the model cannot be asked what it can do", error=str(down))
-        return ModelCapabilities(tools=True, json=False)
-    await memory.save_text(name, json.dumps(asdict(able)), WEEK_MS)
-    return able
-
-
 async def probe_model(model: Model) -> ModelCapabilities:
     """Test whether a model calls tools and writes JSON. Raises `ModelUnavailableError`."""
-    return ModelCapabilities(tools=not await find_call_problem(model), json=await _can_write_json(model))
+    problem = await find_call_problem(model)
+    question = json.dumps({"role": "user", "content": OBJECT})
+    reply = await _request_probe_reply(model, [question], JsonFormat(mode=True).build_extra_body(()))
+    try:
+        writes_json = isinstance(json.loads(reply.text), dict)
+    except (ValueError, RecursionError):
+        writes_json = False
+    return ModelCapabilities(tools=not problem, json=writes_json)
 
 
 async def find_call_problem(model: Model) -> str:
@@ -126,7 +125,13 @@ async def find_call_problem(model: Model) -> str:
     tools, question = f'"tools":{json.dumps([ECHO])}', json.dumps({"role": "user", "content": WORD})
     reply = await _request_probe_reply(model, [question], tools)
     if not any(call.name == "echo" for call in reply.calls):
-        return _describe_missing_call(reply)
+        if reply.finish == NO_REPLY:
+            return "it refused the request"
+        text = shorten_text(show_invisible(" ".join(reply.text.split())), MAX_QUOTE)
+        is_written = "echo" in reply.text and (has_marks(reply.text) or "hello" in reply.text)
+        return (
+            f"it {'wrote the call as text' if is_written else 'answered'}: {text}" if text else "its answer was empty"
+        )
     calls = [
         {"id": one.id or f"call_{n}", "type": "function", "function": {"name": one.name, "arguments": one.arguments}}
         for n, one in enumerate(reply.calls)
@@ -138,23 +143,6 @@ async def find_call_problem(model: Model) -> str:
         model, [question, attach_details(message, reply.provider_details), *results, note], tools
     )
     return "it refused the result of the call" if reply.finish == NO_REPLY else ""
-
-
-def _describe_missing_call(reply: ModelReply) -> str:
-    if reply.finish == NO_REPLY:
-        return "it refused the request"
-    text = shorten_text(show_invisible(" ".join(reply.text.split())), MAX_QUOTE)
-    is_written = "echo" in reply.text and (has_marks(reply.text) or "hello" in reply.text)
-    return f"it {'wrote the call as text' if is_written else 'answered'}: {text}" if text else "its answer was empty"
-
-
-async def _can_write_json(model: Model) -> bool:
-    question = json.dumps({"role": "user", "content": OBJECT})
-    reply = await _request_probe_reply(model, [question], JsonFormat(mode=True).build_extra_body(()))
-    try:
-        return isinstance(json.loads(reply.text), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 async def _request_probe_reply(model: Model, messages: Sequence[str], extra: str) -> ModelReply:

@@ -118,25 +118,17 @@ def build_user_message(
     """Build a person's message, quoted and labelled. `at` is its time in the person's time zone. `files` are those that
     they have sent with it or before, for the next request."""
     when = f' at="{format_minute(at)}"' if at else ""
-    sent = f"\n{_format_sent_files(files)}" if files else ""
-    return {
-        "role": "user",
-        "content": f'<message from="{quote_name(caller.person.name)}"{when}>\n{escape_tags(text)}\n</message>{sent}',
-    }
+    lines = [f'<message from="{quote_name(caller.person.name)}"{when}>', escape_tags(text), "</message>"]
+    lines += [FILES_START, FILES_NOTE] if files else []
+    for one in files:  # names come from their senders, and text read from a picture may come from anybody
+        read = ", ".join(f"{name} {value}" for name, value in one.reading.items())
+        seen = f"; read from the picture, to be checked by the person: {escape_tags(read)}" if read else ""
+        lines.append(f'{one.id} "{quote_name(one.name)}" {one.media} {one.size} bytes{seen}')
+    return {"role": "user", "content": "\n".join([*lines, *(["</files>"] if files else [])])}
 
 
 FILES_START = "<files>"
 """The start of the part of a message that lists the files that were sent."""
-
-
-def _format_sent_files(files: Sequence[AttachedFile]) -> str:
-    """List files as data: names come from their senders, and text read from a picture may come from anybody."""
-    lines = [FILES_START, FILES_NOTE]
-    for one in files:
-        read = ", ".join(f"{name} {value}" for name, value in one.reading.items())
-        seen = f"; read from the picture, to be checked by the person: {escape_tags(read)}" if read else ""
-        lines.append(f'{one.id} "{quote_name(one.name)}" {one.media} {one.size} bytes{seen}')
-    return "\n".join([*lines, "</files>"])
 
 
 FILES_NOTE = "Sent by them. The program puts them on the request that they make next by itself."

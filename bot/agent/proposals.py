@@ -33,9 +33,21 @@ async def propose_call(tool: Tool, context: ToolContext, args: Mapping[str, Any]
         name = next(iter(left))
         raise ToolError("bad_arguments", f"{name} has characters that nobody can see", field=name)
     removed = _count_removed_by_name(args)
-    return (
-        proposal.with_card_fields((*proposal.fields, _build_removed_fact(proposal, removed))) if removed else proposal
-    )
+    if not removed:
+        return proposal
+    fields = [field for choice in proposal.choices for field in choice.fields]
+    labels: dict[str, str | dict[str, str]] = {
+        one.name.removeprefix(FIELD_PREFIX): one.label for one in reversed(fields) if one.name.startswith(FIELD_PREFIX)
+    }
+    names: dict[str, list[str]] = {"zh": [], "en": []}
+    for name in list(removed)[:MAX_NAMES]:
+        label = labels.get(name, name)
+        is_known = not isinstance(label, str) or f"label.{label}" in load_sentences()
+        for language, several in names.items():
+            several.append(translate_label(label, language) if is_known else str(label))
+    listed = {"zh": "、".join(names["zh"]), "en": ", ".join(names["en"])}
+    note = TextRef(key="fact.removed", params={"n": sum(removed.values()), "from": listed})
+    return proposal.with_card_fields((*proposal.fields, CardField(label="invisible", value=note)))
 
 
 def clean_form(form: Mapping[str, str]) -> dict[str, str]:
@@ -45,23 +57,6 @@ def clean_form(form: Mapping[str, str]) -> dict[str, str]:
 
 def count_removed_characters(form: Mapping[str, str]) -> int:
     return sum(map(count_cleaned, form.values()))
-
-
-def _build_removed_fact(proposal: Proposal, removed: Mapping[str, int]) -> CardField:
-    fields = [field for choice in proposal.choices for field in choice.fields]
-    labels = {
-        one.name.removeprefix(FIELD_PREFIX): one.label for one in reversed(fields) if one.name.startswith(FIELD_PREFIX)
-    }
-    names = [_label_both_languages(labels.get(name, name)) for name in list(removed)[:MAX_NAMES]]
-    listed = {"zh": "、".join(one["zh"] for one in names), "en": ", ".join(one["en"] for one in names)}
-    return CardField(
-        label="invisible", value=TextRef(key="fact.removed", params={"n": sum(removed.values()), "from": listed})
-    )
-
-
-def _label_both_languages(name: str | dict[str, str]) -> dict[str, str]:
-    known = not isinstance(name, str) or f"label.{name}" in load_sentences()
-    return {language: translate_label(name, language) if known else str(name) for language in ("zh", "en")}
 
 
 def _count_removed_by_name(args: Mapping[str, Any]) -> Counter[str]:

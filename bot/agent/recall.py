@@ -14,7 +14,7 @@ from typing import Any
 from bot.agent import prompt
 from bot.agent.decision import ToolCallRequest, ToolCalls
 from bot.agent.reply_format import ReplyFormat
-from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage, PastCall
+from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage
 from bot.core.redaction import shorten_private_text
 from bot.core.run_state import CallStatus, RunState
 
@@ -39,37 +39,29 @@ def format_history(sent: Sequence[HistoryMessage], style: ReplyFormat) -> list[s
     """Format messages (JSON) in a reply format. A call that has waited and ended since is told by its ending alone."""
     messages, later_lines = list[str](), list[str]()
     for one in reversed(sent):
+        for call in reversed(one.calls or ()):
+            model_id = hashlib.sha256(call.uid.encode()).hexdigest()[:9]  # some endpoints take no longer ids
+            act = ToolCalls((ToolCallRequest(model_id=model_id, tool=call.tool, args=call.args, reason=call.reason),))
+            pair = style.build_assistant_message(act), style.build_tool_message(model_id, call.result)
+            messages += [json.dumps(message, ensure_ascii=False) for message in reversed(pair)]
         if one.calls is not None:
-            messages += (message for call in reversed(one.calls) for message in reversed(_format_call(call, style)))
-        elif message := _drop_ended_waits(one.message, later_lines):
+            continue
+        message = one.message
+        content = str(json.loads(message)["content"]) if _CALLED_JSON in message else ""
+        if content.startswith(CALLED):
+            head, *lines, end = content.split("\n")
+            kept = [
+                line
+                for line in lines
+                if (begun := line.removesuffix(WAITING_RESULT)) == line
+                or not any(later.startswith(begun) for later in later_lines)
+            ]
+            later_lines += kept
+            whole = {"role": "user", "content": "\n".join((head, *kept, end))}
+            message = json.dumps(whole, ensure_ascii=False) if kept else ""
+        if message:
             messages.append(style.format_history_message(message))
     return messages[::-1]
-
-
-def _drop_ended_waits(message: str, later_lines: list[str]) -> str:
-    """Return the message of a run's calls without those that waited then and have ended since. `later_lines` are the
-    lines of later runs, and get the kept lines of this one. Return an empty text if no line is kept. Any other message
-    is unchanged."""
-    content = str(json.loads(message)["content"]) if _CALLED_JSON in message else ""
-    if not content.startswith(CALLED):
-        return message
-    head, *lines, end = content.split("\n")
-    kept = [one for one in lines if not _has_ended(one, later_lines)]
-    later_lines += kept
-    return json.dumps({"role": "user", "content": "\n".join((head, *kept, end))}, ensure_ascii=False) if kept else ""
-
-
-def _has_ended(line: str, later_lines: Sequence[str]) -> bool:
-    call = line.removesuffix(WAITING_RESULT)
-    return call != line and any(one.startswith(call) for one in later_lines)
-
-
-def _format_call(call: PastCall, style: ReplyFormat) -> tuple[str, str]:
-    """Format a call and its result, as JSON."""
-    model_id = hashlib.sha256(call.uid.encode()).hexdigest()[:9]  # some endpoints take no longer ids
-    act = ToolCalls((ToolCallRequest(model_id=model_id, tool=call.tool, args=call.args, reason=call.reason),))
-    pair = style.build_assistant_message(act), style.build_tool_message(model_id, call.result)
-    return json.dumps(pair[0], ensure_ascii=False), json.dumps(pair[1], ensure_ascii=False)
 
 
 def list_grounding_messages(sent: Sequence[HistoryMessage]) -> Iterator[tuple[str, str]]:
@@ -149,9 +141,16 @@ def parse_call_results(content: str) -> list[str]:
 
 def parse_own_words(content: str) -> list[str]:
     """Return the words of an event that are ours, without quotations of people and results of tools."""
+    words = list[str]()
     if content.startswith(CALLED):
-        return []
-    return [_cut_quotation(line) for line in parse_event_lines(content) if not line.startswith(NOT_VERIFIED)]
+        return words
+    for line in parse_event_lines(content):
+        said = line
+        for opening, closing in _QUOTES:  # up to the last closing quote, because a quoted text may contain quotes
+            start, end = said.find(opening), said.rfind(closing)
+            said = said[:start] + said[end + 1 :] if 0 <= start < end else said
+        words += [] if line.startswith(NOT_VERIFIED) else [said]
+    return words
 
 
 def cut_unverified_lines(content: str) -> str:
@@ -159,15 +158,6 @@ def cut_unverified_lines(content: str) -> str:
     if NOT_VERIFIED not in content or not content.startswith(EVENT):
         return content
     return "\n".join(line for line in content.split("\n") if not line.startswith(NOT_VERIFIED))
-
-
-def _cut_quotation(line: str) -> str:
-    """Remove everything from the first opening quote to the last closing one, because a quoted text may contain
-    quotes."""
-    for opening, closing in _QUOTES:
-        start, end = line.find(opening), line.rfind(closing)
-        line = line[:start] + line[end + 1 :] if 0 <= start < end else line
-    return line
 
 
 def is_marked_unverified(content: str) -> bool:

@@ -6,7 +6,7 @@ stays equal, byte by byte, so that an endpoint can cache it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache
@@ -101,28 +101,23 @@ def _describe_calendar(country: str, overrides: tuple[tuple[date, bool], ...], t
     lines = [f"Calendar, worked where it does not say off{until}:"]
     for week, several in groupby(days, lambda day: (day - monday).days // 7):
         name = ("this week", "next week")[week] if week < 2 else f"in {week} weeks"
-        lines.append(f"{name}: {', '.join(_describe_week(calendar, list(several)))}")
+        told, previous_holiday = list[str](), ""
+        for day in several:  # further days of a month by their number alone, a holiday's name at its first day
+            number = f"{day:%m-%d}" if not told or day.day == 1 else f"{day:%d}"
+            holiday, works = _find_holiday_name(calendar, day), calendar.get_day_status(day)[0]
+            off = f" off ({holiday})" if holiday and holiday != previous_holiday else " off"
+            told.append(f"{day:%a} {number}" + (off if not works else " worked" if day.weekday() > 4 else ""))
+            previous_holiday = holiday
+        lines.append(f"{name}: {', '.join(told)}")
     later = list[date]()
-    for holiday in calendar.list_holiday_breaks(today + CALENDAR_DAYS * DAY, 1):
-        first, last, later = holiday.first, holiday.last, list(holiday.list_days())
+    for rest in calendar.list_holiday_breaks(today + CALENDAR_DAYS * DAY, 1):
+        first, last, later = rest.first, rest.last, list(rest.list_days())
         until = f" to {last} ({last:%a})" if last > first else ""
-        name = ", ".join(one["en"] for one in holiday.holiday_names)[:MAX_HOLIDAY_NAME] or "a day off of the company"
-        guess = ", not published yet" if holiday.is_estimated else ""
+        name = ", ".join(one["en"] for one in rest.holiday_names)[:MAX_HOLIDAY_NAME] or "a day off of the company"
+        guess = ", not published yet" if rest.is_estimated else ""
         lines.append(f"next holiday after that: {first} ({first:%a}){until}, {name}{guess}")
-    told = [f"{day} {day:%A} {name}" for day in (*days, *later) if (name := _find_holiday_name(calendar, day))]
-    return "\n".join(lines), "\n".join(told)
-
-
-def _describe_week(calendar: WorkCalendar, days: Sequence[date]) -> Iterator[str]:
-    """Yield the days of a week as `Mon 11-30`, with further days of a month by their number alone. A holiday's name
-    stands at its first day."""
-    previous_name = ""
-    for n, day in enumerate(days):
-        number = f"{day:%m-%d}" if n == 0 or day.day == 1 else f"{day:%d}"
-        name, works = _find_holiday_name(calendar, day), calendar.get_day_status(day)[0]
-        off = f" off ({name})" if name and name != previous_name else " off"
-        yield f"{day:%a} {number}" + (off if not works else " worked" if day.weekday() > 4 else "")
-        previous_name = name
+    named = [f"{day} {day:%A} {name}" for day in (*days, *later) if (name := _find_holiday_name(calendar, day))]
+    return "\n".join(lines), "\n".join(named)
 
 
 def _find_holiday_name(calendar: WorkCalendar, day: date) -> str:
@@ -132,20 +127,12 @@ def _find_holiday_name(calendar: WorkCalendar, day: date) -> str:
 
 def build_cards_message(cards: Sequence[PausedRun], now_ms: int) -> dict[str, Any]:
     """Build the message of open cards with their words, as data, because people's own words are in them."""
-    told = "\n".join(
-        _describe_open_card(one, now_ms) for one in sorted(cards, key=lambda one: one.made_ms)[-MAX_CARDS:]
-    )
-    return {"role": "user", "content": f'{CARDS_START}waiting="{len(cards)}">\n{PROPOSED}\n{told}\n</cards>'}
-
-
-def _describe_open_card(card: PausedRun, now_ms: int) -> str:
-    age = f" ({_describe_age(now_ms - card.made_ms)})" if card.made_ms else ""
-    text = " ".join(escape_tags(card.text).split())
-    return f"- {card.approval}: {card.tool}{age}{f' · {text}' if text else ''}"
-
-
-def _describe_age(ms: int) -> str:
-    minutes = max(ms // 60_000, 0)
-    if minutes < 120:
-        return f"{minutes} min ago" if minutes else "just now"
-    return f"{minutes // 60} h ago" if minutes < 48 * 60 else f"{minutes // (24 * 60)} days ago"
+    lines = [f'{CARDS_START}waiting="{len(cards)}">', PROPOSED]
+    for card in sorted(cards, key=lambda one: one.made_ms)[-MAX_CARDS:]:
+        minutes = max((now_ms - card.made_ms) // 60_000, 0)
+        days, hours = minutes // (24 * 60), minutes // 60
+        age = f"{days} days ago" if hours >= 48 else f"{hours} h ago" if minutes >= 120 else f"{minutes} min ago"
+        when = f" ({age if minutes else 'just now'})" if card.made_ms else ""
+        text = " ".join(escape_tags(card.text).split())
+        lines.append(f"- {card.approval}: {card.tool}{when}{f' · {text}' if text else ''}")
+    return {"role": "user", "content": "\n".join([*lines, "</cards>"])}

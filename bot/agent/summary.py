@@ -69,11 +69,11 @@ class EarlierTurns:
 
     def render_turns(self) -> str:
         """Render the summary so far and all turns as data, oldest first, each turn with its time."""
-        return "\n".join([*filter(None, [self.notes]), *map(self._render_turn, self.entries)])
-
-    def _render_turn(self, entry: HistoryEntry) -> str:
-        content = prompt.quote_answer(entry.content) if entry.is_answer else entry.content
-        return f"{prompt.format_minute(self.get_entry_time(entry))}\n{content}"
+        turns = [self.notes] if self.notes else []
+        for one in self.entries:
+            turns.append(prompt.format_minute(self.get_entry_time(one)))
+            turns.append(prompt.quote_answer(one.content) if one.is_answer else one.content)
+        return "\n".join(turns)
 
     def get_entry_time(self, entry: HistoryEntry) -> datetime:
         return datetime.fromtimestamp(entry.at_ms / 1000, self.zone)
@@ -148,32 +148,30 @@ class Summarizer:
         draft = SummaryDraft()
         try:
             async with asyncio.timeout(self.timeout_s):
-                await self._fill_draft(draft, old, tokens)
+                people = list_spellings(await self.people())
+                rules = RULES.format(words=tokens * 2 // 3)
+                messages = [_dump_message("system", rules), _dump_message("user", old.render_turns())]
+                lines = await self._request_lines(draft, messages)
+                if lines is None:
+                    draft.failure = "unusable"
+                    return draft
+                doubts = await asyncio.to_thread(find_unsupported_values, lines, old, people)
+                told = [doubt for line in doubts for doubt in line]
+                is_long = len(select_newest_lines(lines, tokens)) < len(lines)
+                wrong = WRONG + "; ".join(shorten_findings(told)) if told else LONG if is_long else ""
+                said = _dump_message("assistant", json.dumps({"lines": lines}, ensure_ascii=False))
+                again = [*messages, said, _dump_message("system", wrong)]
+                if wrong and (better := await self._request_lines(draft, again)):
+                    lines, doubts = better, await asyncio.to_thread(find_unsupported_values, better, old, people)
+                supported = [line for line, missing in zip(lines, doubts, strict=True) if not missing]
+                kept = select_newest_lines(supported, tokens)
+                draft.lines, draft.dropped = tuple(kept), len(lines) - len(kept)
+                draft.failure = "" if kept else "unsupported"
         except (ModelUnavailableError, ChatError, TimeoutError):
             draft.failure = "away"
         except ModelRejectedError:
             draft.failure = "refused"
         return draft
-
-    async def _fill_draft(self, draft: SummaryDraft, old: EarlierTurns, tokens: int) -> None:
-        people = list_spellings(await self.people())
-        rules = RULES.format(words=tokens * 2 // 3)
-        messages = [_dump_message("system", rules), _dump_message("user", old.render_turns())]
-        first = await self._request_lines(draft, messages)
-        if first is None:
-            draft.failure = "unusable"
-            return
-        lines, doubts = first, await asyncio.to_thread(find_unsupported_values, first, old, people)
-        if wrong := _describe_problems(first, doubts, tokens):
-            again = [
-                _dump_message("assistant", json.dumps({"lines": first}, ensure_ascii=False)),
-                _dump_message("system", wrong),
-            ]
-            if better := await self._request_lines(draft, [*messages, *again]):
-                lines, doubts = better, await asyncio.to_thread(find_unsupported_values, better, old, people)
-        kept = select_newest_lines([line for line, wrong in zip(lines, doubts, strict=True) if not wrong], tokens)
-        draft.lines, draft.dropped = tuple(kept), len(lines) - len(kept)
-        draft.failure = "" if kept else "unsupported"
 
     async def _request_lines(self, draft: SummaryDraft, messages: Sequence[str]) -> list[str] | None:
         """Request the lines of a summary. Raises `ModelUnavailableError`, `ModelRejectedError`."""
@@ -199,13 +197,6 @@ def find_unsupported_values(lines: Sequence[str], old: EarlierTurns, people: Seq
         return list(dict.fromkeys([*unsaid, *loose, *list_relative_days(normalize_text(line)), *wrong]))
 
     return [list_missing_values(line, values) for line, values in zip(lines, mentioned_values, strict=True)]
-
-
-def _describe_problems(lines: Sequence[str], doubted: Sequence[Sequence[str]], tokens: int) -> str:
-    """Describe the problems of the lines for the model. Return an empty text if there are none."""
-    if told := [doubt for line in doubted for doubt in line]:
-        return WRONG + "; ".join(shorten_findings(told))
-    return LONG if len(select_newest_lines(lines, tokens)) < len(lines) else ""
 
 
 def select_newest_lines(lines: Sequence[str], tokens: int) -> list[str]:

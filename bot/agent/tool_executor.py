@@ -81,12 +81,11 @@ class ToolExecutor:
         if not isinstance(result, ToolError) or tool is None:
             return ""
         errors = result.errors if isinstance(result, InvalidFieldsError) else [result]
-        told = (self._find_card_advice(tool, error.code) for error in errors)
+        told = list[str]()
+        for error in errors:
+            cards = (tool, *self.tools) if error.code in tool.also else (tool,)
+            told += [card.errors[error.code] for card in cards if error.code in card.errors][:1]
         return " ".join(dict.fromkeys(filter(None, told)))
-
-    def _find_card_advice(self, tool: Tool, code: str) -> str:
-        cards = (tool, *self.tools) if code in tool.also else (tool,)
-        return next((card.errors[code] for card in cards if code in card.errors), "")
 
     async def execute_call(
         self,
@@ -105,9 +104,15 @@ class ToolExecutor:
         tool = self.find_tool(request.tool)
         if tool is not None and not tool.server:
             request = replace(request, args=name_arguments(tool.schema.get("properties", {}), request.args))
-        name, stored_args = self._to_stored_call(request)
+        name, stored_args = request.tool, request.args
+        if tool is not None and tool.alias_of is not None:
+            name, stored_args = tool.alias_of.tool, tool.alias_of.to_args(request.args)
         try:
-            tool = self._require_known_tool(request, offered)
+            if tool is None:
+                known = ", ".join(offered)
+                raise ToolError("unknown_tool", f"There is no tool {request.tool[:60]!r}. Tools: {known}.")
+            if tool.server and tool.name not in offered:
+                raise build_not_offered_error(tool)
             result = await self._run_with_cache(tool, context, reads, request, held=refuse_gated)
             if isinstance(result, Proposal):
                 await check_proposal(name, result)
@@ -131,24 +136,6 @@ class ToolExecutor:
             status=status,
             model_id=request.model_id,
         ), result
-
-    def _to_stored_call(self, request: ToolCallRequest) -> tuple[str, dict[str, Any]]:
-        """Return the tool and the arguments as they are stored."""
-        tool = self.find_tool(request.tool)
-        if tool is None or tool.alias_of is None:
-            return request.tool, request.args
-        return tool.alias_of.tool, tool.alias_of.to_args(request.args)
-
-    def _require_known_tool(self, request: ToolCallRequest, offered: Collection[str]) -> Tool:
-        """Return the tool of a call. Raises `ToolError` if it does not exist, or if it is a server's and the model has
-        not read its card."""
-        tool = self.find_tool(request.tool)
-        if tool is None:
-            names = ", ".join(offered)
-            raise ToolError("unknown_tool", f"There is no tool {request.tool[:60]!r}. Tools: {names}.")
-        if tool.server and tool.name not in offered:
-            raise build_not_offered_error(tool)
-        return tool
 
     async def _run_with_cache(
         self, tool: Tool, context: ToolContext, reads: ReadCache, request: ToolCallRequest, *, held: bool

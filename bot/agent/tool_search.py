@@ -78,20 +78,16 @@ def choose_tool_names(
     recent = [name for name in dict.fromkeys(reversed(called_tools)) if name in there][:RECENT_TOOLS]
     by_asked, by_before = shelf.rank_tools(question), shelf.rank_tools(earlier_text) if earlier_text else []
     first = by_asked[: max(room - len(recent) - EARLIER_MATCHES, 0)] if by_before else by_asked
-    order = dict.fromkeys(
-        [*recent, *(tool.name for tool in (*first, *by_before, *by_asked, *_sort_search_first(shelf.tools)))]
+    # Without any match, tools that search come first, because they may find anything.
+    unmatched = sorted(
+        shelf.tools,
+        key=lambda tool: (
+            tool.gate is not Gate.NONE or SEARCH_WORDS.isdisjoint(extract_terms(_HUMPS.sub(" ", tool.name)))
+        ),
     )
+    order = dict.fromkeys([*recent, *(tool.name for tool in (*first, *by_before, *by_asked, *unmatched))])
     names = set(list(order)[:room])
     return [tool.name for tool in shelf.tools if tool.name in names]
-
-
-def _sort_search_first(tools: Iterable[Tool]) -> Sequence[Tool]:
-    """Return the order without any match: tools that search come first, because they may find anything."""
-    return sorted(tools, key=lambda tool: not _is_search_tool(tool))
-
-
-def _is_search_tool(tool: Tool) -> bool:
-    return tool.gate is Gate.NONE and not SEARCH_WORDS.isdisjoint(extract_terms(_HUMPS.sub(" ", tool.name)))
 
 
 def build_index_text(tool: Tool) -> str:
@@ -116,7 +112,12 @@ def build_find_tool(find: FindToolsFunction, servers: Sequence[str] = (), rare: 
     (`ToolSelector.extend_offered_names`). `servers` names the servers with tools, `rare` holds tools of ours that are
     not offered. Both tell the model what can be found."""
     server_sentence = f" There are tools of: {', '.join(servers)}." if servers else ""
-    rare_sentence = f" Of ours: {'; '.join(map(_format_tool_label, rare))}." if rare else ""
+    labels = list[str]()
+    for tool in rare:
+        key = f"tool.{tool.name}"
+        display_name = f" ({translate(key, 'zh')}: {translate(key, 'en').lower()})" if key in load_sentences() else ""
+        labels.append(f"{tool.name}{display_name}")
+    rare_sentence = f" Of ours: {'; '.join(labels)}." if rare else ""
 
     async def run(context: ToolContext, args: FindTools) -> ToolOutcome:
         found = [_build_found_tool(tool) for tool in find(args.query)[:FOUND_AT_ONCE]]
@@ -133,16 +134,6 @@ def build_find_tool(find: FindToolsFunction, servers: Sequence[str] = (), rare: 
         example={"query": "meeting room booking 会议室 预订"},
         run=run,
         privacy=Privacy.PUBLIC,
-    )
-
-
-def _format_tool_label(tool: Tool) -> str:
-    """Format the label of a tool of ours: its name and its display name."""
-    key = f"tool.{tool.name}"
-    return (
-        f"{tool.name} ({translate(key, 'zh')}: {translate(key, 'en').lower()})"
-        if key in load_sentences()
-        else tool.name
     )
 
 
@@ -239,7 +230,8 @@ class ToolSelector:
 
     def rank_tools(self, query: str) -> Sequence[Tool]:
         """Return all relevant tools, the best first."""
-        return self._get_full_index().rank_tools(query)
+        whole = self._filled.update_tools([*self.own, *(self.more[name] for name in sorted(self.more))])
+        return whole.rank_tools(query)
 
     def list_offered_names(self, offered: Sequence[str] | None) -> Sequence[str]:
         """Return names of the tools whose cards the model has read."""
@@ -309,7 +301,3 @@ class ToolSelector:
                 callable_tools=callable_tools,
             )
         return self._sheets[key]
-
-    def _get_full_index(self) -> ToolIndex:
-        """Return the index of all current tools, in a fixed order."""
-        return self._filled.update_tools([*self.own, *(self.more[name] for name in sorted(self.more))])

@@ -72,12 +72,21 @@ def parse_arguments(tool: Tool | None, text: str) -> ParsedArguments:
         end = measure_brackets(body)
         payload, more = parse_payload(body[:end]), _strip_closing_marks(body[end:]) if end else ""
         return fit_value_to_tool(tool, payload.value, payload.repaired or around or bool(more))
-    if pairs := _rewrite_pairs_as_json(body):
-        payload = parse_payload(pairs)
+    if (first := _KEYWORD.match(body)) is not None and first["name"]:  # `a="x", b=2`
+        pairs = _KEYWORD.sub(lambda one: one["text"] or f'"{one["name"]}": ', body)
+        payload = parse_payload(f"{{{pairs}}}")
         return ParsedArguments(dict(payload.value), payload.repaired or around)
     if tool is not None and _LABELLED.match(body) and body.partition("\n")[1]:
         raise PayloadError("its arguments are not one JSON object")
-    return _parse_lone_value(tool, body, around)
+    # One value without a name. It is a guess unless the tool has, or requires, exactly one argument.
+    plain, (name, sole) = strip_quotes(body), _find_lone_argument(tool)
+    if not plain or (tool is not None and not get_argument_schemas(tool)):
+        return ParsedArguments({}, repaired=True)
+    if plain == body and body[0] in "\"'" and body[-1] == body[0] and "," in body:
+        return fit_value_to_tool(tool, parse_payload(f"[{body}]").value, is_repaired=True)
+    if plain.count('"') == 1:  # the other quote is missing or cut off
+        plain, around = plain.strip('" '), True
+    return ParsedArguments({name: plain}, around or not sole or "\n" in plain)
 
 
 def strip_fence(text: str) -> tuple[str, bool]:
@@ -85,33 +94,21 @@ def strip_fence(text: str) -> tuple[str, bool]:
     text = text.strip()
     if (found := _FENCE.match(text)) is not None:
         return found[1].strip(), bool(_strip_closing_marks(text[found.end() :]))
-    text = _strip_half_fence(_EMPHASIS.sub("", text, count=1))
+    text = _EMPHASIS.sub("", text, count=1)
+    if (opening := _OPENING.match(text)) is not None:
+        text = text[opening.end() :].strip()
+    if text.count("```") % 2 or text.count("~~~") % 2:
+        # The fence has only one end. Content that ends with a fence keeps it if that fence also begins inside.
+        inner = text[:-3].rstrip() if text.endswith(("```", "~~~")) else text
+        text = inner.lstrip() if "\n" in text[len(inner) :] else text
     if len(text) > 1 and text[0] == text[-1] == "`":
         text = text.strip("`").strip()
     return text, False
 
 
-def _strip_half_fence(text: str) -> str:
-    """Remove a fence with only one end. Content that ends with a fence keeps it if that fence also begins inside."""
-    if (opening := _OPENING.match(text)) is not None:
-        text = text[opening.end() :].strip()
-    if text.count("```") % 2 == 0 and text.count("~~~") % 2 == 0:
-        return text
-    inner = text[:-3].rstrip() if text.endswith(("```", "~~~")) else text
-    return inner.lstrip() if "\n" in text[len(inner) :] else text
-
-
 def _strip_closing_marks(text: str) -> str:
     """Return the text after a payload, without the end of a fence or of emphasis."""
     return text.strip(" \t\n\r`*~")
-
-
-def _rewrite_pairs_as_json(body: str) -> str:
-    """Rewrite `a="x", b=2` as a JSON object. Return an empty text for anything else."""
-    first = _KEYWORD.match(body)
-    if first is None or not first["name"]:
-        return ""
-    return "{" + _KEYWORD.sub(lambda one: one["text"] or f'"{one["name"]}": ', body) + "}"
 
 
 def build_call_request(
@@ -152,18 +149,6 @@ def fit_value_to_tool(tool: Tool | None, value: Any, is_repaired: bool) -> Parse
         if len(value) == 1 and isinstance(value[0], dict):
             return ParsedArguments(value[0], repaired=True)
     raise PayloadError("it must be one JSON object")
-
-
-def _parse_lone_value(tool: Tool | None, body: str, around: bool) -> ParsedArguments:
-    """Parse one value without a name. The result is a guess unless the tool has, or requires, exactly one argument."""
-    plain, (name, sole) = strip_quotes(body), _find_lone_argument(tool)
-    if not plain or (tool is not None and not get_argument_schemas(tool)):
-        return ParsedArguments({}, repaired=True)
-    if plain == body and body[0] in "\"'" and body[-1] == body[0] and "," in body:
-        return fit_value_to_tool(tool, parse_payload(f"[{body}]").value, is_repaired=True)
-    if plain.count('"') == 1:  # the other quote is missing or cut off
-        plain, around = plain.strip('" '), True
-    return ParsedArguments({name: plain}, around or not sole or "\n" in plain)
 
 
 def strip_quotes(text: str) -> str:

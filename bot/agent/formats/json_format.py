@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,11 +70,28 @@ class JsonFormat:
             return text
         begin = _BEGIN.search(text)
         if begin is None or has_marks(text[: begin.end()]):
-            return read_written_calls(text, tools, most) or check_answer(_refuse_words(text), tools, most)
-        payloads = list[JsonPayload]()
+            if (written := read_written_calls(text, tools, most)) is not None:
+                return written
+            is_plain = "{" not in text and "```" not in text and LABEL.search(text) is None
+            words = MalformedReply(f"There was no object in your reply. {FORM}", prose=text if is_plain else "")
+            return check_answer(words, tools, most)
+        payloads, at, last = list[JsonPayload](), 0, len(text.rstrip("`~,. \n\t"))
         try:
-            payloads += _read_payloads(text)
-            decision = check_answer(_choose_first_decision(payloads, tools, most), tools, most)
+            while (match := _BEGIN.search(text, at)) is not None:
+                length = measure_brackets(text, match.end())
+                if length is None:
+                    raise PayloadError("it is cut off, or a bracket or a quote in it is not closed")
+                at = match.end() + length
+                payload = parse_payload(text[match.end() : at])
+                if len(payloads) == MAX_OBJECTS:
+                    raise PayloadError(f"there are more than {MAX_OBJECTS} objects in it")
+                # A value with text after it may be an example, so it counts as repaired.
+                payloads.append(replace(payload, repaired=payload.repaired or at < last))
+            decisions = [parse_decision(one.value, tools, most=most, is_repaired=one.repaired) for one in payloads]
+            decision = decisions[0]  # an answer beside a call is ignored
+            if len(decisions) > 1 and not isinstance(decision, ToolCalls):
+                decision = MalformedReply(f"There were {len(decisions)} objects in your reply. {FORM}")
+            decision = check_answer(decision, tools, most)
         except PayloadError as error:
             decision = MalformedReply(f"Your reply cannot be used: {error}. {FORM}")
             if not payloads and text[begin.end()] == "{":  # an object in this format, with an error
@@ -102,34 +119,3 @@ class JsonFormat:
         return rewrite_answer_message(
             message, lambda text: json.dumps({"type": "final", "answer": text}, ensure_ascii=False)
         )
-
-
-def _read_payloads(text: str) -> Iterator[JsonPayload]:
-    """Yield the objects and arrays that begin a line. One with text after it may be an example, so it is marked as
-    repaired. Raises `PayloadError`."""
-    at, last, room = 0, len(text.rstrip("`~,. \n\t")), MAX_OBJECTS
-    while (match := _BEGIN.search(text, at)) is not None:
-        length = measure_brackets(text, match.end())
-        if length is None:
-            raise PayloadError("it is cut off, or a bracket or a quote in it is not closed")
-        at = match.end() + length
-        payload = parse_payload(text[match.end() : at])
-        if not room:
-            raise PayloadError(f"there are more than {MAX_OBJECTS} objects in it")
-        yield replace(payload, repaired=payload.repaired or at < last)
-        room -= 1
-
-
-def _refuse_words(text: str) -> MalformedReply:
-    plain = "{" not in text and "```" not in text and LABEL.search(text) is None
-    return MalformedReply(f"There was no object in your reply. {FORM}", prose=text if plain else "")
-
-
-def _choose_first_decision(payloads: Sequence[JsonPayload], tools: Sequence[Tool], most: int) -> Decision:
-    """Choose the first call. An answer beside a call is ignored."""
-    decisions = [parse_decision(one.value, tools, most=most, is_repaired=one.repaired) for one in payloads]
-    if len(decisions) == 1:
-        return decisions[0]
-    if isinstance(decisions[0], ToolCalls):
-        return decisions[0]
-    return MalformedReply(f"There were {len(decisions)} objects in your reply. {FORM}")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ToolCallRequest, ToolCalls
 from bot.agent.formats.arguments import find_spelled_tool, take_note
-from bot.agent.formats.payload import JsonPayload, PayloadError, parse_payload
+from bot.agent.formats.payload import PayloadError, parse_payload
 from bot.agent.formats.reply_text import MAX_SENTENCE, check_unusable_reply, strip_thinking
 from bot.agent.formats.written_calls import check_answer, find_object_answer
-from bot.agent.model import ModelReply, RawToolCall
+from bot.agent.model import ModelReply
 from tools.tool import Tool
 
 NOTE = "note"
@@ -46,12 +46,39 @@ class NativeFormat:
     def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
         if (decision := check_unusable_reply(reply)) is not None:
             return decision
+        if not reply.calls:
+            plain = strip_thinking(reply.text) or ""
+            return check_answer(FinalAnswer(find_object_answer(plain) or reply.text), tools, most)
         if len(reply.calls) > most:
             return MalformedReply(f"You asked for {len(reply.calls)} tool calls at once; at most {most} are taken.")
-        if reply.calls:
-            return _parse_tool_calls(reply.calls, tools)
-        plain = strip_thinking(reply.text) or ""
-        return check_answer(FinalAnswer(find_object_answer(plain) or reply.text), tools, most)
+        requests: list[ToolCallRequest] = []
+        for index, call in enumerate(reply.calls):
+            if not NAME.fullmatch(call.name):
+                return MalformedReply(f"{call.name[:60]!r} is not the name of a tool.")
+            try:
+                payload = parse_payload(call.arguments.strip() or "{}")
+                if isinstance(payload.value, str):  # some servers write the object as JSON inside a string
+                    payload = parse_payload(payload.value.strip() or "{}")
+                if not isinstance(payload.value, dict):
+                    raise PayloadError("they are no object")
+            except PayloadError as error:
+                return MalformedReply(
+                    f"The arguments of {call.name!r} cannot be used: {error}. Write them as one JSON object."
+                )
+            reason = take_note(payload.value, find_spelled_tool(tools, call.name)[0])[:MAX_SENTENCE]
+            model_id = call.id.strip()[:ID_MAX] or f"call_{index}"
+            if any(one.model_id == model_id for one in requests):
+                model_id = f"{model_id[: ID_MAX - 8]}_{index}"
+            requests.append(
+                ToolCallRequest(
+                    model_id=model_id,
+                    tool=call.name,
+                    args=payload.value,
+                    reason=reason,
+                    is_guess=payload.repaired,
+                )
+            )
+        return ToolCalls(tuple(requests))
 
     def build_assistant_message(self, act: ToolCalls) -> dict[str, Any]:
         """Build the assistant message of an action, as it is sent back to the model."""
@@ -84,44 +111,3 @@ def build_function_schema(tool: Tool) -> dict[str, Any]:
         "type": "function",
         "function": {"name": tool.name, "description": tool.description, "parameters": parameters},
     }
-
-
-def _parse_tool_calls(calls: Sequence[RawToolCall], tools: Sequence[Tool]) -> Decision:
-    requests: list[ToolCallRequest] = []
-    for index, call in enumerate(calls):
-        if not NAME.fullmatch(call.name):
-            return MalformedReply(f"{call.name[:60]!r} is not the name of a tool.")
-        try:
-            payload = _parse_argument_object(call.arguments)
-        except PayloadError as error:
-            return MalformedReply(
-                f"The arguments of {call.name!r} cannot be used: {error}. Write them as one JSON object."
-            )
-        reason = take_note(payload.value, find_spelled_tool(tools, call.name)[0])[:MAX_SENTENCE]
-        taken = {one.model_id for one in requests}
-        requests.append(
-            ToolCallRequest(
-                model_id=_choose_call_id(call.id, index, taken),
-                tool=call.name,
-                args=payload.value,
-                reason=reason,
-                is_guess=payload.repaired,
-            )
-        )
-    return ToolCalls(tuple(requests))
-
-
-def _parse_argument_object(text: str) -> JsonPayload:
-    """Parse an object. Some servers write the object as JSON inside a string. Raises `PayloadError`."""
-    payload = parse_payload(text.strip() or "{}")
-    if isinstance(payload.value, str):
-        payload = parse_payload(payload.value.strip() or "{}")
-    if not isinstance(payload.value, dict):
-        raise PayloadError("they are no object")
-    return payload
-
-
-def _choose_call_id(written: str, index: int, taken: Collection[str]) -> str:
-    """Return the model's id of a call, or a replacement. Ids within a reply are unique."""
-    known = written.strip()[:ID_MAX] or f"call_{index}"
-    return f"{known[: ID_MAX - 8]}_{index}" if known in taken else known

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -58,21 +59,32 @@ class JsonPayload:
 
 
 def parse_payload(text: str) -> JsonPayload:
-    """Parse the one JSON value in `text`. Raises `PayloadError`."""
+    """Parse the one JSON value in `text`, or repair an invalid one to its most likely meaning. Raises
+    `PayloadError`."""
     if text[:1] in "{[" and text and measure_brackets(text) is None:
         raise PayloadError("it is cut off, or a bracket or a quote in it is not closed")
+    how: dict[str, Any] = {"object_pairs_hook": _build_unique_object, "parse_constant": _reject_constant}
     try:
-        return JsonPayload(
-            _replace_surrogates(
-                json.loads(text, object_pairs_hook=_build_unique_object, parse_constant=_reject_constant)
-            )
-        )
+        return JsonPayload(_replace_surrogates(json.loads(text, **how)))
     except json.JSONDecodeError:
-        if (value := _parse_with_line_breaks(text)) is not None:
-            return JsonPayload(value)
-        return JsonPayload(_repair_payload(text), repaired=True)
+        pass
     except (ValueError, RecursionError) as error:
         raise PayloadError(str(error) if isinstance(error, PayloadError) else "a number in it is too long") from error
+    if _ONLY_BREAKS.fullmatch(text):
+        with suppress(json.JSONDecodeError):  # unless line breaks and tabs in strings are the only errors
+            return JsonPayload(_replace_surrogates(json.loads(text, strict=False, **how)))
+    if len(text) > REPAIRABLE:
+        raise PayloadError("it is not valid JSON")
+    plain = _replace_tokens(text, _normalize_token).strip()
+    if not plain:
+        raise PayloadError("it is empty")
+    try:
+        value = _replace_surrogates(json_repair.loads(plain, skip_json_loads=True, strict=True))
+    except (ValueError, RecursionError, IndexError) as error:
+        raise PayloadError("it is not valid JSON") from error
+    if not _is_faithful(value, plain):
+        raise PayloadError("it is not valid JSON")
+    return JsonPayload(value, repaired=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,34 +160,6 @@ def _replace_surrogates(value: Any) -> Any:
     return json.loads(written.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
-def _parse_with_line_breaks(text: str) -> Any:
-    """Return the value if line breaks and tabs in strings are the only errors, otherwise None."""
-    if not _ONLY_BREAKS.fullmatch(text):
-        return None
-    try:
-        return _replace_surrogates(
-            json.loads(text, strict=False, object_pairs_hook=_build_unique_object, parse_constant=_reject_constant)
-        )
-    except json.JSONDecodeError:
-        return None
-
-
-def _repair_payload(text: str) -> Any:
-    """Return the most likely meaning of an invalid payload. Raises `PayloadError`."""
-    if len(text) > REPAIRABLE:
-        raise PayloadError("it is not valid JSON")
-    plain = _replace_tokens(text, _normalize_token).strip()
-    if not plain:
-        raise PayloadError("it is empty")
-    try:
-        value = _replace_surrogates(json_repair.loads(plain, skip_json_loads=True, strict=True))
-    except (ValueError, RecursionError, IndexError) as error:
-        raise PayloadError("it is not valid JSON") from error
-    if not _is_faithful(value, plain):
-        raise PayloadError("it is not valid JSON")
-    return value
-
-
 def _is_faithful(value: Any, text: str) -> bool:
     """Return whether the value's words are those of the text, in their order, and its strings occur in the text
     unchanged."""
@@ -192,7 +176,9 @@ def _is_faithful(value: Any, text: str) -> bool:
     if len(guesses) > MAX_GUESSES:
         return False
     are_in_text = all(
-        _is_bare_string(one, bare) or _is_quoted_string(one, text) or _is_quoted_string(one, unescaped)
+        (one.strip() and re.search(rf"(?<!\w){re.escape(one)}(?!\w)", bare))  # without quotes
+        or _is_quoted_string(one, text)
+        or _is_quoted_string(one, unescaped)
         for one in guesses
     )
     empty = sum(one in ('""', "''") for one in quoted_texts)
@@ -201,11 +187,6 @@ def _is_faithful(value: Any, text: str) -> bool:
         and strings.count("") <= empty
         and _list_words(text) == _list_words(json.dumps(value, ensure_ascii=False))
     )
-
-
-def _is_bare_string(string: str, bare: str) -> bool:
-    """Return whether the string stands in the text without quotes."""
-    return bool(string.strip()) and re.search(rf"(?<!\w){re.escape(string)}(?!\w)", bare) is not None
 
 
 def _is_quoted_string(string: str, text: str) -> bool:

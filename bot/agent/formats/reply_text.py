@@ -87,41 +87,31 @@ def check_unusable_reply(reply: ModelReply) -> Decision | None:
 def strip_thinking(text: str, ends: re.Pattern[str] | None = None) -> str | None:
     """Return the reply without its thinking, or None if the end of the thinking cannot be found. Text from `ends` on is
     dropped. A closing mark after `ends` leaves unclear what is thinking, so that gives None too."""
-    channel = _choose_channel(text)
-    if channel is None:
-        return None
-    text = channel[: -len(ending[0])] if (ending := _LAST.match(channel[::-1])) else channel
+    if _CHANNEL.match(text):  # the last channel is a call, which keeps its header, or the answer, or thinking
+        *_, header = _HEADER.finditer(text)
+        begun, mark, answer = text[header.end() :].partition("<|message|>")
+        if not {"final", "response"}.isdisjoint(header.groups()):
+            text = answer if mark else begun
+        elif " to=" in text[header.start() :].partition("<|message|>")[0][:MAX_HEADER]:
+            text = text[header.start() :]
+        else:
+            return None
+    if (ending := _LAST.match(text[::-1])) is not None:
+        text = text[: -len(ending[0])]
     text = _strip_thinking_marks(text)
     if ends is not None and (end := ends.search(text)) is not None:
         text, after = text[: end.start()], text[end.start() :]
         if _CLOSING.search(after):
             return None
     *_, text = _CLOSING.split(text)
-    return None if _OPENED.search(text) else _unwrap_answer(text).strip()
-
-
-def _choose_channel(text: str) -> str | None:
-    """Return the last part of a reply in channels: a call with its header, or the answer without its header. Return
-    None for thinking."""
-    if not _CHANNEL.match(text):
-        return text
-    *_, header = _HEADER.finditer(text)
-    if {"final", "response"}.isdisjoint(header.groups()):
-        is_call = " to=" in text[header.start() :].partition("<|message|>")[0][:MAX_HEADER]
-        return text[header.start() :] if is_call else None
-    _, mark, answer = text[header.end() :].partition("<|message|>")
-    return answer if mark else text[header.end() :]
-
-
-def _unwrap_answer(text: str) -> str:
-    """Return the part marked as the answer, or the part after the closing tag of an unknown tag that begins the
-    text."""
+    if _OPENED.search(text):
+        return None
     if (opened := _ANSWER.search(text)) is not None:
         closed = _ANSWERED.search(text, opened.end())
-        return text[opened.end() : closed.start() if closed else len(text)]
-    if (unknown := _UNKNOWN.match(text)) is not None:
-        return text.rpartition(f"</{unknown[1]}>")[2].strip() or text
-    return text
+        text = text[opened.end() : closed.start() if closed else len(text)]
+    elif (unknown := _UNKNOWN.match(text)) is not None:
+        text = text.rpartition(f"</{unknown[1]}>")[2].strip() or text
+    return text.strip()
 
 
 def _strip_thinking_marks(text: str) -> str:

@@ -99,8 +99,15 @@ class TextFormat:
         text = read_reply_text(reply, OBSERVATION_START)
         if not isinstance(text, str):
             return text
+        # An endpoint may leave the beginning of a stop sequence, such as a last line `Obs`.
+        before, newline, last = text.rpartition("\n")
+        word = last.strip(" \t*").casefold()
+        if newline and ((len(word) >= 3 and "observation".startswith(word)) or word == "观"):
+            text = before.rstrip()
+        inner, around = strip_fence(text)
+        is_fenced = text.startswith(("```", "~~~")) and not around and LABEL.search(inner) is not None
         try:
-            decision = _parse_labelled_reply(_strip_whole_fence(_cut_stop_sequence(text)), tools)
+            decision = _parse_labelled_reply(inner if is_fenced else text, tools)
         except PayloadError as error:
             return MalformedReply(f"The input of your Action cannot be used: {error}. Write it as one JSON object.")
         return check_answer(decision, tools, most=1)
@@ -142,20 +149,6 @@ def rewrite_native_messages(messages: Iterable[str]) -> list[str]:
     return rewritten
 
 
-def _cut_stop_sequence(text: str) -> str:
-    """Remove the beginning of a stop sequence that an endpoint left, such as a last line `Obs`."""
-    before, newline, last = text.rpartition("\n")
-    word = last.strip(" \t*").casefold()
-    is_stop = (len(word) >= 3 and "observation".startswith(word)) or word == "观"
-    return before.rstrip() if newline and is_stop else text
-
-
-def _strip_whole_fence(text: str) -> str:
-    """Return the content of a reply that is entirely inside a fence, and any other reply unchanged."""
-    inner, around = strip_fence(text)
-    return inner if text.startswith(("```", "~~~")) and not around and LABEL.search(inner) else text
-
-
 def _join_lines(text: str) -> str:
     return " ".join(text.split())
 
@@ -168,42 +161,50 @@ def _measure_bracketed_input(text: str, start: int) -> int:
 
 
 def _parse_labelled_reply(text: str, tools: Sequence[Tool]) -> Decision:
+    """Parse a reply by its labels. Text without labels is words, `Finish[…]` alone, or an object that is clearly a
+    call. Raises `PayloadError`."""
     parts = split_by_labels(text, _measure_bracketed_input)
     kinds = [part.kind for part in parts]
-    action = next((n for n, part in enumerate(parts) if part.kind == "action" and not _is_none_action(part)), None)
+    at = next(
+        (
+            n
+            for n, part in enumerate(parts)
+            if part.kind == "action"
+            and not any(is_none_word(part.text.strip(marks)) for marks in ("*_`\"' []()<>", "*_`\"' "))
+        ),
+        None,
+    )
     final = kinds.index("final") if "final" in kinds else len(kinds)
-    if action is not None and final < action:
+    if at is not None and final < at:
         return TWO
-    if action is not None:
-        is_fenced = parts[0].start == 0 and text.count("```", 0, parts[action].label) % 2 == 1
+    if at is not None:
+        action = parts[at]
+        is_fenced = parts[0].start == 0 and text.count("```", 0, action.label) % 2 == 1
         if is_fenced and not text.endswith("```"):
             return EXAMPLE
-        if final < len(kinds) and not _has_known_tool(parts[action], tools):
-            return _parse_final_answer(text, parts[final:])
-        decision = _parse_action(parts[: action + 2], tools)
-        return _mark_calls_as_guesses(decision) if is_fenced or has_marks(text[: parts[action].label]) else decision
+        if final < len(kinds) and not action.text.lstrip("`~").startswith(("{", "[", "json")):
+            named = _CALL.match(action.text)
+            name = named["name"] if named else _split_name(action.text.strip())[0]
+            if find_spelled_tool(tools, name)[0] is None:  # it cannot be done, so the answer after it is the reply
+                return _parse_final_answer(text, parts[final:])
+        thoughts = [part.text for part in parts[:at] if part.kind == "thought"]
+        thought = cut_first_sentence(thoughts[-1].strip("*_ ")) if thoughts else ""
+        given = parts[at + 1].text if kinds[at + 1 : at + 2] == ["input"] else None  # from the very next label only
+        decision = _parse_action(action.text, given, thought, tools)
+        if isinstance(decision, ToolCalls) and (is_fenced or has_marks(text[: action.label])):  # maybe an example
+            return ToolCalls(tuple(replace(call, is_guess=True) for call in decision.calls))
+        return decision
     if final < len(kinds):
         return _parse_final_answer(text, parts[final:])
-    return NO_TOOL if "action" in kinds or "input" in kinds else _parse_unlabelled_reply(text, parts[0], tools)
-
-
-def _has_known_tool(part: LabelledPart, tools: Sequence[Tool]) -> bool:
-    """Return whether an action names a known tool, in any form. An action without one cannot be done, so the answer
-    after it is the reply."""
-    call = _CALL.match(part.text)
-    name = call["name"] if call else _split_name(part.text.strip())[0]
-    return part.text.lstrip("`~").startswith(("{", "[", "json")) or find_spelled_tool(tools, name)[0] is not None
-
-
-def _mark_calls_as_guesses(decision: Decision) -> Decision:
-    """Mark the calls as guesses: a call in a fence after text may be an example. A guess may look something up."""
-    if not isinstance(decision, ToolCalls):
-        return decision
-    return ToolCalls(tuple(replace(call, is_guess=True) for call in decision.calls))
-
-
-def _is_none_action(part: LabelledPart) -> bool:
-    return any(is_none_word(part.text.strip(marks)) for marks in ("*_`\"' []()<>", "*_`\"' "))
+    if "action" in kinds or "input" in kinds:
+        return NO_TOOL
+    call = _CALL.match(text)
+    if call is not None and _FINISH.fullmatch(call["name"]):
+        return _parse_finish_call(text, call)
+    if (written := read_written_calls(text, tools, most=MAX_CALLS)) is not None:
+        return replace(written, calls=written.calls[:1]) if isinstance(written, ToolCalls) else written
+    is_plain = parts[0].start == 0 and "```" not in text and text[0] not in "{[<"
+    return MalformedReply(NO_LABEL.problem, prose=text) if is_plain else NO_LABEL
 
 
 def _parse_final_answer(text: str, found: Sequence[LabelledPart]) -> Decision:
@@ -211,17 +212,6 @@ def _parse_final_answer(text: str, found: Sequence[LabelledPart]) -> Decision:
     ends = next((part.label for part in found if part.kind not in ("final", "question")), len(text))
     answer = text[found[0].start : ends].strip().removeprefix("**").strip()
     return FinalAnswer(answer) if answer else NO_ANSWER
-
-
-def _parse_unlabelled_reply(text: str, only: LabelledPart, tools: Sequence[Tool]) -> Decision:
-    """Parse text alone, `Finish[…]` alone, or an object that is clearly a call."""
-    call = _CALL.match(text)
-    if call is not None and _FINISH.fullmatch(call["name"]):
-        return _parse_finish_call(text, call)
-    if (written := read_written_calls(text, tools, most=MAX_CALLS)) is not None:
-        return replace(written, calls=written.calls[:1]) if isinstance(written, ToolCalls) else written
-    plain = only.start == 0 and "```" not in text and text[0] not in "{[<"
-    return MalformedReply(NO_LABEL.problem, prose=text) if plain else NO_LABEL
 
 
 def _parse_finish_call(text: str, call: re.Match[str]) -> Decision:
@@ -239,20 +229,16 @@ def _parse_quoted_answer(text: str) -> Decision:
     return FinalAnswer(inner) if inner.strip() else NO_ANSWER
 
 
-def _parse_action(parts: Sequence[LabelledPart], tools: Sequence[Tool]) -> Decision:
-    """Parse the first action. Its input comes only from the very next label. Raises `PayloadError`."""
-    at = next(n for n, part in enumerate(parts) if part.kind == "action" and not _is_none_action(part))
-    thoughts = [part.text for part in parts[:at] if part.kind == "thought"]
-    thought = cut_first_sentence(thoughts[-1].strip("*_ ")) if thoughts else ""
-    given = parts[at + 1].text if parts[at + 1 :] and parts[at + 1].kind == "input" else None
-    return _parse_action_call(parts[at].text, given, thought, tools)
-
-
-def _parse_action_call(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
-    """Parse `tool`, `tool[input]`, `tool(name="value")`, or an object with name and input."""
+def _parse_action(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
+    """Parse `tool`, `tool[input]`, `tool(name="value")`, or an object with name and input. `given` is the Action Input.
+    Raises `PayloadError`."""
     inner, around = strip_fence(written)
-    if inner.startswith(("{", "[{")):
-        return _parse_action_object(inner, around, thought, tools)
+    if inner.startswith(("{", "[{")):  # of several objects, the first
+        payload = parse_payload(inner[: measure_brackets(inner)])
+        several = isinstance(payload.value, list) and bool(payload.value)
+        value = payload.value[0] if several else payload.value
+        value = {"type": "tool_call", **value} if isinstance(value, dict) else value  # the label Action makes it a call
+        return parse_decision(value, tools, is_repaired=payload.repaired or around or several, reason=thought)
     call = _CALL.match(inner)
     if call is None:
         return _parse_named_action(inner, given, thought, tools)
@@ -260,33 +246,20 @@ def _parse_action_call(written: str, given: str | None, thought: str, tools: Seq
     if tool is None and _FINISH.fullmatch(call["name"]):
         return _parse_finish_call(inner, call)
     inside, rest = _split_brackets(inner, call)
-    if given is not None and not is_none_word(given):
-        return _parse_double_input(call["name"], inside, given, thought, tools)
-    doubt = around or bool(call["gap"]) or bool(rest.strip("`*\"'.。; \n"))
-    return ToolCalls(
-        (build_call_request(1, call["name"], tools, parse_arguments(tool, inside).mark_as_guess(doubt), thought),)
-    )
-
-
-def _parse_action_object(text: str, around: bool, thought: str, tools: Sequence[Tool]) -> Decision:
-    """Parse the first object, if there are several."""
-    payload = parse_payload(text[: measure_brackets(text)])
-    several = isinstance(payload.value, list) and bool(payload.value)
-    value = payload.value[0] if several else payload.value
-    value = {"type": "tool_call", **value} if isinstance(value, dict) else value  # the label Action makes it a call
-    return parse_decision(value, tools, is_repaired=payload.repaired or around or several, reason=thought)
-
-
-def _parse_double_input(name: str, inside: str, given: str, thought: str, tools: Sequence[Tool]) -> Decision:
-    """Parse a call with both brackets and an Action Input. An object in the Action Input wins over `tool(names of
-    arguments)`. Raises `PayloadError` for any other pair."""
-    if inside.strip() and not strip_fence(given)[0].startswith("{"):
-        raise PayloadError("there are two of them")
-    found = parse_arguments(find_spelled_tool(tools, name)[0], given)
-    return ToolCalls((build_call_request(1, name, tools, found.mark_as_guess(bool(inside.strip())), thought),))
+    if given is None or is_none_word(given):
+        doubt = around or bool(call["gap"]) or bool(rest.strip("`*\"'.。; \n"))
+    else:
+        doubt = bool(inside.strip())  # an object in the Action Input wins over `tool(names of arguments)`
+        if doubt and not strip_fence(given)[0].startswith("{"):
+            raise PayloadError("there are two of them")
+        inside = given
+    arguments = parse_arguments(tool, inside).mark_as_guess(doubt)
+    return ToolCalls((build_call_request(1, call["name"], tools, arguments, thought),))
 
 
 def _parse_named_action(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
+    """Parse the name of a tool and its Action Input. An input that repeats the call around it, `name({…})`, is
+    unwrapped. Raises `PayloadError`, also for an input that calls another tool."""
     name, suffix = _split_name(written.strip())
     tool, _ = find_spelled_tool(tools, name)
     if tool is None and _FINISH.fullmatch(name):
@@ -296,40 +269,26 @@ def _parse_named_action(written: str, given: str | None, thought: str, tools: Se
     if given is None and suffix.startswith(("{", "```")):
         given = suffix
     if given is not None:
-        inside = _unwrap_repeated_call(tools, name, given)
-        return ToolCalls(
-            (build_call_request(1, name, tools, parse_arguments(tool, inside).mark_as_guess(bool(suffix)), thought),)
-        )
+        inner, around = strip_fence(given)
+        call = _CALL.match(inner)
+        if call is not None and not around and call["bracket"] != "[":
+            if normalize_tool_name(call["name"]) == normalize_tool_name(name):
+                inside, rest = _split_brackets(inner, call)
+                given = given if rest.strip("`*; \n") else inside
+            elif find_spelled_tool(tools, call["name"])[0] is not None:
+                raise PayloadError("it is a call of another tool")
+        arguments = parse_arguments(tool, given).mark_as_guess(bool(suffix))
+        return ToolCalls((build_call_request(1, name, tools, arguments, thought),))
     if tool is None or tool.schema.get("required"):
         return NO_INPUT
     return ToolCalls((build_call_request(1, name, tools, ParsedArguments({}, repaired=True), thought),))
 
 
-def _unwrap_repeated_call(tools: Sequence[Tool], name: str, text: str) -> str:
-    """Unwrap an input that repeats the call around it: `name({…})`. Raises `PayloadError` if the input calls another
-    tool."""
-    inner, around = strip_fence(text)
-    call = _CALL.match(inner)
-    if call is None or around or call["bracket"] == "[":
-        return text
-    if normalize_tool_name(call["name"]) != normalize_tool_name(name):
-        if find_spelled_tool(tools, call["name"])[0] is not None:
-            raise PayloadError("it is a call of another tool")
-        return text
-    inside, rest = _split_brackets(inner, call)
-    return text if rest.strip("`*; \n") else inside
-
-
 def _split_name(text: str) -> tuple[str, str]:
-    """Return the tool's name, and the text after it."""
+    """Return the tool's name without the quotes, brackets and marks around it, and the text after it."""
     beside = _BESIDE.match(text)
     line = beside[0] if beside else text.partition("\n")[0]
-    return _strip_name_marks(line), text[len(line) :].lstrip(":： \t\n")
-
-
-def _strip_name_marks(written: str) -> str:
-    """Return the name without the quotes, brackets and marks around it."""
-    return written.strip("*_`\"'[]<>「」.。:： \n\t")
+    return line.strip("*_`\"'[]<>「」.。:： \n\t"), text[len(line) :].lstrip(":： \t\n")
 
 
 def _split_brackets(text: str, call: re.Match[str]) -> tuple[str, str]:

@@ -20,22 +20,17 @@ OPTIONAL = "(Under each its arguments; those with a `?` may be left out.)"
 
 
 def describe_tools(tools: Sequence[Tool]) -> str:
-    return "\n".join(map(_describe_tool, tools))
-
-
-def _describe_tool(tool: Tool) -> str:
-    """Describe a tool on one line, and its arguments on the next."""
-    defs, needed = tool.schema.get("$defs", {}), tool.schema.get("required", ())
-    fields = tool.schema.get("properties", {}).items()
-    told = [f"{name}{'' if name in needed else '?'}: {_describe_argument(field, defs)}" for name, field in fields]
-    return f"- {tool.name} {tool.description}\n  {'; '.join(told) or 'no arguments'}"
-
-
-def _describe_argument(field: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
-    """Return an argument's type, unless it is obvious, and its description."""
-    shape = describe_type(field, defs)
-    said = str(field.get("description", "")).rstrip(".")
-    return ", ".join(filter(None, ("" if shape == "string" and said else shape, said)))
+    """Describe each tool on one line, and its arguments on the next, without types that are obvious."""
+    lines = list[str]()
+    for tool in tools:
+        defs, needed = tool.schema.get("$defs", {}), tool.schema.get("required", ())
+        told = list[str]()
+        for name, field in tool.schema.get("properties", {}).items():
+            shape, said = describe_type(field, defs), str(field.get("description", "")).rstrip(".")
+            about = ", ".join(filter(None, ("" if shape == "string" and said else shape, said)))
+            told.append(f"{name}{'' if name in needed else '?'}: {about}")
+        lines.append(f"- {tool.name} {tool.description}\n  {'; '.join(told) or 'no arguments'}")
+    return "\n".join(lines)
 
 
 def describe_type(field: Mapping[str, Any], defs: Mapping[str, Any]) -> str:

@@ -123,7 +123,19 @@ def has_marks(text: str) -> bool:
 def read_written_calls(text: str, tools: Sequence[Tool], most: int) -> Decision | None:
     """Return the calls in a text as guesses, or a refusal if one of them is not certain. Return None for a text without
     calls and marks."""
-    plain, is_marked = _replace_marks(text, tools)
+    observation = OBSERVATION_START.search(text)
+    plain = _spell_plainly(text[: observation.start()] if observation else text)
+    # Each mark, and each name in a mark, goes on a line of its own.
+    plain, marks = MARKS.subn(lambda mark: f"\n{mark['name'] or ''}\n", plain)
+    labels = [one for one in LABEL.finditer(plain) if one["input"] or one["action"]]
+    is_marked = marks > 0 or any(
+        one["input"] or ((name := _FIRST.match(plain, one.end())) and find_spelled_tool(tools, name[1])[0])
+        for one in labels
+    )
+    if labels:
+        plain = LABEL.sub(lambda one: "\n" if one["input"] or one["action"] else one[0], plain)
+    names = {tool.name for tool in tools}
+    plain = _OWN_TAG.sub(lambda tag: f"\n{'' if tag[1] else tag[2]}\n" if tag[2] in names else tag[0], plain)
     try:
         calls = list(_read_calls(plain, tools, is_marked))
     except PayloadError:
@@ -137,26 +149,6 @@ def _spell_plainly(text: str) -> str:
     for spelling, plain in SPELLINGS.items():
         text = text.replace(spelling, plain)
     return _NAMED.sub(r"<call name=\1>", _DSML.sub(r"\1", text))
-
-
-def _replace_marks(text: str, tools: Sequence[Tool]) -> tuple[str, bool]:
-    """Put each mark, and each name in a mark, on a line of its own. Return the text, and whether it had marks, a label
-    for an input, or a tool's name after the label Action."""
-    observation = OBSERVATION_START.search(text)
-    text = _spell_plainly(text[: observation.start()] if observation else text)
-    text, marks = MARKS.subn(lambda mark: f"\n{mark['name'] or ''}\n", text)
-    labels = [one for one in LABEL.finditer(text) if one["input"] or one["action"]]
-    asked = any(one["input"] or _find_tool_after(text, one.end(), tools) for one in labels)
-    if labels:
-        text = LABEL.sub(lambda one: "\n" if one["input"] or one["action"] else one[0], text)
-    names = {tool.name for tool in tools}
-    text = _OWN_TAG.sub(lambda tag: f"\n{'' if tag[1] else tag[2]}\n" if tag[2] in names else tag[0], text)
-    return text, marks > 0 or asked
-
-
-def _find_tool_after(text: str, at: int, tools: Sequence[Tool]) -> Tool | None:
-    name = _FIRST.match(text, at)
-    return find_spelled_tool(tools, name[1])[0] if name else None
 
 
 def _read_calls(text: str, tools: Sequence[Tool], is_marked: bool) -> Iterator[ToolCallRequest]:
@@ -175,35 +167,26 @@ def _read_calls(text: str, tools: Sequence[Tool], is_marked: bool) -> Iterator[T
         else:
             continue
         for call in calls:
-            _require_certain_read(call, tools)
+            tool, _ = find_spelled_tool(tools, call.tool)
+            known = get_argument_schemas(tool) if tool else {}
+            if tool is None or tool.gate is not Gate.NONE or call.args.keys() - known.keys():
+                raise PayloadError("only a tool that reads is called so")
+            if set(tool.schema.get("required", ())) - call.args.keys():
+                raise PayloadError("an argument is missing")
             yield call
         tries += 1
 
 
-def _require_certain_read(call: ToolCallRequest, tools: Sequence[Tool]) -> None:
-    """Raise `PayloadError` for a tool with a gate, or if the tool or an argument is unknown or missing."""
-    tool, _ = find_spelled_tool(tools, call.tool)
-    known = get_argument_schemas(tool) if tool else {}
-    if tool is None or tool.gate is not Gate.NONE or call.args.keys() - known.keys():
-        raise PayloadError("only a tool that reads is called so")
-    if set(tool.schema.get("required", ())) - call.args.keys():
-        raise PayloadError("an argument is missing")
-
-
 def _read_arguments(text: str, start: re.Match[str], tool: Tool) -> tuple[int, dict[str, Any]]:
-    """Return where the call after a tool's name ends, and its arguments. Raises `PayloadError`."""
+    """Return where the call after a tool's name ends, and its arguments: in brackets or in tags. Raises
+    `PayloadError`."""
     at, kind = start.end(), start["kind"]
-    if kind.startswith("<"):
-        return _read_tagged_arguments(text, at, tool)
-    length = measure_brackets(text, at) if kind else 0
-    if length is None or (kind == "(" and not _KEYED.match(text, at + 1, at + length - 1)):
-        raise PayloadError("its brackets are not closed, or contain no arguments")
-    inside = text[at + 1 : at + length - 1] if kind == "(" else text[at : at + length]
-    return at + length, parse_arguments(tool, inside).args
-
-
-def _read_tagged_arguments(text: str, at: int, tool: Tool) -> tuple[int, dict[str, Any]]:
-    """Return where the tags end, and the arguments in them. Raises `PayloadError`."""
+    if not kind.startswith("<"):
+        length = measure_brackets(text, at) if kind else 0
+        if length is None or (kind == "(" and not _KEYED.match(text, at + 1, at + length - 1)):
+            raise PayloadError("its brackets are not closed, or contain no arguments")
+        inside = text[at + 1 : at + length - 1] if kind == "(" else text[at : at + length]
+        return at + length, parse_arguments(tool, inside).args
     arguments, key = dict[str, Any](), ""
     while (found := _ARGUMENT.match(text, at)) is not None:
         tag, value, at = found["tag"], found["value"].strip(), found.end()
@@ -274,68 +257,44 @@ def parse_decision(
     """Parse the decision in one object, or in an array of calls. `reason` is the text before it. Raises
     `PayloadError`."""
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-        return _parse_call_array(value, tools, most, is_repaired)
+        if len(value) > most:
+            return MalformedReply(f"You asked for {len(value)} tool calls at once; at most {most} are taken.")
+        decisions = [parse_decision(one, tools, is_repaired=is_repaired) for one in value]
+        if len(decisions) == 1:
+            return decisions[0]
+        calls = [call for one in decisions if isinstance(one, ToolCalls) for call in one.calls]
+        if len(calls) < len(decisions):
+            return MalformedReply("An array may hold nothing but tool calls.")
+        return ToolCalls(tuple(replace(call, model_id=str(n)) for n, call in enumerate(calls, 1)))
     if not isinstance(value, dict):
         raise PayloadError("it is no object")
-    thought, tool, answer = (
-        str(value.get("type") or "").strip().casefold(),
-        _find_first_text(value, TOOL),
-        _find_answer_text(value),
-    )
-    tool = "" if is_none_word(tool) else tool
-    if _FINISH.fullmatch(tool) and find_spelled_tool(tools, tool)[0] is None:
-        thought, tool, answer = "final", "", answer or _find_first_text(value, ARGS)
-    if thought in FINAL or (not thought and not tool):
-        return _build_final_answer(answer, tool)
-    if thought and thought not in CALL:
+    kind = str(value.get("type") or "").strip().casefold()
+    name, answer = _find_first_text(value, TOOL), _find_answer_text(value)
+    name = "" if is_none_word(name) else name
+    if _FINISH.fullmatch(name) and find_spelled_tool(tools, name)[0] is None:
+        kind, name, answer = "final", "", answer or _find_first_text(value, ARGS)
+    if kind in FINAL or (not kind and not name):
+        if name:
+            return MalformedReply(EITHER)
+        return FinalAnswer(answer) if answer else MalformedReply(f'"answer" was missing or empty. {FORM}')
+    if kind and kind not in CALL:
         raise PayloadError('its "type" is neither "tool_call" nor "final"')
-    return ToolCalls((_parse_call_object(1, value, tool, tools, is_repaired or not thought or bool(answer), reason),))
-
-
-def _build_final_answer(answer: str, tool: str) -> Decision:
-    if tool:
-        return MalformedReply(EITHER)
-    return FinalAnswer(answer) if answer else MalformedReply(f'"answer" was missing or empty. {FORM}')
-
-
-def _parse_call_array(
-    values: Sequence[Mapping[str, Any]], tools: Sequence[Tool], most: int, is_repaired: bool
-) -> Decision:
-    if len(values) > most:
-        return MalformedReply(f"You asked for {len(values)} tool calls at once; at most {most} are taken.")
-    calls = [parse_decision(one, tools, is_repaired=is_repaired) for one in values]
-    if len(calls) == 1:
-        return calls[0]
-    acts = [call for one in calls if isinstance(one, ToolCalls) for call in one.calls]
-    if len(acts) < len(calls):
-        return MalformedReply("An array may hold nothing but tool calls.")
-    return ToolCalls(tuple(replace(call, model_id=str(n)) for n, call in enumerate(acts, 1)))
-
-
-def _parse_call_object(
-    number: int, value: Mapping[str, Any], name: str, tools: Sequence[Tool], is_repaired: bool, thought: str
-) -> ToolCallRequest:
     if not name or "\n" in name or len(name) > NAME_MAX:
         raise PayloadError('"tool" does not name a tool')
     tool, _ = find_spelled_tool(tools, name)
-    reason = thought or cut_first_sentence(_find_first_text(value, REASON))
-    return build_call_request(
-        number, name, tools, _parse_call_arguments(tool, value).mark_as_guess(is_repaired), reason
-    )
-
-
-def _parse_call_arguments(tool: Tool | None, value: Mapping[str, Any]) -> ParsedArguments:
-    key = next((key for key in ARGS if key in value), None)
-    if key is None:
-        if value.keys() - {"type", *TOOL, *ANSWER, *REASON}:
-            raise PayloadError('its arguments are not in "args"')
-        return ParsedArguments({}, repaired=True)
-    args = value[key]
+    key = next((key for key in ARGS if key in value), "")
+    args = value.get(key)
+    if not key and value.keys() - {"type", *TOOL, *ANSWER, *REASON}:
+        raise PayloadError('its arguments are not in "args"')
     if args is None:
-        return ParsedArguments({})
-    if isinstance(args, dict | list):
-        return fit_value_to_tool(tool, args, is_repaired=False)
-    return parse_arguments(tool, args if isinstance(args, str) else json.dumps(args))
+        arguments = ParsedArguments({}, repaired=not key)
+    elif isinstance(args, dict | list):
+        arguments = fit_value_to_tool(tool, args, is_repaired=False)
+    else:
+        arguments = parse_arguments(tool, args if isinstance(args, str) else json.dumps(args))
+    arguments = arguments.mark_as_guess(is_repaired or not kind or bool(answer))
+    reason = reason or cut_first_sentence(_find_first_text(value, REASON))
+    return ToolCalls((build_call_request(1, name, tools, arguments, reason),))
 
 
 def _find_answer_text(value: Mapping[str, Any]) -> str:

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from enum import Enum
-from itertools import accumulate, combinations, islice
+from itertools import accumulate, chain, combinations, islice
 
 from bot.agent.grounding import numbers
-from bot.agent.grounding.dates import DAY, DayMention, DayParser, is_definite_day, is_derived_day
+from bot.agent.grounding.dates import DAY, DayParser, is_definite_day, is_derived_day
 from bot.agent.grounding.name_index import Spellings, format_person_value, index_names, is_full_name
 from bot.agent.grounding.sentences import (
     IDENTIFIER,
@@ -134,7 +134,12 @@ def check_claims(
         return ClaimCheckResult()
     meant, kinds = {value for one in claims for value in one.values}, {one.kind for one in claims}
     concerned = list_people_meant(meant, people)
-    agreeing, known = _list_agreeing_days(answer, calendar), dict[str, SourceValues]()
+    # The calendar supports holidays, and days that the answer gives as a date and relative to today, in agreement.
+    stated, _ = _extract_identifiers(blank_unstated(blank_examples(normalize_text(answer))))
+    dates = islice(calendar.find_dates(stated), MAX_CLAIMS)
+    agreeing = {value for one in dates if calendar.matches_relative_day(stated, one) for value in one.dates}
+    agreeing |= calendar.find_holidays(stated)
+    known = dict[str, SourceValues]()
 
     def load_values(request: str, sources: Iterable[ClaimSource]) -> SourceValues:
         if request not in known:
@@ -148,14 +153,11 @@ def check_claims(
     for one in claims:
         lines = (records or {}).get(one.request, ())
         own = load_values(one.request, map(ClaimSource, lines)) if lines else everything
-        if not _is_supported(own if _says_anything_of(own, one.kind) else everything, one):
+        has_amounts = one.kind is ClaimKind.AMOUNT and bool(own.currencies)
+        has_days = one.kind is ClaimKind.DAY and len(own.days) > 1  # today is always one of them
+        if not _is_supported(own if has_amounts or has_days else everything, one):
             missing.append(one.text)
     return ClaimCheckResult(len(claims), tuple(missing))
-
-
-def _says_anything_of(values: SourceValues, kind: ClaimKind) -> bool:
-    """Return whether the values known of a request include amounts or days, whichever this kind is."""
-    return (kind is ClaimKind.AMOUNT and bool(values.currencies)) or (kind is ClaimKind.DAY and len(values.days) > 1)
 
 
 def list_claims(answer: str, today: date, people: Sequence[Spellings] = (), *, whole: bool = False) -> Iterator[Claim]:
@@ -169,31 +171,62 @@ def _find_claims(
     text, seen = normalize_text(answer), set[Claim]()
     text = text if whole else blank_examples(text)
     facts = text if whole else blank_unstated(text)
-    claim_streams: list[tuple[str, Iterator[Claim]]] = [("", iter(_extract_identifiers(text)[1]))]
-    for request, part in _split_by_request(facts).items():
-        plain_text, _ = _extract_identifiers(part)
-        claim_streams += (
-            (request, _find_date_claims(plain_text, calendar)),
-            (request, _find_relative_day_claims(part, calendar)),
-            (request, _find_figure_claims(DAY.sub(" ", plain_text))),
-            (request, _find_person_claims(part, people)),
-            (request, _find_misdated_claims(plain_text, calendar)),
-        )
+    # The sentences by the number of the one request that they are about. All others are under an empty text.
+    parts = defaultdict[str, list[str]](list)
+    for sentence in split_sentences(facts):
+        requests = find_requests(sentence)
+        parts[requests[0] if len(requests) == 1 and len(parts) < MAX_REQUESTS else ""].append(sentence)
+    claim_streams: list[tuple[str, Iterable[Claim]]] = [("", islice(_extract_identifiers(text)[1], MAX_CLAIMS))]
+    claim_streams += ((request, _find_part_claims("".join(some), calendar, people)) for request, some in parts.items())
     for request, claims in claim_streams:
-        for claim in islice(claims, MAX_CLAIMS):
+        for claim in claims:
             key = replace(claim, request=request, text="", is_about=False)
             if claim.values and key not in seen:
                 seen.add(key)
                 yield replace(claim, request=request)
 
 
-def _split_by_request(facts: str) -> dict[str, str]:
-    """Return the sentences by the number of the one request that they are about. All others are under an empty text."""
-    parts = defaultdict[str, list[str]](list)
-    for sentence in split_sentences(facts):
-        requests = find_requests(sentence)
-        parts[requests[0] if len(requests) == 1 and len(parts) < MAX_REQUESTS else ""].append(sentence)
-    return {request: "".join(sentences) for request, sentences in parts.items()}
+def _find_part_claims(text: str, calendar: DayParser, people: Sequence[Spellings]) -> Iterator[Claim]:
+    """Yield the claims in a part of an answer: dates, days relative to today in clauses that state facts, figures,
+    people, and dates with a wrong weekday. Of each, at most `MAX_CLAIMS`."""
+    plain_text, _ = _extract_identifiers(text)
+    dates = set[str]()
+    for day in calendar.find_dates(plain_text):
+        if len(dates) == MAX_CLAIMS:
+            break
+        if day.text not in dates:
+            dates.add(day.text)
+            yield Claim(day.text, day.dates, ClaimKind.DAY)
+    relative = (
+        Claim(day.text, day.dates, ClaimKind.DAY)
+        for clause in split_clauses(text)
+        if not is_open_ended(clause.text)
+        for day, found in calendar.find_relative_days(clause.text)
+        if is_definite_day(found)
+    )
+    yield from islice(relative, MAX_CLAIMS)
+    figures = DAY.sub(" ", plain_text)
+    amounts = (
+        Claim(
+            one.text,
+            _build_number_values(one),
+            ClaimKind.AMOUNT,
+            is_about=_ABOUT.search(figures[max(0, one.start - 16) : one.start]) is not None,
+            currencies=frozenset(numbers.find_currencies(one.text)),
+        )
+        for one in numbers.find_amounts(figures)
+    )
+    balances = (Claim(one.text, _build_number_values(one), ClaimKind.BALANCE) for one in numbers.find_balances(figures))
+    yield from islice(chain(amounts, balances), MAX_CLAIMS)
+    flat = " ".join(text.split()).casefold()
+    named = (
+        Claim(name, frozenset({format_person_value(names)}))
+        for names in index_names(people).list_candidates(flat)
+        if (name := _find_full_name(names, flat))
+    )
+    yield from islice(named, MAX_CLAIMS)
+    misdated = calendar.find_misdated(plain_text, islice(calendar.find_dates(plain_text), MAX_CLAIMS))
+    yield from (Claim(one, frozenset({one}), ClaimKind.MISDATED) for one in islice(misdated, MAX_CLAIMS))
 
 
 def collect_source_values(source: str, today: date, people: Sequence[Spellings] = ()) -> set[str]:
@@ -249,22 +282,17 @@ def _add_source(
     whole = compact_text(text)
     values.values |= {format_person_value(names) for names in people if mentions_person(whole, names)}
     wanted_kinds = set(kinds)
-    if ClaimKind.DAY in wanted_kinds:
-        _add_source_days(values, text, plain_text, calendar)
     figures = DAY.sub(" ", plain_text)
+    if ClaimKind.DAY in wanted_kinds:
+        days = {value for one in calendar.find_dates(plain_text) for value in one.dates}
+        days |= {value for one, _ in calendar.find_relative_days(text) for value in one.dates}
+        values.values |= days | calendar.find_shortened_days(figures) | calendar.find_holidays(text)
+        values.days |= dict.fromkeys(islice(sorted(days), MAX_DAYS))
+        values.lengths |= {one.value: None for one in islice(numbers.find_durations(figures), MAX_DURATIONS)}
     if ClaimKind.AMOUNT in wanted_kinds:
         _add_source_figures(values, figures)
-    if ClaimKind.DAY in wanted_kinds:
-        values.lengths |= {one.value: None for one in islice(numbers.find_durations(figures), MAX_DURATIONS)}
     if ClaimKind.BALANCE in wanted_kinds and not source.is_wish:
         values.balances |= {one.value for one in islice(numbers.find_balances(figures), MAX_DURATIONS)}
-
-
-def _add_source_days(values: SourceValues, text: str, rest: str, calendar: DayParser) -> None:
-    days = {value for one in calendar.find_dates(rest) for value in one.dates}
-    days |= {value for one, _ in calendar.find_relative_days(text) for value in one.dates}
-    values.values |= days | calendar.find_shortened_days(DAY.sub(" ", rest)) | calendar.find_holidays(text)
-    values.days |= dict.fromkeys(islice(sorted(days), MAX_DAYS))
 
 
 def _add_source_figures(values: SourceValues, text: str) -> None:
@@ -288,8 +316,9 @@ def _is_supported(values: SourceValues, claim: Claim) -> bool:
             return False
         case ClaimKind.AMOUNT:
             return any(_is_supported_amount(values, Decimal(one[1:]) * 100, claim) for one in claim.values)
-        case ClaimKind.BALANCE:
-            return any(_is_supported_balance(values, Decimal(one[1:])) for one in claim.values)
+        case ClaimKind.BALANCE:  # seen, or the sum of two that were
+            seen, said = values.balances, [Decimal(one[1:]) for one in claim.values]
+            return any(one in seen or any(one - other in seen for other in seen) for one in said)
         case ClaimKind.DAY:
             lengths = list(islice(values.lengths, MAX_DURATIONS))
             days = list(islice(values.days, MAX_DAYS))
@@ -300,39 +329,31 @@ def _is_supported(values: SourceValues, claim: Claim) -> bool:
             return not values.values.isdisjoint(claim.values)
 
 
-def _is_supported_amount(values: SourceValues, cents: Decimal, claim: Claim) -> bool:
-    """Return whether a source has the amount, or it follows from amounts of sources, in the claim's currency or without
-    one."""
-    if cents != int(cents):
+def _is_supported_amount(values: SourceValues, amount: Decimal, claim: Claim) -> bool:
+    """Return whether a source has the amount (in hundredths), or it follows from amounts of sources, in the claim's
+    currency or without one. It follows as a sum of neighbours, the sum or difference of two, a product or a share. A
+    rounded amount may also be within 5 % of one of them."""
+    cents = int(amount)
+    if amount != cents:
         return False
-    seen = values.currencies.get(int(cents), set())
+    seen = values.currencies.get(cents, set())
     seen = (seen - {""}) or seen if values.is_complete else seen
     if seen and (not claim.currencies or "" in seen or not claim.currencies.isdisjoint(seen)):
         return True
     rows, factors = dict(values.rows), list(islice(values.factors, MAX_OPERANDS))
     bare = rows.pop("", []) if values.is_complete and len(rows) > 1 else rows.get("", [])
     for currency, row in rows.items():
-        if not currency or not claim.currencies or currency in claim.currencies:
-            operands = (row if not currency else [*bare, *row])[:MAX_OPERANDS]
-            if _is_computable(int(cents), operands, factors, is_about=claim.is_about):
-                return True
+        if currency and claim.currencies and currency not in claim.currencies:
+            continue
+        operands = (row if not currency else [*bare, *row])[:MAX_OPERANDS]
+        if (
+            any(cents in accumulate(operands[start : start + MAX_SUMMANDS]) for start in range(len(operands)))
+            or any(cents in (one + other, abs(one - other)) for one, other in combinations(operands, 2))
+            or any(one * n in (cents, cents * 100) or cents * n == one for one in operands for n in factors)
+            or (claim.is_about and any(abs(one - cents) * 20 <= one for one in operands))
+        ):
+            return True
     return False
-
-
-def _is_computable(cents: int, amounts: Sequence[int], factors: Sequence[int], *, is_about: bool) -> bool:
-    """Return whether the amount is a sum of neighbours, the sum or difference of two, a product or a share. A rounded
-    amount may also be within 5 % of one of them."""
-    return (
-        any(cents in accumulate(amounts[start : start + MAX_SUMMANDS]) for start in range(len(amounts)))
-        or any(cents in (one + other, abs(one - other)) for one, other in combinations(amounts, 2))
-        or any(one * n in (cents, cents * 100) or cents * n == one for one in amounts for n in factors)
-        or (is_about and any(abs(one - cents) * 20 <= one for one in amounts))
-    )
-
-
-def _is_supported_balance(values: SourceValues, value: Decimal) -> bool:
-    """Return whether the balance was seen, or is the sum of two that were."""
-    return value in values.balances or any(value - one in values.balances for one in values.balances)
 
 
 def _extract_identifiers(text: str) -> tuple[str, list[Claim]]:
@@ -345,67 +366,14 @@ def _extract_identifiers(text: str) -> tuple[str, list[Claim]]:
     return text, claims
 
 
-def _find_figure_claims(text: str) -> Iterator[Claim]:
-    """Yield amounts and balances."""
-    for mention in numbers.find_amounts(text):
-        is_about = _ABOUT.search(text[max(0, mention.start - 16) : mention.start]) is not None
-        currencies = frozenset(numbers.find_currencies(mention.text))
-        yield Claim(mention.text, _build_number_values(mention), ClaimKind.AMOUNT, is_about, currencies)
-    yield from (
-        Claim(mention.text, _build_number_values(mention), ClaimKind.BALANCE) for mention in numbers.find_balances(text)
-    )
-
-
 def _build_number_values(number: numbers.NumberMention) -> frozenset[str]:
     return frozenset({f"#{numbers.format_number(number.value)}"})
 
 
-def _find_date_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
-    known = set[str]()
-    for day in calendar.find_dates(text):
-        if day.text not in known:
-            known.add(day.text)
-            yield Claim(day.text, day.dates, ClaimKind.DAY)
-
-
-def _find_misdated_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
-    return (
-        Claim(one, frozenset({one}), ClaimKind.MISDATED)
-        for one in calendar.find_misdated(text, islice(calendar.find_dates(text), MAX_CLAIMS))
-    )
-
-
-def _find_relative_day_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
-    """Yield days given relative to today, in clauses that state facts."""
-    for clause in split_clauses(text):
-        for day, found in calendar.find_relative_days(clause.text) if not is_open_ended(clause.text) else ():
-            if is_definite_day(found):
-                yield Claim(day.text, day.dates, ClaimKind.DAY)
-
-
-def _list_agreeing_days(answer: str, calendar: DayParser) -> set[str]:
-    """Return days that the answer gives both as a date and relative to today, in agreement, and holidays by name. The
-    calendar supports these."""
-    text, _ = _extract_identifiers(blank_unstated(blank_examples(normalize_text(answer))))
-    days: list[DayMention] = [
-        one for one in islice(calendar.find_dates(text), MAX_CLAIMS) if calendar.matches_relative_day(text, one)
-    ]
-    return {value for one in days for value in one.dates} | calendar.find_holidays(text)
-
-
-def _find_person_claims(text: str, people: Sequence[Spellings]) -> Iterator[Claim]:
-    flat = " ".join(text.split()).casefold()
-    for names in index_names(people).list_candidates(flat):
-        if name := _find_full_name(names, flat):
-            yield Claim(name, frozenset({format_person_value(names)}))
-
-
 def _find_full_name(names: Spellings, flat: str) -> str:
-    return next((name for name in names if is_full_name(name) and _has_whole_name(name.casefold(), flat)), "")
-
-
-def _has_whole_name(name: str, text: str) -> bool:
-    """Find a name as separate words, in scripts that separate words."""
-    if not name.isascii() or name not in text:
-        return name in text
-    return re.search(rf"(?<![a-z]){re.escape(name)}(?![a-z])", text) is not None
+    """Return the full name that is in the text, as separate words in scripts that separate words."""
+    for name in filter(is_full_name, names):
+        lower = name.casefold()
+        if lower in flat and (not lower.isascii() or re.search(rf"(?<![a-z]){re.escape(lower)}(?![a-z])", flat)):
+            return name
+    return ""

@@ -101,7 +101,12 @@ class DayParser:
         for match in DAY.finditer(text):
             words = match[0].strip()
             if words not in self._dates:
-                self._dates[words] = self._parse_date_match(match)
+                group = match.groupdict()
+                which = next(n for n in "12345" if group[f"d{n}"])
+                name, day, year = group[f"m{which}"], _parse_day_number(group[f"d{which}"]), group.get(f"y{which}")
+                month = _MONTHS.index(name[:3]) + 1 if name[:3] in _MONTHS else _parse_day_number(name)
+                near = {_format_iso_date(int(year), month, day)} if year else self._list_days_by_year(month, day)
+                self._dates[words] = frozenset(near - {""})
             if means := self._dates[words]:
                 yield DayMention(text=words, dates=means, start=match.start(), end=match.end())
 
@@ -126,9 +131,14 @@ class DayParser:
                 month = str(_MONTHS.index(match[0][:3].capitalize()) + 1)
             elif match["since"]:
                 month = str(_MONTHS.index(match["month"].capitalize()) + 1)
-            if (key := (month or "", day)) not in seen:
-                seen.add(key)
-                days |= self._list_days_by_year(int(month), int(day)) if month else self._list_days_by_month(int(day))
+            if (key := (month or "", day)) in seen:
+                continue
+            seen.add(key)
+            if month:
+                days |= self._list_days_by_year(int(month), int(day))
+            else:  # in the last, this and the next month
+                here = self.today.year * 12 + self.today.month - 1
+                days |= {_format_iso_date(n // 12, n % 12 + 1, int(day)) for n in (here - 1, here, here + 1)} - {""}
         for match in _TAIL.finditer(text):
             if (key := (match["m"], match["d"])) not in seen:
                 seen.add(key)
@@ -143,20 +153,6 @@ class DayParser:
     def _list_days_by_year(self, month: int, day: int) -> set[str]:
         years = (self.today.year - 1, self.today.year, self.today.year + 1)
         return {value for year in years if (value := _format_iso_date(year, month, day))}
-
-    def _list_days_by_month(self, day: int) -> set[str]:
-        """Return this day of the month in the last, this and the next month."""
-        here = self.today.year * 12 + self.today.month - 1
-        return {value for n in (here - 1, here, here + 1) if (value := _format_iso_date(n // 12, n % 12 + 1, day))}
-
-    def _parse_date_match(self, found: re.Match[str]) -> frozenset[str]:
-        group = found.groupdict()
-        which = next(n for n in "12345" if group[f"d{n}"])
-        month, day, year = group[f"m{which}"], group[f"d{which}"], group.get(f"y{which}")
-        number = _MONTHS.index(month[:3]) + 1 if month[:3] in _MONTHS else _parse_day_number(month)
-        if year:
-            return frozenset(filter(None, [_format_iso_date(int(year), number, _parse_day_number(day))]))
-        return frozenset(self._list_days_by_year(number, _parse_day_number(day)))
 
     def _parse_relative_day(self, found: re.Match[str]) -> frozenset[str]:
         group = found.groupdict()
@@ -188,24 +184,18 @@ class DayParser:
         """Yield dates with a wrong weekday, and dates that are not the relative day that the text says."""
         for day in days:
             before = text[max(0, day.start - 24) : day.start]
-            wrong = self._has_other_weekday(text, day, before)
-            if wrong or self.matches_relative_day(text, day) is False:
+            weekday = _BESIDE.match(text, day.end)
+            if weekday is None and (earlier := _BEFORE.search(before)) is not None:
+                weekday = None if _SEVERAL.search(before[: earlier.start()]) else earlier
+            is_other = False
+            if weekday is not None:
+                said = "一二三四五六日天".index(weekday["zh"]) if weekday["zh"] else _parse_weekday(weekday["en"])
+                # Without a year, the likely ones: 150 days back to 330 days ahead.
+                first, last = (self.today.toordinal() + n for n in (-150, 330))
+                likely = [one for one in day.dates if first <= date.fromisoformat(one).toordinal() <= last]
+                is_other = min(said, 6) not in {date.fromisoformat(one).weekday() for one in likely or day.dates}
+            if is_other or self.matches_relative_day(text, day) is False:
                 yield f"{before[-12:].strip()} {day.text}{text[day.end : day.end + 12].rstrip()}".strip()
-
-    def _has_other_weekday(self, text: str, day: DayMention, prefix: str) -> bool:
-        weekday = _BESIDE.match(text, day.end)
-        if weekday is None:
-            weekday = _BEFORE.search(prefix)
-            if weekday is None or _SEVERAL.search(prefix[: weekday.start()]):
-                return False
-        said = "一二三四五六日天".index(weekday["zh"]) if weekday["zh"] else _parse_weekday(weekday["en"])
-        return min(said, 6) not in {date.fromisoformat(one).weekday() for one in self._choose_likely_days(day.dates)}
-
-    def _choose_likely_days(self, means: frozenset[str]) -> list[str]:
-        """Return the likely years of a day without a year: 150 days back to 330 days ahead."""
-        first, last = (self.today.toordinal() + n for n in (-150, 330))
-        near = [one for one in means if first <= date.fromisoformat(one).toordinal() <= last]
-        return near or list(means)
 
     def matches_relative_day(self, text: str, day: DayMention) -> bool | None:
         """Return whether a date is the relative day that the text says (*tomorrow is 24 November*), or None if the text
@@ -256,16 +246,11 @@ def is_derived_day(value: str, known_days: Collection[str], lengths: Collection[
     for other in known_days:
         first, last = sorted((date.fromisoformat(other), day))
         apart = (last - first).days
-        working = _count_working_days(first, last)
+        weeks, rest = divmod(apart + 1, 7)
+        working = weeks * 5 + sum((first.weekday() + n) % 7 < 5 for n in range(rest))  # both days included
         if 0 < apart <= 400 and not distances.isdisjoint((apart, apart + 1, working, working - 1)):
             return True
     return False
-
-
-def _count_working_days(first: date, last: date) -> int:
-    """Count the weekdays from one day to another, both included."""
-    whole, rest = divmod((last - first).days + 1, 7)
-    return whole * 5 + sum((first.weekday() + n) % 7 < 5 for n in range(rest))
 
 
 def _parse_weekday(text: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,12 +28,13 @@ class NameIndex:
     def list_candidates(self, text: str) -> list[Spellings]:
         """Return the people with a full name in the text, in the order of the directory. The name may be part of
         another word. `text` is in lower case."""
-        return [self.people[place] for place in sorted(set(self._find_places(text)))]
-
-    def _find_places(self, text: str) -> Iterator[int]:
-        for start in range(len(text)):
-            for length in self.lengths.get(text[start : start + _START], ()):
-                yield from self.places.get(text[start : start + length], ())
+        places = {
+            place
+            for start in range(len(text))
+            for length in self.lengths.get(text[start : start + _START], ())
+            for place in self.places.get(text[start : start + length], ())
+        }
+        return [self.people[place] for place in sorted(places)]
 
 
 class NameRoll(tuple[Spellings, ...]):

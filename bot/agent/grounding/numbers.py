@@ -138,10 +138,6 @@ def _parse_small_number(text: str) -> Decimal:
     return Decimal(text) if text[0].isdecimal() and text.isascii() else parse_han_number(text)
 
 
-def _get_first_group(found: re.Match[str]) -> str:
-    return next(value for name, value in found.groupdict().items() if value and name.startswith("n"))
-
-
 def _find_matching_numbers(
     pattern: re.Pattern[str], text: str, read: Callable[[re.Match[str]], Decimal]
 ) -> Iterator[NumberMention]:
@@ -168,7 +164,13 @@ def find_currencies(text: str) -> set[str]:
 
 
 def find_balances(text: str) -> Iterator[NumberMention]:
-    return _find_matching_numbers(BALANCE, text, lambda found: _parse_small_number(_get_first_group(found)))
+    return _find_matching_numbers(
+        BALANCE,
+        text,
+        lambda found: _parse_small_number(
+            next(value for name, value in found.groupdict().items() if value and name.startswith("n"))
+        ),
+    )
 
 
 def find_durations(text: str) -> Iterator[NumberMention]:

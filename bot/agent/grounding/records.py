@@ -91,23 +91,18 @@ class RequestRecords:
         request number, a clause is about the one request that this run has changed. With `is_complete`, a request
         without records has no state."""
         only = list(self.changed) if len(self.changed) == 1 else []
-        clauses = split_clauses(blank_examples(normalize_text(answer)))
-        wrong = (one.text.strip(" \t\r\n,.;。!?") for one in clauses if self._has_wrong_state(one, only, is_complete))
-        return tuple(dict.fromkeys(wrong))
-
-    def _has_wrong_state(self, clause: Clause, only: Sequence[str], is_complete: bool) -> bool:
-        return any(
-            not self._has_seen(state, request)
-            for state, requests in _list_stated(clause, only)
-            for request in requests
-            if is_complete or request in self.lines
-        )
-
-    def _has_seen(self, state: str, request: str) -> bool:
-        """Return whether a result tells of this state of a request. Nothing is searched twice."""
-        if (state, request) not in self.seen:
-            self.seen[state, request] = any(_SEEN[state].search(line) for line in self.lines.get(request, ()))
-        return self.seen[state, request]
+        wrong = dict[str, None]()
+        for clause in split_clauses(blank_examples(normalize_text(answer))):
+            stated = ((state, request) for state, requests in _list_stated(clause, only) for request in requests)
+            for state, request in stated:
+                if not is_complete and request not in self.lines:
+                    continue
+                if (state, request) not in self.seen:  # nothing is searched twice
+                    self.seen[state, request] = any(_SEEN[state].search(line) for line in self.lines.get(request, ()))
+                if not self.seen[state, request]:
+                    wrong[clause.text.strip(" \t\r\n,.;。!?")] = None
+                    break
+        return tuple(wrong)
 
 
 def _list_stated(clause: Clause, only: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 IDENTIFIER = re.compile(
@@ -114,23 +113,17 @@ def split_clauses(text: str) -> list[Clause]:
     clauses = list[Clause]()
     for sentence in split_sentences(text):
         parts = _PART.split(sentence)
-        first, is_conditional = _find_question_start(parts), False
+        end, first, is_conditional = parts[-1].rstrip(" \t\r\n)」”\"'。!."), len(parts), False
+        if end.endswith(("?", "吗", "呢", "么")):
+            asking = (index for index, part in enumerate(parts) if ASKS.search(part))
+            is_tag = len(parts) > 1 and _TAG.search(f"{end.rstrip('?')}?") is not None
+            first = 0 if is_tag else next(asking, len(parts) - 1)
         for index, part in enumerate(parts):
             is_conditional = is_conditional or _CONDITION.search(part) is not None
             clauses.append(
                 Clause(text=part, sentence=sentence, is_question=index >= first, is_conditional=is_conditional)
             )
     return clauses
-
-
-def _find_question_start(parts: Sequence[str]) -> int:
-    """Return the index of the first part that belongs to a question, or the number of parts if there is none."""
-    end = parts[-1].rstrip(" \t\r\n)」”\"'。!.")
-    if not end.endswith(("?", "吗", "呢", "么")):
-        return len(parts)
-    if _TAG.search(f"{end.rstrip('?')}?") and len(parts) > 1:
-        return 0
-    return next((index for index, part in enumerate(parts) if ASKS.search(part)), len(parts) - 1)
 
 
 def blank_examples(text: str) -> str:
@@ -149,19 +142,15 @@ def blank_unstated(text: str) -> str:
     kept = "".join(
         _BLANK.sub(" ", one.text) if one.is_question or one.is_conditional else one.text for one in split_clauses(text)
     )
-    return "\n".join(_blank_read_back(kept.split("\n"), text.split("\n")))
-
-
-def _blank_read_back(blanked_lines: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
-    """Blank a list between *please confirm:* and *is this correct?*, which is a question unless it tells of a card."""
+    # A list between *please confirm:* and *is this correct?* is a question too, unless it tells of a card.
+    lines, told, below = text.split("\n"), list[str](), False
     asks_below = any(_is_read_back(line) for line in lines[-3:])
-    below = False
-    for one, line in zip(blanked_lines, lines, strict=True):
+    for kept_line, line in zip(kept.split("\n"), lines, strict=True):
         item = _ITEM.match(line) is not None
         lead = line.rstrip().endswith(":") and _is_read_back(line)
         below = lead or (below and item)
-        blank = (below or (asks_below and item)) and not lead
-        yield "" if blank else one
+        told.append("" if (below or (asks_below and item)) and not lead else kept_line)
+    return "\n".join(told)
 
 
 def _is_read_back(line: str) -> bool:

@@ -108,7 +108,10 @@ class GroundingSources:
     async def check_answer(self, answer: str, state: RunState, today: date) -> GroundingFindings:
         """Find the parts of the answer that nothing supports. `today` is the caller's."""
         numbers = find_requests(normalize_text(answer))
-        people, current = await self._load_names(), await self.requests(numbers)
+        people: Sequence[Spellings] = ()
+        with suppress(ChatError):  # an answer does not wait for a platform that cannot be reached
+            people = list_spellings(await self.people())
+        current = await self.requests(numbers)
         records = self.collect_records(state, current)
         sources = chain(self._list_claim_sources(state), map(ClaimSource, map(flatten_value, map(dict, current))))
         figures = claims.check_claims(answer, sources, today, people, records.lines)
@@ -121,16 +124,14 @@ class GroundingSources:
             records=[" ".join(line.split())[:MAX_RECORD] for line in dict.fromkeys(lines)][-MAX_RECORDS:],
         )
 
-    async def _load_names(self) -> Sequence[Spellings]:
-        """Load the names of the directory's people. Return none while the platform cannot be reached, because an answer
-        does not wait for it."""
-        with suppress(ChatError):
-            return list_spellings(await self.people())
-        return ()
-
     def collect_records(self, state: RunState, current: Sequence[Mapping[str, Any]] = ()) -> RequestRecords:
         """Collect what is known of each request: from earlier messages, from this run, and now."""
-        lines = [line for one in self._earlier_messages for line in _list_recorded_lines(one)]
+        lines = list[str]()
+        for one in self._earlier_messages:
+            if one.role == "assistant":
+                lines.append(extract_receipt(one.text))
+            else:
+                lines += parse_event_lines(one.text) if one.text.startswith(CALLED) else parse_own_words(one.text)
         calls = [call for one in self.history for call in one.calls or () if call.status != CallStatus.AWAITING]
         results: list[tuple[Any, dict[str, Any] | None]] = [(_parse_json_value(call.result), None) for call in calls]
         for call, text in zip(state.calls, list_call_results(state), strict=True):
@@ -148,7 +149,9 @@ class GroundingSources:
             elif not is_doubtful(message.text, behind.text if behind else ""):
                 yield ClaimSource(message.text)
         yield ClaimSource(read_question(state), is_wish=True)
-        yield from (ClaimSource(flatten_value(one)) for one in _list_observed_values(state))
+        for observed in map(json.loads, state.messages[1:]):
+            if observed.get("role") not in ("assistant", "system"):
+                yield ClaimSource(flatten_value(_read_message_value(observed)))
         for call in state.calls:
             if call.approval or (call.status is CallStatus.SUCCEEDED and call.tool != THINK):
                 yield ClaimSource(flatten_value(call.args), is_wish=True)
@@ -157,13 +160,6 @@ class GroundingSources:
     @cached_property
     def _earlier_messages(self) -> Sequence[EarlierMessage]:
         return [EarlierMessage(role, content) for role, content in list_grounding_messages(self.history)]
-
-
-def _list_recorded_lines(message: EarlierMessage) -> Sequence[str]:
-    """Return the lines that code has written into a message."""
-    if message.role == "assistant":
-        return [extract_receipt(message.text)]
-    return parse_event_lines(message.text) if message.text.startswith(CALLED) else parse_own_words(message.text)
 
 
 def extract_receipt(answer: str) -> str:
@@ -185,13 +181,6 @@ def read_question(state: RunState) -> str:
         return ""
     text = flatten_value(_read_message_value(json.loads(state.messages[0])))
     return _WRITTEN.sub("", text).removesuffix("\n</message>")
-
-
-def _list_observed_values(state: RunState) -> Iterator[Any]:
-    """Yield the results of tools in this run, parsed if they are JSON."""
-    for message in map(json.loads, state.messages[1:]):
-        if message.get("role") not in ("assistant", "system"):
-            yield _read_message_value(message)
 
 
 def _read_message_value(message: dict[str, Any]) -> Any:

@@ -4,7 +4,7 @@ all the rest of a step."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -55,7 +55,10 @@ class ChatCompletionsTransport:
         parts += ['"stream":true'] if request.streamed else []
         is_counted = request.streamed and "stream_options" not in unsupported
         parts += ['"stream_options":{"include_usage":true}'] if is_counted else []
-        parts.append(f'"messages":[{",".join(_build_request_messages(request))}]')
+        messages, returned = adapt_roles(request.messages, request.profile), request.profile.returned
+        if returned or any(DETAILS_START in one for one in messages):
+            messages = [_add_returned_members(one, request.owner, returned) for one in messages]
+        parts.append(f'"messages":[{",".join(messages)}]')
         parts.append(_drop_members(request.extra, unsupported) if unsupported else request.extra)
         return f"{{{','.join(filter(None, parts))}}}".encode(errors="replace")
 
@@ -68,10 +71,25 @@ class ChatCompletionsTransport:
         finish = finish.lower() if isinstance(finish, str) else "" if finish is None else "other"
         if finish in FAILURES:
             return ErrorResponse(UNSTATED_STATUS, f"the reply ended with {finish}")
-        calls = _read_calls(message)
+        text = read_content(read_field(message, "content"))
+        if text.startswith("{") and '"choices"' in text:  # a whole answer as JSON: its words count, its calls do not
+            with suppress(ValueError):
+                inner = read_field(_read_choice(parse_json(text.encode())), "message")
+                text = read_content(read_field(inner, "content")) if inner is not None else text
+        calls, raw_calls, details = _read_calls(message), list[RawToolCall](), dict[str, Any]()
+        for call in calls:  # missing members become empty, and are refused where they are needed
+            id, name = read_string(read_field(call, "id")), read_string(read_field(call, "function", "name"))
+            arguments = read_arguments(read_field(call, "function", "arguments"))
+            # Some servers begin with `{}` and write the arguments after it.
+            raw_calls.append(RawToolCall(id, name, arguments.removeprefix("{}").strip() or arguments))
+        if calls and owner:
+            thought = read_string(read_field(message, RETURNED_MEMBERS[0]))
+            extra = [read_field(one, RETURNED_MEMBERS[1]) for one in calls]
+            details |= {RETURNED_MEMBERS[0]: thought} if thought else {}
+            details |= {RETURNED_MEMBERS[1]: extra} if any(one is not None for one in extra) else {}
         return ModelReply(
-            text=_read_text(message),
-            calls=tuple(map(_read_tool_call, calls)),
+            text=text,
+            calls=tuple(raw_calls),
             finish="empty" if message is None else FINISHES.get(finish, "length"),
             refusal=read_string(read_field(message, "refusal")),
             tokens_in=read_count(read_field(usage, "prompt_tokens")),
@@ -80,7 +98,7 @@ class ChatCompletionsTransport:
             tokens_out=read_count(read_field(usage, "completion_tokens")),
             tokens_reasoning=read_count(read_field(usage, "completion_tokens_details", "reasoning_tokens")),
             model=model,
-            provider_details=_build_provider_details(message, calls, owner) if calls else "",
+            provider_details=dump_provider_details(owner, details) if details else "",
         )
 
     def join_events(self, events: Sequence[Any], *, has_said_end: bool) -> Any:
@@ -129,7 +147,11 @@ class _StreamedMessage:
         call = self.numbered.get(number) if is_numbered else self.calls[-1] if self.calls else None
         if call is not None and name and call["is_whole"] and text.lstrip().startswith("{") and id == call["id"] != "":
             call["arguments"] = []  # the arguments come once more, whole
-        if call is None or _begins_another(call, id, name):
+        if call is None or (
+            id != call["id"]
+            if id and call["id"]
+            else name and call["name"] and (name != call["name"] or call["is_whole"])
+        ):
             if len(self.calls) == MAX_CALLS:
                 return
             call = {"id": id, "name": name, "arguments": [], "is_whole": False, "extra_content": None}
@@ -152,20 +174,6 @@ class _StreamedMessage:
         return {"choices": [{"message": message, "finish_reason": self.finish}], "usage": self.usage}
 
 
-def _begins_another(call: Mapping[str, Any], id: str, name: str) -> bool:
-    if id and call["id"]:
-        return bool(id != call["id"])
-    return bool(name and call["name"] and (name != call["name"] or call["is_whole"]))
-
-
-def _build_request_messages(request: ModelRequest) -> Sequence[str]:
-    """Return the messages in this endpoint's form. Most already have it."""
-    messages, returned = adapt_roles(request.messages, request.profile), request.profile.returned
-    if returned or any(DETAILS_START in one for one in messages):
-        return [_add_returned_members(one, request.owner, returned) for one in messages]
-    return messages
-
-
 @lru_cache(maxsize=512)
 def _add_returned_members(text: str, owner: str, returned: frozenset[str]) -> str:
     """Return messages with only those details that this endpoint wants back."""
@@ -176,31 +184,15 @@ def _add_returned_members(text: str, owner: str, returned: frozenset[str]) -> st
     parts = parts if parts.get("of") == owner else {}
     some = json.loads(f"[{bare}]")
     for message in some:
-        if calls := message.get("tool_calls"):
-            _fill_returned_members(message, calls, parts, returned)
+        if not (calls := message.get("tool_calls")):
+            continue
+        if "reasoning_content" in returned:  # an empty text is accepted where the real one is unknown
+            message["reasoning_content"] = read_string(parts.get("reasoning_content"))
+        if "extra_content" in returned:
+            known = read_list(parts.get("extra_content")) or [MISSING_SIGNATURE] * len(calls)
+            for call, more in zip(calls, known, strict=False):
+                call.update({"extra_content": more} if more is not None else {})
     return format_json(some)[1:-1]
-
-
-def _fill_returned_members(
-    message: dict[str, Any], calls: Sequence[Any], parts: dict[str, Any], returned: frozenset[str]
-) -> None:
-    if "reasoning_content" in returned:  # an empty text is accepted where the real one is unknown
-        message["reasoning_content"] = read_string(parts.get("reasoning_content"))
-    if "extra_content" in returned:
-        known = read_list(parts.get("extra_content")) or [MISSING_SIGNATURE] * len(calls)
-        for call, more in zip(calls, known, strict=False):
-            call.update({"extra_content": more} if more is not None else {})
-
-
-def _build_provider_details(message: Any, calls: Sequence[Any], owner: str) -> str:
-    """Collect the details that may have to be sent back with these calls."""
-    thought, extra_details = (
-        read_string(read_field(message, RETURNED_MEMBERS[0])),
-        [read_field(one, RETURNED_MEMBERS[1]) for one in calls],
-    )
-    parts: dict[str, Any] = {RETURNED_MEMBERS[0]: thought} if thought else {}
-    parts |= {RETURNED_MEMBERS[1]: extra_details} if any(one is not None for one in extra_details) else {}
-    return dump_provider_details(owner, parts) if parts and owner else ""
 
 
 @lru_cache(maxsize=64)
@@ -220,29 +212,7 @@ def _read_choice(answer: Any) -> Any:
     return next(iter(read_list(read_field(answer, "choices"))), None)
 
 
-def _read_text(message: Any) -> str:
-    """Return the words of a message. If the words are a whole answer as JSON, return the words in that answer, and
-    ignore its calls."""
-    text = read_content(read_field(message, "content"))
-    if text.startswith("{") and '"choices"' in text:
-        with suppress(ValueError):
-            inner = read_field(_read_choice(parse_json(text.encode())), "message")
-            return read_content(read_field(inner, "content")) if inner is not None else text
-    return text
-
-
 def _read_calls(message: Any) -> list[Any]:
     """Return the calls of a message, or the one in the older form."""
     older = read_field(message, "function_call")
     return read_list(read_field(message, "tool_calls")) or ([{"function": older}] if older else [])
-
-
-def _read_tool_call(call: Any) -> RawToolCall:
-    """Parse one tool call. Missing members become empty, and are refused where they are needed. Some servers begin with
-    `{}` and write the arguments after it."""
-    arguments = read_arguments(read_field(call, "function", "arguments"))
-    return RawToolCall(
-        read_string(read_field(call, "id")),
-        read_string(read_field(call, "function", "name")),
-        arguments.removeprefix("{}").strip() or arguments,
-    )

@@ -105,7 +105,10 @@ def parse_error_body(status: int, answer: Any) -> ErrorResponse:
     if not isinstance(error, dict):
         error = whole if isinstance(whole, dict) else {}
     if details := read_list(read_field(error, "detail")):
-        return _parse_validation_error(status, details[0])
+        # FastAPI's first finding: the place in the body, and the problem.
+        place = ".".join(str(one) for one in read_list(read_field(details[0], "loc")) if isinstance(one, int | str))
+        text = _collapse_whitespace(read_string(read_field(details[0], "msg")))
+        return ErrorResponse(status, text, param=read_string(place[:MAX_READ].removeprefix("body.")))
     message = read_string(error.get("message") or error.get("detail"))
     inner = read_string(read_field(error, "metadata", "raw"))  # OpenRouter: the provider's own words
     return ErrorResponse(
@@ -116,13 +119,6 @@ def parse_error_body(status: int, answer: Any) -> ErrorResponse:
         _read_code(error.get("param")),
         _read_code(read_field(error, "innererror", "code")),
     )
-
-
-def _parse_validation_error(status: int, detail: Any) -> ErrorResponse:
-    """Parse FastAPI's first finding: the place in the body, and the problem."""
-    place = ".".join(str(one) for one in read_list(read_field(detail, "loc")) if isinstance(one, int | str))
-    text = _collapse_whitespace(read_string(read_field(detail, "msg")))
-    return ErrorResponse(status, text, param=read_string(place[:MAX_READ].removeprefix("body.")))
 
 
 def find_embedded_error(answer: Any) -> ErrorResponse | None:
@@ -156,10 +152,13 @@ def build_model_error(refusal: ErrorResponse, wait_s: float = 0.0) -> ModelUnava
 
 def classify_error(refusal: ErrorResponse) -> ModelFailureCause:
     """Classify why an endpoint refuses: by status, then by codes, then by words."""
-    status = refusal.status
-    if status == 402 or (status in (403, 429) and _is_quota_exceeded(refusal)):
+    status, named = refusal.status, {refusal.code, refusal.kind}
+    is_quota = not named.isdisjoint(QUOTA_CODES) or any(one.endswith("_spend_limit_exceeded") for one in named)
+    if status == 402 or (status in (403, 429) and is_quota):
         return ModelFailureCause.QUOTA
-    if _is_context_too_long(refusal):
+    if refusal.code == "context_length_exceeded" or refusal.kind == "exceed_context_size_error":
+        return ModelFailureCause.CONTEXT
+    if status in (400, 413, 422, 429, 500) and any(words in refusal.lowered_text for words in TOO_LONG):
         return ModelFailureCause.CONTEXT
     if status in (400, 404) and is_unknown_model(refusal):
         return ModelFailureCause.UNKNOWN_MODEL
@@ -183,17 +182,6 @@ def is_unknown_model(refusal: ErrorResponse) -> bool:
 def can_retry_request(refusal: ErrorResponse) -> bool:
     """Return whether a retry may help. The endpoint's own `x-should-retry: false` has precedence."""
     return classify_error(refusal) is ModelFailureCause.BUSY and refusal.headers.get("x-should-retry") != "false"
-
-
-def _is_quota_exceeded(refusal: ErrorResponse) -> bool:
-    named = {refusal.code, refusal.kind}
-    return not named.isdisjoint(QUOTA_CODES) or any(one.endswith("_spend_limit_exceeded") for one in named)
-
-
-def _is_context_too_long(refusal: ErrorResponse) -> bool:
-    if refusal.code == "context_length_exceeded" or refusal.kind == "exceed_context_size_error":
-        return True
-    return refusal.status in (400, 413, 422, 429, 500) and any(words in refusal.lowered_text for words in TOO_LONG)
 
 
 def parse_retry_after_s(headers: Mapping[str, str], now: float) -> float:

@@ -24,7 +24,6 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "auto"]
 TEACHING_STATUSES = frozenset({400, 404, 422})
 WEEK_MS = 7 * 24 * 3_600_000
 """How long a lesson is kept (ms)."""
-Changes = Iterator[dict[str, Any]]
 EFFORT = "reasoning_effort"
 RETURNED_MEMBERS = ("reasoning_content", "extra_content")
 """Members of a step's reply that must come back with the next request: DeepSeek and Kimi, Gemini."""
@@ -161,25 +160,23 @@ def learn_from_error(profile: ModelProfile, refusal: ErrorResponse, request: Ref
     none."""
     if not can_learn_from(refusal):
         return None
-    changes = (change for rule in RULES for change in rule(profile, refusal, request))
+    changes = _list_changes(profile, refusal, request)
     return next((new for change in changes if (new := replace(profile, **change)) != profile), None)
 
 
-def _leave_out_tools(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
-    """Leave out tools whose schemas are refused: those whose numbers the refusal has, or the first one that it
-    names."""
+def _list_changes(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Iterator[dict[str, Any]]:
+    """Yield the changes of a profile that a refusal may ask for, the most certain first."""
+    text, param, can_change = refusal.lowered_text, refusal.param, request.api_setting == "auto"
     if refusal.is_about_tools:
-        text = f"{refusal.param} {refusal.text}"
-        numbers = [int(inner or outer) for outer, inner in TOOL_NUMBER.findall(text)]
+        # Leave out the tools whose numbers the refusal has, or the first one that it names.
+        whole = f"{param} {refusal.text}"
+        numbers = [int(inner or outer) for outer, inner in TOOL_NUMBER.findall(whole)]
         found = [request.tools[one] for one in numbers if one < len(request.tools)]
-        found = found or [one for one in TOOL_NAME.findall(text) if one in request.tools][:1]
+        found = found or [one for one in TOOL_NAME.findall(whole) if one in request.tools][:1]
         yield {"refused_tools": profile.refused_tools.union(found)}
 
-
-def _change_api(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
-    """Change to Responses if tools or the model need it, to no reasoning effort if tools need that, or to chat
-    completions if the address has no Responses."""
-    text, can_change = refusal.lowered_text, request.api_setting == "auto"
+    # Change to Responses if tools or the model need it, to no reasoning effort if tools need that, or to chat
+    # completions if the address has no Responses.
     is_missing = refusal.status == 404 and not is_unknown_model(refusal) and "tool use" not in text
     if profile.api == "chat" and "v1/responses" in text and can_change and "responses" not in profile.missing_apis:
         yield {"api": "responses"}
@@ -188,66 +185,43 @@ def _change_api(profile: ModelProfile, refusal: ErrorResponse, request: RefusedR
     if profile.api == "responses" and is_missing and can_change and "chat" not in profile.missing_apis:
         yield {"api": "chat", "missing_apis": profile.missing_apis | {"responses"}}
 
-
-def _send_back_or_stream(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
-    """Send the model's thoughts back with the calls that followed them, or ask for streams."""
-    if _mentions_any(refusal, "thought_signature"):
+    # Send the model's thoughts back with the calls that followed them, or ask for streams.
+    if "thought_signature" in text:
         yield {"returned": profile.returned | {"extra_content"}}
-    if _mentions_any(refusal, "reasoning_content") and _mentions_any(
-        refusal, "passed back", "missing", "required", "must be"
-    ):
+    if "reasoning_content" in text and _mentions_any(refusal, "passed back", "missing", "required", "must be"):
         yield {"returned": profile.returned | {"reasoning_content"}}
     if not request.streamed and _mentions_any(refusal, *NO_STREAM):
         yield {"streams": True}
 
-
-def _change_roles(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
-    """Change the roles to those that the chat template takes. If the refusal is about roles that the request already
-    respected, the template takes no system message at all. After any other refusal about roles, one change is tried
-    after the other."""
+    # Change the roles to those that the chat template takes. If the refusal is about roles that the request already
+    # respected, the template takes no system message at all. After any other, one change is tried after the other.
     alternates, is_one_system = _mentions_any(refusal, *ALTERNATING), _mentions_any(refusal, *ONE_SYSTEM)
-    if (
-        _mentions_any(refusal, *NO_SYSTEM)
-        or (alternates and profile.alternates)
-        or (is_one_system and profile.one_system)
-    ):
+    is_respected = (alternates and profile.alternates) or (is_one_system and profile.one_system)
+    if is_respected or _mentions_any(refusal, *NO_SYSTEM):
         yield {"one_system": True, "no_system": True}
     if alternates:
         yield {"one_system": True, "alternates": True}
     roles = ("'system'", '"system"', "'developer'", '"developer"', "alternat")
-    if is_one_system or (_mentions_any(refusal, "role") and _mentions_any(refusal, *roles)):
+    if is_one_system or ("role" in text and _mentions_any(refusal, *roles)):
         yield from ({"one_system": True}, {"alternates": True}, {"no_system": True})
 
-
-def _leave_out_member(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
-    """Leave out an optional member. OpenAI names it in `param`. Relays only repeat OpenAI's words."""
-    is_unwanted = _mentions_any(refusal, *UNWANTED)
+    # Leave out an optional member. OpenAI names it in `param`: `tools[0].strict` means `strict`, `text.format.type`
+    # means `text.format`, and `tools` means neither. Relays only repeat OpenAI's words, with the name in quotes or, if
+    # it is unambiguous, as a separate word.
+    is_unwanted, words = _mentions_any(refusal, *UNWANTED), f" {text.replace(':', ' ')} "
+    unambiguous = ("temperature", EFFORT, "response_format", "stream_options", "encrypted content")
     for name, spellings in OPTIONAL_MEMBERS[profile.api].items():
-        if any(_is_named_in_param(one, refusal.param) for one in spellings):
+        if any(
+            one == param or param.startswith((f"{one}.", f"{one}[")) or param.endswith(f".{one}") for one in spellings
+        ):
             is_named = is_unwanted or not refusal.text
         else:
-            in_text = any(_is_named_in_text(one, refusal.lowered_text) for one in spellings)
-            is_named = is_unwanted and not refusal.param and in_text
+            in_quotes = any(f"{quote}{one}{quote}" in text for one in spellings for quote in "'\"`")
+            is_alone = any(f" {one} " in words for one in spellings if one in unambiguous)
+            is_named = is_unwanted and not param and (in_quotes or is_alone)
         if is_named and name in request.members and name not in profile.unsupported:
             effort = "" if name == EFFORT else profile.effort
             yield {"unsupported": profile.unsupported | {name}, "effort": effort}
-
-
-def _is_named_in_param(name: str, param: str) -> bool:
-    """Return whether `param` means a member. `tools[0].strict` means `strict`, `text.format.type` means `text.format`,
-    and `tools` means neither."""
-    return param == name or param.startswith((f"{name}.", f"{name}[")) or param.endswith(f".{name}")
-
-
-def _is_named_in_text(name: str, words: str) -> bool:
-    """Return whether a member is named in quotes or, if unambiguous, as a separate word."""
-    return any(f"{quote}{name}{quote}" in words for quote in "'\"`") or (
-        name in ("temperature", EFFORT, "response_format", "stream_options", "encrypted content")
-        and f" {name} " in f" {words.replace(':', ' ')} "
-    )
-
-
-RULES = (_leave_out_tools, _change_api, _send_back_or_stream, _change_roles, _leave_out_member)
 
 
 UNREPLAYABLE = (

@@ -150,7 +150,11 @@ class OpenAIModel:
         return str(self.client.base_url)
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
-        await self._refresh_profile()
+        clock = asyncio.get_running_loop().time()
+        if self.memory is not None and clock - self.profile_state.refreshed_s >= PROFILE_REFRESH_S:
+            self.profile_state.refreshed_s = clock
+            initial = choose_initial_profile(self.url, self.api_setting, self.name)
+            self.profile_state.profile = await self._load_profile() or initial
         try:
             async with asyncio.timeout(timeout_s) as limit:
                 deadline = _ReplyDeadline(limit, timeout_s, limit.when() or 0.0)
@@ -161,22 +165,29 @@ class OpenAIModel:
             raise ModelUnavailableError(text, timeout_s, ModelFailureCause.TIMEOUT) from error
 
     async def _request_with_retries(self, messages: Sequence[str], extra: str, deadline: _ReplyDeadline) -> ModelReply:
-        """Retry while a retry may help and the wait fits into the time left. Raises `ModelUnavailableError` and
-        `ModelRejectedError`."""
+        """Retry while a retry may help and the wait fits into the time left. Administrators are told of a lasting
+        failure, once for as long as it lasts. Raises `ModelUnavailableError` and `ModelRejectedError`."""
         for attempt in range(self.retries + 1):
             answer = await self._try_request(messages, extra, deadline)
             if isinstance(answer, ModelReply):
                 self.last_failure = None
                 return answer
-            asked_s = answer.error.wait_s if isinstance(answer.error, ModelUnavailableError) else 0.0
+            error = answer.error
+            asked_s = error.wait_s if isinstance(error, ModelUnavailableError) else 0.0
             wait_s = asked_s + self.draw_jitter(0, min(PAUSE_S * 2**attempt, PAUSE_MAX_S))
             fits = wait_s < min(deadline.remaining_s, MAX_RETRY_AFTER_S)
             if attempt == self.retries or not answer.can_retry or not fits:
-                raise await self._report_to_administrators(answer.error)
-            metrics.MODEL_RETRIES.labels(self.name, answer.error.cause.value).inc()
-            log.info("model.again", model=self.name, error=str(answer.error), wait_s=round(wait_s, 2))
+                break
+            metrics.MODEL_RETRIES.labels(self.name, error.cause.value).inc()
+            log.info("model.again", model=self.name, error=str(error), wait_s=round(wait_s, 2))
             await asyncio.sleep(wait_s)
-        raise AssertionError("the last try returns or raises")
+        if error.cause in NEEDS_ADMINISTRATOR and error.cause is not self.last_failure:
+            self.last_failure = error.cause
+            is_unknown = error.cause is ModelFailureCause.UNKNOWN_MODEL
+            if near := await find_similar_models(self.client, self.name) if is_unknown else ():
+                error = ModelUnavailableError(f"{error}; there are {', '.join(near)}", cause=error.cause)
+            log.error("model.needs_administrator", model=self.name, cause=error.cause.value, error=str(error))
+        raise error
 
     async def _try_request(
         self, messages: Sequence[str], extra: str, deadline: _ReplyDeadline
@@ -184,17 +195,35 @@ class OpenAIModel:
         """Request one answer. A lesson from a refusal applies at once, and to all later requests."""
         is_stripped = False
         for learning in range(MAX_LESSONS + 1):
-            request = self._build_request(messages, extra)
+            lessons = self.profile
+            request = ModelRequest(
+                model=self.name,
+                messages=messages,
+                extra=leave_out_tools(extra, lessons.refused_tools) if lessons.refused_tools else extra,
+                profile=lessons,
+                temperature=self.temperature,
+                effort=self.effort,
+                owner=self._owner_tag,
+                streamed=(lessons.streams or self.slow) and "stream" not in lessons.unsupported,
+                rejected_details=self.rejected_details,
+            )
             transport, deadline.is_streamed = TRANSPORTS[request.profile.api], request.streamed
             try:
                 body = transport.encode_request(request)
                 answer = await send_request(self.client, transport.path, body, deadline.extend_deadline)
-                parsed = self._parse_answer(transport, answer)
+                if answer.lstrip().startswith((b"{", b"[")):  # a stream may have any content type
+                    whole = parse_json(answer)
+                else:
+                    events, has_said_end = parse_events(answer)
+                    whole = transport.join_events(events, has_said_end=has_said_end)
+                if whole is None:
+                    raise ValueError("the endpoint's answer was not JSON, or ended before its reply did")
+                parsed = transport.parse_response(whole, self.name, self._owner_tag)
             except RefusalError as refused:
                 parsed = refused.refusal
-            except (*CONNECTION_ERRORS, ValueError) as error:  # no connection, or a proxy's error page
-                is_unreadable, self.slow = isinstance(error, ValueError), self.slow and not request.streamed
-                text = str(error) if is_unreadable else type(find_root_cause(error)).__name__
+            except (*CONNECTION_ERRORS, ValueError) as failed:  # no connection, or a proxy's error page
+                is_unreadable, self.slow = isinstance(failed, ValueError), self.slow and not request.streamed
+                text = str(failed) if is_unreadable else type(find_root_cause(failed)).__name__
                 return FailedRequest(ModelUnavailableError(text), can_retry=request.streamed or not is_unreadable)
             if isinstance(parsed, ModelReply):
                 if not (parsed.text or parsed.calls or parsed.refusal) and parsed.finish in ("stop", "empty"):
@@ -210,39 +239,16 @@ class OpenAIModel:
                 sent = RefusedRequest(request.optional_members, request.streamed, self.api_setting, request.tool_names)
                 if await self._update_profile(parsed, sent):
                     continue
-            return self._build_failure(parsed)
+            if parsed.code == "tool_use_failed":  # Groq: the model wrote an unreadable call
+                return ModelReply(finish="unreadable", model=self.name)
+            error = build_model_error(parsed, parse_retry_after_s(parsed.headers, self.now()))
+            return FailedRequest(error, can_retry_request(parsed))
         raise AssertionError("what cannot be learned ends it")
-
-    def _build_request(self, messages: Sequence[str], extra: str) -> ModelRequest:
-        lessons = self.profile
-        return ModelRequest(
-            model=self.name,
-            messages=messages,
-            extra=leave_out_tools(extra, lessons.refused_tools) if lessons.refused_tools else extra,
-            profile=lessons,
-            temperature=self.temperature,
-            effort=self.effort,
-            owner=self._owner_tag,
-            streamed=(lessons.streams or self.slow) and "stream" not in lessons.unsupported,
-            rejected_details=self.rejected_details,
-        )
 
     @property
     def _owner_tag(self) -> str:
         """Names whose details are sent back: those of this address, model and key, over this API."""
         return f"{self.owner}/{self.profile.api}"
-
-    def _parse_answer(self, transport: Transport, body: bytes) -> ModelReply | ErrorResponse:
-        """Parse an answer. The body shows whether it is a stream, not its content type. Raises `ValueError` for an
-        invalid answer."""
-        if body.lstrip().startswith((b"{", b"[")):
-            whole = parse_json(body)
-        else:
-            events, has_said_end = parse_events(body)
-            whole = transport.join_events(events, has_said_end=has_said_end)
-        if whole is None:
-            raise ValueError("the endpoint's answer was not JSON, or ended before its reply did")
-        return transport.parse_response(whole, self.name, self._owner_tag)
 
     def _drop_provider_details(self, messages: Sequence[str]) -> bool:
         """Stop sending back the details in these messages. Return whether there were any."""
@@ -275,15 +281,6 @@ class OpenAIModel:
                 await self.report_refused_tools(tools, refusal.reason)
         return True
 
-    async def _refresh_profile(self) -> None:
-        """Load other processes' lessons once in a while."""
-        clock = asyncio.get_running_loop().time()
-        if self.memory is None or clock - self.profile_state.refreshed_s < PROFILE_REFRESH_S:
-            return
-        self.profile_state.refreshed_s = clock
-        initial = choose_initial_profile(self.url, self.api_setting, self.name)
-        self.profile_state.profile = await self._load_profile() or initial
-
     async def _load_profile(self) -> ModelProfile | None:
         """Load the stored profile of this model at this address. Return None if there is none, or if it is unreadable
         or the store cannot be reached."""
@@ -298,25 +295,6 @@ class OpenAIModel:
     def _record_name(self) -> str:
         """Name of the stored record. Lessons of a fixed API apply to that API only."""
         return f"lessons {self.api_setting} {self.url} {self.name}"
-
-    def _build_failure(self, refusal: ErrorResponse) -> ModelReply | FailedRequest:
-        if refusal.code == "tool_use_failed":  # Groq: the model wrote an unreadable call
-            return ModelReply(finish="unreadable", model=self.name)
-        error = build_model_error(refusal, parse_retry_after_s(refusal.headers, self.now()))
-        return FailedRequest(error, can_retry_request(refusal))
-
-    async def _report_to_administrators(
-        self, error: ModelUnavailableError | ModelRejectedError
-    ) -> ModelUnavailableError | ModelRejectedError:
-        """Report a lasting failure to administrators, once for as long as it lasts."""
-        if error.cause not in NEEDS_ADMINISTRATOR or error.cause is self.last_failure:
-            return error
-        self.last_failure = error.cause
-        is_unknown = error.cause is ModelFailureCause.UNKNOWN_MODEL
-        if near := await find_similar_models(self.client, self.name) if is_unknown else ():
-            error = ModelUnavailableError(f"{error}; there are {', '.join(near)}", cause=error.cause)
-        log.error("model.needs_administrator", model=self.name, cause=error.cause.value, error=str(error))
-        return error
 
 
 def find_root_cause(error: BaseException) -> BaseException:

@@ -5,7 +5,7 @@ converted to items here."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -40,8 +40,12 @@ class ResponsesTransport:
         if rules:
             parts.append(f'"instructions":{rules}')
             messages = messages[1:]
-        items = filter(None, (_format_items(one, request.owner, request.rejected_details) for one in messages))
-        parts.append(f'"input":[{",".join(items)}]')
+        items = list[str]()
+        for bare, kept in map(detach_details, messages):
+            # The endpoint's own output goes back unchanged if its calls are those of the message.
+            is_wanted = kept and kept not in request.rejected_details
+            items.append((_replay_items(bare, kept, request.owner) if is_wanted else "") or _convert_messages(bare))
+        parts.append(f'"input":[{",".join(filter(None, items))}]')
         if more := _format_members(request.extra, lessons.unsupported):
             parts.append(more)
         if "temperature" not in lessons.unsupported:
@@ -56,9 +60,16 @@ class ResponsesTransport:
     def parse_response(self, answer: Any, model: str, owner: str) -> ModelReply | ErrorResponse:
         status = read_string(read_field(answer, "status"))
         if status in ("failed", "cancelled", "queued", "in_progress"):
-            return _parse_failed_response(answer)
-        if (error := find_embedded_error(answer)) is not None:
-            return error
+            error = read_field(answer, "error")
+            code = read_string(read_field(error, "code"))
+            is_invalid = code in CONTENT_FILTER_CODES or code.startswith("invalid_")
+            found = find_embedded_error(
+                {"error": {"message": read_field(error, "message"), "type": code, "code": code}}
+            )
+            text = found.text if found is not None and found.text else f"the response is {read_field(answer, 'status')}"
+            return ErrorResponse(400 if is_invalid else STATUSES.get(code, UNSTATED_STATUS), text, code, code)
+        if (embedded := find_embedded_error(answer)) is not None:
+            return embedded
         output = read_list(read_field(answer, "output"))
         calls = [one for one in output if read_field(one, "type") == "function_call"]
         parts = [
@@ -67,11 +78,23 @@ class ResponsesTransport:
             if read_field(one, "type") == "message"
             for part in read_list(read_field(one, "content"))
         ]
+        # The finish reason in the words of chat completions. Cut-off output is never executed, whatever cut it off.
+        finish = "tool_calls" if calls else "stop" if output else "empty"
+        if status not in ("", "completed") or any(read_field(one, "status") in UNFINISHED for one in output):
+            why = read_field(answer, "incomplete_details", "reason")
+            finish = "content_filter" if why == "content_filter" else "length"
         usage = read_field(answer, "usage")
         return ModelReply(
             text=read_content(parts),
-            calls=tuple(map(_read_function_call, calls)),
-            finish=_choose_finish_reason(answer, output, status),
+            calls=tuple(
+                RawToolCall(
+                    read_string(read_field(one, "call_id")) or read_string(read_field(one, "id")),
+                    read_string(read_field(one, "name")),
+                    read_arguments(read_field(one, "arguments")),
+                )
+                for one in calls
+            ),
+            finish=finish,
             refusal="".join(read_string(read_field(part, "refusal")) for part in parts),
             tokens_in=read_count(read_field(usage, "input_tokens")),
             tokens_cached=read_count(read_field(usage, "input_tokens_details", "cached_tokens")),
@@ -97,35 +120,6 @@ class ResponsesTransport:
         return None
 
 
-def _parse_failed_response(answer: Any) -> ErrorResponse:
-    """Parse a response that the endpoint could not finish."""
-    error = read_field(answer, "error")
-    code = read_string(read_field(error, "code"))
-    status = 400 if code in CONTENT_FILTER_CODES or code.startswith("invalid_") else STATUSES.get(code, UNSTATED_STATUS)
-    found = find_embedded_error({"error": {"message": read_field(error, "message"), "type": code, "code": code}})
-    text = found.text if found is not None and found.text else f"the response is {read_field(answer, 'status')}"
-    return ErrorResponse(status, text, code, code)
-
-
-def _choose_finish_reason(answer: Any, output: Sequence[Any], status: str) -> str:
-    """Choose the finish reason, in the words of chat completions. Cut-off output is never executed, whatever cut it
-    off."""
-    if status not in ("", "completed") or any(read_field(one, "status") in UNFINISHED for one in output):
-        why = read_field(answer, "incomplete_details", "reason")
-        return "content_filter" if why == "content_filter" else "length"
-    if not output:
-        return "empty"
-    return "tool_calls" if any(read_field(one, "type") == "function_call" for one in output) else "stop"
-
-
-def _read_function_call(item: Any) -> RawToolCall:
-    return RawToolCall(
-        read_string(read_field(item, "call_id")) or read_string(read_field(item, "id")),
-        read_string(read_field(item, "name")),
-        read_arguments(read_field(item, "arguments")),
-    )
-
-
 @lru_cache(maxsize=64)
 def _find_instructions(text: str) -> str:
     """Return the rules as JSON if the text is one system message, otherwise an empty text."""
@@ -133,14 +127,6 @@ def _find_instructions(text: str) -> str:
     if len(some) != 1 or some[0].get("role") != "system" or not isinstance(some[0].get("content"), str):
         return ""
     return format_json(some[0]["content"])
-
-
-def _format_items(text: str, owner: str, unwanted: Collection[str]) -> str:
-    """Format messages as items. The endpoint's own output goes back unchanged if its calls are those of the message."""
-    bare, kept = detach_details(text)
-    if kept and kept not in unwanted and (verbatim := _replay_items(bare, kept, owner)):
-        return verbatim
-    return _convert_messages(bare)
 
 
 @lru_cache(maxsize=256)
@@ -154,34 +140,28 @@ def _replay_items(bare: str, kept: str, owner: str) -> str:
 
 @lru_cache(maxsize=512)
 def _convert_messages(text: str) -> str:
-    items = [item for message in json.loads(f"[{text}]") for item in _convert_message(message)]
+    items = list[dict[str, Any]]()
+    for message in json.loads(f"[{text}]"):
+        role, content = message["role"], message.get("content")
+        content = [_convert_part(one) for one in content] if isinstance(content, list) else content or ""
+        if role == "tool":
+            items.append({"type": "function_call_output", "call_id": message["tool_call_id"], "output": content})
+            continue
+        items += [{"role": "developer" if role == "system" else role, "content": content}] if content else []
+        items += [
+            {
+                "type": "function_call",
+                "call_id": call["id"],
+                "name": call["function"]["name"],
+                "arguments": call["function"]["arguments"],
+            }
+            for call in message.get("tool_calls") or ()
+        ]
     return format_json(items)[1:-1]
 
 
-def _convert_message(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    content = message.get("content")
-    if message["role"] == "tool":
-        return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": _convert_parts(content)}]
-    role = "developer" if message["role"] == "system" else message["role"]
-    items = [{"role": role, "content": _convert_parts(content)}] if content else []
-    calls = [
-        {
-            "type": "function_call",
-            "call_id": call["id"],
-            "name": call["function"]["name"],
-            "arguments": call["function"]["arguments"],
-        }
-        for call in message.get("tool_calls") or ()
-    ]
-    return [*items, *calls]
-
-
-def _convert_parts(content: Any) -> Any:
-    """Convert the content of a message: a text stays unchanged, parts get their names in Responses."""
-    return [_convert_part(one) for one in content] if isinstance(content, list) else content or ""
-
-
 def _convert_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give a part of a message its name in Responses."""
     match part.get("type"):
         case "text":
             return {"type": "input_text", "text": part["text"]}

@@ -115,33 +115,25 @@ def _rename_system_role(message: dict[str, Any]) -> dict[str, Any]:
 
 def _merge_neighbours(messages: Sequence[str], profile: ModelProfile) -> list[str]:
     """Merge neighbours of one side. The user's text after a result goes into that result. Calls stay unchanged."""
-    messages_with_details = list[tuple[dict[str, Any], str]]()
+    merged = list[tuple[dict[str, Any], str]]()
     for n, text in enumerate(messages):
         bare, details = detach_details(text)
         for message in json.loads(f"[{bare}]"):
             one = message if n == 0 and not profile.no_system else _rename_system_role(message)
-            before = messages_with_details[-1][0] if messages_with_details else {}
-            if profile.alternates and _can_merge(before, one):
-                messages_with_details[-1] = (
-                    {**before, "content": _merge_contents(before["content"], one["content"])},
-                    messages_with_details[-1][1],
-                )
+            before = merged[-1][0] if merged else {}
+            pair = before.get("role"), one.get("role")
+            is_one_side = pair in (("user", "user"), ("assistant", "assistant"), ("tool", "user"))
+            if not profile.alternates or not is_one_side or "tool_calls" in before or "tool_calls" in one:
+                merged.append((one, details))
+                continue
+            first, second = before["content"], one["content"]
+            if isinstance(first, str) and isinstance(second, str):
+                content: Any = f"{first}\n\n{second}"
             else:
-                messages_with_details.append((one, details))
-    return [attach_details(format_json(one), details) for one, details in messages_with_details]
-
-
-def _can_merge(previous: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
-    """Return whether a message may not follow the previous one and can be merged into it."""
-    if "tool_calls" in previous or "tool_calls" in message:
-        return False
-    pair = previous.get("role"), message.get("role")
-    return pair in (("user", "user"), ("assistant", "assistant"), ("tool", "user"))
-
-
-def _merge_contents(previous: Any, content: Any) -> Any:
-    """Join two contents, each a text or a list of parts."""
-    if isinstance(previous, str) and isinstance(content, str):
-        return f"{previous}\n\n{content}"
-    parts = ([{"type": "text", "text": one}] if isinstance(one, str) else one or [] for one in (previous, content))
-    return [part for some in parts for part in some]
+                content = [
+                    part
+                    for some in (first, second)
+                    for part in ([{"type": "text", "text": some}] if isinstance(some, str) else some or ())
+                ]
+            merged[-1] = {**before, "content": content}, merged[-1][1]
+    return [attach_details(format_json(one), details) for one, details in merged]
