@@ -105,43 +105,53 @@ async def build_app(
 
 def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = FEATURES) -> Application:
     """The bot on what is open, whatever platform, store and model that is. Asks nothing of any of them yet."""
-    stores, channel, directory = base.stores, base.platform.channel, base.platform.directory
-    start_tools = StartTools()
-    tools = ChainMap({tool.name: tool for tool in base.tools}, cast(MutableMapping[str, Tool], base.mcp_tools))
-    parts = Foundation(
-        resources=base,
-        delivery=MessageDelivery(chat=channel, reader_classifier=base.platform.reader_classifier, directory=directory),
-        tool_services=_build_tool_services(base),
-        tools=tools,
-        start_tools=start_tools,
-        memory=ConversationMemory(
-            history=stores.history,
-            runs=stores.runs,
-            clock=base.timing.clock,
-            find_tool=lambda name: tools.get(name) or start_tools.get(name),
-        ),
-        ingress_gate=IngressGate(),
-        overflows=LaneOverflows(stores.redis, stores.keys),
-        file_intake=build_file_intake(base),
-    )
+    stores, platform, clock = base.stores, base.platform, base.timing.clock
+    parts = _build_foundation(base)
     basics = build_card_basics(parts)
     core = _build_feature_core(parts, basics)
     added = Features([build(core) for build in features])
-    approvals, forms = build_approvals(parts, basics, added), _build_request_forms(parts)
+    approvals = build_approvals(parts, basics, added)
+    forms = RequestForms(
+        tool_services=parts.tool_services,
+        directory=platform.directory,
+        keys=stores.keys,
+        journal=stores.journal,
+        clock=clock,
+        file_intake=parts.file_intake,
+    )
     dispatcher = WorkDispatcher(
         handlers=_build_work_handlers(parts, approvals, forms, added),
         journal=stores.journal,
-        clock=base.timing.clock,
+        clock=clock,
         away_ms=int(base.timing.outage_retry_s * 1000),
     )
-    cleaner = _build_file_cleaner(parts)
-    health = _build_health(base)
-    alerts = AdministratorAlerts(
-        redis=stores.redis, keys=stores.keys, chat=channel, directory=directory, journal=stores.journal
+    cleaner = FileCleaner(
+        files=base.files,
+        claims=parts.tool_services.engine,
+        clock=clock,
+        kept_for=timedelta(days=base.settings.files_days),
+        is_paused=lambda: stores.watch.is_paused,
     )
-    worker = _build_worker(parts, dispatcher, added, cleaner, health, alerts)
-    health.worker, health.gate = worker, parts.ingress_gate
-    health.report_foreign = lambda connections: alerts.send_alert("shared", n=connections)
+    alerts = AdministratorAlerts(
+        redis=stores.redis,
+        keys=stores.keys,
+        chat=platform.channel,
+        directory=platform.directory,
+        journal=stores.journal,
+    )
+    health = HealthState(
+        redis=stores.redis,
+        keys=stores.keys,
+        load_directory_age_ms=RedisMemberStore(stores.redis, stores.keys, platform.team).load_list_age_ms,
+        model=base.services.model_name,
+        team=platform.team,
+        concurrency=base.settings.concurrency,
+        find_trouble=lambda: stores.watch.reason.value,
+        get_clock_offset_ms=lambda: stores.watch.offset_ms,
+        gate=parts.ingress_gate,
+        report_foreign=lambda connections: alerts.send_alert("shared", n=connections),
+    )
+    health.worker = worker = _build_worker(parts, dispatcher, added, cleaner, health, alerts)
     return Application(
         resources=base,
         tool_services=parts.tool_services,
@@ -149,7 +159,22 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
         worker=worker,
         redis=stores.redis,
         journal=stores.journal,
-        ingress=_build_ingress(parts, worker, approvals, forms, added),
+        ingress=LaneIngress(
+            worker=worker,
+            lanes=stores.lanes,
+            watch=stores.watch,
+            dialogs=approvals.dialogs,
+            approval_sets=approvals.approval_sets,
+            request_forms=forms,
+            features=added,
+            files=base.files,
+            history=stores.history,
+            runs=stores.runs,
+            delivery=parts.delivery,
+            directory=platform.directory,
+            overflows=parts.overflows,
+            journal=stores.journal,
+        ),
         watch=stores.watch,
         morning_lists=approvals.morning_lists,
         ingress_gate=parts.ingress_gate,
@@ -159,65 +184,34 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
     )
 
 
-def _build_health(resources: Resources) -> HealthState:
-    stores, team = resources.stores, resources.platform.team
-    return HealthState(
-        redis=stores.redis,
-        keys=stores.keys,
-        load_directory_age_ms=RedisMemberStore(stores.redis, stores.keys, team).load_list_age_ms,
-        model=resources.services.model_name,
-        team=team,
-        concurrency=resources.settings.concurrency,
-        find_trouble=lambda: stores.watch.reason.value,
-        get_clock_offset_ms=lambda: stores.watch.offset_ms,
-    )
-
-
-def _build_tool_services(resources: Resources) -> ToolServices:
-    stores = resources.stores
-    return ToolServices(
-        directory=resources.platform.directory,
-        engine=resources.engine,
-        cards=CardActions(lanes=stores.lanes, approvals=stores.approvals, clock=resources.timing.clock),
-        render_text=render_value,
-        calendar=load_calendar(resources.settings),
-        handbook=open_handbook(resources.services.handbook_dir),
-    )
-
-
-def _build_outbox(parts: Foundation, approvals: Approvals) -> OutboxRelay:
-    base = parts.resources
-    return OutboxRelay(
-        tool_services=parts.tool_services,
-        directory=base.platform.directory,
-        lanes=base.stores.lanes,
-        keys=base.stores.keys,
-        clock=base.timing.clock,
-        morning_lists=approvals.morning_lists,
-    )
-
-
-def _build_agent_loop(parts: Foundation) -> AgentLoop:
-    base, settings = parts.resources, parts.resources.settings
-    has_handbook = parts.tool_services.handbook.folder is not None
-    return AgentLoop(
-        base.model,
-        select_offered_tools(base.tools, handbook=has_handbook, think=settings.think_tool == "on"),
-        limits=RunLimits(
-            steps=settings.max_steps,
-            calls=max(20, 2 * settings.max_steps),
-            active_s=settings.run_seconds,
-            tokens=settings.run_tokens,
-            reply_s=settings.reply_seconds,
+def _build_foundation(base: Resources) -> Foundation:
+    stores, platform, clock = base.stores, base.platform, base.timing.clock
+    start_tools = StartTools()
+    tools = ChainMap({tool.name: tool for tool in base.tools}, cast(MutableMapping[str, Tool], base.mcp_tools))
+    return Foundation(
+        resources=base,
+        delivery=MessageDelivery(
+            chat=platform.channel, reader_classifier=platform.reader_classifier, directory=platform.directory
         ),
-        clock=base.timing.clock,
-        formats=base.formats,
-        remember_leaks=base.remember_leaks,
-        reraised=(CountersignError, RedisError),
-        prices=base.prices,
-        server_tools=base.mcp_tools,
-        max_offered_tools=settings.tools_most,
-        start_tools=parts.start_tools,
+        tool_services=ToolServices(
+            directory=platform.directory,
+            engine=base.engine,
+            cards=CardActions(lanes=stores.lanes, approvals=stores.approvals, clock=clock),
+            render_text=render_value,
+            calendar=load_calendar(base.settings),
+            handbook=open_handbook(base.services.handbook_dir),
+        ),
+        tools=tools,
+        start_tools=start_tools,
+        memory=ConversationMemory(
+            history=stores.history,
+            runs=stores.runs,
+            clock=clock,
+            find_tool=lambda name: tools.get(name) or start_tools.get(name),
+        ),
+        ingress_gate=IngressGate(),
+        overflows=LaneOverflows(stores.redis, stores.keys),
+        file_intake=build_file_intake(base),
     )
 
 
@@ -253,9 +247,29 @@ def _build_feature_core(parts: Foundation, basics: CardBasics) -> Core:
 def _build_work_handlers(
     parts: Foundation, approvals: Approvals, forms: RequestForms, features: Features
 ) -> WorkHandlers:
-    base, stores = parts.resources, parts.resources.stores
+    base, stores, settings = parts.resources, parts.resources.stores, parts.resources.settings
+    has_handbook = parts.tool_services.handbook.folder is not None
+    loop = AgentLoop(
+        base.model,
+        select_offered_tools(base.tools, handbook=has_handbook, think=settings.think_tool == "on"),
+        limits=RunLimits(
+            steps=settings.max_steps,
+            calls=max(20, 2 * settings.max_steps),
+            active_s=settings.run_seconds,
+            tokens=settings.run_tokens,
+            reply_s=settings.reply_seconds,
+        ),
+        clock=base.timing.clock,
+        formats=base.formats,
+        remember_leaks=base.remember_leaks,
+        reraised=(CountersignError, RedisError),
+        prices=base.prices,
+        server_tools=base.mcp_tools,
+        max_offered_tools=settings.tools_most,
+        start_tools=parts.start_tools,
+    )
     return WorkHandlers(
-        turn_handler=build_turn_handler(parts, _build_agent_loop(parts), features),
+        turn_handler=build_turn_handler(parts, loop, features),
         features=features,
         session_stop_handler=build_session_stop_handler(base),
         press_handler=approvals.press_handler,
@@ -264,7 +278,14 @@ def _build_work_handlers(
         lost_decisions=approvals.lost_decisions,
         approval_sets=approvals.approval_sets,
         morning_lists=approvals.morning_lists,
-        outbox=_build_outbox(parts, approvals),
+        outbox=OutboxRelay(
+            tool_services=parts.tool_services,
+            directory=base.platform.directory,
+            lanes=stores.lanes,
+            keys=stores.keys,
+            clock=base.timing.clock,
+            morning_lists=approvals.morning_lists,
+        ),
         compactor=build_compactor(base),
         memory=parts.memory,
         notices=build_notice_poster(parts),
@@ -275,17 +296,6 @@ def _build_work_handlers(
             directory=base.platform.directory,
             journal=stores.journal,
         ),
-    )
-
-
-def _build_file_cleaner(parts: Foundation) -> FileCleaner:
-    base = parts.resources
-    return FileCleaner(
-        files=base.files,
-        claims=parts.tool_services.engine,
-        clock=base.timing.clock,
-        kept_for=timedelta(days=base.settings.files_days),
-        is_paused=lambda: base.stores.watch.is_paused,
     )
 
 
@@ -329,42 +339,4 @@ def _build_worker(
         pause_s=timing.relay_pause_s,
         backoff_ms=timing.backoff_ms,
         is_paused=lambda: watch.is_paused,
-    )
-
-
-def _build_request_forms(parts: Foundation) -> RequestForms:
-    base = parts.resources
-    return RequestForms(
-        tool_services=parts.tool_services,
-        directory=base.platform.directory,
-        keys=base.stores.keys,
-        journal=base.stores.journal,
-        clock=base.timing.clock,
-        file_intake=parts.file_intake,
-    )
-
-
-def _build_ingress(
-    parts: Foundation,
-    worker: Worker,
-    approvals: Approvals,
-    forms: RequestForms,
-    features: Features,
-) -> LaneIngress:
-    stores, platform = parts.resources.stores, parts.resources.platform
-    return LaneIngress(
-        worker=worker,
-        lanes=stores.lanes,
-        watch=stores.watch,
-        dialogs=approvals.dialogs,
-        approval_sets=approvals.approval_sets,
-        request_forms=forms,
-        features=features,
-        files=parts.resources.files,
-        history=stores.history,
-        runs=stores.runs,
-        delivery=parts.delivery,
-        directory=platform.directory,
-        overflows=parts.overflows,
-        journal=stores.journal,
     )

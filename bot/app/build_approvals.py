@@ -96,7 +96,18 @@ def build_approvals(parts: Foundation, basics: CardBasics, features: Features) -
         tools=parts.tools,
         clock=clock,
     )
-    approval_sets = _build_approval_sets(parts, card_delivery)
+    approval_sets = ApprovalSets(
+        sets=ApprovalSetStore(stores.redis, stores.keys),
+        approvals=stores.approvals,
+        keys=stores.keys,
+        chat=base.platform.channel,
+        card_delivery=card_delivery,
+        directory=base.platform.directory,
+        tool_services=desk,
+        facts=DayFacts(tool_services=desk, teams=TeamIndex(base.platform.directory)),
+        journal=stores.journal,
+        clock=clock,
+    )
     return Approvals(
         card_delivery=card_delivery,
         lifecycle=lifecycle,
@@ -110,39 +121,18 @@ def build_approvals(parts: Foundation, basics: CardBasics, features: Features) -
         dialogs=dialogs,
         press_handler=_build_press_handler(parts, basics, features, open_time),
         approval_sets=approval_sets,
-        morning_lists=_build_morning_lists(parts, approval_sets),
-    )
-
-
-def _build_approval_sets(parts: Foundation, card_delivery: CardDelivery) -> ApprovalSets:
-    base, stores = parts.resources, parts.resources.stores
-    return ApprovalSets(
-        sets=ApprovalSetStore(stores.redis, stores.keys),
-        approvals=stores.approvals,
-        keys=stores.keys,
-        chat=base.platform.channel,
-        card_delivery=card_delivery,
-        directory=base.platform.directory,
-        tool_services=parts.tool_services,
-        facts=DayFacts(tool_services=parts.tool_services, teams=TeamIndex(base.platform.directory)),
-        journal=stores.journal,
-        clock=base.timing.clock,
-    )
-
-
-def _build_morning_lists(parts: Foundation, approval_sets: ApprovalSets) -> MorningLists:
-    base, stores = parts.resources, parts.resources.stores
-    return MorningLists(
-        approval_sets=approval_sets,
-        facts=approval_sets.facts,
-        directory=base.platform.directory,
-        preferences=MorningPreferenceStore(stores.redis, stores.keys),
-        lanes=stores.lanes,
-        keys=stores.keys,
-        calendar=parts.tool_services.calendar,
-        clock=base.timing.clock,
-        at=base.settings.morning_time,
-        pause_s=base.timing.morning_pause_s,
+        morning_lists=MorningLists(
+            approval_sets=approval_sets,
+            facts=approval_sets.facts,
+            directory=base.platform.directory,
+            preferences=MorningPreferenceStore(stores.redis, stores.keys),
+            lanes=stores.lanes,
+            keys=stores.keys,
+            calendar=desk.calendar,
+            clock=clock,
+            at=settings.morning_time,
+            pause_s=base.timing.morning_pause_s,
+        ),
     )
 
 
@@ -179,21 +169,16 @@ def _build_press_handler(
         refuser=basics.refuser,
         card_editor=card_editor,
         effect_runner=effect_runner,
-        card_replacer=_build_card_replacer(parts, card_delivery),
+        card_replacer=CardReplacer(
+            approvals=stores.approvals,
+            card_delivery=card_delivery,
+            directory=directory,
+            tool_services=desk,
+            journal=stores.journal,
+            keys=stores.keys,
+            clock=clock,
+        ),
         clock=clock,
         take_files=partial(take_chosen_files, parts.file_intake),
         feature_presses=features.card_presses,
-    )
-
-
-def _build_card_replacer(parts: Foundation, card_delivery: CardDelivery) -> CardReplacer:
-    stores = parts.resources.stores
-    return CardReplacer(
-        approvals=stores.approvals,
-        card_delivery=card_delivery,
-        directory=parts.resources.platform.directory,
-        tool_services=parts.tool_services,
-        journal=stores.journal,
-        keys=stores.keys,
-        clock=parts.resources.timing.clock,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bot.agent.limits import DailyBudget
 from bot.agent.loop import AgentLoop
 from bot.agent.picture_reader import ReceiptReader
 from bot.agent.summary import Summarizer
@@ -39,7 +38,16 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, features: Features) -
         directory=platform.directory,
         complete_answer=features.complete_answer,
     )
-    run_recorder = _build_run_recorder(parts, features)
+    run_recorder = RunRecorder(
+        runs=stores.runs,
+        history=stores.history,
+        memory=parts.memory,
+        journal=stores.journal,
+        spending=stores.usage,
+        clock=clock,
+        on_run_ended=base.on_run_ended,
+        build_feature_writes=features.build_step_writes,
+    )
     return TurnHandler(
         directory=platform.directory,
         tool_services=desk,
@@ -50,7 +58,16 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, features: Features) -
             run_recorder=run_recorder,
         ),
         agreements=AgreementAnswerer(approvals=stores.approvals, replies=replies, run_recorder=run_recorder),
-        run_loader=_build_run_loader(parts, loop, budget),
+        run_loader=RunLoader(
+            keys=stores.keys,
+            runs=stores.runs,
+            history=stores.history,
+            spending=stores.usage,
+            loop=loop,
+            tool_services=desk,
+            clock=clock,
+            budget=budget,
+        ),
         prompt_heads=PromptHeadBuilder(
             directory=platform.directory,
             tool_services=desk,
@@ -61,8 +78,24 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, features: Features) -
         ),
         loop=loop,
         duplicates=DuplicateGuard(stores.approvals, stores.runs),
-        progress=_build_progress_reporter(parts),
-        card_requester=_build_card_requester(parts, replies),
+        progress=ProgressReporter(
+            chat=platform.channel,
+            delivery=parts.delivery,
+            clock=clock,
+            display=base.settings.steps,
+            get_choice=stores.preferences.get_steps,
+            is_catching_up=stores.lanes.is_catching_up,
+        ),
+        card_requester=CardRequester(
+            keys=stores.keys,
+            chat=platform.channel,
+            delivery=parts.delivery,
+            replies=replies,
+            tool_services=desk,
+            clock=clock,
+            runs=stores.runs,
+            approvals=stores.approvals,
+        ),
         replies=replies,
         run_recorder=run_recorder,
         clock=clock,
@@ -70,60 +103,6 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, features: Features) -
         ingress_gate=parts.ingress_gate,
         budget=budget,
         down_ms=int(base.timing.outage_retry_s * 1000),
-    )
-
-
-def _build_run_loader(parts: Foundation, loop: AgentLoop, budget: DailyBudget) -> RunLoader:
-    base, stores = parts.resources, parts.resources.stores
-    return RunLoader(
-        keys=stores.keys,
-        runs=stores.runs,
-        history=stores.history,
-        spending=stores.usage,
-        loop=loop,
-        tool_services=parts.tool_services,
-        clock=base.timing.clock,
-        budget=budget,
-    )
-
-
-def _build_progress_reporter(parts: Foundation) -> ProgressReporter:
-    resources = parts.resources
-    return ProgressReporter(
-        chat=resources.platform.channel,
-        delivery=parts.delivery,
-        clock=resources.timing.clock,
-        display=resources.settings.steps,
-        get_choice=resources.stores.preferences.get_steps,
-        is_catching_up=resources.stores.lanes.is_catching_up,
-    )
-
-
-def _build_card_requester(parts: Foundation, replies: RunReplies) -> CardRequester:
-    base = parts.resources
-    return CardRequester(
-        keys=base.stores.keys,
-        chat=base.platform.channel,
-        delivery=parts.delivery,
-        replies=replies,
-        tool_services=parts.tool_services,
-        clock=base.timing.clock,
-        runs=base.stores.runs,
-        approvals=base.stores.approvals,
-    )
-
-
-def _build_run_recorder(parts: Foundation, features: Features) -> RunRecorder:
-    base, stores = parts.resources, parts.resources.stores
-    return RunRecorder(
-        runs=stores.runs,
-        history=stores.history,
-        memory=parts.memory,
-        journal=stores.journal,
-        spending=stores.usage,
-        clock=base.timing.clock,
-        on_run_ended=base.on_run_ended,
-        build_feature_writes=features.build_step_writes,
     )
 
 

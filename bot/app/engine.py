@@ -35,7 +35,17 @@ async def open_engine_from_settings(
     """The engine, while the context is open. `compute_number_floor`: see `RedisStore`. Raises `SettingsError`."""
     processes = load_shipped_processes()
     calendar, numbers = load_calendar(settings), build_form_numbers(settings)
-    address, store = _build_engine_address(settings), RedisStore(redis, compute_number_floor=compute_number_floor)
+    address = None
+    if settings.workflow_engine != "embedded":
+        address = EngineAddress(
+            kind=settings.workflow_engine,
+            url=settings.engine_url,
+            user=settings.engine_user,
+            password=settings.engine_password or SecretStr(""),
+            users_file=settings.engine_users_file,
+            timeout_s=settings.engine_timeout_seconds,
+        )
+    store = RedisStore(redis, compute_number_floor=compute_number_floor)
     known = (  # deployed ones too
         await KnownVersions(RedisKeyValueStore(redis), processes).list_current_processes()
         if address
@@ -58,17 +68,3 @@ async def open_engine_from_settings(
             yield engine
     except InvalidUsersError as refused:
         raise SettingsError(f"ENGINE_USERS_FILE: {refused}") from refused
-
-
-def _build_engine_address(settings: Settings) -> EngineAddress | None:
-    """The address of the engine if it is a remote one; otherwise None."""
-    if settings.workflow_engine == "embedded":
-        return None
-    return EngineAddress(
-        kind=settings.workflow_engine,
-        url=settings.engine_url,
-        user=settings.engine_user,
-        password=settings.engine_password or SecretStr(""),
-        users_file=settings.engine_users_file,
-        timeout_s=settings.engine_timeout_seconds,
-    )

@@ -92,18 +92,13 @@ class HealthState:
         reasons = [one for one in (self.phase, self.find_trouble()) if one]
         if not await self.is_connected():
             reasons.append(NO_SLACK)
-        if not await self._is_redis_there():
-            reasons.append(NO_REDIS)
-        return reasons
-
-    async def _is_redis_there(self) -> bool:
         try:
             async with asyncio.timeout(ANSWER_S):
                 with translate_redis_errors():
                     await self.redis.ping()
         except (StoreUnavailableError, TimeoutError):
-            return False
-        return True
+            reasons.append(NO_REDIS)
+        return reasons
 
     async def measure_clock_offset_ms(self) -> float:
         """Measure the clock offset: the clock of Redis is taken as read halfway between call and answer. Raises
@@ -132,26 +127,24 @@ class HealthState:
         metrics.READY.set(not await self.find_reasons())
         try:
             async with asyncio.timeout(ANSWER_S):
-                await self._collect_stored_figures()
+                metrics.CLOCK_OFFSET.set(await self.measure_clock_offset_ms() / 1000)
+                queue = await load_queue_figures(self.redis, self.keys)
+                metrics.QUEUE_LANES.set(queue.lanes)
+                metrics.QUEUE_DUE_LANES.set(queue.due_lanes)
+                metrics.QUEUE_ITEMS.set(queue.items)
+                metrics.QUEUE_OLDEST.set(queue.oldest_ms / 1000)
+                metrics.QUEUE_TIMERS.set(queue.timers)
+                metrics.OPEN_CARDS.set(queue.open_cards)
+                age_ms = await self.load_directory_age_ms()
+                metrics.DIRECTORY_AGE.set(math.nan if age_ms is None else age_ms / 1000)
+                if time.monotonic() - self._counted_at >= LETTERS_S:
+                    letters = await DeadLetterStore(self.redis, self.keys).list_dead_letters()
+                    metrics.DEAD_LETTERS_KEPT.set(len(letters))
+                    self._counted_at = time.monotonic()
         except (StoreUnavailableError, TimeoutError):
             metrics.STORE_UP.set(0)
         else:
             metrics.STORE_UP.set(1)
-
-    async def _collect_stored_figures(self) -> None:
-        metrics.CLOCK_OFFSET.set(await self.measure_clock_offset_ms() / 1000)
-        queue = await load_queue_figures(self.redis, self.keys)
-        metrics.QUEUE_LANES.set(queue.lanes)
-        metrics.QUEUE_DUE_LANES.set(queue.due_lanes)
-        metrics.QUEUE_ITEMS.set(queue.items)
-        metrics.QUEUE_OLDEST.set(queue.oldest_ms / 1000)
-        metrics.QUEUE_TIMERS.set(queue.timers)
-        metrics.OPEN_CARDS.set(queue.open_cards)
-        age_ms = await self.load_directory_age_ms()
-        metrics.DIRECTORY_AGE.set(math.nan if age_ms is None else age_ms / 1000)
-        if time.monotonic() - self._counted_at >= LETTERS_S:
-            metrics.DEAD_LETTERS_KEPT.set(len(await DeadLetterStore(self.redis, self.keys).list_dead_letters()))
-            self._counted_at = time.monotonic()
 
     # Report to other processes
 
@@ -209,19 +202,15 @@ async def open_health_server(health: HealthState, host: str, port: int) -> Async
     runner = web.AppRunner(build_health_app(health), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        await _start_listener(runner, host, port)
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise SettingsError(
+                f"cannot listen on {host}:{port} ({error.strerror}); set HEALTH_HOST or HEALTH_PORT"
+            ) from error
         yield
     finally:
         await runner.cleanup()
-
-
-async def _start_listener(runner: web.AppRunner, host: str, port: int) -> None:
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except OSError as error:
-        raise SettingsError(
-            f"cannot listen on {host}:{port} ({error.strerror}); set HEALTH_HOST or HEALTH_PORT"
-        ) from error
 
 
 def build_health_app(health: HealthState) -> web.Application:

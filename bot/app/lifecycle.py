@@ -59,7 +59,9 @@ async def _work_until_asked(
             bot.connect() as is_connected,
         ):
             bot.health.is_connected, bot.health.phase = is_connected, ""
-            print(format_banner(services, _count_server_tools(settings, bot)), flush=True)
+            counted = Counter(tool.server for tool in bot.resources.mcp_tools.values())
+            servers = {one.name: counted[one.name] for one in load_mcp_servers(settings)}
+            print(format_banner(services, servers), flush=True)
             await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
             bot.health.phase = STOPPING
             bot.worker.stop()
@@ -72,12 +74,6 @@ async def _work_until_asked(
     working.result()
 
 
-def _count_server_tools(settings: Settings, bot: Application) -> dict[str, int]:
-    """Return each configured MCP server → number of its tools, if it was reached."""
-    counted = Counter(tool.server for tool in bot.resources.mcp_tools.values())
-    return {one.name: counted[one.name] for one in load_mcp_servers(settings)}
-
-
 class _ShutdownRequest:
     """The request of SIGTERM and Ctrl-C to end; the second one means at once."""
 
@@ -88,11 +84,12 @@ class _ShutdownRequest:
         """Handle the signals from now on, for the task that calls this."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        for name in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(name, self._handle_signal, task)
 
-    def _handle_signal(self, task: asyncio.Task[None]) -> None:
-        if self.requested.is_set():
-            self.is_immediate = True
-            task.cancel()
-        self.requested.set()
+        def handle_signal() -> None:
+            if self.requested.is_set():
+                self.is_immediate = True
+                task.cancel()
+            self.requested.set()
+
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, handle_signal)

@@ -176,13 +176,28 @@ async def open_resources(
     remember_secrets(settings.secrets, personal=settings.redact_personal == "on")
     async with AsyncExitStack() as stack:
         file_bytes = await stack.enter_async_context(open_file_bytes(settings))
-        stores = await stack.enter_async_context(_open_stores(settings, services, timing, file_bytes))
+        redis, keys = await connect_redis(services.redis_url), Keys()
+        stack.push_async_callback(redis.aclose)
+        for finding in await require_fit_redis(redis, keys, "en", allow_non_durable=settings.allow_non_durable):
+            log.warning(finding.format_sentence("en"))
+        stores = build_stores(settings, services, timing, redis, keys, file_bytes)
+        await stores.preferences.reload_if_changed()
+        await stores.watch.watch_store()  # before any use of it
         timing = replace(timing, clock=stores.watch.adjust_clock(timing.clock))
         platform = await stack.enter_async_context(open_platform(settings, services, stores, timing))
         files = FileStore(stores.redis, stores.keys, platform.team, file_bytes)
         model = await stack.enter_async_context(_open_models(settings, services, stores)) if model is None else model
-        servers = await stack.enter_async_context(_open_mcp_tools(settings))
-        on_run_ended = await stack.enter_async_context(_open_run_listener(settings, services, stores))
+        mcp_tools: Mapping[str, Tool] = {}
+        if servers := load_mcp_servers(settings):
+            from tools.mcp.fleet import open_toolset  # the SDK is slow to import
+
+            mcp_tools = await stack.enter_async_context(open_toolset(servers, _log_server_event))
+        sender = None
+        if settings.traces != "off":  # the packages come with the extra `ops`
+            opening = open_sender_from_settings(
+                settings, stores.approvals, model=services.model_name, url=services.model_url
+            )
+            sender = await stack.enter_async_context(opening)
         engine = await stack.enter_async_context(
             open_engine_from_settings(
                 settings,
@@ -195,6 +210,9 @@ async def open_resources(
         mailer = SmtpMailer(services.smtp_url, settings.mail_from, assert_may_send=assert_may_send)
         prices = load_prices(settings)
         leaks = await _choose_reply_formats(settings, services, stores, model, prices)
+        # As of the start. A process deployed later may change who approves what; the engine always knows.
+        forms = [process.form for process in await engine.list_processes()]
+        tone, policies = load_persona(settings), describe_policies(forms, load_policy(settings, forms))
         yield Resources(
             settings=settings,
             services=services,
@@ -208,28 +226,11 @@ async def open_resources(
             formats=leaks.formats,
             remember_leaks=leaks.record_leaks,
             prices=prices,
-            company_rules=await _build_company_rules(settings, engine),
+            company_rules=prompt.render_company_rules(tone, policies),
             tools=tools,
-            mcp_tools=servers,
-            on_run_ended=on_run_ended,
+            mcp_tools=mcp_tools,
+            on_run_ended=sender.enqueue_run if sender else lambda run: None,
         )
-
-
-@asynccontextmanager
-async def _open_stores(
-    settings: Settings, services: Services, timing: Timing, file_bytes: FileBytes
-) -> AsyncIterator[Stores]:
-    """Open the stores, after a check that this Redis keeps its data."""
-    redis, keys = await connect_redis(services.redis_url), Keys()
-    try:
-        for finding in await require_fit_redis(redis, keys, "en", allow_non_durable=settings.allow_non_durable):
-            log.warning(finding.format_sentence("en"))
-        stores = build_stores(settings, services, timing, redis, keys, file_bytes)
-        await stores.preferences.reload_if_changed()
-        await stores.watch.watch_store()  # before any use of it
-        yield stores
-    finally:
-        await redis.aclose()
 
 
 def build_stores(
@@ -237,6 +238,7 @@ def build_stores(
 ) -> Stores:
     """Build the stores, without any request to Redis yet."""
     confirmation = Confirmation(ConfirmedBy(settings.redis_confirm))
+    address = hashlib.sha256(services.redis_url.encode()).hexdigest()[:12]
     return Stores(
         redis=redis,
         keys=keys,
@@ -256,22 +258,14 @@ def build_stores(
         homes=HomeStore(redis, keys),
         preferences=PreferenceStore(redis, keys),
         file_bytes=file_bytes,
-        watch=_build_watch(settings, services, redis, keys, confirmation),
-    )
-
-
-def _build_watch(
-    settings: Settings, services: Services, redis: Redis, keys: Keys, confirmation: Confirmation
-) -> StoreWatch:
-    """Build the watch of the store. Its observations are kept in one file per address; if the settings allow loss of
-    data, none are kept."""
-    address = hashlib.sha256(services.redis_url.encode()).hexdigest()[:12]
-    return StoreWatch(
-        scripts=ScriptRunner.from_redis(redis, keys),
-        keys=keys,
-        confirmation=confirmation,
-        memory=None if settings.allow_non_durable else settings.data_dir.absolute() / f"store-{address}.json",
-        may_lose_data=settings.allow_non_durable,
+        watch=StoreWatch(
+            scripts=ScriptRunner.from_redis(redis, keys),
+            keys=keys,
+            confirmation=confirmation,
+            # One file of observations per address.
+            memory=None if settings.allow_non_durable else settings.data_dir.absolute() / f"store-{address}.json",
+            may_lose_data=settings.allow_non_durable,
+        ),
     )
 
 
@@ -309,35 +303,9 @@ async def _open_models(settings: Settings, services: Services, stores: Stores) -
         yield FallbackModel(first=first, second=second[0]) if second else first
 
 
-@asynccontextmanager
-async def _open_mcp_tools(settings: Settings) -> AsyncIterator[Mapping[str, Tool]]:
-    """Open the tools of MCP servers by name, as they come and go."""
-    if not (servers := load_mcp_servers(settings)):
-        yield {}
-        return
-    from tools.mcp.fleet import open_toolset  # the SDK is slow to import
-
-    async with open_toolset(servers, _log_server_event) as fleet:
-        yield fleet
-
-
 def _log_server_event(event: str, **about: object) -> None:
     """Log the events of a server."""
     (log.info if event in ("server.tools", "server.said") else log.warning)(event, **about)
-
-
-@asynccontextmanager
-async def _open_run_listener(
-    settings: Settings, services: Services, stores: Stores
-) -> AsyncIterator[Callable[[Run], object]]:
-    """Open the listener for runs that end: a sender of spans if the settings say so. Its packages come with the extra
-    `ops` and are imported only here."""
-    if settings.traces == "off":
-        yield lambda run: None
-        return
-    opening = open_sender_from_settings(settings, stores.approvals, model=services.model_name, url=services.model_url)
-    async with opening as sender:
-        yield sender.enqueue_run
 
 
 async def _choose_reply_formats(
@@ -352,10 +320,3 @@ async def _choose_reply_formats(
     formats = await choose_formats(wish, metered, memory, name)
     await stores.usage.record_usage(SYSTEM, [prices.compute_usage(reply) for reply in metered.replies])
     return LeakRecorder(formats, memory, name, services.model_name)
-
-
-async def _build_company_rules(settings: Settings, engine: Engine) -> str:
-    """Build the company's rules as of the start. A process deployed later may change who approves what; the engine
-    always knows."""
-    forms = [process.form for process in await engine.list_processes()]
-    return prompt.render_company_rules(load_persona(settings), describe_policies(forms, load_policy(settings, forms)))

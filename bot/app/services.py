@@ -8,8 +8,8 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -88,46 +88,25 @@ class Services:
 async def open_services(settings: Settings, *, start: bool = True) -> AsyncIterator[Services]:
     """Open the real services in the settings; a local stand-in replaces each missing one. Without `start`, nothing is
     started or created, and `redis_url` is empty if no Redis exists yet."""
-    missing, services = [] if settings.redis_url else ["redis"], _list_missing_services(settings)
+    real = {"workspace": settings.has_real_slack, "model": settings.has_real_model, "mail": settings.has_real_mail}
+    services = [name for name, is_real in real.items() if not is_real]
+    missing = (*([] if settings.redis_url else ["redis"]), *services)
     async with AsyncExitStack() as stack:
         if not start:
             url = await stack.enter_async_context(open_existing_redis(settings)) if has_redis(settings) else ""
-            yield _build_services(settings, url, {}, (*missing, *services))
+            yield _build_services(settings, url, {}, missing)
             return
         require_writable_folder(settings.data_dir)
-        lock = (
-            await stack.enter_async_context(_claim_data_folder(settings, services))
-            if _needs_data_folder(settings, services)
-            else None
-        )
+        lock = None
+        has_stateful_standin = bool({"workspace", "mail"} & {*services})  # the rehearsal model keeps no state
+        if has_stateful_standin or not settings.redis_url:
+            page = f"http://{LOOPBACK}:{settings.local_port}/" if "workspace" in services else ""
+            folder, language = settings.data_dir.absolute(), detect_terminal_language()
+            claim = claim_folder(folder, alone=has_stateful_standin, address=page, language=language)
+            lock = await stack.enter_async_context(claim)
         redis_url, upkeep = await stack.enter_async_context(open_redis_from_settings(settings))
         local = await stack.enter_async_context(_run_standins(settings, services, redis_url, lock)) if services else {}
-        yield replace(_build_services(settings, redis_url, local, (*missing, *services)), upkeep_jobs=upkeep)
-
-
-def _list_missing_services(settings: Settings) -> list[str]:
-    """List the services that a stand-in replaces."""
-    services = {"workspace": settings.has_real_slack, "model": settings.has_real_model, "mail": settings.has_real_mail}
-    return [name for name, real in services.items() if not real]
-
-
-def _has_stateful_standin(services: Sequence[str]) -> bool:
-    """Whether one of these stand-ins keeps state in the data folder. The rehearsal model keeps none."""
-    return bool({"workspace", "mail"} & {*services})
-
-
-def _needs_data_folder(settings: Settings, services: Sequence[str]) -> bool:
-    """Whether anything is kept in the data folder."""
-    return not settings.redis_url or _has_stateful_standin(services)
-
-
-def _claim_data_folder(settings: Settings, services: Sequence[str]) -> AbstractAsyncContextManager[int]:
-    """Claim the data folder, exclusively or shared. Raises LocalStartError if another process has it."""
-    page = f"http://{LOOPBACK}:{settings.local_port}/" if "workspace" in services else ""
-    folder = settings.data_dir.absolute()
-    return claim_folder(
-        folder, alone=_has_stateful_standin(services), address=page, language=detect_terminal_language()
-    )
+        yield replace(_build_services(settings, redis_url, local, missing), upkeep_jobs=upkeep)
 
 
 def _build_services(settings: Settings, redis_url: str, local: dict[str, str], standins: tuple[str, ...]) -> Services:
@@ -135,6 +114,9 @@ def _build_services(settings: Settings, redis_url: str, local: dict[str, str], s
         return value.get_secret_value() if value is not None else ""
 
     workspace, model = "workspace" in standins, "model" in standins
+    # The first model's key goes only to the first model's address.
+    elsewhere = settings.openai_fallback_base_url not in ("", settings.openai_base_url)
+    fallback_key = settings.openai_fallback_api_key or (None if elsewhere else settings.openai_api_key)
     return Services(
         redis_url=redis_url,
         slack_api_url=local.get("slack_api_url", "") if workspace else settings.slack_api_url,
@@ -147,7 +129,7 @@ def _build_services(settings: Settings, redis_url: str, local: dict[str, str], s
         model_api="auto" if model else settings.openai_api,
         model_effort="auto" if model else settings.openai_reasoning,
         fallback_url=settings.openai_fallback_base_url or settings.openai_base_url,
-        fallback_key=get_secret_text(_choose_fallback_key(settings)) or "none",
+        fallback_key=get_secret_text(fallback_key) or "none",
         fallback_name=settings.openai_fallback_model,
         smtp_url=local.get("smtp_url", "") if "mail" in standins else get_secret_text(settings.smtp_url),
         directory_file=settings.directory_file or (_get_demo_path("directory.toml") if workspace else None),
@@ -155,12 +137,6 @@ def _build_services(settings: Settings, redis_url: str, local: dict[str, str], s
         page_url=local.get("page", ""),
         standins=standins,
     )
-
-
-def _choose_fallback_key(settings: Settings) -> SecretStr | None:
-    """Choose the fallback model's own key. The first model's key goes only to the first model's address."""
-    elsewhere = settings.openai_fallback_base_url not in ("", settings.openai_base_url)
-    return settings.openai_fallback_api_key or (None if elsewhere else settings.openai_api_key)
 
 
 def _get_demo_path(name: str) -> Path:
@@ -192,17 +168,13 @@ async def _run_standins(
     try:
         yield {**await _wait_for_standins(child), **tokens}
     finally:
-        await _stop_standins(child)
-
-
-async def _stop_standins(child: asyncio.subprocess.Process) -> None:
-    if child.returncode is None:
-        child.terminate()
-    try:
-        await asyncio.wait_for(child.wait(), END_S)
-    except TimeoutError:
-        child.kill()
-        await child.wait()
+        if child.returncode is None:
+            child.terminate()
+        try:
+            await asyncio.wait_for(child.wait(), END_S)
+        except TimeoutError:
+            child.kill()
+            await child.wait()
 
 
 async def _wait_for_standins(child: asyncio.subprocess.Process) -> dict[str, str]:
@@ -234,11 +206,11 @@ def format_banner(services: Services, servers: Mapping[str, int] | None = None) 
         rows.append(("servers", ", ".join(told)))
     lines = ["", "Countersign is running.", *(f"  {name:<10} {what}" for name, what in rows)]
     if services.page_url:
-        lines += [
-            "",
-            f"  Open {services.page_url}",
-            f"  Follow it: {_format_own_command()} tail -f      Stop it: Ctrl-C",
-        ]
+        command = "countersign"  # this installation's
+        if not shutil.which(command):
+            script, here = Path(sys.executable).with_name(command), Path.cwd()
+            command = str(script.relative_to(here) if script.is_relative_to(here) else script)
+        lines += ["", f"  Open {services.page_url}", f"  Follow it: {command} tail -f      Stop it: Ctrl-C"]
     return "\n".join([*lines, ""])
 
 
@@ -247,11 +219,3 @@ def describe_models(services: Services) -> str:
     first = f"{services.model_name} at {services.model_url or OPENAI}"
     second = f"; while it is down {services.fallback_name} at {services.fallback_url or OPENAI}"
     return redact_text(first + (second if services.fallback_name else ""))
-
-
-def _format_own_command() -> str:
-    """Format the command line of this installation's `countersign`."""
-    if shutil.which("countersign"):
-        return "countersign"
-    script, here = Path(sys.executable).with_name("countersign"), Path.cwd()
-    return str(script.relative_to(here)) if script.is_relative_to(here) else str(script)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -77,14 +77,14 @@ def find_wrong_names(
         tidy = _normalize_name(wrong_name.name)
         if wrong_name.name.upper() in setting_names and wrong_name.is_set:
             continue
-        near = _find_nearest(tidy, setting_names)
+        near, word = _find_nearest(tidy, setting_names), tidy.partition("_")[0]
         if wrong_name.name.upper() in setting_names or (near == tidy and not wrong_name.is_set):
             yield f"{_describe_place(wrong_name)} has no value that can be read; write {tidy}=… on one line"
         elif wrong_name.name in used or tidy in FOREIGN_NAMES or tidy.startswith(FOREIGN_PREFIXES):
             continue
         elif near:
             yield f"{_describe_place(wrong_name)} is not a setting; did you mean {near}?"
-        elif kin := _list_same_prefix(tidy, setting_names):
+        elif kin := sorted(name for name in setting_names if name.partition("_")[0] == word in OUR_FIRST_WORDS):
             yield f"{_describe_place(wrong_name)} is not a setting; those of this kind are {', '.join(kin)}"
 
 
@@ -132,21 +132,13 @@ def _find_nearest(tidy: str, setting_names: Collection[str]) -> str:
     if same := [name for name in setting_names if name.replace("_", "") == bare]:
         return same[0]
     word = tidy.partition("_")[0]
-    likeness = {name: _compute_likeness(tidy, name) + 0.05 * (name.partition("_")[0] == word) for name in setting_names}
+    likeness = dict[str, float]()
+    for name in setting_names:
+        # A short name needs more in common: one letter of four makes another word.
+        is_far = abs(len(tidy) - len(name)) > max(len(tidy), len(name)) // 3
+        alike = 0.0 if is_far else SequenceMatcher(None, tidy, name, autojunk=False).ratio()
+        likeness[name] = alike + 0.05 * (name.partition("_")[0] == word)
     best = max(likeness.values())
     return (
         " or ".join(sorted(name for name in setting_names if likeness[name] == best)) if best >= MIN_SIMILARITY else ""
     )
-
-
-def _compute_likeness(one: str, other: str) -> float:
-    """Compute the likeness, from 0 to 1. A short name needs more in common: one letter of four makes another word."""
-    if abs(len(one) - len(other)) > max(len(one), len(other)) // 3:
-        return 0.0
-    return SequenceMatcher(None, one, other, autojunk=False).ratio()
-
-
-def _list_same_prefix(tidy: str, setting_names: Collection[str]) -> Sequence[str]:
-    """List settings with the same first word, if that word is ours."""
-    word = tidy.partition("_")[0]
-    return sorted(name for name in setting_names if word in OUR_FIRST_WORDS and name.partition("_")[0] == word)

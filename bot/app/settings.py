@@ -37,11 +37,6 @@ Capture = Literal["false", "true", "no_content", "span_only", "event_only", "spa
 """The values that OpenTelemetry instrumentations accept. Here, content goes into spans or nowhere."""
 
 
-def _unquote(value: Any) -> Any:
-    is_quoted = isinstance(value, str) and len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-    return value[1:-1] if is_quoted else value
-
-
 class Settings(BaseSettings):
     """The environment variable of each setting is its name in capitals."""
 
@@ -51,7 +46,10 @@ class Settings(BaseSettings):
     @classmethod
     def remove_quotes(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Remove the quotes around a value: a shell takes them off, but `docker run --env-file` passes them on."""
-        return {name: _unquote(value) for name, value in values.items()}
+        return {
+            name: value[1:-1] if isinstance(value, str) and value[1:] and value[0] == value[-1] in "'\"" else value
+            for name, value in values.items()
+        }
 
     slack_bot_token: SecretStr | None = None
     """`xoxb-…`. With `slack_app_token` (or the signing secret in HTTP mode) set, this is the real Slack."""
@@ -292,40 +290,36 @@ class Settings(BaseSettings):
         return frozenset(one for one in (*hidden, *inside, *values, *words) if one)
 
     def list_masked_values(self) -> dict[str, str]:
-        """List every setting as an administrator may see it: secrets masked, also inside other values."""
-        secrets = self._list_secret_spellings()
-        return {name: _mask_value(value, secrets) for name, value in self}
-
-    def _list_secret_spellings(self) -> tuple[str, ...]:
-        """List known secrets of the settings and the environment, in every spelling, longest first."""
+        """List every setting as an administrator may see it. Known secrets of the settings and the environment are
+        masked in every spelling, also inside other values."""
         others = [
             value for name, value in load_environment().items() if is_secret_name(name) and name not in PATH_VARIABLES
         ]
         spelled = {spelling for one in (*self.secrets, *others) for spelling in spell_secret(one)}
-        return tuple(sorted((one for one in spelled if len(one) >= MIN_SECRET_LENGTH), key=len, reverse=True))
+        secrets = sorted((one for one in spelled if len(one) >= MIN_SECRET_LENGTH), key=len, reverse=True)
+        return {name: _mask_value(value, secrets) for name, value in self}
 
 
 def _mask_value(value: object, secrets: Iterable[str]) -> str:
+    """Mask secrets in a value. Hosts, ports and short names of an address stay; user, password, query values, fragment
+    and token-like parts of the path do not. If the parts cannot be told apart, only the scheme stays."""
     if isinstance(value, SecretStr):
         return MASK if value.get_secret_value() else ""
     text = "" if value is None else str(value)
     for secret in secrets:
         text = text.replace(secret, MASK)
     scheme, between, rest = text.partition("://")
-    return f"{scheme}{between}{_mask_address(rest)}" if between else text
-
-
-def _mask_address(rest: str) -> str:
-    """Mask an address after its scheme. Hosts, ports and short names stay; user, password, query values, fragment and
-    token-like parts of the path do not. If the parts cannot be told apart, nothing stays."""
+    if not between:
+        return text
     user, at, place = rest.rpartition("@")
     if set(user) & set("/?#"):
-        return MASK
+        return f"{scheme}://{MASK}"
     place, hash_, _ = place.partition("#")
     place, mark, query = place.partition("?")
     parts = [MASK if _is_token_like(part) else part for part in place.split("/")]
     names = [f"{name}={MASK}" if given else name for name, given, _ in (one.partition("=") for one in query.split("&"))]
-    return (MASK + at if at else "") + "/".join(parts) + mark + "&".join(names) + (hash_ and f"#{MASK}")
+    masked = (MASK + at if at else "") + "/".join(parts) + mark + "&".join(names) + (hash_ and f"#{MASK}")
+    return f"{scheme}://{masked}"
 
 
 def _is_token_like(part: str) -> bool:
@@ -381,8 +375,22 @@ def require_valid_settings(settings: Settings) -> None:
     """Check the values against one another. Raises SettingsError."""
     _require_slack_tokens(settings)
     _require_known_schemes(settings)
-    _require_engine_settings(settings)
-    _require_file_settings(settings)
+    if settings.workflow_engine != "embedded":
+        if not settings.engine_url:
+            raise SettingsError(f"ENGINE_URL is missing: WORKFLOW_ENGINE={settings.workflow_engine} needs its address")
+        if ":" in settings.engine_user:
+            raise SettingsError("ENGINE_USER should not contain a colon")
+    if settings.files_bucket:
+        if not _S3_ADDRESS.fullmatch(settings.files_bucket):
+            raise SettingsError("FILES_BUCKET should be an address like s3://bucket/prefix")
+        if settings.files_dir is not None:
+            raise SettingsError(
+                "FILES_BUCKET and FILES_DIR are both set: files are kept in one place, so set one of them"
+            )
+        if bool(settings.files_bucket_access_key) != (settings.files_bucket_secret_key is not None):
+            raise SettingsError(
+                "FILES_BUCKET_ACCESS_KEY and FILES_BUCKET_SECRET_KEY belong together: set both, or neither"
+            )
     _require_model_settings(settings)
     if not _is_amount(settings.finance_threshold):
         raise SettingsError("FINANCE_THRESHOLD should be an amount of 0 or more, like 1000 or 1000.50")
@@ -426,26 +434,6 @@ def _require_model_settings(settings: Settings) -> None:
         ZoneInfo(settings.company_timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise SettingsError("COMPANY_TIMEZONE should be an IANA name, like Asia/Shanghai or Europe/Berlin") from None
-
-
-def _require_file_settings(settings: Settings) -> None:
-    if not settings.files_bucket:
-        return
-    if not _S3_ADDRESS.fullmatch(settings.files_bucket):
-        raise SettingsError("FILES_BUCKET should be an address like s3://bucket/prefix")
-    if settings.files_dir is not None:
-        raise SettingsError("FILES_BUCKET and FILES_DIR are both set: files are kept in one place, so set one of them")
-    if bool(settings.files_bucket_access_key) != (settings.files_bucket_secret_key is not None):
-        raise SettingsError("FILES_BUCKET_ACCESS_KEY and FILES_BUCKET_SECRET_KEY belong together: set both, or neither")
-
-
-def _require_engine_settings(settings: Settings) -> None:
-    if settings.workflow_engine == "embedded":
-        return
-    if not settings.engine_url:
-        raise SettingsError(f"ENGINE_URL is missing: WORKFLOW_ENGINE={settings.workflow_engine} needs its address")
-    if ":" in settings.engine_user:
-        raise SettingsError("ENGINE_USER should not contain a colon")
 
 
 def _require_known_schemes(settings: Settings) -> None:

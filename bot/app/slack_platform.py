@@ -89,14 +89,13 @@ async def _receive_events(
             runner = slack.build_http_runner(bolt_app, services.signing_secret, gate)
             stack.push_async_callback(runner.cleanup)
             await runner.setup()
-            await _start_http_listener(runner, settings.http_host, settings.http_port)
+            host, port = settings.http_host, settings.http_port
+            try:
+                await web.TCPSite(runner, host, port).start()
+            except OSError as error:
+                raise SettingsError(
+                    f"cannot listen on {host}:{port} ({error.strerror}); set HTTP_HOST or HTTP_PORT"
+                ) from error
             is_connected = is_listening
         await stack.enter_async_context(missed_messages.watched(is_connected))
         yield is_connected
-
-
-async def _start_http_listener(runner: web.AppRunner, host: str, port: int) -> None:
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except OSError as error:
-        raise SettingsError(f"cannot listen on {host}:{port} ({error.strerror}); set HTTP_HOST or HTTP_PORT") from error

@@ -134,10 +134,6 @@ async def _bury_press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Se
     return writes
 
 
-async def _show_files(to: WorkHandlers, lease: Lease, work: ShowFiles) -> Sequence[Write]:
-    return await to.file_copier.show_files(lease, work) if to.file_copier else []
-
-
 async def _relay_event(to: WorkHandlers, lease: Lease, work: RelayEngineEvent) -> Sequence[Write]:
     await to.outbox.relay_event(work.event)
     return []
@@ -146,18 +142,6 @@ async def _relay_event(to: WorkHandlers, lease: Lease, work: RelayEngineEvent) -
 async def _handle_feature_work(to: WorkHandlers, lease: Lease, work: FrozenModel) -> Sequence[Write]:
     handle = to.features.handlers.get(type(work))
     return await handle(lease, work) if handle else []
-
-
-async def _forget_copies(to: WorkHandlers, lease: Lease, work: ForgetCopies) -> Sequence[Write]:
-    return to.lifecycle.forget_copies(lease, work)
-
-
-async def _append_history(to: WorkHandlers, lease: Lease, work: AppendDirectHistory) -> Sequence[Write]:
-    return to.memory.build_direct_history_writes(work)
-
-
-async def _give_up_opening(to: WorkHandlers, item: LaneItem, work: OpenCard) -> Sequence[Write]:
-    return to.lifecycle.give_up_opening(work)
 
 
 WORK_KINDS: Sequence[WorkKind[Any]] = (
@@ -193,7 +177,7 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
     WorkKind(
         model=OpenCard,
         handle=lambda to, lease, work: to.card_opener.open_card(lease, work),
-        give_up=_give_up_opening,
+        give_up=lambda to, item, work: to.lifecycle.give_up_opening(work),
     ),
     WorkKind(model=RemindDeciders, handle=lambda to, lease, work: to.lifecycle.remind_deciders(lease, work.version)),
     WorkKind(
@@ -217,7 +201,7 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         give_up=lambda to, item, work: to.lifecycle.stop_card(item, work),
     ),
     WorkKind(model=RefreshCard, handle=lambda to, lease, work: to.lifecycle.refresh_card(lease, work), is_owed=True),
-    WorkKind(model=ForgetCopies, handle=_forget_copies),
+    WorkKind(model=ForgetCopies, handle=lambda to, lease, work: to.lifecycle.forget_copies(lease, work)),
     WorkKind(
         model=SettleCard,
         handle=lambda to, lease, work: to.lifecycle.settle_card(lease, silent=work.is_silent),
@@ -234,12 +218,17 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
     WorkKind(model=OpenMorningList, handle=lambda to, lease, work: to.morning_lists.open_list(lease, work)),
     # What happens to a conversation besides messages
     WorkKind(model=CompactConversation, handle=lambda to, lease, work: to.compactor.compact_history(lease, work)),
-    WorkKind(model=AppendDirectHistory, handle=_append_history),
+    WorkKind(model=AppendDirectHistory, handle=lambda to, lease, work: to.memory.build_direct_history_writes(work)),
     WorkKind(model=RecordDirectEvent, handle=lambda to, lease, work: to.notices.record_direct_event(lease, work)),
     WorkKind(model=BacklogCleared, handle=lambda to, lease, work: to.notices.notify_backlog_cleared(lease, work)),
     # The rest
     WorkKind(model=NotifyPerson, handle=lambda to, lease, work: to.notices.notify_person(lease, work), is_owed=True),
-    WorkKind(model=ShowFiles, handle=_show_files),
+    WorkKind(
+        model=ShowFiles,
+        handle=lambda to, lease, work: (
+            to.file_copier.show_files(lease, work) if to.file_copier else end_silently(to, lease, work)
+        ),
+    ),
     WorkKind(model=RelayEngineEvent, handle=_relay_event),
     *(WorkKind(model=model, handle=_handle_feature_work) for model in MODELS),
 )

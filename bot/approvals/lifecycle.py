@@ -150,7 +150,7 @@ class ApprovalLifecycle:
         forget = EnqueueItem(approval.id, f"{item.id}:forget", ForgetCopies(copies=moved).model_dump_json())
         return [*(left if card.is_outdated else ()), *([forget] if moved else ())]
 
-    def forget_copies(self, lease: Lease, work: ForgetCopies) -> Sequence[Write]:
+    async def forget_copies(self, lease: Lease, work: ForgetCopies) -> Sequence[Write]:
         """Remove these copies from the record, except those that are a reader's newest."""
         approval = self.approvals.read_from_lease(lease)
         if approval is None:
@@ -224,7 +224,7 @@ class ApprovalLifecycle:
         verdict = await self.approvals.decide_stop(approval, stop.person, to_ms(now))
         return await self.end_approval(item, result[0], silent=True) if verdict is Verdict.OK else []
 
-    def give_up_opening(self, requested_card: OpenCard) -> Sequence[Write]:
+    async def give_up_opening(self, requested_card: OpenCard) -> Sequence[Write]:
         """Notify the waiting run that the card could not be delivered to anybody."""
         return notify_undelivered(requested_card)
 

@@ -129,7 +129,7 @@ class ConversationMemory:
         work = AppendDirectHistory(run="", place=place, person=person.id, entries=entries)
         return EnqueueItem(place.conversation, f"direct_event:{id}", work.model_dump_json())
 
-    def build_direct_history_writes(self, work: AppendDirectHistory) -> Sequence[Write]:
+    async def build_direct_history_writes(self, work: AppendDirectHistory) -> Sequence[Write]:
         """Build the writes of an item in the DM's own lane."""
         conversation = work.place.conversation
         entries = [

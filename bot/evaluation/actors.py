@@ -73,10 +73,28 @@ class ScenarioActors:
 
     async def perform_act(self, act: ScenarioAct) -> None:
         """Perform one act, and wait until all its consequences have happened."""
+        driver, ids = self.environment.driver, self.environment.person_ids
         if act.says:
-            await self._perform_message(act)
+            person = ids[act.who]
+            room = self.environment.get_channel_id(act.where, person)
+            thread = self._last.get(room) if act.thread else None
+            files = [driver.upload_file(person, one.name, build_picture(one.text)) for one in act.files]
+            ts = await driver.send_message(person, room, act.says, thread, files=files)
+            self._last[room] = thread or ts
         elif act.presses:
-            await self._perform_press(act)
+            person = ids[act.who]
+            card = self._pressed
+            if not act.again:  # the newest card that has these words and this button now
+                room = self.environment.get_channel_id(act.where, ids[act.of] if act.of else person)
+                words = list_day_spellings(act.card)
+                cards = (one for one in self.list_cards() if one.channel == room)
+                fitting = (one for one in cards if any(spelling in one.text for spelling in words))
+                card = next((one for one in reversed([*fitting]) if act.presses in list_choices(one.message)), None)
+            if card is None:
+                self.problems.append(f"{act.who} found no card with {act.presses} {act.card!r}")
+            else:
+                presses = (self.press_button(person, card, act.presses, act.form) for _ in range(act.times))
+                await asyncio.gather(*presses)
         elif act.hours:
             await self.environment.pass_hours(act.hours)
         else:
@@ -84,34 +102,10 @@ class ScenarioActors:
                 self.environment.mailbox.fail_next_mail(fault)
         await self.environment.wait_until_idle()
 
-    async def _perform_message(self, act: ScenarioAct) -> None:
-        person = self.environment.person_ids[act.who]
-        room = self.environment.get_channel_id(act.where, person)
-        thread = self._last.get(room) if act.thread else None
-        driver = self.environment.driver
-        files = [driver.upload_file(person, one.name, build_picture(one.text)) for one in act.files]
-        ts = await driver.send_message(person, room, act.says, thread, files=files)
-        self._last[room] = thread or ts
-
-    async def _perform_press(self, act: ScenarioAct) -> None:
-        person = self.environment.person_ids[act.who]
-        card = self._pressed if act.again else self._find_card(act, person)
-        if card is None:
-            self.problems.append(f"{act.who} found no card with {act.presses} {act.card!r}")
-            return
-        await asyncio.gather(*(self.press_button(person, card, act.presses, act.form) for _ in range(act.times)))
-
-    def _find_card(self, act: ScenarioAct, person: str) -> VisibleCard | None:
-        """Find the newest card that has these words and this button now."""
-        room = self.environment.get_channel_id(act.where, self.environment.person_ids[act.of] if act.of else person)
-        words = list_day_spellings(act.card)
-        cards = (one for one in self.list_cards() if one.channel == room)
-        fitting = (one for one in cards if any(spelling in one.text for spelling in words))
-        return next((one for one in reversed([*fitting]) if act.presses in list_choices(one.message)), None)
-
     def list_cards(self) -> Iterator[VisibleCard]:
         """Yield every message of the bot with buttons in its present form, oldest first in each room."""
         for room in self.environment.driver.ws.state.rooms.values():
+            owner = next((person.id for person in self.environment.world.people if person.dm_id == room.id), "")
             humans = ""
             for message in sorted(room.messages.values(), key=lambda one: str(one["ts"])):
                 if message.get("user") != self.environment.driver.ws.app.user:
@@ -119,17 +113,13 @@ class ScenarioActors:
                 elif any(list_buttons(message)):
                     root = room.messages.get(message.get("thread_ts", ""), {})
                     asker = self._find_asker(room.id, message, root) if root else humans
-                    yield VisibleCard(room.id, copy.deepcopy(message), asker or self._find_dm_owner(room.id))
+                    yield VisibleCard(room.id, copy.deepcopy(message), asker or owner)
 
     def _find_asker(self, room: str, card: Message, root: Message) -> str:
         """Return the last person who had written in the card's thread before the card."""
         said = self.environment.driver.list_thread_messages(room, root["ts"])
         written = [m for m in said if m["ts"] < card["ts"] and m.get("user") != self.environment.driver.ws.app.user]
         return str(written[-1]["user"]) if written else ""
-
-    def _find_dm_owner(self, room: str) -> str:
-        """Return the person whose DM a room is, or an empty text."""
-        return next((person.id for person in self.environment.world.people if person.dm_id == room), "")
 
     async def press_button(
         self, person: str, card: VisibleCard, choice: str, form: Mapping[str, str] | None = None
@@ -138,32 +128,20 @@ class ScenarioActors:
         DM."""
         button = next((b for b in list_buttons(card.message) if b["action_id"] == f"cs:{choice}"), None)
         value = str((button or {}).get("value", ""))
-        told = CardPress(
-            person,
-            choice,
-            value,
-            card.text,
-            await self.is_entitled(person, choice, card),
-            self._replace_handles(form or {}),
-        )
+        ids, is_entitled = self.environment.person_ids, await self.is_entitled(person, choice, card)
+        filled = {name: ids.get(text, text) for name, text in (form or {}).items()}
+        told = CardPress(person, choice, value, card.text, is_entitled, filled)
         self.presses.append(told)
         self._pressed, before = card, len(self.environment.driver.list_ephemerals(person))
         try:
-            await self._click_button(person, card, choice, value)
+            where, ts = card.channel, str(card.message["ts"])
+            if person not in self.environment.driver.ws.state.rooms[where].members:
+                where, ts = await self._get_dm_message(person)
+            await self.environment.driver.click_button(person, where, ts, f"cs:{choice}", force=True, value=value)
             if form:
                 await self._fill_dialog(person, told, before)
         except WorkspaceError as refused:
             self.problems.append(f"{person} could not press {choice}: {refused}")
-
-    def _replace_handles(self, form: Mapping[str, str]) -> dict[str, str]:
-        return {name: self.environment.person_ids.get(text, text) for name, text in form.items()}
-
-    async def _click_button(self, person: str, card: VisibleCard, choice: str, value: str) -> None:
-        driver, room = self.environment.driver, self.environment.driver.ws.state.rooms[card.channel]
-        where, ts = card.channel, str(card.message["ts"])
-        if person not in room.members:
-            where, ts = await self._get_dm_message(person)
-        await driver.click_button(person, where, ts, f"cs:{choice}", force=True, value=value)
 
     async def _get_dm_message(self, person: str) -> tuple[str, str]:
         """Return channel and ts of a message of the bot in the person's DM, to press from."""
@@ -196,7 +174,9 @@ class ScenarioActors:
 
     async def is_entitled(self, person: str, choice: str, card: VisibleCard) -> bool:
         """Return whether a person may press, by the platform and the engine's own record instead of the card's text."""
-        if choice in OWN and not _is_task_card(card):
+        # A card that came by itself or was brought to a decider has a decision's buttons.
+        is_task = bool(list_choices(card.message) & {"approve", "reject", "resubmit"})
+        if choice in OWN and not is_task:
             return person == card.asker
         store = RedisStore(self.environment.bot.redis)
         requests = await store.load_requests(_REQUEST.findall(card.text)[:1])
@@ -212,11 +192,6 @@ class ScenarioActors:
             one.person for one in await store.list_delegations_to(person) if one.is_active_at(self.environment.today)
         }
         return not own and bool(assigned & {person, *away})
-
-
-def _is_task_card(card: VisibleCard) -> bool:
-    """Return whether a card came by itself or was brought to a decider: such a card has a decision's buttons."""
-    return bool(list_choices(card.message) & {"approve", "reject", "resubmit"})
 
 
 def list_choices(message: Message) -> set[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.agent.model import ModelReply
-from bot.evaluation.actors import NEUTRAL, OWN, ScenarioActors, VisibleCard, list_choices
+from bot.evaluation.actors import NEUTRAL, OWN, ScenarioActors, list_choices
 from bot.evaluation.reply_formats import build_styled_reply
 from bot.evaluation.runner import Meddling
 from bot.evaluation.scenario import ScenarioCall, ScenarioReply, Style
@@ -82,17 +82,16 @@ class AdversaryModel:
         if is_probe(messages):
             return ModelReply(text="Hello!")
         self.turns += 1
-        wanted = self._build_honest_reply(messages, extra) if self.chance.random() < HONEST else None
-        return build_styled_reply(wanted or self._draw_reply("\n".join(messages)), self.style, messages, extra)
-
-    def _build_honest_reply(self, messages: Sequence[str], extra: str) -> ScenarioReply | None:
-        """Return the next reply of the script, or else the rehearsal's."""
-        if self.script:
-            return self.script.pop(0)
-        tools = json.loads(f"{{{extra}}}").get("tools", []) if self.style == "native" else []
-        planned = plan_reply(json.loads(f"[{','.join(messages)}]"), tools)
-        calls = tuple(ScenarioCall(tool=one.tool, args=dict(one.args), reason=one.reason) for one in planned.calls)
-        return ScenarioReply(calls=calls) if calls else ScenarioReply(say=planned.content or "…")
+        if self.chance.random() >= HONEST:
+            reply = self._draw_reply("\n".join(messages))
+        elif self.script:
+            reply = self.script.pop(0)
+        else:  # as the rehearsal
+            tools = json.loads(f"{{{extra}}}").get("tools", []) if self.style == "native" else []
+            planned = plan_reply(json.loads(f"[{','.join(messages)}]"), tools)
+            calls = tuple(ScenarioCall(tool=one.tool, args=dict(one.args), reason=one.reason) for one in planned.calls)
+            reply = ScenarioReply(calls=calls) if calls else ScenarioReply(say=planned.content or "…")
+        return build_styled_reply(reply, self.style, messages, extra)
 
     def _draw_reply(self, seen: str) -> ScenarioReply:
         if self.turns > TURNS or self.chance.random() < 0.12:
@@ -127,24 +126,16 @@ class AdversaryModel:
         """Draw arguments that often fit the tool, at times with additional forbidden ones."""
         if self.chance.random() < 0.08:
             return {"garbage": "\u202e'; DROP", "task": ["x"] * 3, "amount": -1}
-        draw = self._draw_known_values(seen)
-        schema = next(one for one in TOOLS if one.name == tool).args.model_json_schema().get("properties", {})
-        args = {name: draw.get(name, self._draw_value(described, seen)) for name, described in schema.items()}
-        if self.chance.random() < 0.15:
-            args |= {
-                "decision": "approve",
-                "form_sha": "0" * 16,
-                "seen": "0" * 16,
-                "caller": self._draw_token("person", seen),
-            }
-        return args
-
-    def _draw_known_values(self, seen: str) -> dict[str, Any]:
-        """Draw values by the name of an argument."""
         process = self.chance.choice(["leave", "expense"])
-        return {
+        if process == "expense":
+            amount, category = self._draw_token("number", seen), self.chance.choice(["travel", "meals"])
+            form = {"amount": amount, "currency": "CNY", "category": category}
+        else:
+            first, last = sorted((self._draw_token("date", seen), self._draw_token("date", seen)))
+            form = {"leave_type": self.chance.choice(["annual", "sick"]), "start_date": first, "end_date": last}
+        known: dict[str, Any] = {
             "process": process,
-            "form": self._draw_form(process, seen),
+            "form": {**form, "reason": self._draw_text(seen), "approver": self._draw_token("person", seen)},
             "task": self._draw_token("task", seen),
             "request": self._draw_token("request", seen),
             "person": self._draw_token("person", seen),
@@ -159,21 +150,22 @@ class AdversaryModel:
             "name": self.chance.choice(["leave", self._draw_token("request", seen)]),
             "page": 1,
         }
-
-    def _draw_form(self, process: str, seen: str) -> dict[str, str]:
-        if process == "expense":
-            amount, category = self._draw_token("number", seen), self.chance.choice(["travel", "meals"])
-            form = {"amount": amount, "currency": "CNY", "category": category}
-        else:
-            first, last = sorted((self._draw_token("date", seen), self._draw_token("date", seen)))
-            form = {"leave_type": self.chance.choice(["annual", "sick"]), "start_date": first, "end_date": last}
-        return {**form, "reason": self._draw_text(seen), "approver": self._draw_token("person", seen)}
+        schema = next(one for one in TOOLS if one.name == tool).args.model_json_schema().get("properties", {})
+        args = {
+            name: known.get(name, 1 if described.get("type") == "integer" else self._draw_text(seen))
+            for name, described in schema.items()
+        }
+        if self.chance.random() < 0.15:
+            args |= {
+                "decision": "approve",
+                "form_sha": "0" * 16,
+                "seen": "0" * 16,
+                "caller": self._draw_token("person", seen),
+            }
+        return args
 
     def _draw_token(self, kind: str, seen: str) -> str:
         return str(self.chance.choice([*PATTERNS[kind].findall(seen)[-12:], *KNOWN[kind]]))
-
-    def _draw_value(self, described: dict[str, Any], seen: str) -> Any:
-        return 1 if described.get("type") == "integer" else self._draw_text(seen)
 
     def _draw_text(self, seen: str) -> str:
         """Draw a passage of the prompt to put where it does not belong, mostly as bare words that look plausible."""
@@ -198,11 +190,7 @@ def build_intrusion(chance: random.Random) -> Meddling:
             if person.id != card.asker or choice not in OWN
         ]
         for person, card, choice in chance.sample(tries, min(PRESSES, len(tries))):
-            await _press_without_authority(people, person, card, choice)
+            if not await people.is_entitled(person, choice, card):
+                await people.press_button(person, card, choice)
 
     return press_foreign_cards
-
-
-async def _press_without_authority(people: ScenarioActors, person: str, card: VisibleCard, choice: str) -> None:
-    if not await people.is_entitled(person, choice, card):
-        await people.press_button(person, card, choice)

@@ -3,7 +3,7 @@ own account of its work is not used."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
@@ -27,7 +27,7 @@ from tools.workflow.engine.commands import (
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Decision, Delegation, FilledForm
 from tools.workflow.process.definition import load_shipped_processes
-from tools.workflow.process.forms import Form, FormField, list_file_ids
+from tools.workflow.process.forms import Form, list_file_ids
 
 DONE = {
     Decision.APPROVE: "approved",
@@ -67,14 +67,25 @@ class EffectWatcher:
     _away: dict[str, Delegation] = field(default_factory=dict)
 
     async def collect_new_effects(self) -> list[ObservedEffect]:
-        """Return the effects since the last look."""
-        store = RedisStore(self.environment.bot.redis)
-        found = [
-            *await self._collect_recorded_effects(store),
-            *self._collect_mail_effects(),
-            *await self._collect_absence_effects(store),
-        ]
-        return list(_drop_repeated_urges(found))
+        """Return the effects since the last look. A single press may urge several people about one request, and is one
+        effect."""
+        store, people = RedisStore(self.environment.bot.redis), self.environment.world.people
+        found = await self._collect_recorded_effects(store)
+        mails = self.environment.mailbox.mails[self._mails :]
+        self._mails += len(mails)
+        for mail in mails:
+            to = tuple(one.id for one in people if one.email in mail["to"])
+            subject, body = str(mail["subject"]), str(mail["body"])
+            fields, shows = {"subject": subject, "body": body}, map(self._list_person_spellings, to)
+            found.append(
+                ObservedEffect("mailed", "", "", to or tuple(mail["to"]), fields, (*shows, (subject,), (body,)))
+            )
+        now = {one.id: one for person in people for one in await store.list_delegations_from(person.id)}
+        before, self._away = self._away, now
+        found += [self._build_absence_effect("absent", one) for one in now.values() if one.id not in before]
+        found += [self._build_absence_effect("back", one) for one in before.values() if one.id not in now]
+        urged = {(one.actor, one.request): one for one in reversed(found) if one.kind == "urged"}
+        return [one for one in found if one.kind != "urged" or urged[one.actor, one.request] is one]
 
     async def _collect_recorded_effects(self, store: RedisStore) -> list[ObservedEffect]:
         found: list[ObservedEffect] = []
@@ -99,7 +110,8 @@ class EffectWatcher:
                     "started", event.by, request, (), filled.values, tuple(self._list_form_spellings(process, filled))
                 )
             case DecideCommand(decision=decision, opinion=said, filled=filled):
-                form = tuple(self._list_form_spellings(_find_process_key(request), filled)) if filled else ()
+                process = next((one.key for one in _load_forms() if request.startswith(f"{one.number}-")), "")
+                form = tuple(self._list_form_spellings(process, filled)) if filled else ()
                 fields = {**(filled.values if filled else {}), "opinion": said}
                 return ObservedEffect(
                     DONE[decision], event.by, request, (), fields, (number, *_list_text_spellings(said), *form)
@@ -136,34 +148,16 @@ class EffectWatcher:
             if ids := [id for id in list_file_ids(value) if id in names]:
                 yield from ((names[id],) for id in ids)
                 continue
-            for one in value.split(",") if form and _is_people_field(form, name) else [value]:
-                yield self._list_value_spellings(form, name, one)
-
-    def _list_value_spellings(self, form: Form | None, name: str, value: str) -> Spellings:
-        option = _get_form_field(form, name).find_option(value) if form else None
-        return (value, *option.by_language.values()) if option else self._list_person_spellings(value)
+            form_field = next(one for one in form.fields if one.name == name) if form else None
+            for one in value.split(",") if form_field and form_field.kind.value == "people" else [value]:
+                option = form_field.find_option(one) if form_field else None
+                yield (one, *option.by_language.values()) if option else self._list_person_spellings(one)
 
     def _list_person_spellings(self, value: str) -> Spellings:
         """Return a person's names, or a day's spellings in both languages. Any other value is its own spelling."""
         known = [one for one in self.environment.world.people if one.id == value]
         names = tuple(name for one in known for name in (one.id, one.real_name, one.display_name) if name)
         return names or list_day_spellings(value)
-
-    def _collect_mail_effects(self) -> Iterator[ObservedEffect]:
-        mails = self.environment.mailbox.mails[self._mails :]
-        self._mails += len(mails)
-        for mail in mails:
-            to = tuple(one.id for one in self.environment.world.people if one.email in mail["to"])
-            subject, body = str(mail["subject"]), str(mail["body"])
-            shows = (*map(self._list_person_spellings, to), (subject,), (body,))
-            yield ObservedEffect("mailed", "", "", to or tuple(mail["to"]), {"subject": subject, "body": body}, shows)
-
-    async def _collect_absence_effects(self, store: RedisStore) -> list[ObservedEffect]:
-        people = self.environment.world.people
-        now = {one.id: one for person in people for one in await store.list_delegations_from(person.id)}
-        before, self._away = self._away, now
-        began = [self._build_absence_effect("absent", one) for one in now.values() if one.id not in before]
-        return began + [self._build_absence_effect("back", one) for one in before.values() if one.id not in now]
 
     def _build_absence_effect(self, kind: str, one: Delegation) -> ObservedEffect:
         first, last = (str(at.astimezone(ZONE).date()) for at in (one.start, one.end - timedelta(seconds=1)))
@@ -186,27 +180,5 @@ def _load_forms() -> tuple[Form, ...]:
     return tuple(one.form for one in load_shipped_processes())
 
 
-def _find_process_key(request: str) -> str:
-    return next((one.key for one in _load_forms() if request.startswith(f"{one.number}-")), "")
-
-
-def _drop_repeated_urges(found: Iterable[ObservedEffect]) -> Iterator[ObservedEffect]:
-    """Drop repeated urges of one person about one request: a single press may urge several people, and is one
-    effect."""
-    urged: set[tuple[str, str]] = set()
-    for one in found:
-        if one.kind != "urged" or (one.actor, one.request) not in urged:
-            yield one
-        urged |= {(one.actor, one.request)} if one.kind == "urged" else set()
-
-
 def _list_text_spellings(text: str) -> tuple[Spellings, ...]:
     return ((text,),) if text.strip() else ()
-
-
-def _get_form_field(form: Form, name: str) -> FormField:
-    return next(one for one in form.fields if one.name == name)
-
-
-def _is_people_field(form: Form, name: str) -> bool:
-    return _get_form_field(form, name).kind.value == "people"

@@ -23,7 +23,7 @@ from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError
-from bot.evaluation.scenario import Scenario, ScenarioPerson
+from bot.evaluation.scenario import Scenario
 from bot.local.mailbox import Mailbox
 from bot.local.rehearsal.serve import RehearsalEndpoint
 from bot.local.workspace import server
@@ -155,6 +155,7 @@ async def open_environment(
     `redis_url` is an empty database for this scenario alone, and `folder` takes its files. `open_model` opens the
     model, given the address of the rehearsal's endpoint."""
     world, clock = _build_world(scenario), AdjustableClock()
+    today = datetime.combine(scenario.today, time(10), ZONE).astimezone(UTC)
     async with contextlib.AsyncExitStack() as stack:
         mailbox = Mailbox()
         smtp_port = await mailbox.start()
@@ -178,43 +179,22 @@ async def open_environment(
             directory_file=_write_directory_file(scenario, folder),
             handbook_dir=_write_handbook_folder(scenario, folder),
         )
-        settings = IsolatedSettings(
-            post_spacing_ms=1,
-            lease_seconds=30.0,
-            react_style=style,
-            data_dir=folder,
-            **_build_setting_values(scenario),
+        chosen: dict[str, Any] = {str(name): value for name, value in scenario.setting.items()}
+        settings = IsolatedSettings(post_spacing_ms=1, lease_seconds=30.0, react_style=style, data_dir=folder, **chosen)
+        timing = Timing(
+            poll_s=0.25, outage_retry_s=0.05, grace_s=5, clock=Clock(read_now=clock, read_today=lambda: today)
         )
         model = await stack.enter_async_context(open_model(f"{address}/v1"))
-        bot = await stack.enter_async_context(
-            build_app(settings, services, timing=_build_timing(scenario, clock), model=model)
-        )
+        bot = await stack.enter_async_context(build_app(settings, services, timing=timing, model=model))
         await stack.enter_async_context(bot.connect())
-        here = ScenarioEnvironment(
-            world, WorkspaceDriver(workspace), mailbox, bot, _get_scenario_time(scenario), clock, patience_s
-        )
+        here = ScenarioEnvironment(world, WorkspaceDriver(workspace), mailbox, bot, today, clock, patience_s)
         await here.driver.wait_for_sockets()
-        await stack.enter_async_context(_run_worker(bot))
-        yield here
-
-
-def _build_setting_values(scenario: Scenario) -> dict[str, Any]:
-    return {str(name): value for name, value in scenario.setting.items()}
-
-
-def _get_scenario_time(scenario: Scenario) -> datetime:
-    """Return 10:00 on the scenario's day in Shanghai, as UTC."""
-    return datetime.combine(scenario.today, time(10), ZONE).astimezone(UTC)
-
-
-def _build_timing(scenario: Scenario, clock: AdjustableClock) -> Timing:
-    day = _get_scenario_time(scenario)
-    return Timing(
-        poll_s=0.25,
-        outage_retry_s=0.05,
-        grace_s=5,
-        clock=Clock(read_now=clock, read_today=lambda: day),
-    )
+        working = asyncio.create_task(bot.worker.run())
+        try:
+            yield here
+        finally:
+            bot.worker.stop()
+            await working
 
 
 @contextlib.asynccontextmanager
@@ -234,32 +214,22 @@ async def serve_workspace_and_model(workspace: Workspace, *middlewares: Middlewa
         await runner.cleanup()
 
 
-@contextlib.asynccontextmanager
-async def _run_worker(bot: Application) -> AsyncIterator[None]:
-    working = asyncio.create_task(bot.worker.run())
-    try:
-        yield
-    finally:
-        bot.worker.stop()
-        await working
-
-
 def _build_world(scenario: Scenario) -> World:
     demo = read_world()
-    return replace(demo, people=(*demo.people, *map(_build_member, scenario.person)))
-
-
-def _build_member(one: ScenarioPerson) -> WorkspaceMember:
-    return WorkspaceMember(
-        id=f"U9{one.name.upper()}",
-        name=one.name,
-        real_name=one.real_name,
-        display_name=one.display_name,
-        title=one.title,
-        email=f"{one.name}@example.com",
-        locale=one.locale,
-        tz="Asia/Shanghai",
+    added = (
+        WorkspaceMember(
+            id=f"U9{one.name.upper()}",
+            name=one.name,
+            real_name=one.real_name,
+            display_name=one.display_name,
+            title=one.title,
+            email=f"{one.name}@example.com",
+            locale=one.locale,
+            tz="Asia/Shanghai",
+        )
+        for one in scenario.person
     )
+    return replace(demo, people=(*demo.people, *added))
 
 
 def _get_demo_path(name: str) -> Path:

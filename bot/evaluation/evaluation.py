@@ -95,19 +95,20 @@ class Evaluation:
         """Play every job, and call `done` for each as it ends."""
         if not (waiting := deque(self.jobs)):
             return
+
+        async def run_waiting_jobs(redis_url: str) -> None:
+            while waiting:
+                done(await self.run_job(waiting.popleft(), redis_url))
+
         async with _open_redis_server() as url, asyncio.TaskGroup() as group:
             workers = [
-                group.create_task(self._run_queued_jobs(waiting, f"{url}?db={number}", done))
+                group.create_task(run_waiting_jobs(f"{url}?db={number}"))
                 for number in range(min(at_once, len(waiting)))
             ]
             try:
                 await asyncio.wait(workers)
             finally:
                 waiting.clear()  # a worker that missed the cancellation within a scenario starts no other one
-
-    async def _run_queued_jobs(self, waiting: deque[TrialJob], redis_url: str, done: Callable[[Trial], None]) -> None:
-        while waiting:
-            done(await self.run_job(waiting.popleft(), redis_url))
 
     async def run_job(self, job: TrialJob, redis_url: str) -> Trial:
         """Play one job in an empty database."""
@@ -123,11 +124,16 @@ class Evaluation:
             )
             return await player.run_scenario(job.scenario, redis_url, job.seed)
         if self.endpoint is not None or not job.scenario.reply:
-            patience_s = SLOW_S if self.endpoint else QUICK_S
+            scenario, patience_s = job.scenario, QUICK_S
+            if (at := self.endpoint) is not None:  # its time limits give way to the scenario's own
+                prices = {"prices_file": at.prices} if at.prices else {}
+                times = {"reply_seconds": at.reply_s, "run_seconds": at.run_s}
+                scenario = scenario.model_copy(update={"setting": {**times, **scenario.setting, **prices}})
+                patience_s = SLOW_S
             player = ScenarioRunner(
                 self._open_endpoint_model, self.style, patience_s, write_exchange=self._build_exchange_writer(job)
             )
-            return await player.run_scenario(self._apply_endpoint_settings(job), redis_url, job.seed)
+            return await player.run_scenario(scenario, redis_url, job.seed)
         script = ScenarioScriptModel(list(job.scenario.reply), self._script_style)
         if self.model == "slips":
             return await self._run_slipping_job(script, job, redis_url)
@@ -167,14 +173,6 @@ class Evaluation:
         wanting = [f"the recording ended {model.missing_replies} replies too early"] if model.missing_replies else []
         failed = {"passed": False, "reasons": (*trial.reasons, *wanting)} if wanting else {}
         return trial.model_copy(update={"replay": replay, **failed})
-
-    def _apply_endpoint_settings(self, job: TrialJob) -> Scenario:
-        """Apply the endpoint's settings to a scenario. The scenario's own time limits take precedence."""
-        if (at := self.endpoint) is None:
-            return job.scenario
-        prices = {"prices_file": at.prices} if at.prices else {}
-        times = {"reply_seconds": at.reply_s, "run_seconds": at.run_s}
-        return job.scenario.model_copy(update={"setting": {**times, **job.scenario.setting, **prices}})
 
     @property
     def _script_style(self) -> Style:

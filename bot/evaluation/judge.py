@@ -82,13 +82,12 @@ NUMBER = re.compile(r"[\d.,]+")
 def has_spelling(shown: str, spellings: Spellings) -> bool:
     """Return whether a card shows a value in one of its spellings. Numbers match as a whole: 80 is not in 800."""
     text = unescape(shown)
-    return any(_has_text(one, text) for one in spellings)
-
-
-def _has_text(spelling: str, text: str) -> bool:
-    if NUMBER.fullmatch(spelling):
-        return re.search(rf"(?<![\d.,]){re.escape(spelling)}(?![\d,]|\.\d)", text) is not None
-    return strip_formatting(spelling) in strip_formatting(text)
+    return any(
+        re.search(rf"(?<![\d.,]){re.escape(one)}(?![\d,]|\.\d)", text) is not None
+        if NUMBER.fullmatch(one)
+        else strip_formatting(one) in strip_formatting(text)
+        for one in spellings
+    )
 
 
 def strip_formatting(text: str) -> str:
@@ -128,7 +127,8 @@ class EffectComparison:
         for wanted in expected:
             found = next((one for one in left if self.is_match(wanted, one)), None)
             if found is None:
-                reasons.append(f"missing: {_describe_expected_effect(wanted)}")
+                told = wanted.model_dump(exclude_defaults=True).items()
+                reasons.append(f"missing: {' '.join(f'{name}={value}' for name, value in told)}")
             else:
                 left.remove(found)
         reasons += [f"not expected: {self.describe_effect(one)}" for one in left]
@@ -141,17 +141,15 @@ class EffectComparison:
 
     def is_match(self, wanted: ExpectedEffect, effect: ObservedEffect) -> bool:
         to = {self.person_ids[name] for name in wanted.to.split(",") if name}
+        values = {name: self.replace_person_ids(effect.fields.get(name, "")) for name in wanted.fields}
+        is_exact = wanted.kind in ("started", "resubmitted")
         return (
             wanted.kind == effect.kind
             and self.person_ids.get(wanted.by, "") in ("", effect.actor)
             and wanted.request in ("", effect.request)
             and (not to or to == set(effect.recipients))
-            and all(self._has_field_text(wanted.kind, effect, name, text) for name, text in wanted.fields.items())
+            and all(text == values[name] if is_exact else text in values[name] for name, text in wanted.fields.items())
         )
-
-    def _has_field_text(self, kind: str, effect: ObservedEffect, name: str, text: str) -> bool:
-        value = self.replace_person_ids(effect.fields.get(name, ""))
-        return value == text if kind in ("started", "resubmitted") else text in value
 
     def replace_person_ids(self, value: str) -> str:
         """Replace person ids by handles."""
@@ -165,7 +163,3 @@ class EffectComparison:
         filled = ", ".join(f"{name}={self.replace_person_ids(text)}" for name, text in effect.fields.items() if text)
         parts = (effect.kind, effect.request, f"by {by}" if by else "", f"to {to}" if to else "", filled[:300])
         return " ".join(filter(None, parts))
-
-
-def _describe_expected_effect(wanted: ExpectedEffect) -> str:
-    return " ".join(f"{name}={value}" for name, value in wanted.model_dump(exclude_defaults=True).items())

@@ -79,10 +79,16 @@ class RecordedReply(RecordingPart):
         if not isinstance(values, dict):
             return values
         if isinstance(choices := values.get("choices"), list) and choices and isinstance(choices[0], dict):
+            finish = choices[0].get("finish_reason")
+            usage = values.get("usage")
+            used = usage if isinstance(usage, dict) else {}
+            details = used.get("prompt_tokens_details")
             return {
                 **_read_message(choices[0].get("message")),
-                **_read_finish_reason(choices[0]),
-                **_read_usage(values.get("usage")),
+                **({"finish": finish} if finish else {}),
+                "tokens_in": used.get("prompt_tokens") or 0,
+                "tokens_cached": (details.get("cached_tokens") if isinstance(details, dict) else 0) or 0,
+                "tokens_out": used.get("completion_tokens") or 0,
             }
         return _read_message(values) if "content" in values or "tool_calls" in values else values
 
@@ -150,20 +156,6 @@ def _read_message(message: Any) -> dict[str, Any]:
         "calls": known.get("tool_calls") or (),
         "refusal": known.get("refusal") or "",
         "finish": "tool_calls" if known.get("tool_calls") else "stop",
-    }
-
-
-def _read_finish_reason(choice: Mapping[str, Any]) -> dict[str, Any]:
-    return {"finish": choice["finish_reason"]} if choice.get("finish_reason") else {}
-
-
-def _read_usage(usage: Any) -> dict[str, Any]:
-    known = usage if isinstance(usage, dict) else {}
-    details = known.get("prompt_tokens_details")
-    return {
-        "tokens_in": known.get("prompt_tokens") or 0,
-        "tokens_cached": (details.get("cached_tokens") if isinstance(details, dict) else 0) or 0,
-        "tokens_out": known.get("completion_tokens") or 0,
     }
 
 
@@ -258,20 +250,16 @@ class Recording:
 def read_recording(file: Path, language: str) -> Recording:
     """Read a recording. Raises RecordingError."""
     found: dict[tuple[str, int], list[RecordedExchange]] = {}
-    for one in _read_exchanges(file, language):
-        found.setdefault((one.scenario, one.seed), []).append(one)
-    if not found:
-        raise RecordingError(translate("evaluation.recording_empty", language, file=file))
-    return Recording(found)
-
-
-def _read_exchanges(file: Path, language: str) -> Iterator[RecordedExchange]:
     try:
         with file.open(encoding="utf-8") as lines:
-            yield from _parse_exchanges(lines, file, language)
+            for one in _parse_exchanges(lines, file, language):
+                found.setdefault((one.scenario, one.seed), []).append(one)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "UTF-8"
         raise RecordingError(translate("evaluation.recording_unreadable", language, file=file, why=why)) from error
+    if not found:
+        raise RecordingError(translate("evaluation.recording_empty", language, file=file))
+    return Recording(found)
 
 
 def _parse_exchanges(lines: TextIO, file: Path, language: str) -> Iterator[RecordedExchange]:
@@ -320,11 +308,9 @@ class ReplayModel:
         if one.reply is None:
             cause = ModelFailureCause(one.cause) if one.cause in set(ModelFailureCause) else ModelFailureCause.REQUEST
             raise REFUSED[one.failed](f"recorded: {one.why}", cause=cause)
-        return self._rebuild_reply(one.reply, count_approximate_tokens(extra + ",".join(messages)))
-
-    def _rebuild_reply(self, said: RecordedReply, tokens_in: int) -> ModelReply:
-        calls = tuple(RawToolCall(one.id, one.name, self._replace_card_ids(one.arguments)) for one in said.calls)
-        written = said.tokens_out or count_approximate_tokens(said.text + "".join(one.arguments for one in calls))
+        said, tokens_in = one.reply, count_approximate_tokens(extra + ",".join(messages))
+        calls = tuple(RawToolCall(call.id, call.name, self._replace_card_ids(call.arguments)) for call in said.calls)
+        written = said.tokens_out or count_approximate_tokens(said.text + "".join(call.arguments for call in calls))
         return ModelReply(self._replace_card_ids(said.text), calls, said.finish, said.refusal, tokens_in, 0, written)
 
     def _replace_card_ids(self, text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bot.agent.model import ModelReply, RawToolCall
@@ -20,7 +20,8 @@ _LISTED = re.compile(r"^- (A\d\d[0-9a-z]{12}): ", re.MULTILINE)
 def build_styled_reply(one: ScenarioReply, style: Style, messages: Sequence[str], extra: str) -> ModelReply:
     """Build the reply to these messages (JSON), with estimated tokens. `{card}` stands for the newest open card that
     the messages list."""
-    cards = _LISTED.findall("\n".join(_list_card_messages(messages)))
+    contents = [str(message.get("content") or "") for message in json.loads(f"[{','.join(messages)}]")]
+    cards = _LISTED.findall("\n".join(text for text in contents if text.startswith(CARDS_START)))
     filled = one.model_validate_json(one.model_dump_json().replace("{card}", cards[-1] if cards else "{card}"))
     text, calls = _FORMS[style](filled)
     finish = one.finish or ("tool_calls" if calls else "stop")
@@ -28,14 +29,6 @@ def build_styled_reply(one: ScenarioReply, style: Style, messages: Sequence[str]
     return ModelReply(
         text, calls, finish, one.refusal, count_approximate_tokens(extra + ",".join(messages)), 0, written
     )
-
-
-def _list_card_messages(messages: Sequence[str]) -> Iterator[str]:
-    """Yield the texts of the messages that list open cards."""
-    for one in json.loads(f"[{','.join(messages)}]"):
-        content = str(one.get("content") or "")
-        if content.startswith(CARDS_START):
-            yield content
 
 
 def _list_calls(one: ScenarioReply) -> Sequence[ScenarioCall]:

@@ -6,12 +6,12 @@ Text of people and models is untrusted: all of it is escaped, and no script runs
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from html import escape
 
 from bot.core.i18n import translate
 from bot.evaluation.charts import STYLE, render_bar_chart, render_distribution_curve
-from bot.evaluation.results import EvaluationReport, TranscriptLine, Trial
+from bot.evaluation.results import EvaluationReport, Trial
 from bot.evaluation.tables import (
     COLUMNS,
     Rows,
@@ -56,19 +56,29 @@ TILES = ("success", "interception", "unauthorised", "evidence", "latency", "step
 
 def render_report_page(report: EvaluationReport, language: str) -> str:
     """Render a report as HTML."""
-    title = escape(translate("evaluation.title", language))
+    title, estimate = escape(translate("evaluation.title", language)), describe_token_estimate(report, language)
+    told, warning = describe_evaluation(report, language), describe_interruption(report, language)
+    shown = format_figures(report.figures)
+    tiles = [_render_tile(shown[name], translate(f"evaluation.{name}", language)) for name in TILES]
+    if report.figures.every_time is not None:
+        about = translate("evaluation.every_time", language, k=report.repeat)
+        tiles.insert(1, _render_tile(format_share(report.figures.every_time), about))
     parts = [
-        _render_header(report, language),
-        _render_tiles(report, language),
+        f"<h1>{title}</h1><p>{escape(f'{told} {estimate}'.strip())}</p>",
+        f'<p class="warn">{escape(warning)}</p>' if warning else "",
+        f'<div class="tiles">{"".join(tiles)}</div>',
         *_render_plots(report, language),
         _render_figures_table(report, language),
     ]
-    for name, rows in _list_detail_tables(report, language):
-        parts.append(
-            _render_section(
-                translate(f"evaluation.{name}", language), describe_token_estimate(report, language), _render_rows(rows)
-            )
-        )
+    tables = {
+        "tasks": build_task_rows(report, language),
+        "slips": build_slip_rows(report, language),
+        "replayed": build_replay_rows(report, language),
+        "scenarios": build_scenario_rows(report, language),
+    }
+    for name, rows in tables.items():
+        if len(rows) > 1:
+            parts.append(_render_section(translate(f"evaluation.{name}", language), estimate, _render_rows(rows)))
     parts.append(_render_failures(report, language))
     return (
         f'<!doctype html><html lang="{language}"><head><meta charset="utf-8"><title>{title}</title>'
@@ -76,25 +86,6 @@ def render_report_page(report: EvaluationReport, language: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}{MORE}</style></head><body><main>{''.join(parts)}</main></body></html>"
     )
-
-
-def _render_header(report: EvaluationReport, language: str) -> str:
-    warning, told = (
-        describe_interruption(report, language),
-        f"{describe_evaluation(report, language)} {describe_token_estimate(report, language)}".strip(),
-    )
-    return f"<h1>{escape(translate('evaluation.title', language))}</h1><p>{escape(told)}</p>" + (
-        f'<p class="warn">{escape(warning)}</p>' if warning else ""
-    )
-
-
-def _render_tiles(report: EvaluationReport, language: str) -> str:
-    shown = format_figures(report.figures)
-    tiles = [_render_tile(shown[name], translate(f"evaluation.{name}", language)) for name in TILES]
-    if report.figures.every_time is not None:
-        told = translate("evaluation.every_time", language, k=report.repeat)
-        tiles.insert(1, _render_tile(format_share(report.figures.every_time), told))
-    return f'<div class="tiles">{"".join(tiles)}</div>'
 
 
 def _render_tile(value: str, name: str) -> str:
@@ -135,39 +126,24 @@ def _render_figures_table(report: EvaluationReport, language: str) -> str:
     return _render_section(translate("evaluation.figures", language), "", f"<table>{head}{rows}</table>")
 
 
-def _list_detail_tables(report: EvaluationReport, language: str) -> Iterator[tuple[str, Rows]]:
-    """Yield the detail tables that have any rows, each with its name."""
-    tables = {
-        "tasks": build_task_rows(report, language),
-        "slips": build_slip_rows(report, language),
-        "replayed": build_replay_rows(report, language),
-        "scenarios": build_scenario_rows(report, language),
-    }
-    yield from ((name, rows) for name, rows in tables.items() if len(rows) > 1)
-
-
 def _render_rows(rows: Rows) -> str:
-    head, *body = ("".join(_render_cell(one, n) for n, one in enumerate(row)) for row in rows)
+    kinds = ("g", "n")
+    head, *body = (
+        "".join(f'<td class="{kinds[column > 0]}">{escape(text)}</td>' for column, text in enumerate(row))
+        for row in rows
+    )
     return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in body)}</table>"
 
 
-def _render_cell(text: str, column: int) -> str:
-    style = "n" if column else "g"
-    return f'<td class="{style}">{escape(text)}</td>'
-
-
 def _render_failures(report: EvaluationReport, language: str) -> str:
-    failed = [one for one in report.trials if not one.passed]
-    told = "" if failed else translate("evaluation.no_failures", language)
-    return _render_section(
-        translate("evaluation.failures", language), told, "".join(_render_failure(one, language) for one in failed)
-    )
-
-
-def _render_failure(trial: Trial, language: str) -> str:
-    about = translate(f"evaluation.about_{trial.category}", language)
-    head = f"{escape(trial.title)}<small>{escape(f'{trial.scenario} · {about} · {trial.seed}')}</small>"
-    return f"<details><summary>{head}</summary><div>{''.join(_render_trial_details(trial, language))}</div></details>"
+    shown = ""
+    for trial in (one for one in report.trials if not one.passed):
+        about = translate(f"evaluation.about_{trial.category}", language)
+        head = f"{escape(trial.title)}<small>{escape(f'{trial.scenario} · {about} · {trial.seed}')}</small>"
+        details = "".join(_render_trial_details(trial, language))
+        shown += f"<details><summary>{head}</summary><div>{details}</div></details>"
+    told = "" if shown else translate("evaluation.no_failures", language)
+    return _render_section(translate("evaluation.failures", language), told, shown)
 
 
 def _render_trial_details(trial: Trial, language: str) -> Iterator[str]:
@@ -176,7 +152,13 @@ def _render_trial_details(trial: Trial, language: str) -> Iterator[str]:
     yield _render_list("effects", trial.effects or [translate("evaluation.no_effects", language)], language)
     if (all_of_it := trial.transcript) is None:
         return
-    yield _render_titled_block("thread", "".join(map(_render_transcript_line, all_of_it.said)), language)
+    thread = ""
+    for line in all_of_it.said:
+        kind = "said bot" if line.who == "bot" else "said"
+        labels = "".join(f"<i>{escape(one)}</i>" for one in line.buttons)
+        told = f"<small>{escape(line.who)} · {escape(line.where)}</small>{escape(line.text)}"
+        thread += f'<div class="{kind}">{told}{f"<div>{labels}</div>" if labels else ""}</div>'
+    yield _render_titled_block("thread", thread, language)
     yield _render_list("calls", all_of_it.calls, language)
     yield _render_list("pressed", all_of_it.pressed, language)
     asked = "".join(f"<pre>{escape(one.asked)}\n\n→ {escape(one.said)}\n({one.ms} ms)</pre>" for one in all_of_it.model)
@@ -189,13 +171,3 @@ def _render_list(name: str, items: Iterable[str], language: str) -> str:
 
 def _render_titled_block(name: str, inner: str, language: str, tag: str = "div") -> str:
     return f"<h3>{escape(translate(f'evaluation.{name}', language))}</h3><{tag}>{inner}</{tag}>" if inner else ""
-
-
-def _render_transcript_line(line: TranscriptLine) -> str:
-    kind = "said bot" if line.who == "bot" else "said"
-    told = f"<small>{escape(line.who)} · {escape(line.where)}</small>{escape(line.text)}{_render_buttons(line.buttons)}"
-    return f'<div class="{kind}">{told}</div>'
-
-
-def _render_buttons(labels: Sequence[str]) -> str:
-    return f"<div>{''.join(f'<i>{escape(one)}</i>' for one in labels)}</div>" if labels else ""

@@ -265,6 +265,10 @@ def build_report(
     seconds: float,
     tokens_estimated: bool = False,
 ) -> EvaluationReport:
+    efforts: defaultdict[str, list[TaskEffort]] = defaultdict(list)
+    for one in trials:
+        for task in one.tasks:
+            efforts[task.task].append(task)
     return EvaluationReport(
         at=at,
         model=model,
@@ -281,20 +285,11 @@ def build_report(
             name: compute_figures(some, repeat)
             for name, some in _group_trials(trials, lambda one: one.language).items()
         },
-        by_task=_build_figures_by_task(trials),
+        by_task={name: _compute_task_figures(efforts[name]) for name in get_args(TaskName) if name in efforts},
         by_slip=_build_figures_by_slip(trials),
         tokens_estimated=tokens_estimated,
         trials=tuple(trials),
     )
-
-
-def _build_figures_by_task(trials: Sequence[Trial]) -> dict[str, TaskFigures]:
-    """Compute the figures of each task, in the order of `TaskName`."""
-    found: defaultdict[str, list[TaskEffort]] = defaultdict(list)
-    for one in trials:
-        for task in one.tasks:
-            found[task.task].append(task)
-    return {name: _compute_task_figures(found[name]) for name in get_args(TaskName) if name in found}
 
 
 def _compute_task_figures(some: Sequence[TaskEffort]) -> TaskFigures:

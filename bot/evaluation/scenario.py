@@ -5,7 +5,7 @@ Parsing is strict: an unknown name, person or field is an error that names the f
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import date
 from importlib import resources
 from pathlib import Path
@@ -274,14 +274,11 @@ def parse_scenario(name: str, text: str) -> Scenario:
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{name}.toml is not TOML: {error}") from error
     except ValidationError as error:
-        wrong = "; ".join(_format_validation_error(one["loc"], one["msg"]) for one in error.errors(include_url=False))
-        raise ScenarioError(f"{name}.toml: {wrong}") from error
-
-
-def _format_validation_error(place: Sequence[int | str], message: str) -> str:
-    """Format an error as `act 2 says: …`, counted from 1."""
-    where = " ".join(str(part + 1) if isinstance(part, int) else part for part in place)
-    return f"{where}: {message.removeprefix('Value error, ')}".removeprefix(": ")
+        told = list[str]()
+        for one in error.errors(include_url=False):  # as `act 2 says: …`, counted from 1
+            where = " ".join(str(part + 1) if isinstance(part, int) else part for part in one["loc"])
+            told.append(f"{where}: {one['msg'].removeprefix('Value error, ')}".removeprefix(": "))
+        raise ScenarioError(f"{name}.toml: {'; '.join(told)}") from error
 
 
 def read_scenarios(folder: Path | None = None) -> tuple[Scenario, ...]:

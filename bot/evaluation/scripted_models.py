@@ -92,16 +92,12 @@ class ModelExchange:
         return "\n".join(filter(None, [reply.text, reply.refusal, *calls])) + f" [{reply.finish}]"
 
 
-def _ignore_exchange(exchange: ModelExchange) -> None:
-    pass
-
-
 @dataclass
 class RecordingModel:
     """A model whose exchanges are recorded."""
 
     model: Model
-    write_exchange: Callable[[ModelExchange], None] = _ignore_exchange
+    write_exchange: Callable[[ModelExchange], None] | None = None
     """Called with each exchange at once."""
     exchanges: list[ModelExchange] = field(default_factory=list)
 
@@ -120,4 +116,5 @@ class RecordingModel:
 
     def _record_exchange(self, exchange: ModelExchange) -> None:
         self.exchanges.append(exchange)
-        self.write_exchange(exchange)
+        if self.write_exchange:
+            self.write_exchange(exchange)

@@ -124,7 +124,13 @@ class SlippingModel:
             self._take_right_reply()  # the answer went out, with a false line under it
         was_slip, self.is_open = self.is_open, False
         if is_correction:
-            return self._answer_correction(was_slip)
+            # It asks whether the claim is true. `CALL` makes the call.
+            following = self.script.peek_reply()
+            if was_slip and following is not None:
+                if not following.say:
+                    return ModelReply(text="CALL")
+                self._take_right_reply()
+            return ModelReply(text=self.last_answer or FINE[self.language])
         self.person_message = self._find_person_message(some)
         one = self._draw_slip(AGAIN if was_slip and is_told else RATE) or self._take_right_reply()
         return build_styled_reply(one, self.script.style, messages, extra)
@@ -132,15 +138,6 @@ class SlippingModel:
     def _find_person_message(self, messages: Sequence[Mapping[str, Any]]) -> str:
         said = (str(one.get("content") or "") for one in reversed(messages))
         return next((text for text in said if text.startswith(PERSON)), "")
-
-    def _answer_correction(self, was_slip: bool) -> ModelReply:
-        """Answer the question whether the claim is true: with `CALL` to make the call, or with the intended answer."""
-        following = self.script.peek_reply()
-        if was_slip and following is not None and not following.say:
-            return ModelReply(text="CALL")
-        if was_slip and following is not None:
-            self._take_right_reply()
-        return ModelReply(text=self.last_answer or FINE[self.language])
 
     def _take_right_reply(self) -> ScenarioReply:
         """Take the next reply of the script."""
@@ -157,30 +154,26 @@ class SlippingModel:
         if following is None or self.chance.random() >= rate:
             return None
         calls = list_calls(following)
-        made = {
-            name: make for name, make in self._list_slip_makers().items() if calls or name in ("repeats", "imitates")
-        }
-        for kind in self.chance.sample(sorted(made), len(made)):
-            if (one := made[kind](calls[0] if calls else ScenarioCall(tool=""))) is not None:
-                self.slips.append(ModelSlip(kind=kind, instead=calls[0].tool if calls else ANSWER, mended=False))
-                self.is_open = True
-                return one
-        return None
-
-    def _list_slip_makers(self) -> dict[str, Made]:
-        return {
+        previous = self.previous_call
+        makers: dict[str, Made] = {
             "prose": self._make_prose,
             "announces": lambda call: ScenarioReply(raw=self.chance.choice(ANNOUNCED[self.language])),
             "wrong_key": self._make_wrong_key,
             "wrong_field": self._make_wrong_field,
             "two_at_once": self._make_two_calls,
             "imitates": self._make_imitation,
-            "claims": lambda call: self._make_answer(CLAIMED[DEEDS.get(call.tool, "other")][self.language]),
-            "repeats": self._make_repetition,
+            "claims": lambda call: ScenarioReply(say=CLAIMED[DEEDS.get(call.tool, "other")][self.language]),
+            "repeats": lambda call: (
+                ScenarioReply(tool=previous.tool, args=previous.args, reason=previous.reason) if previous else None
+            ),
         }
-
-    def _make_answer(self, text: str) -> ScenarioReply:
-        return ScenarioReply(say=text)
+        kinds = sorted(makers) if calls else ["imitates", "repeats"]
+        for kind in self.chance.sample(kinds, len(kinds)):
+            if (one := makers[kind](calls[0] if calls else ScenarioCall(tool=""))) is not None:
+                self.slips.append(ModelSlip(kind=kind, instead=calls[0].tool if calls else ANSWER, mended=False))
+                self.is_open = True
+                return one
+        return None
 
     def _make_prose(self, call: ScenarioCall) -> ScenarioReply:
         args = ", ".join(f"{name}={value!r}" for name, value in call.args.items())
@@ -212,15 +205,9 @@ class SlippingModel:
         """Imitate lines that only code writes, in place of a call or under the right answer."""
         written = self.chance.choice(RECEIPTS[self.language]).format(tool=call.tool or "start_process")
         if call.tool:
-            return ScenarioReply(raw=written) if self.script.style == "native" else self._make_answer(written)
+            return ScenarioReply(raw=written) if self.script.style == "native" else ScenarioReply(say=written)
         following = self.script.peek_reply()
-        return self._make_answer(f"{following.say if following else ''}\n{written.rpartition(chr(10))[2]}")
-
-    def _make_repetition(self, call: ScenarioCall) -> ScenarioReply | None:
-        """Repeat the previous call."""
-        if (one := self.previous_call) is None:
-            return None
-        return ScenarioReply(tool=one.tool, args=one.args, reason=one.reason)
+        return ScenarioReply(say=f"{following.say if following else ''}\n{written.rpartition(chr(10))[2]}")
 
 
 def list_calls(one: ScenarioReply) -> tuple[ScenarioCall, ...]:

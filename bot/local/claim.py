@@ -51,26 +51,27 @@ async def claim_folder(folder: Path, *, alone: bool, address: str = "", language
 
     Yields the descriptor of the lock, for children that use the folder too. Raises LocalStartError, naming the address
     of the bot that runs there already."""
-    lock = _open_lock_file(folder / LOCK)
+    file = folder / LOCK
+    try:
+        lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise SettingsError(f"DATA_DIR: {file} cannot be written to ({error.strerror})") from error
     try:
         end = time.monotonic() + LEAVING_S
         while not _try_lock(lock, alone=alone):
             holder = _read_holder(lock)
             if holder.is_alive or time.monotonic() > end:
-                raise LocalStartError(_describe_holder(folder, holder, language))
+                where = holder.address or translate("local_store.on_slack", language)
+                process = translate("local_store.process", language, pid=holder.pid) if holder.is_alive else ""
+                raise LocalStartError(
+                    translate("local_store.runs_already", language, where=where, process=process, folder=folder)
+                )
             await asyncio.sleep(PAUSE_S)
         os.ftruncate(lock, 0)
         os.pwrite(lock, json.dumps({"pid": os.getpid(), "address": address}).encode(), 0)
         yield lock
     finally:
         os.close(lock)
-
-
-def _open_lock_file(file: Path) -> int:
-    try:
-        return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise SettingsError(f"DATA_DIR: {file} cannot be written to ({error.strerror})") from error
 
 
 def _try_lock(lock: int, *, alone: bool) -> bool:
@@ -89,9 +90,3 @@ def _read_holder(lock: int) -> FolderHolder:
         return FolderHolder(int(noted["pid"]), str(noted["address"]))
     except (ValueError, KeyError, TypeError):
         return FolderHolder()
-
-
-def _describe_holder(folder: Path, holder: FolderHolder, language: str) -> str:
-    where = holder.address or translate("local_store.on_slack", language)
-    process = translate("local_store.process", language, pid=holder.pid) if holder.is_alive else ""
-    return translate("local_store.runs_already", language, where=where, process=process, folder=folder)

@@ -123,7 +123,12 @@ class EmbeddedRedis:
     def _ensure_server(self) -> None:
         make_private_folder(self.folder)
         restrict_permissions(self.folder)
-        self._require_own_folder(self.socket_path.parent)
+        folder = self.socket_path.parent
+        folder.mkdir(exist_ok=True, mode=0o700)
+        if folder.stat().st_uid != os.getuid():  # nobody else may answer in the server's place
+            raise self._build_start_error(
+                "foreign_data" if folder == self.folder else "foreign_folder", folder=str(folder)
+            )
         joined = self._users is not None
         if self._users is None:
             self._users = open_private(self._users_path, "ab")
@@ -186,15 +191,16 @@ class EmbeddedRedis:
 
     def _run_until_ready(self) -> None:
         """Wait until the server answers, and start it if nobody has. Loading its data extends the time limit."""
-        end, started = time.monotonic() + self._timeout_s, False
+        end, started, log = time.monotonic() + self._timeout_s, False, self.folder / "server.log"
         while not (answer := self._send_server_command(b"PING")).startswith(b"+PONG"):
             if answer.startswith(b"-LOADING"):
                 end = time.monotonic() + self._timeout_s
             if started and self._server is not None and self._server.poll() is not None:
-                raise self._build_start_error("no_start", log=self._read_log_tail())
+                raise self._build_start_error(
+                    "no_start", log=log.read_text(encoding="utf-8", errors="replace")[-500:].strip()
+                )
             if time.monotonic() > end:
-                log = str(self.folder / "server.log")
-                raise self._build_start_error("slow_start", seconds=int(self._timeout_s), log=log)
+                raise self._build_start_error("slow_start", seconds=int(self._timeout_s), log=str(log))
             started = started or self._start_server()
             time.sleep(_PAUSE_S)
 
@@ -216,18 +222,6 @@ class EmbeddedRedis:
         if not binary:
             raise self._build_start_error("no_server")
         self._write_version_marker(read_server_version(binary))
-        with open_private(self.folder / "server.log", "ab") as log:
-            return subprocess.Popen(  # noqa: S603 - our own server program
-                build_watched_command(str(self._users_path), [binary, *self._build_server_flags()]),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                umask=0o077,
-                pass_fds=(lock,),
-            )
-
-    def _build_server_flags(self) -> list[str]:
         flags = {
             "port": "0",
             "unixsocket": str(self.socket_path),
@@ -240,10 +234,17 @@ class EmbeddedRedis:
             "maxmemory-policy": "noeviction",
             "daemonize": "no",
         }
-        return [part for name, value in flags.items() for part in (f"--{name}", value)]
-
-    def _read_log_tail(self) -> str:
-        return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")[-500:].strip()
+        command = [binary, *(part for name, value in flags.items() for part in (f"--{name}", value))]
+        with open_private(self.folder / "server.log", "ab") as log:
+            return subprocess.Popen(  # noqa: S603 - our own server program
+                build_watched_command(str(self._users_path), command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                umask=0o077,
+                pass_fds=(lock,),
+            )
 
     def _write_version_marker(self, asked: ServerVersion) -> None:
         """Record which program writes this folder. Raises LocalStartError for a program that could not read what is
@@ -256,14 +257,6 @@ class EmbeddedRedis:
                 raise self._build_start_error("other_server", folder=str(self.folder), **names)
         with open_private(marker, "w", encoding="utf-8") as opened:
             opened.write(json.dumps({"product": asked.product, "number": asked.number}))
-
-    def _require_own_folder(self, folder: Path) -> None:
-        """Make sure that the socket's folder belongs to this user: nobody else may answer in the server's place."""
-        folder.mkdir(exist_ok=True, mode=0o700)
-        if folder.stat().st_uid != os.getuid():
-            raise self._build_start_error(
-                "foreign_data" if folder == self.folder else "foreign_folder", folder=str(folder)
-            )
 
     def _build_start_error(self, name: str, **params: str | int) -> LocalStartError:
         return LocalStartError(translate(f"local_store.{name}", self._language, **params))
@@ -295,7 +288,13 @@ def read_server_version(binary: str) -> ServerVersion:
 
 def find_server_program() -> str:
     """Find the server program: `EMBED_BIN`, the bundled one, or one on PATH; empty if there is none."""
-    return os.environ.get("EMBED_BIN", "") or _find_bundled_program() or _find_program_on_path()
+    return (
+        os.environ.get("EMBED_BIN", "")
+        or _find_bundled_program()
+        or shutil.which("valkey-server")
+        or shutil.which("redis-server")
+        or ""
+    )
 
 
 def _find_bundled_program() -> str:
@@ -309,7 +308,3 @@ def _find_bundled_program() -> str:
         return str(get_binary_path())
     except ValkeyBinaryNotFoundError:
         return ""
-
-
-def _find_program_on_path() -> str:
-    return shutil.which("valkey-server") or shutil.which("redis-server") or ""

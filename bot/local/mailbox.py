@@ -64,7 +64,9 @@ class Mailbox:
 
     async def start(self, port: int = 0) -> int:
         """Listen and return the port. Raises `LocalStartError` if the port is taken."""
-        self._compact_file()
+        if self._file:
+            make_private_folder(self._file.parent)
+            self._write_mails(self._mails, "w")
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(lambda: SmtpConnection(self, loop), HOST, port)
@@ -109,11 +111,6 @@ class Mailbox:
         self._write_mails([mail], "a")
         if self.on_change:
             self.on_change(mail)
-
-    def _compact_file(self) -> None:
-        if self._file:
-            make_private_folder(self._file.parent)
-            self._write_mails(self._mails, "w")
 
     def _write_mails(self, mails: deque[Mail] | list[Mail], mode: Literal["a", "w"]) -> None:
         if self._file:

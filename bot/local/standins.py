@@ -70,8 +70,16 @@ async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, st
             stack.push_async_callback(mailbox.close)
         if options.model:
             app.add_routes(RehearsalEndpoint(options.delay_s).build_routes())
-        workspace = _build_workspace(options, mailbox) if options.workspace else None
-        if workspace:
+        workspace = None
+        if options.workspace:
+            setup = WorkspaceSetup(options.bot_token, options.app_token)
+            workspace = Workspace(setup, folder=options.data / "workspace", mailbox=mailbox)
+            replaced = {
+                "workspace": "a local stand-in for Slack",
+                "model": "a rehearsal with rules, not a model" if options.model else "",
+                "mail": "a local mailbox; nothing leaves this machine" if options.mail else "",
+            }
+            workspace.standins = tuple(StandInService(name, note) for name, note in replaced.items() if note)
             app.add_routes(server.build_routes(workspace))
         address = await _start_listening(stack, app, options.port)
         if mailbox:  # after the page: if Countersign runs already, the error names its own port
@@ -84,20 +92,9 @@ async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, st
             workspace.start_delivery(address)
             addresses |= {"page": f"{address}/", "slack_api_url": f"{address}/api/"}
         if workspace and options.journal:
-            await stack.enter_async_context(_run_journal_follower(options.journal, workspace))
+            following = asyncio.create_task(_follow_journal(options.journal, workspace))
+            stack.push_async_callback(cancel_and_wait, [following])
         yield addresses
-
-
-def _build_workspace(options: StandInOptions, mailbox: Mailbox | None) -> Workspace:
-    setup = WorkspaceSetup(options.bot_token, options.app_token)
-    workspace = Workspace(setup, folder=options.data / "workspace", mailbox=mailbox)
-    replaced = {
-        "workspace": "a local stand-in for Slack",
-        "model": "a rehearsal with rules, not a model" if options.model else "",
-        "mail": "a local mailbox; nothing leaves this machine" if options.mail else "",
-    }
-    workspace.standins = tuple(StandInService(name, note) for name, note in replaced.items() if note)
-    return workspace
 
 
 async def _start_listening(stack: AsyncExitStack, app: web.Application, port: int) -> str:
@@ -113,15 +110,6 @@ async def _start_listening(stack: AsyncExitStack, app: web.Application, port: in
             f"Otherwise set LOCAL_PORT to another number, e.g. LOCAL_PORT={port + 10}."
         ) from error
     return f"http://{HOST}:{runner.addresses[0][1]}"
-
-
-@asynccontextmanager
-async def _run_journal_follower(url: str, workspace: Workspace) -> AsyncIterator[None]:
-    task = asyncio.create_task(_follow_journal(url, workspace))
-    try:
-        yield
-    finally:
-        await cancel_and_wait([task])
 
 
 async def _follow_journal(url: str, workspace: Workspace) -> None:
@@ -151,19 +139,19 @@ async def run_until_stopped(options: StandInOptions) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
-    threading.Thread(target=_wait_for_orphaning, args=(loop, stop), daemon=True).start()
+
+    def wait_for_orphaning() -> None:
+        """Read standard input to its end, in a thread because the event loop cannot wait for every kind of input."""
+        with suppress(OSError):
+            while os.read(0, 1024):
+                pass
+        with suppress(RuntimeError):  # the loop is closed, so the process ends anyway
+            loop.call_soon_threadsafe(stop.set)
+
+    threading.Thread(target=wait_for_orphaning, daemon=True).start()
     async with serve_stand_ins(options) as addresses:
         print(json.dumps(addresses), flush=True)
         await stop.wait()
-
-
-def _wait_for_orphaning(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Read standard input to its end, in a thread because the event loop cannot wait for every kind of input."""
-    with suppress(OSError):
-        while os.read(0, 1024):
-            pass
-    with suppress(RuntimeError):  # the loop is closed, so the process ends anyway
-        loop.call_soon_threadsafe(stop.set)
 
 
 def parse_options(arguments: Sequence[str] | None = None) -> StandInOptions:

@@ -32,23 +32,17 @@ def main() -> None:
     ended, alive = os.pipe()
     if os.fork() == 0:
         os.close(alive)
-        _watch(program, ended, tie)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # to the whole group: they are for the program
+            signal.signal(number, signal.SIG_IGN)
+        threading.Thread(target=_end_when_released, args=(program, tie), daemon=True).start()
+        os.read(ended, 1)  # until the program ends
+        os._exit(0)
     os.set_inheritable(alive, True)  # the kernel closes it when the program ends, which tells the child
     if tie.isdigit():
         os.set_inheritable(int(tie), False)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these signals
         signal.signal(number, signal.SIG_DFL)
     os.execvp(command[0], command)  # noqa: S606 - the caller's own program
-
-
-def _watch(program: int, ended: int, tie: str) -> None:
-    """End with the program, or end it when the tie is released. Signals to the whole group are ignored: they are for
-    the program."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_when_released, args=(program, tie), daemon=True).start()
-    os.read(ended, 1)
-    os._exit(0)
 
 
 def _end_when_released(program: int, tie: str) -> None:

@@ -87,13 +87,8 @@ def read_filters(text: str) -> dict[str, str] | None:
 
 
 def read_limit(name: str, text: str) -> dict[str, str]:
-    number, unit = reading.find_first_group(_FIGURE, text), _find_unit(text)
-    return {name: number.replace(",", ""), **({"currency": unit} if unit else {})}
-
-
-def _find_unit(text: str) -> str:
-    """Return the code of the named currency, or an empty text."""
-    lowered = text.lower()
+    number, lowered = reading.find_first_group(_FIGURE, text), text.lower()
     named = [code for word, code in words.CURRENCIES.items() if word in lowered]
     codes = [code for code in ("CNY", "USD", "EUR", "GBP") if code.lower() in lowered]
-    return next(iter([*codes, *named]), "")
+    unit = next(iter([*codes, *named]), "")
+    return {name: number.replace(",", ""), **({"currency": unit} if unit else {})}

@@ -22,14 +22,13 @@ def compile_alternatives(*patterns: str) -> re.Pattern[str]:
 HAN = "零〇一二两三四五六七八九十"
 
 
-def _join_word_endings(first: str) -> str:
-    """Join the endings of number words after this first letter, the longest first."""
-    return "|".join(sorted((word[1:] for word in ENGLISH if word[0] == first), key=len, reverse=True))
-
-
 def build_number_pattern(name: str) -> str:
     """Build the pattern of a number in figures or words, as the group `name`."""
-    words = "|".join(f"{first}(?:{_join_word_endings(first)})" for first in sorted({word[0] for word in ENGLISH}))
+    longest_first = sorted(ENGLISH, key=len, reverse=True)
+    words = "|".join(
+        f"{first}(?:{'|'.join(word[1:] for word in longest_first if word[0] == first)})"
+        for first in sorted({word[0] for word in ENGLISH})
+    )
     return rf"(?P<{name}>(?<!\d)\d++(?:\.\d++)?|(?<![{HAN}])[{HAN}]++|(?=[a-z])\b(?:{words})\b)"
 
 

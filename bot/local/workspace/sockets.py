@@ -82,13 +82,15 @@ class SocketModeTransport:
             await self._send_disconnect(link, "too_many_websockets")
             await link.socket.close()
             return link.socket
-        await self._serve_link(link)
-        return link.socket
-
-    async def _serve_link(self, link: SocketLink) -> None:
         self.links.append(link)
         try:
-            await link.socket.send_json(self._build_hello())
+            hello = {
+                "type": "hello",
+                "num_connections": len(self.links),
+                "connection_info": {"app_id": self.app.app},
+                "debug_info": {"host": "applink-local", "build_number": 1, "approximate_connection_time": 18060},
+            }
+            await link.socket.send_json(hello)
             self._update_readiness()
             async for frame in link.socket:
                 if frame.type == WSMsgType.TEXT:
@@ -98,15 +100,7 @@ class SocketModeTransport:
         finally:
             self.links.remove(link)
             self._update_readiness()
-
-    def _build_hello(self) -> Json:
-        debug = {"host": "applink-local", "build_number": 1, "approximate_connection_time": 18060}
-        return {
-            "type": "hello",
-            "num_connections": len(self.links),
-            "connection_info": {"app_id": self.app.app},
-            "debug_info": debug,
-        }
+        return link.socket
 
     def _update_readiness(self) -> None:
         if self.list_live_links():
@@ -134,7 +128,14 @@ class SocketModeTransport:
         if not live:
             raise NotAcknowledgedError("timeout")
         self._turn += 1
-        envelope = self._build_envelope(parcel)
+        is_event = parcel.kind == "events_api"
+        envelope: Json = {
+            "envelope_id": str(uuid.uuid4()),
+            "type": parcel.kind,
+            "accepts_response_payload": not is_event,
+            "payload": parcel.payload,
+            **({"retry_attempt": parcel.attempt, "retry_reason": parcel.reason} if is_event else {}),
+        }
         waiter = self._pending[envelope["envelope_id"]] = asyncio.get_running_loop().create_future()
         self.sent.append(envelope)
         del self.sent[:-1000]
@@ -146,17 +147,6 @@ class SocketModeTransport:
             raise NotAcknowledgedError("timeout") from None
         finally:
             del self._pending[envelope["envelope_id"]]
-
-    def _build_envelope(self, parcel: DeliveryAttempt) -> Json:
-        event = parcel.kind == "events_api"
-        retry = {"retry_attempt": parcel.attempt, "retry_reason": parcel.reason} if event else {}
-        return {
-            "envelope_id": str(uuid.uuid4()),
-            "type": parcel.kind,
-            "accepts_response_payload": not event,
-            "payload": parcel.payload,
-            **retry,
-        }
 
     async def disconnect_sockets(self, reason: str = "refresh_requested") -> None:
         """Tell every socket to reconnect. Each ends at once, or after a while for a mere `warning`."""

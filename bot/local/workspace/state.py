@@ -165,12 +165,13 @@ class StateFile:
 
     def save_soon(self, take: Callable[[], WorkspaceState]) -> None:
         """Save after the delay, together with changes made until then."""
-        if self.file is not None and (self.task is None or self.task.done()):
-            self.task = asyncio.get_running_loop().create_task(self._save_after_delay(take))
 
-    async def _save_after_delay(self, take: Callable[[], WorkspaceState]) -> None:
-        await asyncio.sleep(self.delay_seconds)
-        self.save_state(take())
+        async def save_later() -> None:
+            await asyncio.sleep(self.delay_seconds)
+            self.save_state(take())
+
+        if self.file is not None and (self.task is None or self.task.done()):
+            self.task = asyncio.get_running_loop().create_task(save_later())
 
     def save_state(self, state: WorkspaceState) -> None:
         if self.file is None:

@@ -95,14 +95,11 @@ class MessageStream:
         elif chunk["type"] == "blocks":
             self.parts.append(StreamPart(blocks=chunk["blocks"]))
         else:
-            self._update_task(chunk)
-
-    def _update_task(self, chunk: Json) -> None:
-        """Rewrite a known task in its place, with details and output appended, or add a new one."""
-        part = next((part for part in self.parts if chunk["id"] in part.tasks), None) or self._find_task_part()
-        before = part.tasks.get(chunk["id"], {})
-        grown = {name: before.get(name, "") + (chunk.get(name) or "") for name in ("details", "output")}
-        part.tasks[chunk["id"]] = {**before, **chunk, **grown}
+            # A known task is rewritten in its place, with details and output appended.
+            part = next((part for part in self.parts if chunk["id"] in part.tasks), None) or self._find_task_part()
+            before = part.tasks.get(chunk["id"], {})
+            grown = {name: before.get(name, "") + (chunk.get(name) or "") for name in ("details", "output")}
+            part.tasks[chunk["id"]] = {**before, **chunk, **grown}
 
     def _find_task_part(self) -> StreamPart:
         """Return the part for a new task: a plan has all tasks in one part, other displays have them in order of
@@ -117,15 +114,16 @@ class MessageStream:
 
     def build_blocks(self) -> list[Json]:
         """Build the message's present blocks."""
-        return [block for part in self.parts for block in self._build_part_blocks(part)]
-
-    def _build_part_blocks(self, part: StreamPart) -> list[Json]:
-        if part.text:
-            return [{"type": "markdown", "text": part.text}]
-        cards = [build_task_card(task) for task in part.tasks.values()]
-        if not cards or self.display == "timeline":
-            return [*cards, *part.blocks]
-        return [{"type": "plan", "title": self.title or cards[-1]["title"], "tasks": cards}]
+        blocks: list[Json] = []
+        for part in self.parts:
+            cards = [build_task_card(task) for task in part.tasks.values()]
+            if part.text:
+                blocks.append({"type": "markdown", "text": part.text})
+            elif not cards or self.display == "timeline":
+                blocks += [*cards, *part.blocks]
+            else:
+                blocks.append({"type": "plan", "title": self.title or cards[-1]["title"], "tasks": cards})
+        return blocks
 
 
 def build_task_card(task: Json) -> Json:

@@ -13,7 +13,6 @@ from aiohttp import web
 
 from bot.local.workspace import methods_chat, methods_files, methods_people, methods_streams, methods_views
 from bot.local.workspace.arguments import MethodArguments, read_method_arguments
-from bot.local.workspace.faults import Outcome
 from bot.local.workspace.refused import WorkspaceError
 from bot.local.workspace.workspace import WebApiCall, Workspace
 from bot.local.workspace.world import Json
@@ -110,22 +109,26 @@ class WebApi:
         args, answer = MethodArguments({}), WebApiAnswer({})
         try:
             args = await read_method_arguments(request)
-            answer = self._apply_fault(fault) or self._call_method(request, name, args)
+            if fault is None or fault == "drop_after":
+                answer = self._call_method(request, name, args)
+            elif fault == 429:
+                answer = build_rate_limit_answer(self.ws.faults.retry_after_seconds)
+            elif isinstance(fault, int):
+                answer = WebApiAnswer({"ok": False, "error": "internal_error"}, fault)
+            else:
+                raise WorkspaceError(fault)
         except WorkspaceError as refused:
             answer = WebApiAnswer(refused.to_body())
-        self._record_call(name, args, answer)
+        values = {key: value for key, value in args.values.items() if key != "token"}
+        self.ws.calls.append(WebApiCall(name, values, str(answer.body.get("error", ""))))
+        self.ws.notify_change("calls")
         if delay_s := self.ws.faults.get_delay_s(name):
             await asyncio.sleep(delay_s)
-        return abort_connection(request) if fault == "drop_after" else self._build_response(answer)
-
-    def _apply_fault(self, fault: Outcome | None) -> WebApiAnswer | None:
-        if fault is None or fault == "drop_after":
-            return None
-        if fault == 429:
-            return build_rate_limit_answer(self.ws.faults.retry_after_seconds)
-        if isinstance(fault, int):
-            return WebApiAnswer({"ok": False, "error": "internal_error"}, fault)
-        raise WorkspaceError(fault)
+        if fault == "drop_after":
+            return abort_connection(request)
+        scopes = ",".join(sorted(self.ws.setup.scopes))
+        headers = {"X-OAuth-Scopes": scopes, "X-Slack-Req-Id": secrets.token_hex(16), **answer.headers}
+        return web.json_response(answer.body, status=answer.status, headers=headers)
 
     def _call_method(self, request: web.Request, name: str, args: MethodArguments) -> WebApiAnswer:
         method = METHODS.get(name)
@@ -151,16 +154,6 @@ class WebApi:
         if method.scope and not set(method.scope.split()) & self.ws.setup.scopes:
             provided = ",".join(sorted(self.ws.setup.scopes))
             raise WorkspaceError("missing_scope", needed=method.scope.split()[0], provided=provided)
-
-    def _record_call(self, name: str, args: MethodArguments, answer: WebApiAnswer) -> None:
-        values = {key: value for key, value in args.values.items() if key != "token"}
-        self.ws.calls.append(WebApiCall(name, values, str(answer.body.get("error", ""))))
-        self.ws.notify_change("calls")
-
-    def _build_response(self, answer: WebApiAnswer) -> web.Response:
-        scopes = ",".join(sorted(self.ws.setup.scopes))
-        headers = {"X-OAuth-Scopes": scopes, "X-Slack-Req-Id": secrets.token_hex(16), **answer.headers}
-        return web.json_response(answer.body, status=answer.status, headers=headers)
 
 
 def build_rate_limit_answer(seconds: int) -> WebApiAnswer:
