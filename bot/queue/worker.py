@@ -428,4 +428,5 @@ class OutageBackoff:
 
 
 def _get_job_name(job: Job) -> str:
-    return getattr(job, "__qualname__", type(job).__name__)
+    named = getattr(job, "func", job)  # of a partial
+    return getattr(named, "__qualname__", type(named).__name__)
