@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
-from bot.agent.decision import REPLY_MAX, ContentFiltered, Decision, FinalAnswer, MalformedReply, ToolCalls
+from bot.agent.decision import REPLY_MAX, ContentFiltered, Decision, FinalAnswer, MalformedReply, ReplyFormat, ToolCalls
 from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished, build_step
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.reply_text import strip_thinking
@@ -31,11 +31,9 @@ from bot.agent.grounding.sources import GroundingFindings, GroundingSources, rea
 from bot.agent.imitations import cut_imitations
 from bot.agent.limits import RemainingBudget, RunHalted, RunLimits, StopReason
 from bot.agent.model import Model, ModelReply
-from bot.agent.model_request import request_reply_within_context
 from bot.agent.prices import PriceTable
-from bot.agent.prompt import build_tools_message, dump_messages
+from bot.agent.prompt import build_tools_message, cut_older_turns, dump_messages
 from bot.agent.provider_details import attach_all_details
-from bot.agent.reply_format import ReplyFormat
 from bot.agent.tool_executor import (
     ProposalCheck,
     ReadCache,
@@ -49,7 +47,7 @@ from bot.agent.tool_search import FIND, ToolSelector
 from bot.core import logs
 from bot.core.cancellation import StopEvent, WorkInterruptedError, interrupt_work
 from bot.core.clock import Clock
-from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError
+from bot.core.errors import CountersignError, ModelFailureCause, ModelRejectedError, ModelUnavailableError
 from bot.core.run_state import LEAKS, CallRecord, CallStatus, RunState, fingerprint_call
 from tools.characters import show_invisible
 from tools.privacy import classify_result
@@ -437,3 +435,22 @@ def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
 
 def _build_loop_note(text: str) -> str:
     return json.dumps({"role": "system", "content": text}, ensure_ascii=False)
+
+
+log = logs.get_logger(__name__)
+
+
+async def request_reply_within_context(
+    model: Model, head: list[str], own: Sequence[str], body: str, *, timeout_s: float
+) -> ModelReply:
+    """Request one reply. If the context is too long, ask once more without most of the conversation before the run.
+    `head` stays shortened. Raises `ModelUnavailableError` and `ModelRejectedError`."""
+    try:
+        return await model.request_reply([*head, *own], body, timeout_s=timeout_s)
+    except ModelRejectedError as error:
+        shorter = cut_older_turns(head) if error.cause is ModelFailureCause.CONTEXT else None
+        if shorter is None:
+            raise
+        log.info("model.history_cut", error=str(error))
+    head[:] = shorter
+    return await model.request_reply([*head, *own], body, timeout_s=timeout_s)

@@ -12,8 +12,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from bot.agent import prompt
-from bot.agent.decision import ToolCallRequest, ToolCalls
-from bot.agent.reply_format import ReplyFormat
+from bot.agent.decision import ReplyFormat, ToolCallRequest, ToolCalls
 from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage
 from bot.core.redaction import shorten_private_text
 from bot.core.run_state import CallStatus, RunState

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from pydantic import Field
 
-from bot.agent.reply_format import ReplyFormat
+from bot.agent.decision import ReplyFormat
 from bot.core.i18n import LANGUAGES, load_sentences, translate
 from tools.handbook.ranking import Bm25Index, build_index, extract_terms
 from tools.handbook.synonyms import expand_query

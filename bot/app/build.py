@@ -28,10 +28,9 @@ from bot.app.build_conversation import (
 )
 from bot.app.company_files import load_calendar, open_handbook
 from bot.app.dispatch import WorkDispatcher
-from bot.app.foundation import Foundation
 from bot.app.health import HealthState, IsConnected
 from bot.app.ingress import CardActions, LaneIngress
-from bot.app.resources import Resources, Timing, open_resources
+from bot.app.resources import Foundation, Resources, Timing, open_resources
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.slack_platform import open_slack

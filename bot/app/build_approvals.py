@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from bot.app.foundation import Foundation
+from bot.app.resources import Foundation
 from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.card_editor import CardEditor
 from bot.approvals.day_facts import DayFacts, TeamIndex
@@ -17,8 +17,7 @@ from bot.approvals.fresh_cards import CardReplacer
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.lost_decisions import LostDecisionHandler
 from bot.approvals.morning_lists import MorningLists
-from bot.approvals.open_time import OpenTime
-from bot.approvals.openings import CardOpener
+from bot.approvals.openings import CardOpener, OpenTime
 from bot.approvals.press import PressHandler
 from bot.approvals.refusals import PressRefuser
 from bot.conversation.file_intake import take_chosen_files

@@ -6,23 +6,20 @@ from bot.agent.loop import AgentLoop
 from bot.agent.picture_reader import ReceiptReader
 from bot.agent.summary import Summarizer
 from bot.app.company_files import build_daily_budget
-from bot.app.foundation import Foundation
-from bot.app.resources import Resources
+from bot.app.resources import Foundation, Resources
 from bot.approvals.duplicates import DuplicateGuard
-from bot.approvals.stops import CardStopper
 from bot.conversation.agreements import AgreementAnswerer
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.commands import CommandHandler
 from bot.conversation.compaction import HistoryCompactor
 from bot.conversation.endings import RunReplies
-from bot.conversation.file_intake import FileIntake
+from bot.conversation.file_intake import FileIntake, PictureReading
 from bot.conversation.notices import NoticePoster
-from bot.conversation.picture_reading import PictureReading
 from bot.conversation.progress import ProgressReporter
 from bot.conversation.prompt_head import PromptHeadBuilder
 from bot.conversation.run_loader import RunLoader
 from bot.conversation.run_recorder import RunRecorder
-from bot.conversation.stops import RunStopper, SessionStopHandler
+from bot.conversation.stops import CardStopper, RunStopper, SessionStopHandler
 from bot.conversation.triage import MessageTriage
 from bot.conversation.turn import TurnHandler
 from bot.features.contract import Features

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -14,25 +15,27 @@ from redis.asyncio import Redis
 
 from bot.agent import prompt
 from bot.agent.approval_rules import describe_policies
+from bot.agent.decision import ReplyFormat
 from bot.agent.fallback import FallbackModel
 from bot.agent.loop import ignore_leaks
 from bot.agent.model import MeasuredModel, MeteredModel, Model
 from bot.agent.prices import PriceTable
 from bot.agent.probe import LeakRecorder, choose_formats
-from bot.agent.reply_format import ReplyFormat
 from bot.app.company_files import load_persona, load_policy, load_prices
 from bot.app.engine import open_engine_from_settings
 from bot.app.file_store import open_file_bytes
 from bot.app.health import IsConnected
 from bot.app.mcp_file import load_mcp_servers
-from bot.app.measured_mailer import MeasuredMailer
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.tracing import open_sender_from_settings
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Channel, ChatDirectory, FileSource, HomeView, Ingress, ReaderClassifier
 from bot.chat.slack.directory import FRESH_S
-from bot.core import logs
+from bot.conversation.file_intake import FileIntake
+from bot.conversation.memory import ConversationMemory
+from bot.conversation.reply import MessageDelivery
+from bot.core import logs, metrics
 from bot.core.clock import Clock
 from bot.core.held_lease import assert_may_send
 from bot.core.records import Run
@@ -40,6 +43,7 @@ from bot.core.redaction import remember_secrets
 from bot.queue.confirmation import Confirmation, ConfirmedBy
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
+from bot.queue.overflow import LaneOverflows
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import StoreWatch
 from bot.redis.check import require_fit_redis
@@ -58,7 +62,10 @@ from bot.storage.spending import SYSTEM, UsageStore
 from tools.local_host import is_local_host
 from tools.mail.smtp import SmtpMailer
 from tools.outside import Outside
-from tools.tool import Tool
+from tools.ports import Mailer
+from tools.requests.start_tools import StartTools
+from tools.spec import EffectUnknownError, ToolError
+from tools.tool import Tool, ToolServices
 from tools.workflow.engine.port import Engine
 from tools.workflow.engine.store import compute_number_floor
 
@@ -320,3 +327,37 @@ async def _choose_reply_formats(
     formats = await choose_formats(wish, metered, memory, name)
     await stores.usage.record_usage(SYSTEM, [prices.compute_usage(reply) for reply in metered.replies])
     return LeakRecorder(formats, memory, name, services.model_name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foundation:
+    resources: Resources
+    delivery: MessageDelivery
+    """Posts text where it may be shown."""
+    tool_services: ToolServices
+    tools: Mapping[str, Tool]
+    """All tools by name: ours, and those of MCP servers as they come and go."""
+    start_tools: StartTools
+    """The start tools of the processes."""
+    memory: ConversationMemory
+    ingress_gate: IngressGate
+    overflows: LaneOverflows
+    file_intake: FileIntake
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredMailer:
+    """A mailer (`tools.ports.Mailer`) that counts the mails of another one by their outcome."""
+
+    mailer: Mailer
+
+    async def send_mail(self, *mail: Any, **more: Any) -> None:
+        with metrics.time_outcome(metrics.MAILS, outcome="sent") as ended:
+            try:
+                await self.mailer.send_mail(*mail, **more)
+            except ToolError as failed:
+                ended.name = failed.code
+                raise
+            except EffectUnknownError:
+                ended.name = "unknown"
+                raise

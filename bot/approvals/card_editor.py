@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.agent.proposals import propose_call
-from bot.approvals.call_args import edit_args
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.events import CardEdited, CardRenewed, ConfirmationRequired
 from bot.approvals.lifecycle import ApprovalLifecycle
-from bot.approvals.open_time import OpenTime
-from bot.approvals.state import transition
+from bot.approvals.openings import OpenTime
+from bot.approvals.state import edit_args, transition
 from bot.chat.messages import Click
 from bot.core.clock import Clock
 from bot.core.i18n import render_value

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from bot.agent.proposals import clean_form, propose_call
 from bot.approvals import render
 from bot.approvals.authorization import authorize_press
-from bot.approvals.call_args import edit_args, merge_args
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.opinion_drafts import read_form_answers
+from bot.approvals.state import edit_args, merge_args
 from bot.chat.messages import ChatDirectory, Click, Dialog
 from bot.core.clock import Clock
 from bot.core.errors import UnreadableRecordError

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.approvals import render
-from bot.approvals.call_args import merge_args
 from bot.approvals.card_editor import CardEditor
 from bot.approvals.events import (
     EffectConfirmed,
@@ -22,12 +21,12 @@ from bot.approvals.events import (
     PartsChanged,
 )
 from bot.approvals.lifecycle import ApprovalLifecycle
-from bot.approvals.state import transition
+from bot.approvals.state import merge_args, transition
 from bot.chat.messages import ChatDirectory, Click
 from bot.core import metrics
 from bot.core.cancellation import cancel_and_wait
 from bot.core.clock import Clock
-from bot.core.effect_parts import is_resumable
+from bot.core.outcomes import is_resumable
 from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
 from bot.core.run_state import validate_args
 from bot.queue.lanes import Lease, RetryLater

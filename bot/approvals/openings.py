@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypedDict
 
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.events import ApprovalEffects, CardRedrafted, CardRequested, WaiterAdded
 from bot.approvals.file_copies import build_show_writes
 from bot.approvals.lifecycle import ApprovalLifecycle, build_event_writes
-from bot.approvals.open_time import OpenTime
 from bot.approvals.opinion_drafts import has_draft, has_new_draft
 from bot.approvals.render import ADVICE_LABEL
 from bot.approvals.state import transition
@@ -19,6 +20,9 @@ from bot.core.records import Approval, ApprovalState, OpenCard
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
 from bot.storage.approvals import ApprovalStore
+from tools.ports import Directory
+from tools.spec import Proposal
+from tools.workflow.process.calendar import WorkCalendar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,3 +104,27 @@ class CardOpener:
         if requested_card.waiter and requested_card.waiter not in approval.waiters:
             approval, _ = transition(approval, WaiterAdded(requested_card.waiter), now)
         return approval, effects
+
+
+class OpenPeriod(TypedDict):
+    lasts: timedelta
+    reminds_after: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTime:
+    directory: Directory
+    length: timedelta = timedelta(hours=72)
+    """Working time that a card stays open. Reminders go out at half time."""
+    calendar: WorkCalendar = field(default_factory=WorkCalendar)
+
+    async def measure(self, proposal: Proposal, caller: str, now: datetime) -> OpenPeriod:
+        """Compute the open time of a card that opens now. `caller`: the person who is asked if the card names no
+        deciders."""
+        person = await self.directory.find_person(next(iter(proposal.deciders), caller))
+        zone = person.zone if person else now.tzinfo
+        assert zone is not None
+        return OpenPeriod(
+            lasts=self.calendar.add_working_time(now, self.length, zone) - now,
+            reminds_after=self.calendar.add_working_time(now, self.length, zone, share=0.5) - now,
+        )

@@ -19,7 +19,6 @@ from bot.approvals.authorization import (
     PressRefusal,
     authorize_press,
 )
-from bot.approvals.call_args import merge_args
 from bot.approvals.card_editor import CardEditor
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.effect_runner import EffectRunner
@@ -28,7 +27,7 @@ from bot.approvals.fresh_cards import CardReplacer
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.opinion_drafts import read_form_answers
 from bot.approvals.refusals import PressRefuser
-from bot.approvals.state import ENDED_EFFECTS, IllegalTransitionError, record_copies, transition
+from bot.approvals.state import ENDED_EFFECTS, IllegalTransitionError, merge_args, record_copies, transition
 from bot.chat.messages import ChatDirectory, Click
 from bot.core import metrics
 from bot.core.clock import Clock

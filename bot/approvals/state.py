@@ -6,8 +6,9 @@ may press. Between processes, the deciding write remains the arbiter."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from bot.approvals.events import (
     ApprovalEffects,
@@ -48,7 +49,7 @@ from bot.approvals.events import (
     VersionEvent,
     WaiterAdded,
 )
-from bot.chat.messages import MessageRef
+from bot.chat.messages import Click, MessageRef
 from bot.core.clock import to_ms
 from bot.core.errors import CountersignError
 from bot.core.records import (
@@ -60,7 +61,7 @@ from bot.core.records import (
     compute_seal,
 )
 from tools.effect_parts import PartState
-from tools.spec import Proposal, ReceiptLine, TextRef, ToolOutcome
+from tools.spec import CardChoice, Proposal, ReceiptLine, TextRef, ToolOutcome
 
 ENDED_EFFECTS = (EffectState.DONE, EffectState.FAILED, EffectState.UNKNOWN)
 """Final states of an effect, which do not change by themselves any more."""
@@ -347,3 +348,14 @@ def _settle_card(approval: Approval, *, silent: bool) -> tuple[Approval, Approva
 
 def _make_journal_line(approval: Approval, kind: str, person: str = "", **details: str) -> JournalLine:
     return JournalLine(kind, person=person, run=approval.journal_run, details=details)
+
+
+def merge_args(approval: Approval, choice: CardChoice | None, form: Mapping[str, str]) -> dict[str, Any]:
+    """Merge the card's arguments with those of the pressed button and its dialog. The check and the effect both use
+    this."""
+    return {**approval.proposal.args, **(choice.fixed_args if choice else {}), **form}
+
+
+def edit_args(approval: Approval, click: Click) -> dict[str, Any]:
+    """Merge the card's arguments with the changes from its dialog."""
+    return {**approval.proposal.args, **(click.form or {})}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.core.effect_parts import list_parts
+from bot.core.outcomes import list_parts
 from bot.core.records import STOPPED_CHOICE, Approval, ApprovalState, ApprovalWaiter, EffectState, OpenCard
 from bot.core.run_state import CallStatus
 from bot.core.work_items import NotifyPerson, ResumeRun

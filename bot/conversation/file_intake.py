@@ -10,7 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from bot.agent.limits import DailyBudget
+from bot.agent.picture_reader import ReceiptReader
+from bot.agent.prices import PriceTable
 from bot.chat.messages import ChatDirectory, FileSource, Message, SentFile
+from bot.conversation.budgets import is_budget_used_up
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import (
@@ -21,9 +25,10 @@ from bot.core.errors import (
     FilesUnreachableError,
 )
 from bot.core.i18n import translate
-from bot.core.media import fit_file_name, judge_file
+from bot.core.media import PICTURES, fit_file_name, judge_file
 from bot.queue.lanes import Lease
 from bot.storage.files import FileStore, WaitingFile, build_waiting_write, describe_sent_file
+from bot.storage.spending import UsageStore
 from tools.cards.files import describe_files
 from tools.spec import AttachedFile, Caller
 
@@ -207,3 +212,24 @@ def describe_file_troubles(taken: Sequence[TakenFile], language: str) -> str:
 def describe_kept_files(files: Sequence[AttachedFile], language: str) -> str:
     """Describe files that are kept and on no request yet; empty if there are none."""
     return translate("file.kept", language, files=describe_files(files)[language]) if files else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureReading:
+    """Implements `bot.conversation.file_intake.PictureReader`."""
+
+    reader: ReceiptReader
+    spending: UsageStore
+    prices: PriceTable = field(default_factory=PriceTable)
+    budget: DailyBudget = field(default_factory=DailyBudget)
+
+    async def read_picture(self, person: str, content: bytes, media: str) -> tuple[dict[str, str], str]:
+        """Read a picture. Pictures that are read at the same time may each exceed the budget by one reading."""
+        if media not in PICTURES:
+            return {}, ""
+        if await is_budget_used_up(self.budget, self.spending, person, self.prices.currency):
+            return {}, "budget"
+        reading, replies = await self.reader.read_picture(content, media)
+        if replies:
+            await self.spending.record_usage(person, [self.prices.compute_usage(reply) for reply in replies])
+        return reading, ""

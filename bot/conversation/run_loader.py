@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -9,15 +10,13 @@ from bot.agent import prompt
 from bot.agent.limits import DailyBudget
 from bot.agent.loop import AgentLoop
 from bot.chat.messages import Message
-from bot.conversation.recent import RecentConversation
-from bot.conversation.turn_context import TurnContext
 from bot.conversation.waiting_files import list_usable_files
 from bot.core.clock import Clock
 from bot.core.logs import bind_context
 from bot.core.records import Run, RunStatus
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
-from bot.storage.history import HistoryStore
+from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.runs import ConversationState, RunStore, derive_run_id
 from bot.storage.spending import DailyUsageQuery, UsageStore
 from tools.spec import Caller, Privacy
@@ -93,3 +92,44 @@ class RunLoader:
 
 def _find_unfinished_run(run: Run | None) -> Run | None:
     return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
+
+
+@dataclass(slots=True, kw_only=True)
+class TurnContext:
+    """One run in this process, with its lease, caller and conversation."""
+
+    lease: Lease
+    run: Run
+    caller: Caller
+    conversation: ConversationState
+
+    @property
+    def is_other_run_waiting(self) -> bool:
+        """Whether another run of the same thread waits for a card. In a DM each message has a thread of its own."""
+        is_direct = self.run.message.place.direct
+        return not is_direct and any(one.run != self.run.id for one in self.conversation.waiting)
+
+    @property
+    def is_redelivery(self) -> bool:
+        """Whether another process may have posted some of this already."""
+        return self.lease.item.is_redelivery
+
+
+MAX_ENTRIES, MAX_ENTRY_LENGTH = 12, 400
+"""Most entries that are read, and most characters of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentConversation:
+    """Implements `bot.agent.tool_search.PriorConversation`. The history is read only if there are tools to choose
+    from."""
+
+    remembered: ConversationHistory
+
+    def join_earlier_messages(self) -> str:
+        return " ".join(
+            [one.visible_text[:MAX_ENTRY_LENGTH] for one in self.remembered.entries if one.is_visible][-MAX_ENTRIES:]
+        )
+
+    def list_called_tools(self) -> Sequence[str]:
+        return self.remembered.list_called_tools()

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from bot.core.effect_parts import describe_effect_parts
 from bot.core.i18n import LANGUAGES, load_sentences, render_receipt_line, render_value, translate
 from bot.core.records import Approval, ApprovalState, EffectState
+from tools.effect_parts import PartState
 from tools.people.names import format_stand_in
-from tools.spec import Person, Proposal, TextRef
+from tools.spec import Identities, Person, Proposal, TextRef
 
 SAID_BY_FIRST_LINE = frozenset({"effect.approved", "effect.rejected", "effect.resubmitted"})
 """Results that the outcome line of a card says already."""
@@ -127,3 +127,35 @@ def describe_matter(proposal: Proposal, reader: Person) -> str:
 def format_local_time(ms: int, reader: Person) -> str:
     """Format a time in this reader's time zone."""
     return datetime.fromtimestamp(ms / 1000, UTC).astimezone(ZoneInfo(reader.timezone)).strftime("%Y-%m-%d %H:%M")
+
+
+SHOWN_ORDER = (PartState.DONE, PartState.BEGUN, PartState.REFUSED, PartState.OPEN)
+
+
+def is_resumable(approval: Approval) -> bool:
+    """Whether an effect with parts can be resumed: for each part it is known whether it is done."""
+    return bool(approval.parts) and PartState.BEGUN not in approval.parts.values()
+
+
+def list_parts(approval: Approval, language: str) -> dict[PartState, list[str]]:
+    """List the parts that are done, unclear and not done, by the names on the card. Empty if no part exists or all are
+    done, and for an effect with one part only, which is done or not as a whole."""
+    if len(approval.parts) == 1 or all(state is PartState.DONE for state in approval.parts.values()):
+        return {}
+    fields = (fact.value for fact in approval.proposal.fields)
+    people = (one for value in fields if isinstance(value, Identities) for one in value.people)
+    names = {one.id: one.get_name(language) if language else one.name for one in people}
+    names_by_state = {
+        state: [names.get(one, one) for one, part_state in approval.parts.items() if part_state is state]
+        for state in SHOWN_ORDER
+    }
+    return {state: found for state, found in names_by_state.items() if found}
+
+
+def describe_effect_parts(approval: Approval, language: str) -> str:
+    """Describe the parts of the effect on one line; empty if `list_parts` is."""
+    sentences = [
+        translate(f"parts.{state.value}", language, names=translate("card.comma", language).join(people))
+        for state, people in list_parts(approval, language).items()
+    ]
+    return translate("parts.gap", language).join(sentences)

@@ -22,8 +22,8 @@ from bot.queue.keys import Keys
 from bot.queue.stored_items import split_stored_item
 from bot.redis.connect import translate_redis_errors
 from bot.storage.approvals import ApprovalStore
-from bot.storage.calls import TAB
 from bot.storage.dead_letters import find_work_person
+from bot.storage.history import TAB
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from tools.workflow.engine.redis_store import RedisStore

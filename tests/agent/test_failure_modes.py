@@ -18,13 +18,13 @@ import pytest
 from pydantic import BaseModel
 from redis.asyncio import Redis
 
+from bot.agent.decision import ReplyFormat
 from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.grounding.sources import UNVERIFIED_PREFIX, GroundingSources
 from bot.agent.limits import RunLimits, StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
 from bot.agent.proposals import propose_call
-from bot.agent.reply_format import ReplyFormat
 from bot.agent.tool_executor import OBSERVATION_MAX, ToolExecutor, format_bounded_json
 from bot.conversation.progress import render_receipt
 from bot.core.cancellation import StopEvent

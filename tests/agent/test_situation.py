@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from bot.agent.approval_rules import describe_policies
+from bot.agent.decision import ReplyFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.grounding.correction import is_uncalled
 from bot.agent.grounding.sources import GroundingSources
 from bot.agent.model import ModelReply
 from bot.agent.prompt import cut_older_turns, render_company_rules
-from bot.agent.reply_format import ReplyFormat
 from bot.agent.situation import CALENDAR_DAYS, MAX_CARDS, build_cards_message, build_now_message, describe_calendar_days
 from bot.approvals.render import MAX_LINE, describe_proposal
 from bot.chat.messages import Place

@@ -10,8 +10,8 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.approvals.delivery import DeliveredCard
-from bot.approvals.stops import CardStopper
 from bot.chat.messages import Click, MessageRef
+from bot.conversation.stops import CardStopper
 from bot.core.errors import ChatUnavailableError
 from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, OpenCard, RunStatus
 from bot.core.work_items import (

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from bot.agent.decision import ReplyFormat
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
@@ -20,7 +21,6 @@ from bot.agent.models.model_profile import ModelProfile
 from bot.agent.models.responses import ResponsesTransport
 from bot.agent.models.transport import ModelRequest
 from bot.agent.past_calls import CUT, MAX_CALLS, MAX_RESULT, build_past_call, format_call_line, name_offered_call
-from bot.agent.reply_format import ReplyFormat
 from bot.chat.messages import Place
 from bot.conversation import memory
 from bot.core import disclosure
@@ -29,8 +29,7 @@ from bot.core.run_state import CallRecord, CallStatus
 from bot.core.work_items import ExpireCard
 from bot.queue.keys import Keys
 from bot.queue.writes import AppendHistory, apply_writes
-from bot.storage.calls import MAX_CALL_ENTRIES, MAX_CALL_TOKENS, MAX_RUNS
-from bot.storage.history import ConversationHistory, HistoryStore
+from bot.storage.history import MAX_CALL_ENTRIES, MAX_CALL_TOKENS, MAX_RUNS, ConversationHistory, HistoryStore
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import DM, Edges
 from tests.stories.script import DONE, calls, mail

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from bot.agent.decision import ReplyFormat
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.loop import AgentLoop
 from bot.agent.models.openai_model import open_model
-from bot.agent.reply_format import ReplyFormat
 from tests.golden.golden_files import compare_sections, format_json, hide_changing
 from tests.golden.scenes import open_stage
 from tests.stories.endpoint import Raw, called, endpoint, said

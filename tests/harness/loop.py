@@ -10,13 +10,13 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
+from bot.agent.decision import ReplyFormat
 from bot.agent.events import RunEvent
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.grounding.sources import GroundingSources
 from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply, RawToolCall
-from bot.agent.reply_format import ReplyFormat
 from bot.core.cancellation import StopEvent
 from bot.core.errors import StoreUnavailableError
 from bot.core.run_state import RunState

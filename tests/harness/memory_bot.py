@@ -13,11 +13,11 @@ from typing import Any
 from redis.asyncio import Redis
 
 from bot.agent import summary
+from bot.agent.decision import ReplyFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.loop import AgentLoop
 from bot.agent.model import Model, ModelReply
 from bot.agent.prices import PriceTable
-from bot.agent.reply_format import ReplyFormat
 from bot.app.build import build_core
 from bot.app.resources import Resources, Timing, build_stores
 from bot.app.services import Services

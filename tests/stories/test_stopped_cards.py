@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.approvals.stops import CardStopper
+from bot.conversation.stops import CardStopper
 from bot.core.records import ApprovalState, RunStatus
 from tests.harness.office import ADMIN, GENERAL, LI, WANG, ZHANG, Office, list_buttons, read_message_text
 from tests.stories.behind import kept, requests_of, told_privately

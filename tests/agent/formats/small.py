@@ -12,10 +12,17 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from bot.agent.decision import ContentFiltered, Decision, FinalAnswer, MalformedReply, ToolCallRequest, ToolCalls
+from bot.agent.decision import (
+    ContentFiltered,
+    Decision,
+    FinalAnswer,
+    MalformedReply,
+    ReplyFormat,
+    ToolCallRequest,
+    ToolCalls,
+)
 from bot.agent.events import RunEvent
 from bot.agent.loop import AgentLoop
-from bot.agent.reply_format import ReplyFormat
 from bot.core.cancellation import StopEvent
 from bot.core.run_state import RunState
 from tests.harness.scripted_model import Scripted, ScriptedModel

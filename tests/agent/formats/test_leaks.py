@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ToolCalls
+from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ReplyFormat, ToolCalls
 from bot.agent.events import RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
@@ -18,7 +18,6 @@ from bot.agent.formats.text_format import TextFormat
 from bot.agent.limits import StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
-from bot.agent.reply_format import ReplyFormat
 from bot.core.cancellation import StopEvent
 from bot.core.run_state import CallStatus
 from tests.agent.formats.small import TOOLS, USE, asked, play, stored

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from bot.agent.decision import ReplyFormat
 from bot.agent.events import RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.limits import StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
-from bot.agent.reply_format import ReplyFormat
 from bot.core.run_state import CallStatus, RunState
 from tests.agent.formats.small import TOOLS, asked, play, stored
 from tests.agent.speakers import INVENTED, SPEAKERS, Speaker, each

@@ -6,12 +6,11 @@ import json
 
 import pytest
 
-from bot.agent.decision import ToolCallRequest, ToolCalls
+from bot.agent.decision import ReplyFormat, ToolCallRequest, ToolCalls
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.grounding.sources import GroundingSources
-from bot.agent.reply_format import ReplyFormat
 from bot.core.run_state import CallRecord, CallStatus, RunState
 from tests.agent.grounding.battery import FACTS, SUNDAY, everyone
 
