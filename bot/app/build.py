@@ -37,7 +37,6 @@ from bot.app.slack_platform import open_slack
 from bot.app.work_kinds import WorkHandlers
 from bot.approvals.file_copies import FileCleaner, FileCopier
 from bot.approvals.lost_decisions import build_takeover_job
-from bot.approvals.morning_lists import MorningLists
 from bot.approvals.outbox import OutboxRelay, TimerJob
 from bot.chat.ingress_gate import IngressGate
 from bot.conversation.alerts import AdministratorAlerts, JournalAlerts
@@ -73,7 +72,7 @@ class Application:
     journal: Journal
     ingress: LaneIngress
     watch: StoreWatch
-    morning_lists: MorningLists
+    features: Features
     ingress_gate: IngressGate
     file_cleaner: FileCleaner
     health: HealthState
@@ -103,7 +102,7 @@ async def build_app(
 
 
 def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = FEATURES) -> Application:
-    """The bot on what is open, whatever platform, store and model that is. Asks nothing of any of them yet."""
+    """Build the bot on open resources, for any platform, store and model. Sends no request to any of them yet."""
     stores, platform, clock = base.stores, base.platform, base.timing.clock
     parts = _build_foundation(base)
     basics = build_card_basics(parts)
@@ -163,7 +162,6 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
             lanes=stores.lanes,
             watch=stores.watch,
             dialogs=approvals.dialogs,
-            approval_sets=approvals.approval_sets,
             request_forms=forms,
             features=added,
             files=base.files,
@@ -175,7 +173,7 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
             journal=stores.journal,
         ),
         watch=stores.watch,
-        morning_lists=approvals.morning_lists,
+        features=added,
         ingress_gate=parts.ingress_gate,
         file_cleaner=cleaner,
         health=health,
@@ -239,6 +237,7 @@ def _build_feature_core(parts: Foundation, basics: CardBasics) -> Core:
         preferences=stores.preferences,
         publish_home=base.platform.publish_home,
         model_name=base.services.model_name,
+        morning_pause_s=base.timing.morning_pause_s,
         settings=base.settings,
     )
 
@@ -275,15 +274,13 @@ def _build_work_handlers(
         card_opener=approvals.card_opener,
         lifecycle=approvals.lifecycle,
         lost_decisions=approvals.lost_decisions,
-        approval_sets=approvals.approval_sets,
-        morning_lists=approvals.morning_lists,
         outbox=OutboxRelay(
             tool_services=parts.tool_services,
             directory=base.platform.directory,
             lanes=stores.lanes,
             keys=stores.keys,
             clock=base.timing.clock,
-            morning_lists=approvals.morning_lists,
+            follow_event=features.follow_event,
         ),
         compactor=build_compactor(base),
         memory=parts.memory,
@@ -327,7 +324,6 @@ def _build_worker(
             pause_job(handlers.outbox.relay_events, watch),
             pause_job(build_takeover_job(watch), watch),
             timers.run_timers,
-            handlers.morning_lists.plan_mornings,
             cleaner.delete_old_files,
             build_trim_job(stores.journal, watch, timing.trim_pause_s),
             base.platform.directory.keep_up_to_date,

@@ -7,23 +7,18 @@ from datetime import timedelta
 from functools import partial
 
 from bot.app.resources import Foundation
-from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.card_editor import CardEditor
-from bot.approvals.day_facts import DayFacts, TeamIndex
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.dialogs import CardDialogs
 from bot.approvals.effect_runner import EffectRunner
 from bot.approvals.fresh_cards import CardReplacer
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.lost_decisions import LostDecisionHandler
-from bot.approvals.morning_lists import MorningLists
 from bot.approvals.openings import CardOpener, OpenTime
 from bot.approvals.press import PressHandler
 from bot.approvals.refusals import PressRefuser
 from bot.conversation.file_intake import take_chosen_files
 from bot.features.contract import Features
-from bot.storage.approval_sets import ApprovalSetStore
-from bot.storage.morning_preferences import MorningPreferenceStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +31,6 @@ class Approvals:
     card_opener: CardOpener
     dialogs: CardDialogs
     press_handler: PressHandler
-    approval_sets: ApprovalSets
-    morning_lists: MorningLists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,18 +88,6 @@ def build_approvals(parts: Foundation, basics: CardBasics, features: Features) -
         tools=parts.tools,
         clock=clock,
     )
-    approval_sets = ApprovalSets(
-        sets=ApprovalSetStore(stores.redis, stores.keys),
-        approvals=stores.approvals,
-        keys=stores.keys,
-        chat=base.platform.channel,
-        card_delivery=card_delivery,
-        directory=base.platform.directory,
-        tool_services=desk,
-        facts=DayFacts(tool_services=desk, teams=TeamIndex(base.platform.directory)),
-        journal=stores.journal,
-        clock=clock,
-    )
     return Approvals(
         card_delivery=card_delivery,
         lifecycle=lifecycle,
@@ -119,19 +100,6 @@ def build_approvals(parts: Foundation, basics: CardBasics, features: Features) -
         card_opener=card_opener,
         dialogs=dialogs,
         press_handler=_build_press_handler(parts, basics, features, open_time),
-        approval_sets=approval_sets,
-        morning_lists=MorningLists(
-            approval_sets=approval_sets,
-            facts=approval_sets.facts,
-            directory=base.platform.directory,
-            preferences=MorningPreferenceStore(stores.redis, stores.keys),
-            lanes=stores.lanes,
-            keys=stores.keys,
-            calendar=desk.calendar,
-            clock=clock,
-            at=settings.morning_time,
-            pause_s=base.timing.morning_pause_s,
-        ),
     )
 
 

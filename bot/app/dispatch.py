@@ -87,7 +87,7 @@ class WorkDispatcher:
         except ChatBusyError as busy:
             raise RetryLater(busy.wait_ms, str(busy)) from busy
         except ChatUnavailableError as down:
-            age_ms, owed = self._compute_age_ms(lease.item), work is not None and is_owed(work)
+            age_ms, owed = self._compute_age_ms(lease.item), work is not None and is_owed(self.handlers, work)
             if age_ms > (OWED_MAX_MS if owed else AWAY_MAX_MS):
                 raise
             raise RetryLater(self.away_ms * (1 if age_ms <= AWAY_MAX_MS else OWED_TIMES), str(down)) from down

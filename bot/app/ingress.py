@@ -8,7 +8,6 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.dialogs import CardDialogs
 from bot.chat.messages import (
     Acceptance,
@@ -33,7 +32,7 @@ from bot.conversation import commands
 from bot.conversation.reply import MessageDelivery
 from bot.conversation.request_forms import RequestForms
 from bot.core import logs
-from bot.core.approval_sets import REJECT_SET, SET_CHOICES, build_set_id
+from bot.core.approval_sets import build_set_id
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError, StoreRefusedError, StoreUnavailableError, StoreUnconfirmedError
 from bot.core.i18n import translate
@@ -71,7 +70,6 @@ class LaneIngress:
     worker: Worker
     lanes: Lanes
     dialogs: CardDialogs
-    approval_sets: ApprovalSets
     request_forms: RequestForms
     features: Features
     history: HistoryStore
@@ -204,18 +202,18 @@ class LaneIngress:
         return bool(recalled.history or recalled.waiting)
 
     async def opens_dialog(self, click: Click) -> bool:
-        if click.choice in SET_CHOICES:
-            return click.choice == REJECT_SET
+        if click.choice in self.features.presses:
+            return click.choice in self.features.dialogs
         return await self.dialogs.opens_dialog(click)
 
     async def build_dialog(self, click: Click) -> Dialog | None:
-        if click.choice in SET_CHOICES:
-            return await self.approval_sets.build_dialog(click)
+        if dialog := self.features.dialogs.get(click.choice):
+            return await dialog.build(click)
         return await self.dialogs.build_dialog(click)
 
     async def check_dialog(self, click: Click) -> dict[str, str]:
-        if click.choice in SET_CHOICES:
-            return self.approval_sets.check_dialog(click)
+        if dialog := self.features.dialogs.get(click.choice):
+            return dialog.check(click)
         await self._announce_files(click.person, click.files)
         return await self.dialogs.check_dialog(click)
 

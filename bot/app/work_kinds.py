@@ -13,11 +13,9 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 
 from pydantic import Field, TypeAdapter
 
-from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.file_copies import FileCopier
 from bot.approvals.lifecycle import ApprovalLifecycle, build_set_refresh
 from bot.approvals.lost_decisions import LostDecisionHandler
-from bot.approvals.morning_lists import MorningLists
 from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
 from bot.approvals.press import PressHandler
@@ -27,7 +25,6 @@ from bot.conversation.notices import NoticePoster, build_given_up_notice
 from bot.conversation.request_forms import RequestForms
 from bot.conversation.stops import SessionStopHandler
 from bot.conversation.turn import TurnHandler
-from bot.core.approval_sets import SET_CHOICES
 from bot.core.records import OpenCard
 from bot.core.work_items import (
     AppendDirectHistory,
@@ -43,19 +40,15 @@ from bot.core.work_items import (
     JoinSet,
     MessageReceived,
     NotifyPerson,
-    OpenMorningList,
-    OpenSet,
     RecordDirectEvent,
     RefreshCard,
     RefreshProgress,
-    RefreshSet,
     RelayEngineEvent,
     RemindDeciders,
     ResumeRun,
     SessionStopped,
     SettleCard,
     ShowFiles,
-    StartMorning,
     StopOpenCard,
 )
 from bot.features.contract import Features
@@ -76,8 +69,6 @@ class WorkHandlers:
     card_opener: CardOpener
     lifecycle: ApprovalLifecycle
     lost_decisions: LostDecisionHandler
-    approval_sets: ApprovalSets
-    morning_lists: MorningLists
     outbox: OutboxRelay
     compactor: HistoryCompactor
     memory: ConversationMemory
@@ -113,8 +104,6 @@ class WorkKind(Generic[W]):
 async def _press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequence[Write]:
     if press := to.features.presses.get(work.click.choice):
         return await press(lease, work.click)
-    if work.click.choice in SET_CHOICES:
-        return await to.approval_sets.handle_press(lease, work.click)
     return await to.press_handler.handle_press(lease, work.click)
 
 
@@ -140,8 +129,11 @@ async def _relay_event(to: WorkHandlers, lease: Lease, work: RelayEngineEvent) -
 
 
 async def _handle_feature_work(to: WorkHandlers, lease: Lease, work: FrozenModel) -> Sequence[Write]:
-    handle = to.features.handlers.get(type(work))
-    return await handle(lease, work) if handle else []
+    """Handle an item of a feature. If the feature is missing, a person whom the item names is told."""
+    if kind := to.features.work.get(type(work)):
+        return await kind.handle(lease, work)
+    person = getattr(work, "person", "")
+    return [build_given_up_notice(lease.item, person)] if person else []
 
 
 WORK_KINDS: Sequence[WorkKind[Any]] = (
@@ -211,11 +203,6 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         handle=lambda to, lease, work: to.lost_decisions.find_lost_decisions(lease, work),
     ),
     WorkKind(model=JoinSet, handle=lambda to, lease, work: to.lifecycle.join_set(lease, work)),
-    # Several cards in one message
-    WorkKind(model=OpenSet, handle=lambda to, lease, work: to.approval_sets.open_set(lease, work)),
-    WorkKind(model=RefreshSet, handle=lambda to, lease, work: to.approval_sets.refresh_set(lease, work), is_owed=True),
-    WorkKind(model=StartMorning, handle=lambda to, lease, work: to.morning_lists.start_morning(lease, work)),
-    WorkKind(model=OpenMorningList, handle=lambda to, lease, work: to.morning_lists.open_list(lease, work)),
     # What happens to a conversation besides messages
     WorkKind(model=CompactConversation, handle=lambda to, lease, work: to.compactor.compact_history(lease, work)),
     WorkKind(model=AppendDirectHistory, handle=lambda to, lease, work: to.memory.build_direct_history_writes(work)),
@@ -255,9 +242,10 @@ async def bury_work(to: WorkHandlers, lease: Lease, work: FrozenModel) -> Sequen
     return await _BY_MODEL[type(work)].bury(to, lease, work)
 
 
-def is_owed(work: FrozenModel) -> bool:
+def is_owed(to: WorkHandlers, work: FrozenModel) -> bool:
     """See `WorkKind.is_owed`."""
-    return _BY_MODEL[type(work)].is_owed
+    kind = to.features.work.get(type(work)) or _BY_MODEL[type(work)]
+    return kind.is_owed
 
 
 def get_work_kind(work: FrozenModel) -> str:

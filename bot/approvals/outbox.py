@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from bot.approvals.fresh_cards import build_task_card
-from bot.approvals.morning_lists import MorningLists
 from bot.chat.messages import ChatDirectory
 from bot.core import logs
 from bot.core.clock import Clock
@@ -50,8 +49,8 @@ class OutboxRelay:
     lanes: Lanes
     keys: Keys
     clock: Clock
-    morning_lists: MorningLists | None = None
-    """Morning lists to keep up to date, if there are any."""
+    follow_event: Callable[[OutboxEvent], Awaitable[None]]
+    """Lets features follow the engine."""
 
     async def relay_events(self) -> None:
         """Relay all events announced so far. An event that fails does not block the others: it moves to a lane of its
@@ -95,15 +94,7 @@ class OutboxRelay:
                 )
             case _:
                 log.warning("outbox.unknown", kind=event.kind, id=event.id)
-        if self.morning_lists is not None and self.morning_lists.at is not None:
-            # The morning lists of its recipient, the author, and the managers of both may mention this event.
-            ids = [event.data.get("person", "")]
-            if request := event.data.get("request"):
-                ids.append((await self.tool_services.engine.get_request(request)).initiator)
-            people = [await self.directory.find_person(one) for one in dict.fromkeys(filter(None, ids))]
-            managers = [await self.directory.find_person(one.manager) for one in people if one and one.manager]
-            concerned = {one.id: one for one in (*people, *managers) if one is not None}
-            await self.morning_lists.refresh_later(list(concerned.values()))
+        await self.follow_event(event)
 
     # Cards
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import time
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from redis.asyncio import Redis
@@ -19,6 +20,7 @@ from bot.chat.messages import (
     Channel,
     ChatDirectory,
     Click,
+    Dialog,
     HomeAnswer,
     HomeDialog,
     HomePress,
@@ -45,6 +47,7 @@ from bot.storage.spending import UsageStore
 from tools.people.names import get_person_language
 from tools.spec import FrozenModel
 from tools.tool import Tool, ToolServices
+from tools.workflow.engine.store import OutboxEvent
 
 W = TypeVar("W", bound=FrozenModel)
 Writes: TypeAlias = Awaitable[Sequence[Write]]
@@ -59,6 +62,8 @@ class FeatureSettings(Protocol):
     def steps(self) -> str: ...
     @property
     def morning_list(self) -> str: ...
+    @property
+    def morning_time(self) -> time | None: ...
 
 
 class Home(Protocol):
@@ -101,6 +106,8 @@ class Core:
     publish_home: Callable[[str, HomeView], Awaitable[None]]
     """Shows a person's Home page anew."""
     model_name: str
+    morning_pause_s: float
+    """How often it is looked whether morning lists are due (s)."""
     settings: FeatureSettings
 
     async def tell_presser(self, click: Click, key: str) -> None:
@@ -122,6 +129,18 @@ class Work(Generic[W]):
     model: type[W]
     handle: Callable[[Lease, W], Writes]
     """Returns the writes of the commit that ends the item."""
+    is_owed: bool = False
+    """Whether the work only brings people up to date, and so waits for the platform much longer than other work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PressDialog:
+    """The dialog that a button opens."""
+
+    build: Callable[[Click], Awaitable[Dialog | None]]
+    """Returns None if the press is refused; the press itself then says why."""
+    check: Callable[[Click], dict[str, str]]
+    """Returns problems by field (field → sentence) of a submitted dialog."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +162,10 @@ class Feature:
     """What a person could write in their DM."""
     greet: Callable[[str, Place], Awaitable[Sequence[EnqueueItem]]] | None = None
     """Items for a person who has opened their DM."""
+    dialogs: Mapping[str, PressDialog] = field(default_factory=dict)
+    """By choice: those of `presses` that open a dialog first."""
+    follow_event: Callable[[OutboxEvent], Awaitable[None]] | None = None
+    """Follows each event of the engine once its cards and notices are on their way."""
     home: Home | None = None
     jobs: Sequence[Callable[[], Awaitable[None]]] = ()
     """What runs in every process, again and again."""
@@ -152,11 +175,13 @@ class Features:
     """All features, by what they add."""
 
     def __init__(self, features: Sequence[Feature] = ()) -> None:
-        self.handlers = {work.model: work.handle for one in features for work in one.work}
+        self.work = {work.model: work for one in features for work in one.work}
         self.presses = {choice: press for one in features for choice, press in one.presses.items()}
         self.card_presses = {choice: press for one in features for choice, press in one.card_presses.items()}
         self._complete = [one.complete_answer for one in features if one.complete_answer]
         self._step_writers = [one.build_step_writes for one in features if one.build_step_writes]
+        self.dialogs = {choice: dialog for one in features for choice, dialog in one.dialogs.items()}
+        self._followers = [one.follow_event for one in features if one.follow_event]
         self.home = next((one.home for one in features if one.home), None)
         self.jobs = [job for one in features for job in one.jobs]
         self._prompt_listers = [one.list_prompts for one in features if one.list_prompts]
@@ -173,6 +198,10 @@ class Features:
 
     def build_card_writes(self, approval: Approval) -> list[Write]:
         return [write for build in self._card_writers for write in build(approval)]
+
+    async def follow_event(self, event: OutboxEvent) -> None:
+        for follow in self._followers:
+            await follow(event)
 
     async def list_prompts(self, person: str) -> list[SuggestedPrompt]:
         return [prompt for list_some in self._prompt_listers for prompt in await list_some(person)]

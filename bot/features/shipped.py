@@ -5,8 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bot.core.work_items import MessageChanged
-from bot.features import approver_question, changed_messages, diagrams, feedback, home, retry, suggestions, welcome
+from bot.core.work_items import MessageChanged, OpenMorningList, OpenSet, RefreshSet, StartMorning
+from bot.features import (
+    approver_question,
+    changed_messages,
+    diagrams,
+    feedback,
+    home,
+    retry,
+    sets,
+    suggestions,
+    welcome,
+)
 from bot.features.contract import Core, Feature
 from tools.spec import FrozenModel
 
@@ -19,9 +29,14 @@ FEATURES: tuple[Callable[[Core], Feature], ...] = (
     suggestions.build,
     welcome.build,
     home.build,
+    sets.build,
 )
 MODELS: Sequence[type[FrozenModel]] = (
     MessageChanged,
+    OpenMorningList,
+    OpenSet,
+    RefreshSet,
+    StartMorning,
     diagrams.RenderDiagram,
     suggestions.DraftSuggestion,
     suggestions.ShowSuggestion,

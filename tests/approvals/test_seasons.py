@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 from redis.asyncio import Redis
 
-from bot.approvals.morning_lists import MorningLists
 from bot.core.clock import Clock
+from bot.features.sets.morning_lists import MorningLists
 from bot.queue.keys import Keys
 from bot.storage.spending import UsageStore
 from tests.harness.corpus import corpus
@@ -33,7 +33,7 @@ def list_minutes(first: date, days: int) -> Iterator[datetime]:
 async def plan_all_day(bot: Bot, at: time, first: date, days: int) -> list[str]:
     """List the mornings that one process begins when it looks every ten minutes."""
     bot.directory.known = [one.model_copy(update={"timezone": "Europe/Berlin"}) for one in bot.directory.known]
-    mornings: MorningLists = replace(bot.handlers.morning_lists, at=at)
+    mornings: MorningLists = replace(bot.morning_lists, at=at)
     for minute in list_minutes(first, days):
         await replace(mornings, clock=Clock(read_today=lambda minute=minute: minute)).plan_due_mornings()  # type: ignore[misc]
     return sorted(one.rpartition(":")[2] for one in mornings.planned)

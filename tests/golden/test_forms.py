@@ -22,9 +22,9 @@ from pydantic import BaseModel, ValidationError
 
 from bot.app.work_kinds import WORK_KINDS, parse_work
 from bot.chat.member_store import MemberRecord
-from bot.core.approval_sets import ApprovalSet
 from bot.core.records import Approval, Run, is_newer_record
 from bot.core.work_items import RelayEngineEvent
+from bot.features.sets.set_store import ApprovalSet
 from bot.queue.keys import Keys
 from bot.queue.writes import SaveApproval
 from bot.storage.approvals import ApprovalStore

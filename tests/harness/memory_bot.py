@@ -32,6 +32,7 @@ from bot.core.work_items import ButtonPressed, MessageReceived
 from bot.evaluation.environment import IsolatedSettings
 from bot.features import diagrams, suggestions
 from bot.features.contract import Core, Feature
+from bot.features.sets.morning_lists import MorningLists
 from bot.features.shipped import FEATURES
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes, Lease, RetryLater
@@ -188,6 +189,10 @@ class Bot:
         )
         self.tool_services, self.ingress = self.app.tool_services, self.app.ingress
         self.dispatcher = replace(self.app.dispatcher, clock=Clock())  # of the same time as Redis
+
+    @property
+    def morning_lists(self) -> MorningLists:
+        return next(one.__self__ for one in self.app.features.jobs if one.__name__ == "plan_mornings")  # type: ignore[attr-defined]
 
     @property
     def handlers(self) -> WorkHandlers:

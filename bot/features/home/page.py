@@ -101,7 +101,7 @@ class HomeBuilder:
         )
 
     def _build_set_entry(self, person: str, count: int, language: str) -> HomeEntry:
-        """Asks for all of them in one message (`bot.approvals.approval_sets`), once for each page."""
+        """Asks for all of them in one message (`bot.features.sets.sets`), once for each page."""
         name = build_set_id(person, f"home:{self.core.clock.now_ms()}")
         button = Button(translate("set.several", language), SEVERAL, approval=name, version=1)
         return HomeEntry(Card(title=translate("set.waits", language, n=count), buttons=(button,)))

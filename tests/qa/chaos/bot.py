@@ -26,12 +26,12 @@ from bot.app.resources import Timing
 from bot.app.services import open_services
 from bot.app.settings import Settings
 from bot.approvals.effect_runner import EffectRunner
-from bot.approvals.morning_lists import MorningLists
 from bot.chat.messages import Message, Place
 from bot.chat.slack import channel
 from bot.core import clock, logs
 from bot.core.errors import CountersignError
 from bot.core.records import Approval
+from bot.features.sets.morning_lists import MorningLists
 from bot.queue import scripts, store_watch
 from bot.queue.lanes import Lanes, Lease
 from bot.queue.store_watch import PauseReason, StoreWatch

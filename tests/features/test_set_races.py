@@ -15,13 +15,13 @@ from redis.asyncio import Redis
 from bot.approvals.events import CardRequested
 from bot.approvals.state import transition
 from bot.chat.messages import Click
-from bot.core.approval_sets import APPROVE_SET, ApprovalSet, SetEntry, build_set_id
+from bot.core.approval_sets import APPROVE_SET, build_set_id
 from bot.core.records import Approval, ApprovalState
 from bot.core.work_items import ButtonPressed
+from bot.features.sets.set_store import ApprovalSet, ApprovalSetStore, SetEntry
 from bot.queue.lanes import Lanes
 from bot.queue.worker import Worker
 from bot.queue.writes import HSet, Write, apply_writes
-from bot.storage.approval_sets import ApprovalSetStore
 from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetterStore
 from tests.harness.memory_bot import TODAY, Bot

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bot.approvals.render import find_choice
-from bot.core.approval_sets import SET_DECISIONS, SetEntry
+from bot.core.approval_sets import SET_DECISIONS
 from bot.core.i18n import LANGUAGES
 from bot.core.records import Approval, compute_seal
+from bot.features.sets.set_store import SetEntry
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import Request
 from tools.workflow.process.definition import Process

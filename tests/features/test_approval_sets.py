@@ -11,12 +11,12 @@ from datetime import timedelta
 import pytest
 from redis.asyncio import Redis
 
-from bot.approvals.approval_sets import MAX_ENTRIES
 from bot.chat.messages import Click, MessageRef, Post
 from bot.chat.slack.blocks import MAX_BLOCKS, count_json_bytes, render_post
 from bot.core.approval_sets import APPROVE_SET, REJECT_SET, SEVERAL, TICK, TICKED, build_set_id
 from bot.core.records import Approval
 from bot.core.work_items import ButtonPressed, CloseCard, OpenMorningList, OpenSet, RefreshSet
+from bot.features.sets.sets import MAX_ENTRIES
 from bot.queue.writes import Write
 from bot.storage.approvals import derive_task_card_id
 from tests.harness.corpus import corpus
@@ -101,8 +101,8 @@ async def test_a_morning_list_killed_anywhere_is_posted_once(redis: Redis) -> No
         bot.end_at(edges)
         day = bot.today().date().isoformat()
         for _ in range(2):  # two processes
-            bot.handlers.morning_lists.planned.clear()
-            await bot.handlers.morning_lists.plan_due_mornings()
+            bot.morning_lists.planned.clear()
+            await bot.morning_lists.plan_due_mornings()
             await bot.work()
         again = OpenMorningList(person=LI.id, day=day).model_dump_json()
         await bot.handle_work(build_set_id(LI.id, day), "by another name", again)
@@ -120,7 +120,7 @@ async def test_everybody_has_their_own_morning(redis: Redis) -> None:
     await start_claims(bot, 11)
     for hours, whose in ((0, [LI.id]), (12, [LI.id, ZHANG.id]), (13, [LI.id, ZHANG.id])):
         bot.today_offset = timedelta(hours=hours)
-        await bot.handlers.morning_lists.plan_due_mornings()
+        await bot.morning_lists.plan_due_mornings()
         await bot.work()
         mornings = [one.place.channel[1:] for one in bot.chat.posts if one.key.startswith("set:")]
         assert mornings == whose
@@ -306,7 +306,7 @@ async def test_a_full_morning_list_is_one_message_too(redis: Redis) -> None:
         form = {"amount": str(amount), "currency": "CNY", "category": "travel", "reason": "x", "approver": WANG.id}
         await bot.engine.start_request("expense", form, LI.id, f"own{amount}", bot.today())
     await bot.work()
-    await bot.handlers.morning_lists.plan_due_mornings()
+    await bot.morning_lists.plan_due_mornings()
     await bot.work()
     for press_id, form in (("", {}), ("p1", {TICKED: ",".join(map(str, range(12))), "opinion": "超出预算，" * 150})):
         if press_id:
@@ -380,7 +380,7 @@ async def test_a_second_message_of_a_set_that_nobody_knows_of_is_put_right_when_
     assert await statuses(bot, numbers) == [Status.APPROVED] * 2 and len(bot.chat.ephemerals) == version - 1
     assert [one.text for one in shown(bot)] == ["这条消息在下面又发了一次。", "已同意 2 项"]
     assert not [one for one in shown(bot) if one.card and (one.card.buttons or one.card.ticks)]
-    kept = await bot.handlers.approval_sets.sets.load_set(SET)
+    kept = await bot.morning_lists.approval_sets.sets.load_set(SET)
     assert kept is not None and kept.copies == (second,)
 
 
@@ -411,7 +411,7 @@ async def test_what_a_killed_process_has_written_last_is_not_taken_for_what_was_
     decided on its own card meanwhile: the list is as before, and must be updated again."""
     bot = Bot(redis)
     await start_claims(bot, 11)
-    await bot.handlers.morning_lists.plan_due_mornings()
+    await bot.morning_lists.plan_due_mornings()
     await bot.work()
     lane = build_set_id(LI.id, bot.today().date().isoformat())
     (said,) = [one for one in bot.chat.posts if one.key.startswith(lane)]

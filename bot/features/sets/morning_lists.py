@@ -1,7 +1,7 @@
 """The morning list: one message each working day. Its parts are the tasks that wait for a person, their own requests
 with the people these wait for, and the absent members of their team.
 
-A morning list is a set of tasks (`bot.approvals.approval_sets`) whose id contains the person and the day. So there is
+A morning list is a set of tasks (`bot.features.sets.sets`) whose id contains the person and the day. So there is
 one, however many processes plan it and however often they are killed. The list is rewritten when its content
 changes."""
 
@@ -13,18 +13,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from bot.approvals.approval_sets import ApprovalSets
-from bot.approvals.day_facts import DayFacts
-from bot.chat.messages import ChatDirectory
 from bot.core.approval_sets import build_set_id
-from bot.core.clock import Clock
 from bot.core.work_items import OpenMorningList, RefreshSet, StartMorning
-from bot.queue.keys import Keys
-from bot.queue.lanes import Lanes, Lease
+from bot.features.contract import Core
+from bot.features.sets.sets import ApprovalSets
+from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, SetTimer, Write, apply_writes
 from bot.storage.morning_preferences import MorningPreferenceStore
-from tools.spec import Person
-from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.engine.store import OutboxEvent
 
 WINDOW = timedelta(hours=4)
 """Time after its hour in which a list still comes: after a morning of downtime, nobody gets it in the evening."""
@@ -34,14 +30,9 @@ SETTLE_MS = 3_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MorningLists:
+    core: Core
     approval_sets: ApprovalSets
-    facts: DayFacts
-    directory: ChatDirectory
     preferences: MorningPreferenceStore
-    lanes: Lanes
-    keys: Keys
-    calendar: WorkCalendar
-    clock: Clock
     at: time | None = None
     """Time of day of the lists, in each person's own time zone; None if there are no lists."""
     pause_s: float = 20.0
@@ -58,9 +49,9 @@ class MorningLists:
 
     async def plan_due_mornings(self) -> None:
         """Start the morning of every time zone in which the hour of a working day has come."""
-        people = await self.directory.list_people()
+        people = await self.core.directory.list_people()
         for zone in sorted({one.timezone for one in people if one.active}):
-            now = self.clock.today(ZoneInfo(zone))
+            now = self.core.clock.today(ZoneInfo(zone))
             day, name = now.date().isoformat(), f"morning:{zone}"
             if f"{name}:{day}" in self.planned or not self._is_due(now):
                 continue
@@ -69,14 +60,14 @@ class MorningLists:
             self.planned.add(f"{name}:{day}")
 
     def _is_due(self, now: datetime) -> bool:
-        if self.at is None or not self.calendar.get_day_status(now.date())[0]:
+        if self.at is None or not self.core.tool_services.calendar.get_day_status(now.date())[0]:
             return False
         due = datetime.combine(now.date(), self.at, now.tzinfo)
         return due <= now < due + WINDOW
 
     async def start_morning(self, lease: Lease, work: StartMorning) -> Sequence[Write]:
         """Enqueue a list for everybody in a time zone."""
-        people = [one for one in await self.directory.list_people() if one.active and one.timezone == work.zone]
+        people = [one for one in await self.core.directory.list_people() if one.active and one.timezone == work.zone]
         return [
             EnqueueItem(
                 build_set_id(one.id, work.day),
@@ -88,22 +79,28 @@ class MorningLists:
 
     async def open_list(self, lease: Lease, work: OpenMorningList) -> Sequence[Write]:
         """Post one person's list, unless they want none, are away themselves, or there is nothing to say."""
-        caller = await self.directory.find_caller(work.person)
+        caller = await self.core.directory.find_caller(work.person)
         if caller is None or not await self.preferences.wants_list(work.person):
             return []
-        if await self.facts.is_away(caller.id, self.clock.today(caller.person.zone)):
+        if await self.approval_sets.facts.is_away(caller.id, self.core.clock.today(caller.person.zone)):
             return []
         return await self.approval_sets.open_morning_list(lease, caller.person, work.day)
 
-    async def refresh_later(self, people: Sequence[Person]) -> None:
-        """Request a rewrite of today's lists of these people, if there are any, because their content has changed."""
+    async def follow_event(self, event: OutboxEvent) -> None:
+        """Request a rewrite of today's lists that may mention this event of the engine: of its recipient, the author,
+        and the managers of both."""
         if self.at is None:
             return
-        for person in people:
-            set_id = build_set_id(person.id, self.clock.today(person.zone).date().isoformat())
-            due_ms = self.clock.now_ms() + SETTLE_MS
+        ids = [event.data.get("person", "")]
+        if request := event.data.get("request"):
+            ids.append((await self.core.tool_services.engine.get_request(request)).initiator)
+        people = [await self.core.directory.find_person(one) for one in dict.fromkeys(filter(None, ids))]
+        managers = [await self.core.directory.find_person(one.manager) for one in people if one and one.manager]
+        for person in {one.id: one for one in (*people, *managers) if one is not None}.values():
+            set_id = build_set_id(person.id, self.core.clock.today(person.zone).date().isoformat())
+            due_ms = self.core.clock.now_ms() + SETTLE_MS
             body = RefreshSet().model_dump_json()
             await self._apply(SetTimer(id=f"refresh:{set_id}", lane=set_id, due_ms=due_ms, body=body))
 
     async def _apply(self, write: EnqueueItem | SetTimer) -> None:
-        await apply_writes(self.lanes.redis, self.keys, self.keys.get_partition(write.lane), [write])
+        await apply_writes(self.core.redis, self.core.keys, self.core.keys.get_partition(write.lane), [write])

@@ -12,31 +12,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.approvals import set_render
 from bot.approvals.authorization import authorize_press
-from bot.approvals.day_facts import DayFacts
-from bot.approvals.delivery import CardDelivery
 from bot.approvals.opinion_drafts import is_refusal_drafted
 from bot.approvals.refusals import SETTLED_MS
-from bot.approvals.set_entries import CARD_CHOICES, count_entry_bytes, has_whole_days, shows_request
-from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, MessageRef, Post
+from bot.chat.messages import Click, Dialog, MessageRef, Post
 from bot.core import logs
-from bot.core.approval_sets import REJECT_SET, SET_DECISIONS, SEVERAL, TICK, TICKED, ApprovalSet, SetEntry
-from bot.core.clock import Clock
+from bot.core.approval_sets import REJECT_SET, SET_DECISIONS, SEVERAL, TICK, TICKED
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.i18n import LANGUAGES, translate
 from bot.core.records import SHOWN_SEAL, Approval
 from bot.core.work_items import ButtonPressed, JoinSet, OpenSet, RefreshSet
-from bot.queue.keys import Keys
+from bot.features.contract import Core
+from bot.features.sets import set_render
+from bot.features.sets.day_facts import DayFacts
+from bot.features.sets.set_entries import CARD_CHOICES, count_entry_bytes, has_whole_days, shows_request
+from bot.features.sets.set_store import ApprovalSet, ApprovalSetStore, SetEntry
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, SetTimer, Write
-from bot.storage.approval_sets import ApprovalSetStore
-from bot.storage.approvals import ApprovalStore, derive_task_card_id
-from bot.storage.journal import Journal
+from bot.storage.approvals import derive_task_card_id
 from tools.people.identities import identify_people
 from tools.people.names import get_names_by_language, get_person_language
 from tools.spec import Gate, Person
-from tools.tool import ToolServices
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import TaskKind
 from tools.workflow.process.definition import format_request_line
@@ -59,28 +55,21 @@ TICK_MS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalSets:
+    core: Core
     sets: ApprovalSetStore
-    approvals: ApprovalStore
-    keys: Keys
-    chat: Channel
-    card_delivery: CardDelivery
-    directory: ChatDirectory
-    tool_services: ToolServices
     facts: DayFacts
-    journal: Journal
-    clock: Clock
 
     # A new set
 
     async def open_set(self, lease: Lease, work: OpenSet) -> Sequence[Write]:
         """Show the tasks to their person, in their DM. A set that exists is posted again, never doubled."""
-        person = await self.directory.find_person(work.person)
+        person = await self.core.directory.find_person(work.person)
         if person is None or not person.active:
             return []
         approval_set = await self.sets.load_set(lease.lane) or await self._build_set(lease.lane, person, work.tasks)
         if not approval_set.entries:
-            place = await self.chat.open_dm(person.id)
-            await self.chat.post_ephemeral(place, person.id, translate("set.none", person.language))
+            place = await self.core.chat.open_dm(person.id)
+            await self.core.chat.post_ephemeral(place, person.id, translate("set.none", person.language))
             return []
         return await self._show_new_set(lease, approval_set, person)
 
@@ -91,7 +80,7 @@ class ApprovalSets:
             return []
         if approval_set is None:
             approval_set = await self._build_set(lease.lane, person, (), day=day)
-            now = self.clock.today(person.zone)
+            now = self.core.clock.today(person.zone)
             if not (approval_set.entries or approval_set.left_out or await self.facts.has_news(person, now)):
                 return []
         return await self._show_new_set(lease, approval_set, person)
@@ -100,11 +89,11 @@ class ApprovalSets:
         """Post the set below everything said so far, and point older messages of it to the new one. The set is stored
         before it is shown, so that an immediate press finds it."""
         await lease.checkpoint("open", self.sets.build_save_write(approval_set))
-        place = approval_set.place or await self.chat.open_dm(person.id)
+        place = approval_set.place or await self.core.chat.open_dm(person.id)
         post = await self._render_set(approval_set, person)
-        state = {"shown_ms": self.clock.now_ms(), "shown_sha": _hash_post(post)}
+        state = {"shown_ms": self.core.clock.now_ms(), "shown_sha": _hash_post(post)}
         key, again = f"{approval_set.id}:{lease.item.id}"[:200], lease.item.is_redelivery
-        ref = await self.chat.post_message(place, post, key=key, again=again)
+        ref = await self.core.chat.post_message(place, post, key=key, again=again)
         for older in approval_set.copies:
             if older != ref:
                 await self._replace_message(older, person)
@@ -114,18 +103,20 @@ class ApprovalSets:
 
     async def _build_set(self, set_id: str, person: Person, tasks: Sequence[str], *, day: str = "") -> ApprovalSet:
         """Build a set of the tasks that this person may decide now, oldest first, as many as one message holds."""
-        empty = ApprovalSet(id=set_id, person=person.id, entries=(), ticked=(), day=day, made_ms=self.clock.now_ms())
+        empty = ApprovalSet(
+            id=set_id, person=person.id, entries=(), ticked=(), day=day, made_ms=self.core.clock.now_ms()
+        )
         return await self._add_tasks(empty, person, tasks)
 
     async def _add_tasks(self, approval_set: ApprovalSet, person: Person, tasks: Sequence[str] = ()) -> ApprovalSet:
         """Add the waiting tasks that are not in the set yet, ticked."""
-        listed = (await self.tool_services.engine.list_todo_tasks(person.id, self.clock.today())).tasks
+        listed = (await self.core.tool_services.engine.list_todo_tasks(person.id, self.core.clock.today())).tasks
         meant = [one for one in listed if one.task.kind is not TaskKind.REVISE and (not tasks or one.task.id in tasks)]
         entries, known = list(approval_set.entries), {one.approval for one in approval_set.entries}
         most = MAX_BYTES - DAY_BYTES if approval_set.day else MAX_BYTES
         room, left_out = most - sum(map(count_entry_bytes, entries)), 0
         for assigned in meant:
-            if derive_task_card_id(self.keys, assigned.task.id) in known:
+            if derive_task_card_id(self.core.keys, assigned.task.id) in known:
                 continue
             entry = await self._build_entry(assigned, person) if len(entries) < MAX_ENTRIES else None
             size = count_entry_bytes(entry) if entry else 0
@@ -147,24 +138,24 @@ class ApprovalSets:
         """Build the entry of a task. Returns None if the task needs its own card: it is not open, has too much to read,
         or is to be refused as somebody has said. Another reason is an author who may be mistaken for somebody else,
         which a name alone does not show."""
-        request, now_ms = assigned.request, self.clock.now_ms()
-        approval = await self.approvals.load_approval(derive_task_card_id(self.keys, assigned.task.id))
+        request, now_ms = assigned.request, self.core.clock.now_ms()
+        approval = await self.core.approvals.load_approval(derive_task_card_id(self.core.keys, assigned.task.id))
         if approval is None or approval.gate is not Gate.APPROVE or not shows_request(approval, assigned):
             return None
-        standing = await self.card_delivery.list_represented(approval, person.id)
+        standing = await self.core.card_delivery.list_represented(approval, person.id)
         may = [authorize_press(approval, person.id, c, approval.version, now_ms, standing) for c in CARD_CHOICES]
         if any(may) or is_refusal_drafted(approval.proposal):
             return None
-        (author,) = (await identify_people(self.tool_services.directory, [request.initiator])).people
+        (author,) = (await identify_people(self.core.tool_services.directory, [request.initiator])).people
         if author.is_name_shared or author.is_name_misleading or author.is_in_directory is False:
             return None
-        process = await self.tool_services.engine.get_process(request)
+        process = await self.core.tool_services.engine.get_process(request)
         summary = {one: format_request_line(process, request.filled, one) for one in LANGUAGES}
         whole = has_whole_days(process, request)
         details = set_render.describe_details(approval, person.id, summary, has_whole_days=whole)
         if any(len(text) > MAX_DETAILS for text in details.values()):
             return None
-        directory = self.tool_services.directory
+        directory = self.core.tool_services.directory
         named: dict[str, Any] = {
             "request": request.id,
             "requester": await get_names_by_language(directory, request.initiator),
@@ -200,10 +191,10 @@ class ApprovalSets:
         if approval_set.press_id == click.id:  # delivered again after a crash
             return await self._rewrite_set(lease.item, approval_set)
         approvals = await self._load_approvals(approval_set)
-        pressable = set_render.list_pressable(approval_set, approvals, self.clock.now_ms())
+        pressable = set_render.list_pressable(approval_set, approvals, self.core.clock.now_ms())
         if click.version != approval_set.version or not pressable:  # everything in it was decided meanwhile
             refused = [] if click.choice == TICK else await self._refuse_press(lease, click, "stale")
-            has_crossed = self.clock.now_ms() <= approval_set.shown_ms + SETTLED_MS
+            has_crossed = self.core.clock.now_ms() <= approval_set.shown_ms + SETTLED_MS
             if approval_set.copies == stored.copies and has_crossed:  # the press and a change crossed
                 return refused
             # A process that was held up may have posted or rewritten the message last.
@@ -214,9 +205,9 @@ class ApprovalSets:
         ticked = tuple(number for number in _read_ticks(click, approval_set) if number in pressable)
         if click.choice == TICK:
             changed = approval_set.model_copy(update={"ticked": ticked})
-            if changed.shown_ms + TICK_MS <= self.clock.now_ms():
+            if changed.shown_ms + TICK_MS <= self.core.clock.now_ms():
                 return await self._rewrite_set(lease.item, changed)
-            due_ms, body = self.clock.now_ms() + TICK_MS, RefreshSet().model_dump_json()
+            due_ms, body = self.core.clock.now_ms() + TICK_MS, RefreshSet().model_dump_json()
             rewrite = SetTimer(id=f"ticks:{changed.id}", lane=changed.id, due_ms=due_ms, body=body)
             return [self.sets.build_save_write(changed), rewrite]
         return await self._press_cards(lease, click, approval_set, ticked, approvals)
@@ -262,7 +253,7 @@ class ApprovalSets:
         if work.code:
             approval_set = approval_set.refuse_entry(work.approval, work.code, work.note)
         joins: tuple[Write, ...] = ()
-        if approval_set.day and (person := await self.directory.find_person(approval_set.person)):
+        if approval_set.day and (person := await self.core.directory.find_person(approval_set.person)):
             grown = await self._add_tasks(approval_set, person)
             joins = _build_joins(grown, grown.entries[len(approval_set.entries) :])
             approval_set = grown
@@ -270,15 +261,15 @@ class ApprovalSets:
         is_busy = any(set_render.is_running(one, approvals.get(one.approval)) for one in approval_set.entries)
         if lease.item.is_redelivery:  # its message may show a state that was never stored
             approval_set = approval_set.model_copy(update={"shown_sha": ""})
-        if is_busy and self.clock.now_ms() < approval_set.shown_ms + REWRITE_MS:
+        if is_busy and self.core.clock.now_ms() < approval_set.shown_ms + REWRITE_MS:
             return [self.sets.build_save_write(approval_set), *joins]  # the last of them causes the rewrite
         return [*await self._rewrite_set(lease.item, approval_set, approvals), *joins]
 
     async def _refuse_press(self, lease: Lease, click: Click, code: str) -> Sequence[Write]:
-        language = await get_person_language(self.directory, click.person)
-        await self.chat.post_ephemeral(click.place, click.person, translate(f"set.{code}", language))
+        language = await get_person_language(self.core.directory, click.person)
+        await self.core.chat.post_ephemeral(click.place, click.person, translate(f"set.{code}", language))
         return [
-            self.journal.build_record_write(
+            self.core.journal.build_record_write(
                 lease.lane, "set.refused", person=click.person, channel=click.place.channel, text=code,
                 choice=click.choice,
             )
@@ -289,11 +280,11 @@ class ApprovalSets:
     async def build_dialog(self, click: Click) -> Dialog | None:
         """Build the dialog that asks for the reason. Returns None if the press is refused; the refusal says why."""
         approval_set = await self.sets.load_set(click.approval)
-        person = await self.directory.find_person(click.person)
+        person = await self.core.directory.find_person(click.person)
         if approval_set is None or person is None or approval_set.person != click.person:
             return None
         approvals = await self._load_approvals(approval_set)
-        pressable = set_render.list_pressable(approval_set, approvals, self.clock.now_ms())
+        pressable = set_render.list_pressable(approval_set, approvals, self.core.clock.now_ms())
         ticked = [number for number in _read_ticks(click, approval_set) if number in pressable]
         if not ticked or click.version != approval_set.version:
             return None
@@ -303,14 +294,14 @@ class ApprovalSets:
         """Return problems by field (field → sentence) of a submitted dialog without a reason."""
         if (click.form or {}).get("opinion", "").strip():
             return {}
-        known = self.directory.find_known_person(click.person)
+        known = self.core.directory.find_known_person(click.person)
         return {"opinion": translate("set.no_reason", known.language if known else "en")}
 
     # The message
 
     async def _replace_message(self, ref: MessageRef, person: Person) -> None:
         try:
-            await self.chat.update_message(ref, set_render.render_moved_set(person))
+            await self.core.chat.update_message(ref, set_render.render_moved_set(person))
         except ChatUnavailableError:
             raise
         except ChatError as error:
@@ -320,21 +311,21 @@ class ApprovalSets:
         self, item: LaneItem, approval_set: ApprovalSet, approvals: Mapping[str, Approval] | None = None
     ) -> Sequence[Write]:
         """Rewrite the set's message to its current state. Raises ChatUnavailableError: the item then comes again."""
-        person = await self.directory.find_person(approval_set.person)
+        person = await self.core.directory.find_person(approval_set.person)
         if person is None or not approval_set.copies:
             return [self.sets.build_save_write(approval_set)]
         post, (*older_copies, newest) = await self._render_set(approval_set, person, approvals), approval_set.copies
         if _hash_post(post) == approval_set.shown_sha and not (older_copies or item.is_redelivery):
             return [self.sets.build_save_write(approval_set)]
         try:
-            await self.chat.update_message(newest, post)
+            await self.core.chat.update_message(newest, post)
         except ChatUnavailableError:
             raise
         except ChatError as error:  # the message is deleted; its cards are still there
             log.warning("set.not_rewritten", error=error.code)
         for older in older_copies:
             await self._replace_message(older, person)
-        shown = {"shown_ms": self.clock.now_ms(), "shown_sha": _hash_post(post), "copies": (newest,)}
+        shown = {"shown_ms": self.core.clock.now_ms(), "shown_sha": _hash_post(post), "copies": (newest,)}
         return [self.sets.build_save_write(approval_set.model_copy(update=shown))]
 
     async def _render_set(
@@ -343,18 +334,18 @@ class ApprovalSets:
         known = await self._load_approvals(approval_set) if approvals is None else approvals
         names: dict[str, dict[str, str]] = {}
         for approval in known.values():
-            names |= await self.card_delivery.list_names_on_card(approval)
-        now = self.clock.today(person.zone)
+            names |= await self.core.card_delivery.list_names_on_card(approval)
+        now = self.core.clock.today(person.zone)
         facts = await self.facts.list_facts(person, now) if approval_set.day else ()
-        return set_render.render_set(approval_set, known, names, person, self.clock.now_ms(), facts)
+        return set_render.render_set(approval_set, known, names, person, self.core.clock.now_ms(), facts)
 
     async def _load_approvals(self, approval_set: ApprovalSet) -> dict[str, Approval]:
-        loaded = [await self.approvals.load_approval(one.approval) for one in approval_set.entries]
+        loaded = [await self.core.approvals.load_approval(one.approval) for one in approval_set.entries]
         return {one.id: one for one in loaded if one is not None}
 
     def _build_journal_write(self, approval_set: ApprovalSet, kind: str, **more: Any) -> Write:
         channel = approval_set.place.channel if approval_set.place else ""
-        return self.journal.build_record_write(
+        return self.core.journal.build_record_write(
             approval_set.id,
             kind,
             person=approval_set.person,
