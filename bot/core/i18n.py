@@ -42,12 +42,16 @@ def translate_pieces(key: str, language: str, /, **params: object) -> tuple[obje
     is_one = str(params.get("n")) == "1" and f"{language}_one" in load_sentences()[key]
     pieces, is_chinese = list[object](), language == "zh"
     for words, name in _split_sentence(key, f"{language}_one" if is_one else language):
-        value = _render_piece(params[name], language) if name else ""
-        if is_chinese and _is_chinese(words[1:2]) and _ends_in_chinese(pieces):
+        value = params[name] if name else ""
+        if isinstance(value, str | int | float | Decimal | Mapping | TextRef | Identities):
+            value = render_value(value, language)
+        before = pieces[-1] if pieces else ""
+        if is_chinese and _is_chinese(words[1:2]) and isinstance(before, str) and _is_chinese(before[-1:]):
             words = words.removeprefix(" ")
         _append_piece(pieces, words)
         if is_chinese and words.endswith(" ") and isinstance(value, str) and _is_chinese(value[:1]):
-            _remove_space(pieces)
+            before = str(pieces[-1])
+            pieces[-1] = before[:-1] if _is_chinese(before[-2:-1]) else before
         _append_piece(pieces, value)
     return tuple(pieces)
 
@@ -58,28 +62,12 @@ def _split_sentence(key: str, form: str) -> tuple[tuple[str, str | None], ...]:
     return tuple((words, name) for words, name, _, _ in Formatter().parse(load_sentences()[key][form]))
 
 
-def _render_piece(value: object, language: str) -> object:
-    is_text = isinstance(value, str | int | float | Decimal | Mapping | TextRef | Identities)
-    return render_value(value, language) if is_text else value
-
-
 def _append_piece(pieces: list[object], piece: object) -> None:
     """Append a piece; words next to each other become one piece."""
     if pieces and isinstance(pieces[-1], str) and isinstance(piece, str):
         pieces[-1] += piece
     elif piece != "":
         pieces.append(piece)
-
-
-def _ends_in_chinese(pieces: list[object]) -> bool:
-    return bool(pieces) and isinstance(pieces[-1], str) and _is_chinese(pieces[-1][-1:])
-
-
-def _remove_space(pieces: list[object]) -> None:
-    """Remove the space at the end of the pieces if a Chinese word precedes it."""
-    words = pieces[-1] if pieces else ""
-    if isinstance(words, str) and _is_chinese(words[-2:-1]):
-        pieces[-1] = words[:-1]
 
 
 def _is_chinese(sign: str) -> bool:
@@ -93,16 +81,14 @@ def render_value(value: object, language: str) -> str:
     """Render a value for this reader: words in their language, a note as a sentence, persons by name, anything else as
     text."""
     if isinstance(value, Identities):
-        return render_value(value.text or _join_identity_names(value, language), language)
+        if value.text:
+            return render_value(value.text, language)
+        return translate("card.comma", language).join(one.get_name(language) for one in value.people)
     if isinstance(value, TextRef):
         return translate(value.key, language, **value.params)
     if isinstance(value, Mapping):
         return str(value[language])
     return str(value)
-
-
-def _join_identity_names(identities: Identities, language: str) -> str:
-    return translate("card.comma", language).join(one.get_name(language) for one in identities.people)
 
 
 def render_receipt_line(receipt_line: ReceiptLine, language: str) -> str:

@@ -76,8 +76,18 @@ def configure_logging(level: str = "INFO", json: bool | None = None, stream: Tex
     """Send every logger to `stream` (standard output). If `json` is None, lines are JSON unless the stream is a
     terminal."""
     target = stream or sys.stdout
+    ending: list[structlog.typing.Processor] = (
+        [structlog.processors.format_exc_info, _redact_event, structlog.processors.JSONRenderer(ensure_ascii=False)]
+        if (json if json is not None else not target.isatty())
+        else [_redact_event, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+    )
     handler = logging.StreamHandler(target)
-    handler.setFormatter(_build_formatter(json if json is not None else not target.isatty()))
+    handler.setFormatter(
+        RedactingFormatter(
+            foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *_list_shared_processors()],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
+        )
+    )
     handler.addFilter(is_fit_to_write)
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -108,15 +118,3 @@ def _list_shared_processors() -> list[structlog.typing.Processor]:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-
-
-def _build_formatter(json: bool) -> logging.Formatter:
-    strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
-    ending: list[structlog.typing.Processor] = (
-        [structlog.processors.format_exc_info, _redact_event, structlog.processors.JSONRenderer(ensure_ascii=False)]
-        if json
-        else [_redact_event, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
-    )
-    return RedactingFormatter(
-        foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *_list_shared_processors()], processors=[strip, *ending]
-    )

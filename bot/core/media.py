@@ -132,33 +132,29 @@ def _judge_archive(content: bytes) -> str:
         raise FileRefusedError("broken")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return _judge_entries(archive)
+            entries = {entry.filename.casefold(): entry for entry in archive.infolist()}
+            if not entries.keys() & {"ofd.xml", "[content_types].xml"}:
+                raise FileRefusedError("unknown_type")
+            if any(entry.flag_bits & 1 for entry in entries.values()):
+                raise FileRefusedError("locked")
+            if (
+                len(entries) != len(archive.infolist())
+                or min(entry.header_offset for entry in entries.values())
+                or sum(entry.file_size for entry in entries.values()) > MAX_UNPACKED
+                or any(one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for one in entries.values())
+            ):
+                raise FileRefusedError("broken")
+            parts = {name: entry for name, entry in entries.items() if not entry.is_dir()}
+            if "ofd.xml" not in parts:
+                return _judge_office_parts(archive, parts)
+            if not all(_OFD_ENDINGS.fullmatch(_get_ending(name)) for name in parts):
+                raise FileRefusedError("active")
+            return OFD
     except (
         zipfile.BadZipFile, zlib.error, struct.error, ParseError, EOFError, LookupError, NotImplementedError,
         OSError, ValueError,
     ) as wrong:  # fmt: skip
         raise FileRefusedError("broken") from wrong
-
-
-def _judge_entries(archive: zipfile.ZipFile) -> str:
-    entries = {entry.filename.casefold(): entry for entry in archive.infolist()}
-    if not entries.keys() & {"ofd.xml", "[content_types].xml"}:
-        raise FileRefusedError("unknown_type")
-    if any(entry.flag_bits & 1 for entry in entries.values()):
-        raise FileRefusedError("locked")
-    if (
-        len(entries) != len(archive.infolist())
-        or min(entry.header_offset for entry in entries.values())
-        or sum(entry.file_size for entry in entries.values()) > MAX_UNPACKED
-        or any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries.values())
-    ):
-        raise FileRefusedError("broken")
-    parts = {name: entry for name, entry in entries.items() if not entry.is_dir()}
-    if "ofd.xml" not in parts:
-        return _judge_office_parts(archive, parts)
-    if not all(_OFD_ENDINGS.fullmatch(_get_ending(name)) for name in parts):
-        raise FileRefusedError("active")
-    return OFD
 
 
 def _judge_office_parts(archive: zipfile.ZipFile, parts: dict[str, zipfile.ZipInfo]) -> str:
@@ -171,24 +167,21 @@ def _judge_office_parts(archive: zipfile.ZipFile, parts: dict[str, zipfile.ZipIn
         if not _TYPES.fullmatch(kind) or _ACTIVE_TYPES.search(kind):
             raise FileRefusedError("active")
         types[name] = kind
-    main = [target for name in links for target in _judge_links(archive, parts[name], is_root=name == "_rels/.rels")]
+    main: list[str] = []
+    for name in links:
+        for row in _read_rows(archive, parts[name]):
+            kind, target = row.get("Type", "").rpartition("/")[2].lower(), row.get("Target", "")
+            is_inside = row.get("TargetMode", "Internal") == "Internal"
+            if not (_WEB.match(target) if kind == "hyperlink" else is_inside and _LINKS.fullmatch(kind)):
+                raise FileRefusedError("active")
+            if name == "_rels/.rels" and kind == "officedocument":
+                main.append(target)
     kinds = {name: types.get(f"/{name}") or types[_get_ending(name)] for name in parts}
     [kind] = [kinds[one.lstrip("/").casefold()] for one in main]
     media = kind.removesuffix(".main+xml")
     if media not in (DOCX, XLSX):
         raise FileRefusedError("unknown_type")
     return media
-
-
-def _judge_links(archive: zipfile.ZipFile, part: zipfile.ZipInfo, *, is_root: bool) -> Iterator[str]:
-    """Check the links of a part, and yield the main part of the document."""
-    for row in _read_rows(archive, part):
-        kind, target = row.get("Type", "").rpartition("/")[2].lower(), row.get("Target", "")
-        is_inside = row.get("TargetMode", "Internal") == "Internal"
-        if not (_WEB.match(target) if kind == "hyperlink" else is_inside and _LINKS.fullmatch(kind)):
-            raise FileRefusedError("active")
-        if is_root and kind == "officedocument":
-            yield target
 
 
 def _read_rows(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> list[Element]:
@@ -247,12 +240,12 @@ def _is_xml(content: bytes, number: bytes) -> bool:
     """Whether a file in a PDF is the data of an e-invoice, in every version of it in the PDF."""
     versions = (one for one in _OBJECT.finditer(content) if one[1] == number)
     starts = [_STREAM.search(content, one.end()) for one in islice(versions, MAX_ATTACHED + 1)]
-    return 0 < len(starts) <= MAX_ATTACHED and all(
-        one and _reads_as_xml(content[one.end() : one.end() + 200]) for one in starts
-    )
-
-
-def _reads_as_xml(head: bytes) -> bool:
-    with suppress(zlib.error):
-        head = zlib.decompressobj().decompress(head, 20)
-    return head.lstrip(b"\xef\xbb\xbf\t\n\r ").startswith(b"<?xml")
+    if not 0 < len(starts) <= MAX_ATTACHED:
+        return False
+    for one in starts:
+        head = content[one.end() : one.end() + 200] if one else b""
+        with suppress(zlib.error):
+            head = zlib.decompressobj().decompress(head, 20)
+        if not head.lstrip(b"\xef\xbb\xbf\t\n\r ").startswith(b"<?xml"):
+            return False
+    return True

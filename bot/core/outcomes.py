@@ -26,13 +26,20 @@ def describe_outcome(approval: Approval, reader: Person, names: Names, *, is_sha
     if not is_shared and approval.decided_by == reader.id:
         names = {**names, reader.id: {one: translate("card.you", one) for one in LANGUAGES}}
     if approval.state is not ApprovalState.DECIDED:
+        key = f"outcome.{approval.state.value}_{approval.choice}"  # why it was cancelled, or ended elsewhere
+        key = key if key in load_sentences() else f"outcome.{approval.state.value}"
         by = names.get(approval.decided_by) or translate("card.system", language)
-        return _capitalize_start(translate(_choose_ending_key(approval), language, by=by))
+        return _capitalize_start(translate(key, language, by=by))
     by = get_names(names, approval.decided_by)
     if approval.on_behalf:
         by = format_stand_in(by, get_names(names, approval.on_behalf))
     choice = translate(f"choice.{approval.choice}", language)
-    return _capitalize_start(translate(_choose_decision_key(approval), language, by=by, choice=choice))
+    key = f"outcome.{approval.choice}" + ("_revoke" if approval.proposal.title.key == "title.revoke" else "")
+    if approval.effect in (EffectState.FAILED, EffectState.UNKNOWN):
+        key = f"outcome.{approval.effect.value}"
+    elif approval.effect is not EffectState.DONE or key not in load_sentences():
+        key = "outcome.pressed"
+    return _capitalize_start(translate(key, language, by=by, choice=choice))
 
 
 def _capitalize_start(sentence: str) -> str:
@@ -52,40 +59,18 @@ def get_names(names: Names, person: str) -> dict[str, str]:
     return names.get(person, {language: person for language in LANGUAGES})
 
 
-def _choose_ending_key(approval: Approval) -> str:
-    """Choose the sentence for a card that ended without a decision: why it was cancelled, or how its subject ended
-    elsewhere."""
-    key = f"outcome.{approval.state.value}_{approval.choice}"
-    return key if key in load_sentences() else f"outcome.{approval.state.value}"
-
-
-def _choose_decision_key(approval: Approval) -> str:
-    """Choose the sentence for what was done, or for the pressed button until it is done."""
-    if approval.effect in (EffectState.FAILED, EffectState.UNKNOWN):
-        return f"outcome.{approval.effect.value}"
-    revoked = "_revoke" if approval.proposal.title.key == "title.revoke" else ""
-    key = f"outcome.{approval.choice}{revoked}"
-    return key if approval.effect is EffectState.DONE and key in load_sentences() else "outcome.pressed"
-
-
 def describe_consequence(approval: Approval, language: str) -> str:
     """Describe the result and the opinion given with the decision, one line each."""
     if approval.state is ApprovalState.DECIDED:
-        removal_note = (
-            [translate("card.removed", language, n=approval.removed_characters)] if approval.removed_characters else []
-        )
-        parts = filter(None, [describe_effect_parts(approval, language)])
-        return "\n".join(
-            filter(
-                None,
-                [
-                    _describe_effect_result(approval, language),
-                    *parts,
-                    *_describe_opinion(approval, language),
-                    *removal_note,
-                ],
-            )
-        )
+        # The opinion is on one line, so that a person's text never begins a line of ours.
+        opinion, removed = " ".join(approval.form.get("opinion", "").split()), approval.removed_characters
+        lines = [
+            _describe_effect_result(approval, language),
+            describe_effect_parts(approval, language),
+            translate("card.opinion", language, opinion=opinion) if opinion else "",
+            translate("card.removed", language, n=removed) if removed else "",
+        ]
+        return "\n".join(filter(None, lines))
     key = f"card.{approval.state.value}"
     return translate(key, language) if key in load_sentences() else ""
 
@@ -107,12 +92,6 @@ def _describe_effect_result(approval: Approval, language: str) -> str:
     if approval.effect is EffectState.STARTED and approval.failure is not None:
         return translate("card.effect_postponed", language, problem=render_value(approval.failure, language))
     return translate(f"card.effect_{approval.effect.value or 'none'}", language)
-
-
-def _describe_opinion(approval: Approval, language: str) -> list[str]:
-    """Describe the opinion on one line, so that a person's text never begins a line of ours."""
-    opinion = " ".join(approval.form.get("opinion", "").split())
-    return [translate("card.opinion", language, opinion=opinion)] if opinion else []
 
 
 def describe_matter(proposal: Proposal, reader: Person) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
@@ -264,16 +264,11 @@ def spell_secret(secret: str) -> Iterator[str]:
         yield once
         yield json.dumps(once, ensure_ascii=ascii_only)[1:-1]
     yield repr(secret)[1:-1]
-    for alphabet in (base64.b64encode, base64.urlsafe_b64encode):
-        for before in range(3):
-            yield _spell_base64(secret.encode(), before, alphabet)
-
-
-def _spell_base64(secret: bytes, offset: int, encode: Callable[[bytes], bytes]) -> str:
-    """The base64 letters that encode nothing but the secret when `offset` bytes (modulo 3) precede it."""
-    text = encode(b"\0" * offset + secret).decode().rstrip("=")
-    whole = (offset + len(secret)) * 8 // 6
-    return text[-(-offset * 8 // 6) : whole]
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        for offset in range(3):
+            # These letters encode nothing but the secret when `offset` bytes (modulo 3) precede it.
+            content = b"\0" * offset + secret.encode()
+            yield encode(content).decode().rstrip("=")[-(-offset * 8 // 6) : len(content) * 8 // 6]
 
 
 def read_url_secrets(url: str) -> Iterator[str]:

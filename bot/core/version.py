@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-
-def _read_version() -> str:
-    try:
-        return version("countersign")
-    except PackageNotFoundError:  # run from its source, without an installation
-        return "0"
-
-
-VERSION = _read_version()
+try:
+    VERSION = version("countersign")
+except PackageNotFoundError:  # run from its source, without an installation
+    VERSION = "0"

@@ -8,7 +8,7 @@ from functools import partial
 
 from bot.approvals.authorization import PressRefusal
 from bot.approvals.state import find_refusal
-from bot.chat.messages import Button, Click, Message, Place, Post
+from bot.chat.messages import Button, Click, Message, Post
 from bot.core.i18n import translate
 from bot.core.records import Approval, ApprovalState, Run
 from bot.core.work_items import CHANGED, CancelOpenCard, MessageChanged, MessageReceived
@@ -41,8 +41,11 @@ async def notify_writer(core: Core, lease: Lease, change: MessageChanged) -> Seq
     if change.is_deleted or run.changed_message is None:
         button = Button(translate(f"choice.{choice}", run.language), choice, approval.id, approval.version)
         post = Post(translate(f"changed.{code}", run.language), buttons=(button,))
-        place, key = _find_card_place(run, approval), f"{code}:{run.id}"
-        notice = await core.chat.post_message(place, post, key=key, again=lease.item.is_redelivery)
+        place, card = run.message.thread_place, dict(approval.copies).get(run.message.person)
+        if card is not None:  # under the card of the run's person
+            place = run.dm_place if card.channel != place.channel and run.dm_place is not None else place
+            place = place.model_copy(update={"thread": card.ts}) if place.direct else place
+        notice = await core.chat.post_message(place, post, key=f"{code}:{run.id}", again=lease.item.is_redelivery)
         run.change_notices = (*run.change_notices, notice)
     journal_write = core.journal.build_record_write(
         lease.lane, f"message.{code}", run=run.id, person=run.message.person, channel=message.place.channel
@@ -87,13 +90,3 @@ async def handle_press(core: Core, lease: Lease, click: Click) -> Sequence[Write
         return cancelled
     body = MessageReceived(message=message).model_dump_json()
     return [*cancelled, EnqueueItem(message.place.conversation, message.id, body)]
-
-
-def _find_card_place(run: Run, approval: Approval) -> Place:
-    """Under the card of the run's person."""
-    place, card = run.message.thread_place, dict(approval.copies).get(run.message.person)
-    if card is None:
-        return place
-    if card.channel != place.channel and run.dm_place is not None:
-        place = run.dm_place
-    return place.model_copy(update={"thread": card.ts}) if place.direct else place

@@ -16,7 +16,7 @@ from bot.features.contract import Core, Feature, Work
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
 from tools.privacy import classify_result
-from tools.spec import Caller, Privacy, ProcessDiagram, StoredModel, ToolError
+from tools.spec import Privacy, StoredModel, ToolError
 from tools.tool import ToolContext
 from tools.workflow.diagram.render import render_picture
 
@@ -68,12 +68,17 @@ async def post_diagram(core: Core, paint: PaintDiagram, lease: Lease, draw: Rend
     if caller is None:
         return []
     language, key, again = caller.person.language, lease.item.id, lease.item.is_redelivery
+    tool = core.tools[SHOW_PROCESS]
     try:
-        diagram, privacy = await _load_diagram(core, caller, draw.name)
-        place = await _choose_diagram_place(core, draw, privacy)
+        context = ToolContext(core.tool_services, caller, core.clock.today(caller.person.zone))
+        outcome = await tool.run(context, validate_args(tool.args, {"name": draw.name}))
+        diagram = outcome.diagram
+        if diagram is None:
+            raise ToolError("no_picture", "there is nothing to draw")
+        place = await _choose_diagram_place(core, draw, classify_result(tool, outcome))
         png = await paint(diagram.bpmn, diagram.done, diagram.active, language)
     except ToolError as error:
-        place = await _choose_diagram_place(core, draw, classify_result(core.tools[SHOW_PROCESS], error))
+        place = await _choose_diagram_place(core, draw, classify_result(tool, error))
         await core.chat.post_message(place, Post(render_value(error.note, language)), key=key, again=again)
         return []
     title, alt = render_value(diagram.title, language), render_value(diagram.alt, language)
@@ -89,12 +94,3 @@ async def _choose_diagram_place(core: Core, draw: RenderDiagram, privacy: Privac
     if draw.place is not None and await core.delivery.can_show_in(draw.place, privacy):
         return draw.place
     return await core.chat.open_dm(draw.person)
-
-
-async def _load_diagram(core: Core, caller: Caller, name: str) -> tuple[ProcessDiagram, Privacy]:
-    """Raises `ToolError` if the caller may not see it."""
-    tool, local = core.tools[SHOW_PROCESS], core.clock.today(caller.person.zone)
-    outcome = await tool.run(ToolContext(core.tool_services, caller, local), validate_args(tool.args, {"name": name}))
-    if outcome.diagram is None:
-        raise ToolError("no_picture", "there is nothing to draw")
-    return outcome.diagram, classify_result(tool, outcome)

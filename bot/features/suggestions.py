@@ -154,12 +154,19 @@ class Suggester:
     ) -> Suggestion | None:
         """The model's suggestion on a request, given as (label, value) pairs. None if there is no usable one in
         time."""
+        told = "\n".join(f"{label}: {value}" for label, value in facts)[:MAX_REQUEST_LENGTH]
+        content = f'<message from="{quote_name(author)}">\n{escape_tags(told)}\n</message>'
         try:
             async with asyncio.timeout(self.timeout_s):
-                rules = await self.handbook.quote_relevant_sections(
+                handbook = await self.handbook.quote_relevant_sections(
                     "\n".join(value for _, value in facts), MAX_HANDBOOK_LENGTH
                 )
-                asked = self._build_messages(facts, author, language, rules)
+                rules = RULES.format(most=MAX_REASONS, language=LANGUAGES[language])
+                messages = [
+                    {"role": "system", "content": rules + (HANDBOOK + handbook if handbook else "")},
+                    {"role": "user", "content": content},
+                ]
+                asked = [json.dumps(one, ensure_ascii=False) for one in messages]
                 reply = await self.model.request_reply(asked, "", timeout_s=self.timeout_s)
         except HandbookError as wrong:
             log.warning("advice.none", error=str(wrong))
@@ -168,16 +175,6 @@ class Suggester:
             log.info("advice.none", error=type(error).__name__)
             return None
         return parse_suggestion(reply)
-
-    def _build_messages(self, facts: Sequence[tuple[str, str]], author: str, language: str, handbook: str) -> list[str]:
-        rules = RULES.format(most=MAX_REASONS, language=LANGUAGES[language])
-        system = rules + (HANDBOOK + handbook if handbook else "")
-        told = "\n".join(f"{label}: {value}" for label, value in facts)[:MAX_REQUEST_LENGTH]
-        content = f'<message from="{quote_name(author)}">\n{escape_tags(told)}\n</message>'
-        return [
-            json.dumps({"role": "system", "content": system}, ensure_ascii=False),
-            json.dumps({"role": "user", "content": content}, ensure_ascii=False),
-        ]
 
 
 def parse_suggestion(reply: ModelReply) -> Suggestion | None:

@@ -271,7 +271,13 @@ async def load_backup(redis: Redis, keys: Keys, file: BinaryIO) -> int:
     _read_head(file)
     records, count, now_ms = _stream_records(file), 0, await load_time_ms(redis)
     left_out = set(_list_uncopied(keys))
-    while page := _read_page(records):
+    while True:
+        try:
+            page = list(islice(records, _PAGE))
+        except BackupError as error:  # no longer the file that was verified
+            raise BackupError("changed") from error
+        if not page:
+            return count
         alive = [one for one in page if one.get("x", now_ms + 1) > now_ms and one["k"] not in left_out]
         if any(not str(one["k"]).startswith(f"{keys.prefix}:") for one in alive):
             raise BackupError("changed")
@@ -287,12 +293,3 @@ async def load_backup(redis: Redis, keys: Keys, file: BinaryIO) -> int:
                 raise
             raise BackupError("other_server", reason=str(error)) from error
         count += len(alive)
-    return count
-
-
-def _read_page(records: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Read the next page. Raises BackupError if the file is no longer the one that was verified."""
-    try:
-        return list(islice(records, _PAGE))
-    except BackupError as error:
-        raise BackupError("changed") from error

@@ -7,12 +7,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from redis.asyncio import Redis
-from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.agent.model import TextStore
 from bot.agent.models.model_profile import ModelProfile
@@ -54,7 +52,7 @@ from bot.storage.processes import ProcessStore
 from tools.mail.smtp import SmtpMailer
 from tools.mcp.config import McpServer
 from tools.ports import Directory
-from tools.spec import Person, ToolError
+from tools.spec import ToolError
 from tools.workflow.diagram.render import find_font_file
 from tools.workflow.engine.assignment import find_unserved
 from tools.workflow.engine.embedded import EmbeddedEngine
@@ -89,26 +87,31 @@ async def check_services(
     services: Services, style: FormatSetting, servers: Sequence[McpServer] = ()
 ) -> AsyncIterator[DoctorFinding]:
     """Yield findings as they come: Slack, Redis, both models, mail, servers. A stand-in is only named."""
-    model, second = partial(_check_first_model, style), partial(_check_fallback_model, style)
-    looks = (
-        ("workspace", _check_workspace),
-        ("", _check_redis_service),
-        ("model", model),
-        ("fallback", second),
-        ("mail", _check_mail_server),
+    looks: tuple[tuple[str, Callable[[], AsyncIterator[DoctorFinding]]], ...] = (
+        ("workspace", lambda: _check_workspace(services)),
+        ("", lambda: _check_redis_service(services)),
+        ("model", lambda: _check_one_model(style, "model", services.first_model, services.redis_url)),
+        ("fallback", lambda: _check_one_model(style, "fallback", services.fallback_model, services.redis_url)),
+        ("mail", lambda: _check_mail_server(services)),
     )
     for name, look in looks:
         if name and name in services.standins:
             yield DoctorFinding("ok", name, "a local stand-in is used; `countersign init` asks for the real service")
             continue
+        if name == "fallback" and not services.fallback_name:
+            continue
         try:
-            async for finding in look(services):
+            async for finding in look():
                 yield finding
         except CountersignError as error:
             yield DoctorFinding("fail", name or "redis", explain_error(error))
     async for finding in _check_mcp_servers(servers):
         yield finding
-    yield _check_picture_font()
+    font = find_font_file()
+    if font is None or not font.is_file():
+        yield DoctorFinding("warn", "pictures", "their font is missing; install the packages again")
+    else:
+        yield DoctorFinding("ok", "pictures", f"drawn with {font.name}")
 
 
 def check_variable_names() -> Iterator[DoctorFinding]:
@@ -189,8 +192,13 @@ async def check_approvers(settings: Settings, services: Services) -> AsyncIterat
     for process in processes:
         own = [row for row in rows if row.process == process.key]
         unserved = find_unserved(process.form, process.definition, own, people)
-        for name, lacking in unserved.items():
-            yield _build_approver_finding(f"{process.key}, {name}", lacking, len(people))
+        for place, lacking in unserved.items():  # the place is a field, level or role
+            names = ", ".join(one.email or one.name for one in lacking[:MAX_NAMES])
+            some = names + (", …" if len(lacking) > MAX_NAMES else "")
+            problem = f"nobody can decide for {len(lacking)} of {len(people)} people ({some})"
+            cure = "enter managers and roles in DIRECTORY_FILE, or name somebody by a row in POLICY_FILE"
+            choice = 'for a field of the form, others = "flagged" in a row lets them choose'
+            yield DoctorFinding("warn", "approvers", f"{process.key}, {place}: {problem}; {cure}; {choice}")
         if not unserved:
             text = f"{process.key}: somebody can decide for each of {len(people)} people"
             yield DoctorFinding("ok", "approvers", text)
@@ -204,15 +212,6 @@ async def _load_processes_in_use(services: Services, directory: Directory) -> Se
             return await EmbeddedEngine(RedisStore(redis), load_shipped_processes(), directory).list_processes()
     finally:
         await redis.aclose()
-
-
-def _build_approver_finding(place: str, people: Sequence[Person], everybody: int) -> DoctorFinding:
-    """Build the finding that people have no approver. `place`: a process, and the field, level or role in it."""
-    some = ", ".join(one.email or one.name for one in people[:MAX_NAMES]) + (", …" if len(people) > MAX_NAMES else "")
-    cure = "enter managers and roles in DIRECTORY_FILE, or name somebody by a row in POLICY_FILE"
-    choice = 'for a field of the form, others = "flagged" in a row lets them choose'
-    lacking = f"{place}: nobody can decide for {len(people)} of {everybody} people ({some})"
-    return DoctorFinding("warn", "approvers", f"{lacking}; {cure}; {choice}")
 
 
 async def _check_mcp_servers(servers: Sequence[McpServer]) -> AsyncIterator[DoctorFinding]:
@@ -238,40 +237,41 @@ async def _check_mcp_servers(servers: Sequence[McpServer]) -> AsyncIterator[Doct
                 yield DoctorFinding("ok", name, f"{said}: [servers.{name}.tools] {rows}")
 
 
-def _check_picture_font() -> DoctorFinding:
-    font = find_font_file()
-    if font is None or not font.is_file():
-        return DoctorFinding("warn", "pictures", "their font is missing; install the packages again")
-    return DoctorFinding("ok", "pictures", f"drawn with {font.name}")
-
-
 async def _check_workspace(services: Services) -> AsyncIterator[DoctorFinding]:
     async with open_web_client(services.bot_token, services.slack_api_url) as client:
         me = await identify_bot(client)
         yield DoctorFinding("ok", "slack", f"workspace {me.team}, bot {me.user}")
-        yield await _check_scopes(client)
+        answer = await client.auth_test()
+        has = set(str(answer.headers.get("x-oauth-scopes", "")).replace(" ", "").split(","))
+        if lacking := sorted(SCOPES - has):
+            cure = "add them under OAuth & Permissions and install the app again"
+            yield DoctorFinding("fail", "slack", f"scopes missing: {', '.join(lacking)}; {cure}")
+        else:
+            yield DoctorFinding("ok", "slack", f"scopes: all {len(SCOPES)} granted")
         if services.app_token:
             await request_socket_url(client, services.app_token)
             yield DoctorFinding("ok", "slack", "Socket Mode: the app token opens a connection")
 
 
-async def _check_scopes(client: AsyncWebClient) -> DoctorFinding:
-    answer = await client.auth_test()
-    has = set(str(answer.headers.get("x-oauth-scopes", "")).replace(" ", "").split(","))
-    lacking = sorted(SCOPES - has)
-    if lacking:
-        cure = "add them under OAuth & Permissions and install the app again"
-        return DoctorFinding("fail", "slack", f"scopes missing: {', '.join(lacking)}; {cure}")
-    return DoctorFinding("ok", "slack", f"scopes: all {len(SCOPES)} granted")
-
-
 async def _check_redis_service(services: Services) -> AsyncIterator[DoctorFinding]:
-    if not services.redis_url:
-        yield _check_embedded_redis()
+    if not services.redis_url:  # only the start makes an embedded server's data: the check only looks for its program
+        if binary := find_server_program():
+            what = f"embedded ({read_server_version(binary)}); the first start makes its data in DATA_DIR"
+            yield DoctorFinding("ok", "redis", what)
+        else:
+            yield DoctorFinding("fail", "redis", translate("local_store.no_server", "en"))
         return
     redis = await connect_redis(services.redis_url, retries=1)
     try:
-        yield DoctorFinding("ok", "redis", await _describe_redis(redis))
+        masters, what = await list_servers(redis, Keys()), "one server"
+        if isinstance(redis, ClusterClient):
+            spread = ", ".join(f"{one.name} keeps {len(one.partitions)}" for one in masters)
+            what = f"Cluster of {len(masters)} masters; of {Keys().partitions} partitions {spread}"
+        elif isinstance(redis, MasterClient):
+            with translate_redis_errors():
+                host, port = await redis.find_address()
+            what = f"Sentinel: the master of {redis.service} is {host}:{port}"
+        yield DoctorFinding("ok", "redis", what)
         findings = await check_redis(redis, Keys())
         for finding in findings:
             refused = finding.severity is RedisSeverity.REFUSE
@@ -300,43 +300,6 @@ async def describe_replicas(redis: Redis) -> str:
     if not fewest:
         return "no replica follows it, so what its disk loses is lost"
     return f"replicas of each server: {fewest} at least, and what is acknowledged waits for one (REDIS_CONFIRM)"
-
-
-def _check_embedded_redis() -> DoctorFinding:
-    """Check only that an embedded server could start. Without a setting and without its data, only the start creates
-    one; a check must not."""
-    binary = find_server_program()
-    if not binary:
-        return DoctorFinding("fail", "redis", translate("local_store.no_server", "en"))
-    return DoctorFinding(
-        "ok", "redis", f"embedded ({read_server_version(binary)}); the first start makes its data in DATA_DIR"
-    )
-
-
-async def _describe_redis(redis: Redis) -> str:
-    """Describe the kind of Redis: a cluster, a master that Sentinels know, or one server."""
-    masters = await list_servers(redis, Keys())
-    if isinstance(redis, ClusterClient):
-        spread = ", ".join(f"{one.name} keeps {len(one.partitions)}" for one in masters)
-        return f"Cluster of {len(masters)} masters; of {Keys().partitions} partitions {spread}"
-    if isinstance(redis, MasterClient):
-        with translate_redis_errors():
-            host, port = await redis.find_address()
-        return f"Sentinel: the master of {redis.service} is {host}:{port}"
-    return "one server"
-
-
-async def _check_first_model(wish: FormatSetting, services: Services) -> AsyncIterator[DoctorFinding]:
-    """Check the first model's abilities, and the reply format used for it."""
-    async for finding in _check_one_model(wish, "model", services.first_model, services.redis_url):
-        yield finding
-
-
-async def _check_fallback_model(wish: FormatSetting, services: Services) -> AsyncIterator[DoctorFinding]:
-    """Check the fallback model, whatever the first one's state."""
-    if services.fallback_name:
-        async for finding in _check_one_model(wish, "fallback", services.fallback_model, services.redis_url):
-            yield finding
 
 
 async def _check_one_model(
@@ -370,8 +333,13 @@ async def _probe_endpoint(
         endpoint.url, endpoint.key, endpoint.name, retries=0, api=endpoint.api, effort=endpoint.effort, memory=memory
     ) as model:
         if wish == "native":
-            problem = await find_call_problem(model)
-            yield _build_tool_calls_finding(label, endpoint.name, problem, model.profile)
+            if problem := await find_call_problem(model):  # a model that only chats cannot drive the bot by tool calls
+                cure = "choose a model that does, or set REACT_STYLE=auto"
+                what = f"{endpoint.name} does not call tools when asked to: {problem}; {cure}"
+                yield DoctorFinding("fail", label, what)
+            else:
+                can = "answers and calls tools, in two steps; style: native"
+                yield DoctorFinding("ok", label, f"{endpoint.name} {can}; {_describe_model_profile(model.profile)}")
         else:
             able = await probe_model(model)
             tools, json = _format_yes_or_no(able.tools), _format_yes_or_no(able.json)
@@ -383,33 +351,19 @@ async def _probe_endpoint(
             cure = "they are left out for a week: mend them, or choose another model"
             yield DoctorFinding("warn", label, f"{endpoint.name} refuses the schemas of these tools: {tools}; {cure}")
         if (day := await find_shutdown_date(model.client, endpoint.name)) is not None:
-            yield _build_shutdown_finding(label, endpoint.name, (day - datetime.now(UTC).date()).days, day)
-
-
-def _build_tool_calls_finding(label: str, name: str, problem: str, profile: ModelProfile) -> DoctorFinding:
-    """Report whether the endpoint calls tools: one that only chats cannot drive the bot by tool calls."""
-    if not problem:
-        return DoctorFinding(
-            "ok",
-            label,
-            f"{name} answers and calls tools, in two steps; style: native; {_describe_model_profile(profile)}",
-        )
-    cure = "choose a model that does, or set REACT_STYLE=auto"
-    return DoctorFinding("fail", label, f"{name} does not call tools when asked to: {problem}; {cure}")
+            days = (day - datetime.now(UTC).date()).days
+            when = f"is shut down on {day}, in {days} days" if days >= 0 else f"was shut down on {day}"
+            setting = "OPENAI_MODEL" if label == "model" else "OPENAI_FALLBACK_MODEL"
+            if days > NOTICE_DAYS:
+                yield DoctorFinding("ok", label, f"{endpoint.name} {when}")
+            else:
+                cure = f"choose its successor as {setting} before then"
+                yield DoctorFinding("warn", label, f"{endpoint.name} {when}; {cure}")
 
 
 def _describe_model_profile(profile: ModelProfile) -> str:
     """Describe how the model is asked."""
     return "; ".join([f"API: {profile.api}", *profile.summary_lines])
-
-
-def _build_shutdown_finding(label: str, name: str, days: int, day: date) -> DoctorFinding:
-    """Report the date on which the provider shuts the model down."""
-    if days > NOTICE_DAYS:
-        return DoctorFinding("ok", label, f"{name} is shut down on {day}, in {days} days")
-    when = f"is shut down on {day}, in {days} days" if days >= 0 else f"was shut down on {day}"
-    setting = "OPENAI_MODEL" if label == "model" else "OPENAI_FALLBACK_MODEL"
-    return DoctorFinding("warn", label, f"{name} {when}; choose its successor as {setting} before then")
 
 
 def _format_yes_or_no(able: bool) -> str:

@@ -60,13 +60,13 @@ def parse_env_text(text: str) -> dict[str, str]:
 def merge_env_text(text: str, answers: Mapping[str, str]) -> str:
     """Return the text with these answers at its end. An empty answer removes the name; other lines stay unchanged."""
     kept = "".join(one.original.string for one in parse_stream(io.StringIO(text)) if one.key not in answers)
-    lines = [f"{name}={_quote_value(value)}" for name, value in answers.items() if value]
+    lines = [
+        f"{name}={value}" if _PLAIN.fullmatch(value) else f'{name}="{value}"'
+        for name, value in answers.items()
+        if value
+    ]
     kept = kept.replace(f"{HEADING}\n", "").rstrip("\n")
     return "\n".join([*([kept, ""] if kept else []), HEADING, *lines, ""])
-
-
-def _quote_value(value: str) -> str:
-    return value if _PLAIN.fullmatch(value) else f'"{value}"'
 
 
 def find_answer_problem(name: str, value: str) -> str:
@@ -156,18 +156,13 @@ def write_env_file(file: Path, text: str, before: str | None) -> None:
 
 
 def _put_in_place(new: Path, target: Path, before: str | None) -> None:
-    if before is None:
-        _make_file(new, target)
+    if before is not None:
+        if read_env_text(target) != before:
+            raise EnvFileChangedError
+        if os.geteuid() == 0:  # the owner keeps reading it as their own file
+            os.chown(new, target.stat().st_uid, target.stat().st_gid)
+        new.replace(target)
         return
-    if read_env_text(target) != before:
-        raise EnvFileChangedError
-    if os.geteuid() == 0:  # the owner keeps reading it as their own file
-        os.chown(new, target.stat().st_uid, target.stat().st_gid)
-    new.replace(target)
-
-
-def _make_file(new: Path, target: Path) -> None:
-    """Create the file. Raises EnvFileChangedError if it exists meanwhile."""
     try:
         try:
             os.link(new, target)

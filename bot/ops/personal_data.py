@@ -64,6 +64,7 @@ class PersonalData:
     pseudonym: str = ""
     """The name under which counters stay."""
     _runs: set[str] = field(default_factory=set)
+    """Ids of the runs that their messages began and that the journal names."""
 
     async def list_open_work(self) -> list[str]:
         """List open work that waits for them, or theirs that waits for others: tasks, requests, cards, and items in a
@@ -81,7 +82,9 @@ class PersonalData:
 
     async def stream_records(self) -> AsyncIterator[PersonalRecord]:
         """Yield every record once. One key at a time is in memory."""
-        await self._find_runs()
+        async for line in Journal(self.redis, self.keys).stream_records(kinds=RUN_KINDS, person=self.person):
+            self._runs.add(line.run)
+        self._runs.discard("")
         async for record in self._stream_journal():
             yield record
         async for record in self._stream_requests():
@@ -107,12 +110,6 @@ class PersonalData:
                     await cast("Awaitable[Any]", self.redis.execute_command(*command))  # type: ignore[no-untyped-call]
             counts[record.kind if record.erase or record.file else f"kept {record.kind}"] += 1
         return counts
-
-    async def _find_runs(self) -> None:
-        """Find the ids of the runs that their messages began and that the journal names."""
-        async for record in Journal(self.redis, self.keys).stream_records(kinds=RUN_KINDS, person=self.person):
-            self._runs.add(record.run)
-        self._runs.discard("")
 
     async def _stream_journal(self) -> AsyncIterator[PersonalRecord]:
         for partition in range(self.keys.partitions):
@@ -152,17 +149,33 @@ class PersonalData:
     async def _list_records(self, key: str, tag: str, rest: str) -> list[PersonalRecord]:
         """List the records that a key holds about the person."""
         name, _, about = rest.partition(":")
-        if tag == "people":
-            return await self._list_people_fields(key, rest)
+        if tag == "people":  # their preferences, and Slack's data about them
+            kind = rest.rpartition(":")[2]
+            if kind not in ("preferences", "members"):
+                return []
+            with translate_redis_errors():
+                stored: Any = await self.redis.hget(key, self.person)
+            erase: list[Command] = [("HDEL", key, self.person)]
+            if kind == "preferences":
+                erase.append(("INCR", f"{key}_version"))
+            return [PersonalRecord(kind=kind, data=_read_json(str(stored)), erase=erase)] if stored else []
         if tag == "files" and f":day:{self.person}:" in rest:
             with translate_redis_errors():
                 sizes = await self.redis.hgetall(key)
             return [PersonalRecord(kind="files", data={"key": key, "value": sizes}, erase=[("DEL", key)])]
         if tag == "files":
             team, _, member = rest.partition(":file:")
-            return [await self._build_file_record(key, team, member)] if member.startswith(f"{self.person}:") else []
+            if not member.startswith(f"{self.person}:"):
+                return []
+            with translate_redis_errors():
+                text = await self.redis.get(key)
+                is_unused = await self.redis.zscore(f"{self.keys.prefix}:{{files}}:{team}:unused", member) is not None
+            # A file that may be on a request is kept with it, as long as `FILES_DAYS` says.
+            return [PersonalRecord(kind="file", data=_read_json(str(text)), file=(team, member) if is_unused else None)]
         if name in OWN_KEYS and about.split(":", 1)[0] == self.person:
-            return [PersonalRecord(kind=name, data={"key": key, "value": await self._read(key)}, erase=[("DEL", key)])]
+            with translate_redis_errors():
+                value = await self.redis.get(key)
+            return [PersonalRecord(kind=name, data={"key": key, "value": value}, erase=[("DEL", key)])]
         read = {
             "run": self._list_runs,
             "apr": self._list_cards,
@@ -175,29 +188,6 @@ class PersonalData:
             "files": self._list_fields,
         }.get(name)
         return await read(key, name, about) if read else []
-
-    async def _read(self, key: str) -> Any:
-        with translate_redis_errors():
-            return await self.redis.get(key)
-
-    async def _list_people_fields(self, key: str, rest: str) -> list[PersonalRecord]:
-        """List the person's preferences and Slack's data about them."""
-        name = rest.rpartition(":")[2]
-        if name not in ("preferences", "members"):
-            return []
-        with translate_redis_errors():
-            text: Any = await self.redis.hget(key, self.person)
-        erase: list[Command] = [("HDEL", key, self.person)]
-        if name == "preferences":
-            erase.append(("INCR", f"{key}_version"))
-        return [PersonalRecord(kind=name, data=_read_json(str(text)), erase=erase)] if text else []
-
-    async def _build_file_record(self, key: str, team: str, member: str) -> PersonalRecord:
-        """Build the record of a file. A file that may be on a request is kept with it, as long as `FILES_DAYS` says."""
-        with translate_redis_errors():
-            text = await self.redis.get(key)
-            is_unused = await self.redis.zscore(f"{self.keys.prefix}:{{files}}:{team}:unused", member) is not None
-        return PersonalRecord(kind="file", data=_read_json(str(text)), file=(team, member) if is_unused else None)
 
     async def _list_runs(self, key: str, name: str, id: str) -> list[PersonalRecord]:
         run = await RunStore(self.redis, self.keys).load_run(id) if ":" not in id else None
@@ -250,7 +240,7 @@ class PersonalData:
         began."""
         with translate_redis_errors():
             values = [str(one) for one in await self.redis.lrange(key, 0, -1)]
-        runs = [_find_run(name, value) for value in values]
+        runs = [(value.partition("|")[2] if name == "h" else value).split(TAB, 1)[0] for value in values]
         is_direct = _DIRECT.fullmatch(conversation) is not None and bool(self._runs.intersection(runs))
         kind = "history" if name == "h" else "calls"
         return [
@@ -276,10 +266,6 @@ class PersonalData:
                 erase.insert(0, ("HINCRBY", key, self.pseudonym + one.removeprefix(self.person), text))
             found.append(PersonalRecord(kind=name, data={"key": key, "field": one, "value": text}, erase=erase))
         return found
-
-
-def _find_run(name: str, value: str) -> str:
-    return value.partition("|")[2].split(TAB, 1)[0] if name == "h" else value.split(TAB, 1)[0]
 
 
 def _read_json(text: str) -> Any:

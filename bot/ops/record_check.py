@@ -48,6 +48,25 @@ async def check_records(redis: Redis, keys: Keys, parse_work: Callable[[str], ob
     """Read runs, approvals, waiting items, and requests of the embedded engine; write nothing. Raises
     StoreUnavailableError."""
     check, approvals, runs = RecordCheck(), ApprovalStore(redis, keys), RunStore(redis, keys)
+
+    async def check_lane(key: str) -> None:
+        with translate_redis_errors():
+            stored = await cast("Awaitable[list[str]]", redis.lrange(key, 0, -1))
+        for raw in stored:
+            try:
+                id, body = split_stored_item(raw)
+            except ValueError:  # an item of another form
+                id, body = "?", raw
+
+            async def read_body(body: str = body) -> object:
+                return parse_work(body)
+
+            await check.read_record("item", id, read_body)
+
+    async def check_requests(store: RedisStore) -> None:
+        for request, _ in await store.list_members("changed"):
+            await check.read_record("request", request, lambda request=request: store.load_request(request))  # type: ignore[misc]
+
     for partition in range(keys.partitions):
         async for id in _list_ids(redis, keys, partition, "apr"):
             await check.read_record("approval", id, lambda id=id: approvals.load_approval(id))  # type: ignore[misc]
@@ -56,43 +75,15 @@ async def check_records(redis: Redis, keys: Keys, parse_work: Callable[[str], ob
                 await check.read_record("run", id, lambda id=id: runs.load_run(id))  # type: ignore[misc]
         async for lane in _list_ids(redis, keys, partition, "in"):
             inbox = keys.build_key(partition, "in", lane)
-            await check.read_record("lane", lane, lambda key=inbox: _check_lane(check, redis, key, parse_work))  # type: ignore[misc]
+            await check.read_record("lane", lane, lambda key=inbox: check_lane(key))  # type: ignore[misc]
     with translate_redis_errors():
-        await check.read_record("index", "requests", lambda: _check_requests(check, RedisStore(redis)))
+        await check.read_record("index", "requests", lambda: check_requests(RedisStore(redis)))
     return check
 
 
 async def _list_ids(redis: Redis, keys: Keys, partition: int, kind: str) -> AsyncIterator[str]:
     prefix = keys.build_key(partition, kind, "")
+    pattern = _PATTERN_SIGN.sub(r"\\\g<0>", prefix) + "*"
     with translate_redis_errors():
-        async for key in redis.scan_iter(match=_escape_pattern(prefix) + "*", count=PAGE):
+        async for key in redis.scan_iter(match=pattern, count=PAGE):
             yield str(key).removeprefix(prefix)
-
-
-def _escape_pattern(text: str) -> str:
-    return _PATTERN_SIGN.sub(r"\\\g<0>", text)
-
-
-async def _check_lane(check: RecordCheck, redis: Redis, key: str, parse_work: Callable[[str], object]) -> None:
-    with translate_redis_errors():
-        stored = await cast("Awaitable[list[str]]", redis.lrange(key, 0, -1))
-    for raw in stored:
-        id, body = _split_item(raw)
-
-        async def read_body(body: str = body) -> object:
-            return parse_work(body)
-
-        await check.read_record("item", id, read_body)
-
-
-def _split_item(raw: str) -> tuple[str, str]:
-    """Split an item into (id, body); an item of another form gets the id `?`."""
-    try:
-        return split_stored_item(raw)
-    except ValueError:
-        return "?", raw
-
-
-async def _check_requests(check: RecordCheck, store: RedisStore) -> None:
-    for request, _ in await store.list_members("changed"):
-        await check.read_record("request", request, lambda request=request: store.load_request(request))  # type: ignore[misc]

@@ -23,7 +23,7 @@ from bot.redis.connect import translate_redis_errors
 from bot.storage.approvals import ApprovalStore
 from bot.storage.runs import derive_run_id
 from tools.catalog import TOOLS
-from tools.spec import CardChoice, EffectPlace, TextRef, ToolOutcome
+from tools.spec import EffectPlace, TextRef, ToolOutcome
 
 MAX_LINE = 1 << 20
 """Most bytes of a line of the journal."""
@@ -104,36 +104,32 @@ def read_journal(lines: Iterable[bytes], since_ms: int, journal: JournalSince) -
             raise JournalLineError(number) from error
         if not isinstance(fields, dict) or type(fields.get("at_ms")) is not int or type(fields.get("kind")) is not str:
             raise JournalLineError(number)
-        if fields["at_ms"] >= since_ms:
-            _add_record(journal, {name: value for name, value in fields.items() if isinstance(value, str)}, fields)
-
-
-def _add_record(journal: JournalSince, texts: dict[str, str], fields: dict[str, object]) -> None:
-    kind, run, approval = texts["kind"], texts.get("run", ""), texts.get("approval", "")
-    at_ms = fields["at_ms"]
-    assert isinstance(at_ms, int)
-    if run and kind in RUN_ENDS:
-        journal.ended_runs.add(run)
-    if run and kind in _EFFECTS:
-        journal.acting_runs.add(run)
-    if not approval:
-        return
-    if kind in CHANGES:
-        journal.changed.add(approval)
-    known = journal.ends.get(approval)
-    if (kind in _EFFECTS or kind == "approval.cancelled") and (known is None or known.at_ms <= at_ms):
-        journal.ends[approval] = KnownEnd(
-            approval=approval,
-            kind=kind,
-            at_ms=at_ms,
-            person=texts.get("person", "") or (known.person if known else ""),
-            tool=texts.get("text", ""),
-            subject=texts.get("subject", ""),
-            choice=texts.get("choice", "") or (known.choice if known else ""),
-            opinion=texts.get(OPINION, ""),
-            run=run,
-            is_changed=approval in journal.changed,
-        )
+        at_ms, texts = fields["at_ms"], {name: value for name, value in fields.items() if isinstance(value, str)}
+        if at_ms < since_ms:
+            continue
+        kind, run, approval = texts["kind"], texts.get("run", ""), texts.get("approval", "")
+        if run and kind in RUN_ENDS:
+            journal.ended_runs.add(run)
+        if run and kind in _EFFECTS:
+            journal.acting_runs.add(run)
+        if not approval:
+            continue
+        if kind in CHANGES:
+            journal.changed.add(approval)
+        known = journal.ends.get(approval)
+        if (kind in _EFFECTS or kind == "approval.cancelled") and (known is None or known.at_ms <= at_ms):
+            journal.ends[approval] = KnownEnd(
+                approval=approval,
+                kind=kind,
+                at_ms=at_ms,
+                person=texts.get("person", "") or (known.person if known else ""),
+                tool=texts.get("text", ""),
+                subject=texts.get("subject", ""),
+                choice=texts.get("choice", "") or (known.choice if known else ""),
+                opinion=texts.get(OPINION, ""),
+                run=run,
+                is_changed=approval in journal.changed,
+            )
 
 
 async def settle_since_copy(
@@ -171,7 +167,7 @@ def _end_as_known(approval: Approval, end: KnownEnd, *, is_kept_here: bool) -> A
         return approval.model_copy(update={**changes, "state": ApprovalState.CANCELLED, "choice": end.choice})
     if end.is_changed or choice is None or not choice.executes:
         return approval.model_copy(update={**changes, "state": ApprovalState.CLOSED, "choice": "restored"})
-    if is_kept_here and not _has_whole_form(choice):
+    if is_kept_here and any(one.required and one.name != OPINION for one in choice.inputs):
         return None
     form = {OPINION: end.opinion} if end.opinion else {}
     changes |= {
@@ -194,10 +190,6 @@ def _end_as_known(approval: Approval, end: KnownEnd, *, is_kept_here: bool) -> A
         outcome = ToolOutcome(data=data, summary=TextRef(key="restored.known_done"))
         return approval.model_copy(update={**changes, "effect": EffectState.DONE, "outcome": outcome})
     return approval.model_copy(update={**changes, "effect": EffectState.UNKNOWN})
-
-
-def _has_whole_form(choice: CardChoice) -> bool:
-    return all(one.name == OPINION or not one.required for one in choice.inputs)
 
 
 async def _drop_answered_messages(scripts: ScriptRunner, answered_runs: set[str]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,23 +64,20 @@ async def list_oldest_lanes(redis: Redis, keys: Keys, most: int) -> list[LaneFig
                 pipe.hmget(keys.build_key(partition, "st", lane), ["tries", "owner", "token", "error"])
             answers: list[Any] = await pipe.execute() if lanes else []
     found = [
-        _build_lane_figures(lane, now_ms, *answers[3 * n : 3 * n + 3])
-        for n, (_, lane) in enumerate(lanes)
-        if answers[3 * n + 1]
+        LaneFigures(
+            lane=lane,
+            items=items,
+            oldest_ms=max(0, now_ms - get_put_ms(str(head))),
+            tries=int(tries or 0),
+            owner=str(owner or "") if token else "",
+            error=redact_text(str(error or "")),
+        )
+        for (_, lane), items, head, (tries, owner, token, error) in zip(
+            lanes, answers[::3], answers[1::3], answers[2::3], strict=True
+        )
+        if head
     ]
     return sorted(found, key=lambda one: -one.oldest_ms)[:most]
-
-
-def _build_lane_figures(lane: str, now_ms: int, items: int, head: str, state: Sequence[str | None]) -> LaneFigures:
-    tries, owner, token, error = state
-    return LaneFigures(
-        lane=lane,
-        items=items,
-        oldest_ms=max(0, now_ms - get_put_ms(str(head))),
-        tries=int(tries or 0),
-        owner=str(owner or "") if token else "",
-        error=redact_text(str(error or "")),
-    )
 
 
 async def load_queue_figures(redis: Redis, keys: Keys) -> QueueFigures:
@@ -101,27 +97,18 @@ async def load_queue_figures(redis: Redis, keys: Keys) -> QueueFigures:
             answers: list[Any] = await pipe.execute()
         rows = [answers[5 * partition : 5 * partition + 5] for partition in partitions]
         due = [(partition, str(lane)) for partition, row in zip(partitions, rows, strict=True) for lane in row[2]]
-        items, oldest_ms = await _look_at_lanes(redis, keys, due, now_ms)
+        async with redis.pipeline(transaction=False) as pipe:
+            for partition, lane in due:
+                pipe.llen(keys.build_key(partition, "in", lane))
+                pipe.lindex(keys.build_key(partition, "in", lane), 0)
+            inboxes: list[Any] = await pipe.execute() if due else []
+    waited_ms = [now_ms - get_put_ms(str(head)) for head in inboxes[1::2] if head]
     return QueueFigures(
         now_ms=now_ms,
         lanes=sum(row[0] for row in rows),
         due_lanes=sum(row[1] for row in rows),
-        items=items,
-        oldest_ms=oldest_ms,
+        items=sum(inboxes[::2]),
+        oldest_ms=max(waited_ms, default=0),
         timers=sum(row[3] for row in rows),
         open_cards=sum(row[4] for row in rows),
     )
-
-
-async def _look_at_lanes(redis: Redis, keys: Keys, due: Sequence[tuple[int, str]], now_ms: int) -> tuple[int, int]:
-    """Return (number of items, waiting time of the oldest one in ms)."""
-    if not due:
-        return 0, 0
-    async with redis.pipeline(transaction=False) as pipe:
-        for partition, lane in due:
-            inbox = keys.build_key(partition, "in", lane)
-            pipe.llen(inbox)
-            pipe.lindex(inbox, 0)
-        answers: list[Any] = await pipe.execute()
-    put_ms = [get_put_ms(str(head)) for head in answers[1::2] if head]
-    return sum(answers[::2]), max((now_ms - at for at in put_ms), default=0)

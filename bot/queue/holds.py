@@ -75,7 +75,14 @@ async def hold_work(
         if set(await _call_hold(scripts, nonce, HOLD_MS)) != {"ok"}:
             raise HoldTakenError("another backup is being made")
         hold = Hold(scripts, [])
-        renewing = asyncio.create_task(_renew_hold(hold, nonce))
+
+        async def renew_hold() -> None:
+            while not hold.is_lost:
+                await asyncio.sleep(HOLD_MS / 5000)
+                with suppress(StoreUnavailableError):
+                    hold.is_lost = set(await _call_hold(scripts, nonce, HOLD_MS, again=True)) != {"ok"}
+
+        renewing = asyncio.create_task(renew_hold())
         try:
             await asyncio.sleep(settle_s)
             await wait_for_rest(scripts, patience_s)
@@ -128,15 +135,6 @@ async def list_owned_lanes(scripts: ScriptRunner) -> list[OwnedLane]:
                 if len(found) < _PAGE:
                     break
     return owned
-
-
-async def _renew_hold(hold: Hold, nonce: str) -> None:
-    while True:
-        await asyncio.sleep(HOLD_MS / 5000)
-        with suppress(StoreUnavailableError):
-            if set(await _call_hold(hold.scripts, nonce, HOLD_MS, again=True)) != {"ok"}:
-                hold.is_lost = True
-                return
 
 
 async def _call_hold(scripts: ScriptRunner, nonce: str, ms: int, *, again: bool = False) -> list[str]:

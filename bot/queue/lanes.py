@@ -334,7 +334,11 @@ class Lanes:
     async def _enqueue_item(
         self, owner: str, lane: str, id: str, body: str, aliases: Sequence[str], person: str, note: XAdd | None = None
     ) -> EnqueueResult | Lease:
-        rules = (self.cap, self.dedupe_ms, owner, self.lease_ms, person, CREDIT_MS, COST_MS, _encode_note(note))
+        note_text = ""
+        if note is not None:
+            fields = [part for pair in note.fields.items() for part in pair]
+            note_text = json.dumps([note.key, str(note.max_age_ms or 0), *fields], ensure_ascii=False)
+        rules = (self.cap, self.dedupe_ms, owner, self.lease_ms, person, CREDIT_MS, COST_MS, note_text)
         asked_ms = get_elapsed_ms()
         nonce = secrets.token_hex(8)
         answer, is_confirmed, _ = await self.run_confirmed_script("put", lane, nonce, lane, *rules, body, id, *aliases)
@@ -434,14 +438,6 @@ class Lanes:
         with translate_redis_errors():
             rung = await self.redis.blpop([self.keys.wakeup_list], timeout=timeout_s)
         return int(rung[1]) % self.keys.partitions if rung else None
-
-
-def _encode_note(note: XAdd | None) -> str:
-    """Encode a journal line for `put.lua`."""
-    if note is None:
-        return ""
-    fields = [part for pair in note.fields.items() for part in pair]
-    return json.dumps([note.key, str(note.max_age_ms or 0), *fields], ensure_ascii=False)
 
 
 def _format_limit_ms(ms: int | None) -> str:

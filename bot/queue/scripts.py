@@ -103,21 +103,18 @@ class ScriptRunner:
 
     async def run_in_all_partitions(self, name: str, *args: Arg) -> Sequence[Any]:
         """Run a script in every partition, in one round trip. The answers are in the order of the partitions."""
-        with metrics.time_outcome(metrics.REDIS_SCRIPTS, script=name):
-            answers = await self._ask_with_script(name, lambda: self._evaluate_in_all_partitions(name, args))
-        return await self._unwrap_answers(dict(enumerate(answers)))
 
-    async def _evaluate_in_all_partitions(self, name: str, args: Sequence[Arg]) -> Sequence[Any]:
-        async with self.redis.pipeline(transaction=False) as all_of_them:
-            for partition in range(self.keys.partitions):
-                all_of_them.evalsha(
-                    hash_script(build_script_source(name)),
-                    1,
-                    self.keys.build_key(partition, "z"),
-                    self._pack_args(args),
-                )
-            answers: list[Any] = await all_of_them.execute()
-        return answers
+        async def ask() -> list[Any]:
+            sha, text = hash_script(build_script_source(name)), self._pack_args(args)
+            async with self.redis.pipeline(transaction=False) as together:
+                for partition in range(self.keys.partitions):
+                    together.evalsha(sha, 1, self.keys.build_key(partition, "z"), text)
+                answers: list[Any] = await together.execute()
+            return answers
+
+        with metrics.time_outcome(metrics.REDIS_SCRIPTS, script=name):
+            answers = await self._ask_with_script(name, ask)
+        return await self._unwrap_answers(dict(enumerate(answers)))
 
     def _pack_args(self, args: Sequence[Arg]) -> str:
         return json.dumps([self.wakeup_list, *map(str, args)], ensure_ascii=False)

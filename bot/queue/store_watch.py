@@ -10,7 +10,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -109,7 +109,11 @@ class StoreWatch:
     async def watch_store(self) -> None:
         """Look at the store once. Raises StoreUnavailableError."""
         if not self._known:
-            self._known = _load_known(self.memory, self.keys.partitions)
+            seen, partitions = list[KnownPartition](), self.keys.partitions
+            with suppress(OSError, ValueError, TypeError, RecursionError):  # an earlier process may have left it
+                content = json.loads(self.memory.read_text(encoding="utf-8")) if self.memory else []
+                seen = [KnownPartition(str(id), int(mark)) for id, mark in content]
+            self._known = seen if len(seen) == partitions else [KnownPartition()] * partitions
         fresh = secrets.token_hex(6)
         known = [part for one in self._known for part in (("", 0) if self.may_lose_data else (one.id, one.mark))]
         before_ms = self.read_time_ms()
@@ -120,8 +124,18 @@ class StoreWatch:
         self.takeovers = {n: str(since) for n, (*_, since) in enumerate(answers) if since}
         self.confirmation.replicas = {n: int(answer[4]) for n, answer in enumerate(answers)}
         self.offset_ms = round(now_ms - median(int(answer[3]) for answer in answers))
-        self._save_known()
-        await self._change_reason(_find_reason([str(answer[2]) for answer in answers], self.offset_ms))
+        if self.memory is not None and time.monotonic() - self._saved_s >= _SAVE_S:
+            self._saved_s = time.monotonic()
+            content = json.dumps([[one.id, one.mark] for one in self._known])
+            with suppress(OSError):  # the process then remembers them only while it runs
+                self.memory.parent.mkdir(parents=True, exist_ok=True)
+                draft = self.memory.with_suffix(f".{secrets.token_hex(4)}")
+                draft.touch(mode=0o600, exist_ok=False)
+                draft.write_text(content, encoding="utf-8")
+                draft.replace(self.memory)
+        clock_reason = PauseReason.CLOCK if abs(self.offset_ms) > MAX_OFFSET_MS else PauseReason.NONE
+        held = filter(None, (str(answer[2]) for answer in answers))
+        await self._change_reason(PauseReason(next(held, clock_reason)))
 
     async def _change_reason(self, reason: PauseReason) -> None:
         if reason is self.reason:
@@ -135,20 +149,6 @@ class StoreWatch:
             _log.error("work is held", reason=reason.value, offset_ms=self.offset_ms, cure=CURES[reason])
         if self.report is not None:
             await self.report(reason, self.offset_ms)
-
-    def _save_known(self) -> None:
-        """Save the known ids and marks twice a minute. If the file cannot be written, the process remembers them only
-        while it runs."""
-        if self.memory is None or time.monotonic() - self._saved_s < _SAVE_S:
-            return
-        self._saved_s = time.monotonic()
-        content = json.dumps([[one.id, one.mark] for one in self._known])
-        with suppress(OSError):
-            self.memory.parent.mkdir(parents=True, exist_ok=True)
-            draft = self.memory.with_suffix(f".{secrets.token_hex(4)}")
-            draft.touch(mode=0o600, exist_ok=False)
-            draft.write_text(content, encoding="utf-8")
-            draft.replace(self.memory)
 
 
 def build_watch_job(watch: StoreWatch, pause_s: float) -> Callable[[], Awaitable[None]]:
@@ -180,23 +180,6 @@ CURES = {
         "the store is not the one that was here before. See `countersign restored`",
     ),
 }
-
-
-def _find_reason(held: Sequence[str], offset_ms: int) -> PauseReason:
-    for one in held:
-        if one:
-            return PauseReason(one)
-    return PauseReason.CLOCK if abs(offset_ms) > MAX_OFFSET_MS else PauseReason.NONE
-
-
-def _load_known(memory: Path | None, partitions: int) -> list[KnownPartition]:
-    """Load what an earlier process of this machine has seen. Empty if there is no such file or it is not readable."""
-    with suppress(OSError, ValueError, TypeError, RecursionError):
-        content = json.loads(memory.read_text(encoding="utf-8")) if memory else []
-        known = [KnownPartition(str(id), int(mark)) for id, mark in content]
-        if len(known) == partitions:
-            return known
-    return [KnownPartition()] * partitions
 
 
 @dataclass(frozen=True, slots=True)

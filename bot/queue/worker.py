@@ -168,7 +168,8 @@ class Worker:
         ]
         try:
             await self._claim_until_stopped()
-            await self._drain_lanes()
+            if tasks := [active.task for active in self._held.values() if active.task is not None]:
+                await asyncio.wait(tasks, timeout=self._grace_s)
         finally:
             await self._cancel_remaining()
             await cancel_and_wait(running)
@@ -184,7 +185,8 @@ class Worker:
                 await self._wait_for_next_poll()
                 outage.record_recovery()
             except StoreUnavailableError as error:
-                await self._wait_unless_stopping(outage.record_failure(error))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), outage.record_failure(error))
 
     async def _poll_due_lanes(self) -> None:
         """Claim in every partition with due work, most urgent first. Each partition gets its share of the free places,
@@ -219,10 +221,6 @@ class Worker:
         for lease in leases:
             self._start_lane(lease)
         self._more |= len(leases) >= room
-
-    async def _wait_unless_stopping(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
 
     # One lane
 
@@ -261,7 +259,8 @@ class Worker:
         logs.clear_context()
         logs.bind_context(lane=item.lane, item=item.id)
         try:
-            writes = await self._handle_or_give_up(lease)
+            is_given_up = item.tries > self._lanes.max_tries
+            writes = await (self._give_up_item(lease) if is_given_up else self._handler.handle_item(lease))
             return await self._write_until_stored(
                 active, lambda: lease.commit(*writes, more=more and not self._stopping.is_set())
             )
@@ -278,11 +277,6 @@ class Worker:
             _log.exception("handler failed", tries=item.tries)
             await self._retry_later(active, self._compute_backoff_ms(item.tries), f"{type(error).__name__}: {error}")
         return None
-
-    async def _handle_or_give_up(self, lease: Lease) -> Sequence[Write]:
-        if lease.item.tries > self._lanes.max_tries:
-            return await self._give_up_item(lease)
-        return await self._handler.handle_item(lease)
 
     async def _give_up_item(self, lease: Lease) -> Sequence[Write]:
         item = lease.item
@@ -351,14 +345,10 @@ class Worker:
             if self._count_free_capacity() <= 0:
                 await asyncio.sleep(self._sweep_s / 20)
             elif (partition := await self._lanes.wait_for_wakeup(_WAKEUP_TIMEOUT_S)) is not None:
-                await self._handle_wakeup(partition)
-
-    async def _handle_wakeup(self, partition: int) -> None:
-        """Note a wakeup. A process that has filled up or is stopping since it began to listen passes it on."""
-        if self._count_free_capacity() <= 0:
-            await self._lanes.send_wakeups(partition)
-        self._rung.add(partition)
-        self._woken.set()
+                if self._count_free_capacity() <= 0:  # filled up or stopping since it began to listen
+                    await self._lanes.send_wakeups(partition)
+                self._rung.add(partition)
+                self._woken.set()
 
     async def _listen_for_stops(self) -> None:
         """Tell running handlers at once about a *stop*."""
@@ -383,12 +373,6 @@ class Worker:
                     continue
                 _log.exception("job failed", job=_get_job_name(job))
                 await asyncio.sleep(outage.increase_delay())
-
-    async def _drain_lanes(self) -> None:
-        """Let running work finish within the grace period."""
-        tasks = [active.task for active in self._held.values() if active.task is not None]
-        if tasks:
-            await asyncio.wait(tasks, timeout=self._grace_s)
 
     async def _cancel_remaining(self) -> None:
         """End the tasks that still run: handlers at once, writes in flight a little later."""

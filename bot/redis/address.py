@@ -69,42 +69,34 @@ def parse_redis_url(url: str) -> RedisAddress:
                 options=_parse_url_options(f"unix://{match['members']}{match['path']}", options, _COMMON),
             )
         case "redis+sentinel" | "rediss+sentinel":
-            return _parse_sentinel_url(match, options)
+            service, _, db = match["path"].strip("/").partition("/")
+            if not service:
+                raise _build_url_error("names no service: redis+sentinel://host:26379/service, e.g. …/mymaster")
+            own = {_SENTINEL[name]: options.pop(name) for name in tuple(options) if name in _SENTINEL}
+            login, hosts = _parse_hosts(match["members"], 26379)
+            scheme = match["scheme"].removesuffix("+sentinel")
+            parsed = _parse_tcp_options(scheme, login, hosts[0], _parse_database(db or options.pop("db", "")), options)
+            return RedisAddress(
+                kind=RedisMode.SENTINEL, options=parsed, hosts=hosts, service=unquote(service), sentinel_login=own
+            )
         case "redis" | "rediss":
-            return _parse_direct_url(match, options)
+            clustered = _FLAGS.get(options.pop("cluster", "0").lower())
+            if clustered is None:
+                raise _build_url_error("has a cluster= that is neither 1 nor 0")
+            login, hosts = _parse_hosts(match["members"], 6379)
+            db = _parse_database(match["path"].strip("/") or options.pop("db", ""))
+            if clustered and db not in ("", "0"):
+                raise _build_url_error("names a database, and a Redis Cluster has only database 0: leave it out")
+            if len(hosts) > 1 and not clustered:
+                raise _build_url_error(
+                    "names several hosts: add ?cluster=1 for a Redis Cluster, or use redis+sentinel://…/service"
+                )
+            parsed = _parse_tcp_options(match["scheme"], login, hosts[0], db, options)
+            return RedisAddress(kind=RedisMode.CLUSTER if clustered else RedisMode.SINGLE, options=parsed, hosts=hosts)
         case _:
             raise _build_url_error(
                 "should begin with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://"
             )
-
-
-def _parse_direct_url(match: re.Match[str], options: dict[str, str]) -> RedisAddress:
-    clustered = _FLAGS.get(options.pop("cluster", "0").lower())
-    if clustered is None:
-        raise _build_url_error("has a cluster= that is neither 1 nor 0")
-    login, hosts = _parse_hosts(match["members"], 6379)
-    db = _parse_database(match["path"].strip("/") or options.pop("db", ""))
-    if clustered and db not in ("", "0"):
-        raise _build_url_error("names a database, and a Redis Cluster has only database 0: leave it out")
-    if len(hosts) > 1 and not clustered:
-        raise _build_url_error(
-            "names several hosts: add ?cluster=1 for a Redis Cluster, or use redis+sentinel://…/service"
-        )
-    parsed = _parse_tcp_options(match["scheme"], login, hosts[0], db, options)
-    return RedisAddress(kind=RedisMode.CLUSTER if clustered else RedisMode.SINGLE, options=parsed, hosts=hosts)
-
-
-def _parse_sentinel_url(match: re.Match[str], options: dict[str, str]) -> RedisAddress:
-    service, _, db = match["path"].strip("/").partition("/")
-    if not service:
-        raise _build_url_error("names no service: redis+sentinel://host:26379/service, e.g. …/mymaster")
-    own = {_SENTINEL[name]: options.pop(name) for name in tuple(options) if name in _SENTINEL}
-    login, hosts = _parse_hosts(match["members"], 26379)
-    scheme = match["scheme"].removesuffix("+sentinel")
-    parsed = _parse_tcp_options(scheme, login, hosts[0], _parse_database(db or options.pop("db", "")), options)
-    return RedisAddress(
-        kind=RedisMode.SENTINEL, options=parsed, hosts=hosts, service=unquote(service), sentinel_login=own
-    )
 
 
 def _parse_hosts(text: str, port: int) -> tuple[str, tuple[tuple[str, int], ...]]:

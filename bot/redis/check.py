@@ -7,7 +7,7 @@ reported once."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -95,34 +95,38 @@ async def check_redis(
     """List all problems and unknowns, the worst first. With `allow_non_durable`, only immediate failures and eviction
     of all keys are refused. Raises StoreUnavailableError."""
     grave = RedisSeverity.WARN if allow_non_durable else RedisSeverity.REFUSE
-    findings_by_server: dict[str, list[RedisFinding]] = {}
+    merged: dict[str, RedisFinding] = {}
     for server in await list_servers(redis, keys):
         facts = await _load_facts(redis, server)
-        server_findings = [*_check_server(facts, redis)]
-        if "sentinel" not in (one.code for one in server_findings):  # nothing else is readable on a Sentinel
-            server_findings += [
-                *_check_memory(facts, grave),
-                *_check_disk(facts, grave),
-                *await _check_clock_skew(redis, server, clock),
-            ]
-        writable = not any(one.code in _NO_WRITES for one in server_findings)
-        findings_by_server[server.name] = server_findings + (
-            await _check_writing(redis, keys, server) if writable else []
-        )
-    findings = _merge_findings(findings_by_server)
-    if not any(one.code in (*_NO_WRITES, "selftest") for one in findings):
-        findings += await _check_partitions(redis, keys)
-    return sorted(findings, key=lambda one: one.severity is not RedisSeverity.REFUSE)
-
-
-def _merge_findings(findings: Mapping[str, Sequence[RedisFinding]]) -> list[RedisFinding]:
-    """Merge equal findings of several masters into one with their names."""
-    merged: dict[str, RedisFinding] = {}
-    for name, server_findings in findings.items():
-        for one in server_findings:
+        found = [*_check_server(facts, redis)]
+        if "sentinel" not in (one.code for one in found):  # nothing else is readable on a Sentinel
+            found += [*_check_memory(facts, grave), *_check_disk(facts, grave)]
+            with translate_redis_errors():
+                seconds, _ = await redis.time(**server.target)
+            if (skew := abs(seconds - int(clock()))) > SKEW_S:
+                found.append(RedisFinding(RedisSeverity.WARN, "clock", {"seconds": skew}))
+        if server.partitions and not any(one.code in _NO_WRITES for one in found):
+            partition = server.partitions[0]
+            key = keys.build_key(partition, "selftest")
+            try:  # a script may lack rights, or the server may be read-only
+                await apply_writes(redis, keys, partition, [Set(key, "ok", 1_000), Delete(key)])
+            except (StoreUnavailableError, exceptions.ResponseError) as error:
+                found.append(_build_selftest_finding(error))
+        for one in found:
             earlier = merged.get(repr(one), one)
-            merged[repr(one)] = replace(earlier, nodes=(*earlier.nodes, name) if name else ())
-    return list(merged.values())
+            merged[repr(one)] = replace(earlier, nodes=(*earlier.nodes, server.name) if server.name else ())
+    findings = list(merged.values())
+    if not any(one.code in (*_NO_WRITES, "selftest") for one in findings):
+        try:  # lanes must be in the partitions where we look for them
+            with translate_redis_errors():
+                await redis.set(f"{keys.prefix}:partitions", keys.partitions, nx=True)
+                count = int(str(await redis.get(f"{keys.prefix}:partitions")))
+            if count != keys.partitions:
+                params: dict[str, str | int] = {"found": count, "asked": keys.partitions}
+                findings.append(RedisFinding(RedisSeverity.REFUSE, "partitions", params))
+        except (StoreUnavailableError, exceptions.ResponseError) as error:
+            findings.append(_build_selftest_finding(error))
+    return sorted(findings, key=lambda one: one.severity is not RedisSeverity.REFUSE)
 
 
 async def require_fit_redis(
@@ -209,36 +213,5 @@ def _check_disk(facts: RedisFacts, grave: RedisSeverity) -> Iterator[RedisFindin
         yield RedisFinding(RedisSeverity.WARN, "snapshot")
 
 
-async def _check_clock_skew(redis: Redis, server: RedisServer, clock: Callable[[], float]) -> list[RedisFinding]:
-    with translate_redis_errors():
-        seconds, _ = await redis.time(**server.target)
-    skew = abs(seconds - int(clock()))
-    return [RedisFinding(RedisSeverity.WARN, "clock", {"seconds": skew})] if skew > SKEW_S else []
-
-
-async def _check_writing(redis: Redis, keys: Keys, server: RedisServer) -> list[RedisFinding]:
-    """Check that a script can write there (rights, read-only servers)."""
-    for partition in server.partitions[:1]:
-        key = keys.build_key(partition, "selftest")
-        try:
-            await apply_writes(redis, keys, partition, [Set(key, "ok", 1_000), Delete(key)])
-        except (StoreUnavailableError, exceptions.ResponseError) as error:
-            return [_build_selftest_finding(error)]
-    return []
-
-
 def _build_selftest_finding(error: Exception) -> RedisFinding:
     return RedisFinding(RedisSeverity.REFUSE, "selftest", {"error": str(error)[:120]})
-
-
-async def _check_partitions(redis: Redis, keys: Keys) -> list[RedisFinding]:
-    """Check that lanes are in the partitions where we look for them."""
-    try:
-        with translate_redis_errors():
-            await redis.set(f"{keys.prefix}:partitions", keys.partitions, nx=True)
-            stored_count = int(str(await redis.get(f"{keys.prefix}:partitions")))
-    except (StoreUnavailableError, exceptions.ResponseError) as error:
-        return [_build_selftest_finding(error)]
-    if stored_count != keys.partitions:
-        return [RedisFinding(RedisSeverity.REFUSE, "partitions", {"found": stored_count, "asked": keys.partitions})]
-    return []

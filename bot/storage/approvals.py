@@ -256,31 +256,27 @@ def _format_approval_fields(approval: Approval) -> dict[str, str]:
 def _parse_approval_fields(fields: dict[str, str]) -> Approval:
     """Parse an approval. Raises UnreadableRecordError, or ValidationError for a record of a newer version."""
     try:
-        return _validate_approval_fields(fields)
+        return Approval.model_validate(
+            {
+                **fields,
+                "v": int(fields.get("v", "1")),
+                "proposal": Proposal.model_validate_json(fields["proposal"]),
+                "place": Place.model_validate_json(fields["place"]) if fields["place"] else None,
+                "waiters": _waiters.validate_json(fields["waiters"]),
+                "copies": _copies.validate_json(fields["copies"]),
+                "form": json.loads(fields["form"]),
+                "parts": json.loads(fields.get("parts", "{}")),
+                "sets": json.loads(fields.get("sets", "[]")),
+                "outcome": ToolOutcome.model_validate_json(fields["outcome"]) if fields["outcome"] else None,
+                "failure": TextRef.model_validate_json(fields["failure"]) if fields["failure"] else None,
+                "possible_change": ReceiptLine.model_validate_json(fields["possible_change"])
+                if fields["possible_change"]
+                else None,
+            }
+        )
     except ValidationError as unread:
         if is_newer_record(unread):
             raise
         raise UnreadableRecordError(fields.get("id", "")) from unread
     except (KeyError, ValueError, RecursionError) as unread:
         raise UnreadableRecordError(fields.get("id", "")) from unread
-
-
-def _validate_approval_fields(fields: dict[str, str]) -> Approval:
-    return Approval.model_validate(
-        {
-            **fields,
-            "v": int(fields.get("v", "1")),
-            "proposal": Proposal.model_validate_json(fields["proposal"]),
-            "place": Place.model_validate_json(fields["place"]) if fields["place"] else None,
-            "waiters": _waiters.validate_json(fields["waiters"]),
-            "copies": _copies.validate_json(fields["copies"]),
-            "form": json.loads(fields["form"]),
-            "parts": json.loads(fields.get("parts", "{}")),
-            "sets": json.loads(fields.get("sets", "[]")),
-            "outcome": ToolOutcome.model_validate_json(fields["outcome"]) if fields["outcome"] else None,
-            "failure": TextRef.model_validate_json(fields["failure"]) if fields["failure"] else None,
-            "possible_change": ReceiptLine.model_validate_json(fields["possible_change"])
-            if fields["possible_change"]
-            else None,
-        }
-    )

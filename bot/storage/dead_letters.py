@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -122,39 +123,48 @@ class DeadLetterStore:
             item=letter.retry_id,
             was=letter.item.id,
         )
-        item_write = EnqueueItem(lane, letter.retry_id, _replace_work_id(letter.item.body, letter.retry_id))
-        writes = [
-            Set(mark, mark_text, RETENTION_MS),
-            item_write,
-            journal_write,
-            *await self._build_revive_writes(letter),
-        ]
+        body, new_id = letter.item.body, {"id": letter.retry_id}
+        work: MessageReceived | ButtonPressed | ResumeRun | None = None
+        with suppress(ValidationError):  # a newer process may know unreadable work: it is enqueued unchanged
+            work = _OF_PEOPLE.validate_json(body)
+        if isinstance(work, MessageReceived):
+            body = MessageReceived(message=work.message.model_copy(update=new_id)).model_dump_json()
+        elif isinstance(work, ButtonPressed):
+            body = ButtonPressed(click=work.click.model_copy(update=new_id)).model_dump_json()
+        item_write = EnqueueItem(lane, letter.retry_id, body)
+        writes: list[Write] = [Set(mark, mark_text, RETENTION_MS), item_write, journal_write]
+        runs = RunStore(self.redis, self.keys)
+        run = await runs.load_run(work.run) if isinstance(work, ResumeRun) else None
+        if run is not None and run.status is RunStatus.STOPPED:  # the given-up *resume* had stopped it
+            run.status = RunStatus.RUNNING
+            writes += runs.build_save_writes(run)
         await apply_writes(self.redis, self.keys, self.keys.get_partition(lane), writes)
         return replace(letter, by=by, retried_as=letter.retry_id)
 
-    async def _build_revive_writes(self, letter: DeadLetter) -> tuple[Write, ...]:
-        """Build the writes that let a run continue if its given-up *resume* had stopped it."""
-        work = _parse_work(letter.item.body)
-        run = await RunStore(self.redis, self.keys).load_run(work.run) if isinstance(work, ResumeRun) else None
-        if run is None or run.status is not RunStatus.STOPPED:
-            return ()
-        run.status = RunStatus.RUNNING
-        return RunStore(self.redis, self.keys).build_save_writes(run)
-
     async def _load_all_letters(self) -> list[DeadLetter]:
-        letters = [
-            letter
-            for partition in range(self.keys.partitions)
-            for letter in await self._load_partition_letters(partition)
-        ]
-        return sorted(letters, key=lambda letter: parse_stream_id(letter.at))
-
-    async def _load_partition_letters(self, partition: int) -> list[DeadLetter]:
-        with translate_redis_errors():
-            entries: Any = await self.redis.xrange(self._build_dead_stream_key(partition))
-            letters = [DeadLetter(at=at, item=_parse_dead_item(fields)) for at, fields in entries]
-            marks = await self.redis.mget([self._build_mark_key(one) for one in letters]) if letters else []
-        return [_apply_mark(letter, mark) for letter, mark in zip(letters, marks, strict=True)]
+        found: list[DeadLetter] = []
+        for partition in range(self.keys.partitions):
+            with translate_redis_errors():
+                entries: Any = await self.redis.xrange(self._build_dead_stream_key(partition))
+                letters = [
+                    DeadLetter(
+                        at=at,
+                        item=LaneItem(
+                            lane=fields["lane"],
+                            id=fields["id"],
+                            body=fields["body"],
+                            tries=int(fields["tries"]),
+                            put_ms=int(fields["put_ms"]),
+                            error=fields["error"],
+                        ),
+                    )
+                    for at, fields in entries
+                ]
+                marks = await self.redis.mget([self._build_mark_key(one) for one in letters]) if letters else []
+            for letter, mark in zip(letters, marks, strict=True):
+                by, retried, _ = json.loads(mark) if mark is not None else ("", "", "")
+                found.append(replace(letter, by=by, retried_as=retried))
+        return sorted(found, key=lambda letter: parse_stream_id(letter.at))
 
     def _build_dead_stream_key(self, partition: int) -> str:
         return self.keys.build_key(partition, "dead")
@@ -167,38 +177,6 @@ def find_work_person(body: str) -> str:
     """Find the id of the person who wrote or pressed, or for whom the work is; empty for the engine's own work."""
     work = _read_work_origin(body)
     return _read_text_field(work, "person") or _read_text_field(work, "caller")
-
-
-def _parse_dead_item(fields: dict[str, str]) -> LaneItem:
-    tries, put_ms = int(fields["tries"]), int(fields["put_ms"])
-    return LaneItem(
-        lane=fields["lane"], id=fields["id"], body=fields["body"], tries=tries, put_ms=put_ms, error=fields["error"]
-    )
-
-
-def _apply_mark(letter: DeadLetter, mark: Any) -> DeadLetter:
-    if mark is None:
-        return letter
-    by, retried, _ = json.loads(mark)
-    return replace(letter, by=by, retried_as=retried)
-
-
-def _parse_work(body: str) -> object:
-    try:
-        return _OF_PEOPLE.validate_json(body)
-    except ValidationError:
-        return None
-
-
-def _replace_work_id(body: str, fresh: str) -> str:
-    """Replace the id of the work. Unreadable work is enqueued unchanged: a newer process may know it."""
-    match _parse_work(body):
-        case MessageReceived(message=message):
-            return MessageReceived(message=message.model_copy(update={"id": fresh})).model_dump_json()
-        case ButtonPressed(click=click):
-            return ButtonPressed(click=click.model_copy(update={"id": fresh})).model_dump_json()
-        case _:
-            return body
 
 
 def _parse_json_object(body: str) -> dict[str, Any]:

@@ -46,17 +46,55 @@ class FolderBytes:
     reserve: int = RESERVE
 
     async def save_bytes(self, sha256: str, content: bytes) -> None:
-        await asyncio.to_thread(self._try, self._save, sha256, content)
+        """Keep the bytes. A file gets its name only once it is complete and on the disk."""
+
+        def save() -> None:
+            path = self._get_path(sha256)
+            if path.exists() and path.stat().st_size == len(content):
+                os.utime(path)
+                return
+            for folder in (self.folder, path.parent):
+                folder.mkdir(parents=True, exist_ok=True, mode=FOLDER)
+            self._require_room(len(content))
+            part = path.with_name(f"{sha256}.{os.getpid()}.{time.monotonic_ns()}.part")
+            try:
+                with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE), "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                part.replace(path)
+            finally:
+                part.unlink(missing_ok=True)
+
+        await asyncio.to_thread(self._try, save)
 
     async def load_bytes(self, sha256: str) -> bytes | None:
-        content = await asyncio.to_thread(self._try, self._load, sha256)
+        def load() -> bytes | None:
+            try:
+                return self._get_path(sha256).read_bytes()
+            except FileNotFoundError:
+                return None
+
+        content = await asyncio.to_thread(self._try, load)
         return content if content is not None and hashlib.sha256(content).hexdigest() == sha256 else None
 
     async def delete_bytes(self, sha256: str) -> None:
         await asyncio.to_thread(self._try, lambda: self._get_path(sha256).unlink(missing_ok=True))
 
     async def list_hashes(self, older_than_s: float) -> list[str]:
-        return await asyncio.to_thread(self._try, lambda: list(self._list_old(older_than_s)))
+        """List old hashes, and remove unfinished files of killed processes."""
+
+        def list_old() -> Iterator[str]:
+            before = time.time() - older_than_s
+            for path in self.folder.glob("??/*") if self.folder.is_dir() else ():
+                if not path.is_file() or path.is_symlink() or path.stat().st_mtime > before:
+                    continue
+                if _SHA256.fullmatch(path.name):
+                    yield path.name
+                elif path.name.endswith(".part"):
+                    path.unlink(missing_ok=True)
+
+        return await asyncio.to_thread(self._try, lambda: list(list_old()))
 
     def check_writable(self) -> None:
         """Raise FilesUnavailableError if the folder cannot keep files."""
@@ -75,48 +113,12 @@ class FolderBytes:
             raise ValueError("not a SHA-256")
         return self.folder / sha256[:2] / sha256
 
-    def _save(self, sha256: str, content: bytes) -> None:
-        """Save the bytes. A file gets its name only once it is complete and on the disk."""
-        path = self._get_path(sha256)
-        if path.exists() and path.stat().st_size == len(content):
-            os.utime(path)
-            return
-        for folder in (self.folder, path.parent):
-            folder.mkdir(parents=True, exist_ok=True, mode=FOLDER)
-        self._require_room(len(content))
-        part = path.with_name(f"{sha256}.{os.getpid()}.{time.monotonic_ns()}.part")
-        try:
-            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE), "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-
     def _require_room(self, size: int) -> None:
         if shutil.disk_usage(self.folder).free - size < self.reserve:
             raise FilesUnavailableError(f"FILES_DIR: {self.folder}: the disk is nearly full")
 
-    def _load(self, sha256: str) -> bytes | None:
+    def _try(self, act: Callable[[], T]) -> T:
         try:
-            return self._get_path(sha256).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    def _list_old(self, older_than_s: float) -> Iterator[str]:
-        """List old hashes, and remove unfinished files of killed processes."""
-        before = time.time() - older_than_s
-        for path in self.folder.glob("??/*") if self.folder.is_dir() else ():
-            if not path.is_file() or path.is_symlink() or path.stat().st_mtime > before:
-                continue
-            if _SHA256.fullmatch(path.name):
-                yield path.name
-            elif path.name.endswith(".part"):
-                path.unlink(missing_ok=True)
-
-    def _try(self, act: Callable[..., T], *args: object) -> T:
-        try:
-            return act(*args)
+            return act()
         except OSError as error:
             raise FilesUnavailableError(f"FILES_DIR: {self.folder}: {error.strerror}") from error

@@ -86,7 +86,10 @@ class ConversationHistory:
         for value in self.stored_entries[self.start :]:
             if of_it in value:
                 continue
-            calls = calls_by_entry.get(_parse_calls_place(value)) if _CALLS_MARK in value else None
+            calls = None
+            if _CALLS_MARK in value:
+                run, at_ms, _, kind, *_ = [*value.partition("|")[2].split(TAB, 4), ""]
+                calls = calls_by_entry.get(f"{run}{TAB}{at_ms}" if kind == EntryKind.CALLS else "")
             message_calls = (
                 None if calls is None else [latest_calls.pop(call.uid) for call in calls if call.uid in latest_calls]
             )
@@ -103,7 +106,13 @@ class ConversationHistory:
 
     @property
     def summary(self) -> HistorySummary | None:
-        return _parse_stored_summary(self.stored_summary) if self.stored_summary else None
+        if not self.stored_summary:
+            return None
+        _, since_ms, about, message = self.stored_summary.partition("|")[2].split(TAB, 3)
+        until_ms, turns, missed, *lines = json.loads(about)
+        return HistorySummary(
+            message=message, lines=tuple(lines), since_ms=int(since_ms), until_ms=until_ms, turns=turns, has_gap=missed
+        )
 
     @property
     def tokens(self) -> int:
@@ -135,9 +144,8 @@ class ConversationHistory:
             if tokens < token_limit and run not in staying and where[-1] < MAX_COMPACTED_ENTRIES:
                 chosen.update(where)
                 tokens += sum(_parse_tokens(self.stored_entries[place]) for place in where)
-        return self._build_compaction_range(chosen) if chosen else None
-
-    def _build_compaction_range(self, chosen: set[int]) -> CompactionRange:
+        if not chosen:
+            return None
         head = self.stored_entries[: max(chosen) + 1]
         compacted = [_parse_entry(value) for place, value in enumerate(head) if place in chosen]
         remaining = [value for place, value in enumerate(head) if place not in chosen]
@@ -223,17 +231,20 @@ class HistoryStore:
         return RPushTrim(self._build_calls_key(conversation), [value], MAX_CALL_ENTRIES, ttl_ms=self.kept_ms)
 
     def build_turn_write(self, conversation: str, entries: Iterable[HistoryEntry]) -> AppendHistory:
-        """Build the write that adds entries, oldest first."""
-        return AppendHistory(
-            self._build_history_key(conversation),
-            [_format_entry(one) for one in entries],
-            self.max_tokens,
-            ttl_ms=self.kept_ms,
-        )
+        """Build the write that adds entries, oldest first: as `tokens|run⇥when⇥said⇥message`, with `kind⇥` before the
+        message unless it was said."""
+        values: list[str] = []
+        for one in entries:
+            shown_text = "" if one.shown_text is None else json.dumps(one.shown_text, ensure_ascii=False)
+            kind = [one.kind.value] if one.kind else []
+            fields = (one.run, str(one.at_ms), shown_text, *kind, one.message)
+            values.append(f"{estimate_tokens(one.message)}|{TAB.join(fields)}")
+        return AppendHistory(self._build_history_key(conversation), values, self.max_tokens, ttl_ms=self.kept_ms)
 
     def needs_compaction(self, history: ConversationHistory, turn: AppendHistory) -> bool:
         """Whether this turn makes the history long enough to compact."""
-        return history.tokens + sum(_parse_unstored_tokens(value) for value in turn.values) > self.compaction_threshold
+        turn_tokens = sum(int(value.partition("|")[0]) for value in turn.values)
+        return history.tokens + turn_tokens > self.compaction_threshold
 
     def build_compaction_write(
         self, conversation: str, part: CompactionRange, summary: HistorySummary
@@ -241,7 +252,10 @@ class HistoryStore:
         """Build the write that replaces a range by its summary. The write refuses if the range has changed: forgotten,
         compacted by another process, or trimmed away."""
         running_sum = _parse_running_sum(part.before[-1]) - sum(map(_parse_tokens, part.remaining))
-        values = [_format_stored_summary(summary, running_sum)]
+        # `tokens:sum|=⇥since⇥about⇥message`; the sum is that of the last turn it covers
+        about = json.dumps([summary.until_ms, summary.turns, summary.has_gap, *summary.lines], ensure_ascii=False)
+        stored_summary = TAB.join((_SUMMARY_MARK, str(summary.since_ms), about, summary.message))
+        values = [f"{estimate_tokens(summary.message)}:{running_sum}|{stored_summary}"]
         for value in part.remaining:  # these entries come after the compacted ones, and so does their count
             running_sum += _parse_tokens(value)
             values.append(f"{_parse_tokens(value)}:{running_sum}|{value.partition('|')[2]}")
@@ -269,21 +283,15 @@ class HistoryStore:
     def parse_reads(self, values: Sequence[Any], calls: Sequence[Any]) -> ConversationHistory:
         summary = values[0] if values and _parse_run_id(values[0]) == _SUMMARY_MARK else ""
         turns = values[1:] if summary else values
-        start = next((i for i, one in enumerate(turns) if _can_begin_history(_parse_entry(one))), len(turns))
+        begins = (  # whether an entry belongs to no trimmed question
+            not one.is_answer and (one.kind is EntryKind.SAID or not one.run) for one in map(_parse_entry, turns)
+        )
+        start = next((i for i, can_begin in enumerate(begins) if can_begin), len(turns))
         return ConversationHistory(stored_entries=turns, start=start, stored_summary=summary, calls=calls)
 
     def build_forget_writes(self, conversation: str) -> tuple[Write, ...]:
         """Build the writes that erase the history."""
         return (Delete(self._build_history_key(conversation)), Delete(self._build_calls_key(conversation)))
-
-
-def _format_entry(entry: HistoryEntry) -> str:
-    """Format an entry as `tokens|run⇥when⇥said⇥message`, with `kind⇥` before the message unless it was said."""
-    shown_text = "" if entry.shown_text is None else json.dumps(entry.shown_text, ensure_ascii=False)
-    kind = [entry.kind.value] if entry.kind else []
-    return f"{estimate_tokens(entry.message)}|" + TAB.join(
-        (entry.run, str(entry.at_ms), shown_text, *kind, entry.message)
-    )
 
 
 def _parse_entry(value: str) -> HistoryEntry:
@@ -297,39 +305,8 @@ def _parse_entry(value: str) -> HistoryEntry:
     )
 
 
-def _can_begin_history(entry: HistoryEntry) -> bool:
-    """Whether a history may begin with this entry: it does not belong to a trimmed question."""
-    return not entry.is_answer and (entry.kind is EntryKind.SAID or not entry.run)
-
-
-def _parse_calls_place(value: str) -> str:
-    """Return run and time of an entry with calls."""
-    run, at_ms, _, kind, *_ = [*value.partition("|")[2].split(TAB, 4), ""]
-    return f"{run}{TAB}{at_ms}" if kind == EntryKind.CALLS else ""
-
-
-def _format_stored_summary(summary: HistorySummary, upto: int) -> str:
-    """Format a summary as `tokens:sum|=⇥since⇥about⇥message`; the sum is that of the last turn it covers."""
-    about = [summary.until_ms, summary.turns, summary.has_gap, *summary.lines]
-    parts = (_SUMMARY_MARK, str(summary.since_ms), json.dumps(about, ensure_ascii=False), summary.message)
-    return f"{estimate_tokens(summary.message)}:{upto}|" + TAB.join(parts)
-
-
-def _parse_stored_summary(value: str) -> HistorySummary:
-    _, since_ms, about, message = value.partition("|")[2].split(TAB, 3)
-    until_ms, turns, missed, *lines = json.loads(about)
-    return HistorySummary(
-        message=message, lines=tuple(lines), since_ms=int(since_ms), until_ms=until_ms, turns=turns, has_gap=missed
-    )
-
-
 def _parse_run_id(value: str) -> str:
     return value.partition("|")[2].partition(TAB)[0]
-
-
-def _parse_unstored_tokens(value: str) -> int:
-    """Return the tokens of a value that is not stored yet."""
-    return int(value.partition("|")[0])
 
 
 def _parse_tokens(value: str) -> int:

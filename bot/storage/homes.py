@@ -49,7 +49,10 @@ class HomeStore:
         """Load a person's position; None if the page was not opened lately."""
         with translate_redis_errors():
             text = await self.redis.get(self._build_place_key(person))
-        return _parse_place(None if text is None else str(text))
+        try:
+            return HomePlace.model_validate_json(str(text)) if text else None
+        except ValidationError:  # of a newer version
+            return HomePlace()
 
     async def save_place(self, person: str, place: HomePlace) -> None:
         """Note that the person has their page open at this position."""
@@ -96,11 +99,3 @@ def list_concerned_people(approval: Approval) -> list[str]:
     """List the people whose Home page a card changes: those who may press it or have it, and its requester."""
     readers = [reader for reader, _ in approval.copies]
     return [*approval.proposal.deciders, approval.proposal.requester or "", approval.caller, *readers]
-
-
-def _parse_place(text: str | None) -> HomePlace | None:
-    """Parse a position; one of a newer version counts as the first page."""
-    try:
-        return HomePlace.model_validate_json(text) if text else None
-    except ValidationError:
-        return HomePlace()

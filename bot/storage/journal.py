@@ -109,13 +109,27 @@ class Journal:
         StoreUnavailableError, and ValueError for an invalid age."""
         record_filter = JournalFilter(kinds=frozenset(kinds), run=run, channel=channel, person=person)
         positions = dict.fromkeys(range(self.keys.partitions), (await self._compute_start_ms(since, follow) - 1, 2**63))
-        async for record in self._stream_existing_records(positions):
+        pages = {partition: await self._load_next_page(partition, positions) for partition in positions}
+        while any(pages.values()):
+            oldest = min((n for n, page in pages.items() if page), key=lambda n: parse_stream_id(pages[n][-1].id))
+            record = pages[oldest].pop()
+            positions[oldest] = parse_stream_id(record.id)
+            if not pages[oldest]:
+                pages[oldest] = await self._load_next_page(oldest, positions)
             if record_filter(record):
                 yield record
+        is_away = False
         while follow:
-            for record in await self._load_new_with_retry(positions, waits):
-                if record_filter(record):
-                    yield record
+            try:
+                records = await self._load_new_records(positions)
+                is_away = False
+            except StoreUnavailableError:
+                if not is_away:
+                    waits()
+                is_away, records = True, []
+                await asyncio.sleep(RECONNECT_S)
+            for record in filter(record_filter, records):
+                yield record
 
     async def delete_old_records(self) -> int:
         """Trim records older than `kept_ms`, also in partitions without new records. Returns their number. Raises
@@ -147,19 +161,6 @@ class Journal:
             entries: Any = await self.redis.xrange(self._build_journal_key(partition), start, "+", count=_PAGE)
         return list(entries)
 
-    async def _load_new_with_retry(
-        self, positions: dict[int, StreamId], waits: Callable[[], None]
-    ) -> list[JournalRecord]:
-        away = False
-        while True:
-            try:
-                return await self._load_new_records(positions)
-            except StoreUnavailableError:
-                if not away:
-                    waits()
-                away = True
-                await asyncio.sleep(RECONNECT_S)
-
     def _build_journal_key(self, partition: int) -> str:
         return self.keys.build_key(partition, "j")
 
@@ -171,17 +172,6 @@ class Journal:
         with translate_redis_errors():
             seconds, micros = await self.redis.time()
         return max(1, seconds * 1000 + micros // 1000 - (parse_age_ms(since) if since else 0))
-
-    async def _stream_existing_records(self, positions: dict[int, StreamId]) -> AsyncIterator[JournalRecord]:
-        """Yield existing records, read page by page from every partition, always the oldest first."""
-        pages = {partition: await self._load_next_page(partition, positions) for partition in positions}
-        while any(pages.values()):
-            oldest = min((n for n, page in pages.items() if page), key=lambda n: parse_stream_id(pages[n][-1].id))
-            record = pages[oldest].pop()
-            positions[oldest] = parse_stream_id(record.id)
-            if not pages[oldest]:
-                pages[oldest] = await self._load_next_page(oldest, positions)
-            yield record
 
     async def _load_next_page(self, partition: int, positions: dict[int, StreamId]) -> list[JournalRecord]:
         """Load the next page of a partition, newest first, so that `pop` returns the oldest."""
@@ -195,21 +185,18 @@ class Journal:
             pages = [await self._load_next_page(partition, positions) for partition in positions]
             page_by_partition = {n: list(reversed(page)) for n, page in zip(positions, pages, strict=True)}
         else:
-            page_by_partition = await self._read_streams(positions)
+            streams: dict[Any, Any] = {self._build_journal_key(n): "{}-{}".format(*at) for n, at in positions.items()}
+            with translate_redis_errors():
+                answer: Any = await self.redis.xread(streams, count=_PAGE, block=_BLOCK_MS)
+            page_by_partition = {
+                self.keys.parse_partition(key): [_parse_record(id_, fields) for id_, fields in entries]
+                for key, entries in (answer or {}).items()
+            }
         for partition, records in page_by_partition.items():
             positions[partition] = max([positions[partition], *(parse_stream_id(record.id) for record in records)])
         return sorted(
             (r for records in page_by_partition.values() for r in records), key=lambda r: parse_stream_id(r.id)
         )
-
-    async def _read_streams(self, positions: dict[int, StreamId]) -> dict[int, list[JournalRecord]]:
-        streams: dict[Any, Any] = {self._build_journal_key(n): "{}-{}".format(*at) for n, at in positions.items()}
-        with translate_redis_errors():
-            answer: Any = await self.redis.xread(streams, count=_PAGE, block=_BLOCK_MS)
-        return {
-            self.keys.parse_partition(key): [_parse_record(id_, fields) for id_, fields in entries]
-            for key, entries in (answer or {}).items()
-        }
 
 
 _AGE = re.compile(r"(\d{1,6})([smhd])")

@@ -59,7 +59,15 @@ class RedisMemberStore:
                 first, last, fresh, listed = await pipe.execute()
             is_whole = not position or not first or _parse_position(first[0][0]) > _parse_position(position)
             ids = {id: None for _, entry in fresh for id in entry["ids"].split(",")}
-            records = await self._load_everybody() if is_whole else await self._load_records(list(ids))
+            records = {} if is_whole else await self._load_records(list(ids))
+            cursor = 0
+            while is_whole:
+                reply: Any = await self.redis.hscan(self._build_key("members"), cursor, count=BATCH)
+                cursor = int(reply[0])
+                records |= {id: _parse_record(text) for id, text in reply[1].items()}
+                if not cursor:
+                    break
+                await asyncio.sleep(0)
         end = last[0][0] if last else ""
         return MemberChanges(end, records, is_whole=is_whole, is_complete=bool(listed))
 
@@ -75,16 +83,6 @@ class RedisMemberStore:
             found |= {id: _parse_record(text) for id, text in zip(batch, texts, strict=True)}
             await asyncio.sleep(0)  # lets presses be acknowledged in between
         return found
-
-    async def _load_everybody(self) -> dict[str, MemberRecord | None]:
-        cursor, found = 0, dict[str, MemberRecord | None]()
-        while True:
-            reply: Any = await self.redis.hscan(self._build_key("members"), cursor, count=BATCH)
-            cursor, texts = int(reply[0]), reply[1]
-            found |= {id: _parse_record(text) for id, text in texts.items()}
-            if not cursor:
-                return found
-            await asyncio.sleep(0)
 
     async def save_records(self, records: Mapping[str, MemberRecord | None]) -> None:
         with translate_redis_errors():

@@ -5,6 +5,7 @@ Every process keeps a copy and checks for changes now and then, so that nobody w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -55,8 +56,11 @@ class PreferenceStore:
             if version == self.version:
                 return False
             fields: dict[str, str] = await self.redis.hgetall(self._build_key("preferences"))  # type: ignore[assignment]
-        self.known = {person: _parse_preferences(text) for person, text in fields.items()}
-        self.version = version
+        known = dict.fromkeys(fields, DEFAULTS)
+        for person, text in fields.items():
+            with suppress(ValidationError):  # settings of a newer version are not guessed at
+                known[person] = Preferences.model_validate_json(text)
+        self.known, self.version = known, version
         return True
 
     async def save_preferences(self, person: str, preferences: Preferences) -> None:
@@ -69,11 +73,3 @@ class PreferenceStore:
 
     def _build_key(self, name: str) -> str:
         return f"{self.keys.prefix}:{{people}}:{name}"
-
-
-def _parse_preferences(text: str) -> Preferences:
-    """Parse settings; those of a newer version are not guessed at."""
-    try:
-        return Preferences.model_validate_json(text)
-    except ValidationError:
-        return DEFAULTS

@@ -53,7 +53,8 @@ class ProcessStore:
     async def save_process(self, process: ProcessState) -> None:
         """Save a report, and forget processes that are gone. Raises StoreUnavailableError."""
         texts = await self._load_texts()
-        gone = [id for id, text in texts.items() if id != process.id and _is_gone(text, process.at_ms)]
+        others = {id: _parse_process(text) for id, text in texts.items() if id != process.id}
+        gone = [id for id, one in others.items() if one is None or process.at_ms - one.at_ms > SILENT_MS]
         with translate_redis_errors():
             await self.redis.hset(self._key, process.id, process.model_dump_json())
             if gone:
@@ -91,8 +92,3 @@ def _parse_process(text: str) -> ProcessState | None:
         return ProcessState.model_validate_json(text)
     except ValidationError:
         return None
-
-
-def _is_gone(text: str, now_ms: int) -> bool:
-    found = _parse_process(text)
-    return found is None or now_ms - found.at_ms > SILENT_MS

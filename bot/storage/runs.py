@@ -16,7 +16,6 @@ from redis.asyncio.client import Pipeline
 from bot.chat.messages import Message
 from bot.core.history_entries import PausedRun
 from bot.core.records import CardSummary, Run, RunStatus
-from bot.core.run_state import RunState
 from bot.queue.keys import Keys
 from bot.queue.writes import Delete, HDel, HSet, RPush, Set, Write
 from bot.redis.connect import translate_redis_errors
@@ -91,7 +90,7 @@ class RunStore:
         read, used = (_parse_run(*values[:3]), values[3:]) if run else (None, values)
         return ConversationState(
             run=read,
-            waiting=_parse_paused_runs(waiting),
+            waiting=tuple(_parse_paused_run(id, *about.split(" ", 4)) for id, about in waiting.items()),
             history=history.parse_reads(entries, calls),
             usage=today.parse_reads(used) if today else DailyUsage(),
             files=parse_waiting_files(files),
@@ -110,22 +109,22 @@ class RunStore:
                 (RPush(self._build_run_key(run.id, "k"), new_details, ttl_ms=self.kept_ms),) if new_details else ()
             )
             return (Set(self._build_run_key(run.id), record, ttl_ms=self.kept_ms), *messages, *details_writes)
-        packed_run = _pack_run(record, run.state, replayed=run.status is RunStatus.PAUSED)
-        ttl = PAUSED_RETENTION_MS if run.status is RunStatus.PAUSED else self.kept_ms
-        lists = ("m", "k") if run.state.provider_details else ("m",)
-        deletes = [Delete(self._build_run_key(run.id, one)) for one in lists]
-        return (Set(self._build_run_key(run.id), packed_run, ttl_ms=ttl), *deletes, self._build_paused_write(run))
-
-    def _build_paused_write(self, run: Run) -> Write:
+        is_paused, details = run.status is RunStatus.PAUSED, run.state.provider_details
+        # The endpoint may want the details back. They come after everything that an earlier version reads.
+        replayed = f',"provider_details":{json.dumps(details)}' if is_paused and details else ""
+        whole = f'{{"record":{record},"messages":[{",".join(run.state.messages)}]{replayed}}}'
+        packed_run = _PACKED + base64.b64encode(zlib.compress(whole.encode())).decode()  # Redis has only text
+        ttl = PAUSED_RETENTION_MS if is_paused else self.kept_ms
+        deletes = [Delete(self._build_run_key(run.id, one)) for one in (("m", "k") if details else ("m",))]
         conversation, call = run.message.place.conversation, run.awaiting_call
-        if run.status is RunStatus.PAUSED and call is not None:
-            shown = (
-                run.card_summary if run.message.place.direct else None
-            )  # the readers of a channel may not know its text
-            return self.build_add_paused_write(
+        paused_write: Write = self.build_remove_paused_write(conversation, run.id)
+        if is_paused and call is not None:
+            # The readers of a channel may not know the card's text.
+            shown = run.card_summary if run.message.place.direct else None
+            paused_write = self.build_add_paused_write(
                 conversation, run.id, call.approval, call.tool, run.message.person, shown
             )
-        return self.build_remove_paused_write(conversation, run.id)
+        return (Set(self._build_run_key(run.id), packed_run, ttl_ms=ttl), *deletes, paused_write)
 
     def build_add_paused_write(
         self, conversation: str, run: str, approval: str, tool: str, person: str, shown: CardSummary | None = None
@@ -145,22 +144,10 @@ def derive_run_id(keys: Keys, message: Message) -> str:
     return keys.derive_id("R", keys.get_partition(message.place.conversation), message.id)
 
 
-def _parse_paused_runs(fields: dict[str, str]) -> tuple[PausedRun, ...]:
-    return tuple(_parse_paused_run(run, *about.split(" ", 4)) for run, about in fields.items())
-
-
 def _parse_paused_run(
     run: str, approval: str, tool: str, person: str = "", made_ms: str = "0", text: str = ""
 ) -> PausedRun:
     return PausedRun(run=run, approval=approval, tool=tool, person=person, made_ms=int(made_ms), text=text)
-
-
-def _pack_run(record: str, state: RunState, *, replayed: bool) -> str:
-    """Pack a run as compressed JSON in base64, because everything in Redis is text. `replayed`: add the details that
-    the endpoint may want back, after everything that an earlier version reads."""
-    details = f',"provider_details":{json.dumps(state.provider_details)}' if replayed and state.provider_details else ""
-    whole = f'{{"record":{record},"messages":[{",".join(state.messages)}]{details}}}'
-    return _PACKED + base64.b64encode(zlib.compress(whole.encode())).decode()
 
 
 def _parse_run(record: str | None, messages: Sequence[str], details: Sequence[str]) -> Run | None:

@@ -43,7 +43,21 @@ class S3Bytes:
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "s3"))
 
     async def save_bytes(self, sha256: str, content: bytes) -> None:
-        await self._run(lambda: self._save(self._get_key(sha256), content))
+        """Keep the bytes. Old bytes are written again, so that nobody takes them for orphans."""
+
+        def save() -> None:
+            key = self._get_key(sha256)
+            try:
+                found = self.client.head_object(Bucket=self.bucket, Key=key)
+            except ClientError as missing:
+                if _read_code(missing) not in GONE:
+                    raise
+            else:
+                if found["ContentLength"] == len(content) and _compute_age_s(found, found["LastModified"]) < FRESH_S:
+                    return
+            self._put(key, content)
+
+        await self._run(save)
 
     async def load_bytes(self, sha256: str) -> bytes | None:
         content = await self._run(lambda: self._load(self._get_key(sha256)))
@@ -53,7 +67,15 @@ class S3Bytes:
         await self._run(lambda: self.client.delete_object(Bucket=self.bucket, Key=self._get_key(sha256)))
 
     async def list_hashes(self, older_than_s: float) -> list[str]:
-        return await self._run(lambda: list(self._list_old(older_than_s)))
+        def list_old() -> Iterator[str]:
+            pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.prefix)
+            for page in pages:
+                for one in page.get("Contents", ()):
+                    name = one["Key"].removeprefix(self.prefix)
+                    if _SHA256.fullmatch(name) and _compute_age_s(page, one["LastModified"]) >= older_than_s:
+                        yield name
+
+        return await self._run(lambda: list(list_old()))
 
     async def check_writable(self) -> None:
         """Raise FilesUnavailableError if the bucket does not accept, return, list and delete."""
@@ -92,18 +114,6 @@ class S3Bytes:
             raise ValueError("not a SHA-256")
         return self.prefix + sha256
 
-    def _save(self, key: str, content: bytes) -> None:
-        """Save the bytes. Old bytes are written again, so that nobody takes them for orphans."""
-        try:
-            found = self.client.head_object(Bucket=self.bucket, Key=key)
-        except ClientError as missing:
-            if _read_code(missing) not in GONE:
-                raise
-        else:
-            if found["ContentLength"] == len(content) and _compute_age_s(found, found["LastModified"]) < FRESH_S:
-                return
-        self._put(key, content)
-
     def _put(self, key: str, content: bytes) -> None:
         self.client.put_object(Bucket=self.bucket, Key=key, Body=content, ContentType="application/octet-stream")
 
@@ -121,20 +131,9 @@ class S3Bytes:
             body.close()
         return content if len(content) <= MAX_BYTES else None
 
-    def _list_old(self, older_than_s: float) -> Iterator[str]:
-        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.prefix)
-        for page in pages:
-            for one in page.get("Contents", ()):
-                name = one["Key"].removeprefix(self.prefix)
-                if _SHA256.fullmatch(name) and _compute_age_s(page, one["LastModified"]) >= older_than_s:
-                    yield name
-
     async def _run(self, act: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self.threads, self._try, act)
-
-    def _try(self, act: Callable[[], T]) -> T:
         try:
-            return act()
+            return await asyncio.get_running_loop().run_in_executor(self.threads, act)
         except ClientError as refused:
             code, status = _read_code(refused), refused.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             is_busy = code in BUSY or status in (408, 429) or status >= 500
@@ -160,31 +159,27 @@ def open_s3_bytes(
     bucket, _, prefix = address.removeprefix("s3://").partition("/")
     prefix = prefix.strip("/")
     try:
-        client = _build_client(endpoint, region, access_key, secret_key, style)
+        client = boto3.client(
+            "s3",
+            endpoint_url=endpoint or None,
+            region_name=region or ("us-east-1" if endpoint else None),
+            aws_access_key_id=access_key or None,
+            aws_secret_access_key=secret_key or None,
+            config=Config(
+                # All tries together must end before a stopping process has to.
+                connect_timeout=3,
+                read_timeout=8,
+                max_pool_connections=THREADS,
+                retries={"total_max_attempts": 2, "mode": "standard"},
+                # Some stores do not know newer checksums; the signature has the SHA-256 of the content.
+                request_checksum_calculation="when_required",
+                response_checksum_validation="when_required",
+                s3={"addressing_style": style, "payload_signing_enabled": True},
+            ),
+        )
     except (BotoCoreError, ValueError) as wrong:  # e.g. an unknown profile, or an invalid address
         raise FilesUnavailableError(f"FILES_BUCKET: {bucket}: {type(wrong).__name__}") from wrong
     return S3Bytes(client, bucket, f"{prefix}/" if prefix else "")
-
-
-def _build_client(endpoint: str, region: str, access_key: str, secret_key: str, style: str) -> Any:
-    return boto3.client(
-        "s3",
-        endpoint_url=endpoint or None,
-        region_name=region or ("us-east-1" if endpoint else None),
-        aws_access_key_id=access_key or None,
-        aws_secret_access_key=secret_key or None,
-        config=Config(
-            # All tries together must end before a stopping process has to.
-            connect_timeout=3,
-            read_timeout=8,
-            max_pool_connections=THREADS,
-            retries={"total_max_attempts": 2, "mode": "standard"},
-            # Some stores do not know newer checksums; the signature has the SHA-256 of the content.
-            request_checksum_calculation="when_required",
-            response_checksum_validation="when_required",
-            s3={"addressing_style": style, "payload_signing_enabled": True},
-        ),
-    )
 
 
 def _read_code(error: ClientError) -> str:

@@ -107,10 +107,27 @@ class UsageStore:
         self, lane: str, person: str, usage: Iterable[Usage], *, begun: bool = False
     ) -> tuple[HIncrBy, ...]:
         """Build the write that adds up replies, in the partition of a lane; empty for no replies. `begun`: a run begins
-        with the first of them."""
+        with the first of them. Each reply counts for its model and for all models, without zeros."""
         amounts: defaultdict[str, int] = defaultdict(int)
-        for one in usage:
-            _add_usage(amounts, person, one, begun=begun and not amounts)
+        for reply in usage:
+            is_first = begun and not amounts
+            tokens, cost, model = reply.tokens_in + reply.tokens_out, COST + reply.currency, reply.model or UNKNOWN
+            for kind, amount in (("in", reply.tokens_in), ("cached", reply.tokens_cached), ("out", reply.tokens_out)):
+                metrics.TOKENS.labels(model, kind).inc(amount)
+            if reply.cost is None:
+                metrics.UNPRICED_TOKENS.labels(model).inc(tokens)
+                unpriced, units = tokens, 0
+            else:
+                metrics.COSTS.labels(model, reply.currency).inc(float(reply.cost))
+                unpriced, units = 0, int(reply.cost.scaleb(DECIMALS))
+            of_it, of_all = _build_counter_field(person, model, ""), _build_counter_field(person, TOTAL, "")
+            figures = (is_first, 1, reply.tokens_in, reply.tokens_cached, reply.tokens_out, unpriced, units)
+            for figure, amount in zip((*FIGURES, cost), figures, strict=True):
+                if amount:
+                    amounts[of_it + figure] += int(amount)
+            amounts[of_all + "tokens"] += tokens
+            if units:
+                amounts[of_all + cost] += units
         if not amounts:
             return ()
         key = self._build_day_key(self.keys.get_partition(lane), self.get_company_day())
@@ -170,7 +187,30 @@ class UsageStore:
                 person, model, figure = name.split(_TAB)
                 if model != TOTAL:
                     amounts_by_row.setdefault((day, person, model), defaultdict(int))[figure] += int(amount)
-        return [_build_usage_row(*row_key, amounts) for row_key, amounts in sorted(amounts_by_row.items())]
+        rows: list[UsageRow] = []
+        for (day, person, model), amounts in sorted(amounts_by_row.items()):
+            runs, replies, tokens_in, cached, tokens_out, unpriced = (amounts.get(figure, 0) for figure in FIGURES)
+            rows.append(
+                UsageRow(
+                    day=day,
+                    person=person,
+                    model=model,
+                    runs=runs,
+                    replies=replies,
+                    tokens_in=tokens_in,
+                    cached=cached,
+                    tokens_out=tokens_out,
+                    unpriced=unpriced,
+                    costs={
+                        figure.removeprefix(COST): _from_cost_units(units)
+                        for figure, units in amounts.items()
+                        if figure.startswith(COST)
+                    },
+                    good=amounts.get("good", 0),
+                    bad=amounts.get("bad", 0),
+                )
+            )
+        return rows
 
     def list_day_keys(self, day: date) -> list[str]:
         """List the hashes of a day."""
@@ -183,56 +223,6 @@ class UsageStore:
 def _build_counter_field(person: str, model: str, figure: str) -> str:
     """Build a field name. Model names and person ids contain no tabs."""
     return _TAB.join((person, model, figure))
-
-
-def _add_usage(amounts: dict[str, int], person: str, reply: Usage, *, begun: bool) -> None:
-    """Add one reply, for its model and for all models, without zeros."""
-    tokens, cost = reply.tokens_in + reply.tokens_out, COST + reply.currency
-    _count_usage(reply, tokens)
-    of_it, of_all = _build_counter_field(person, reply.model or UNKNOWN, ""), _build_counter_field(person, TOTAL, "")
-    units = 0 if reply.cost is None else _to_cost_units(reply.cost)
-    unpriced = tokens if reply.cost is None else 0
-    figures = (begun, 1, reply.tokens_in, reply.tokens_cached, reply.tokens_out, unpriced, units)
-    for figure, amount in zip((*FIGURES, cost), figures, strict=True):
-        if amount:
-            amounts[of_it + figure] += int(amount)
-    amounts[of_all + "tokens"] += tokens
-    if units:
-        amounts[of_all + cost] += units
-
-
-def _count_usage(reply: Usage, tokens: int) -> None:
-    model = reply.model or UNKNOWN
-    for kind, amount in (("in", reply.tokens_in), ("cached", reply.tokens_cached), ("out", reply.tokens_out)):
-        metrics.TOKENS.labels(model, kind).inc(amount)
-    if reply.cost is None:
-        metrics.UNPRICED_TOKENS.labels(model).inc(tokens)
-    else:
-        metrics.COSTS.labels(model, reply.currency).inc(float(reply.cost))
-
-
-def _build_usage_row(day: date, person: str, model: str, amounts: Mapping[str, int]) -> UsageRow:
-    costs = {figure.removeprefix(COST): _from_cost_units(n) for figure, n in amounts.items() if figure.startswith(COST)}
-    runs, replies, tokens_in, cached, tokens_out, unpriced = (amounts.get(figure, 0) for figure in FIGURES)
-    return UsageRow(
-        day=day,
-        person=person,
-        model=model,
-        runs=runs,
-        replies=replies,
-        tokens_in=tokens_in,
-        cached=cached,
-        tokens_out=tokens_out,
-        unpriced=unpriced,
-        costs=costs,
-        good=amounts.get("good", 0),
-        bad=amounts.get("bad", 0),
-    )
-
-
-def _to_cost_units(cost: Decimal) -> int:
-    """Convert money into the unit of the counters, exactly."""
-    return int(cost.scaleb(DECIMALS))
 
 
 def _from_cost_units(units: int) -> Decimal:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from pydantic import Field
 
 from bot.core.records import Approval, Run, RunStatus
 from bot.core.redaction import redact_text
-from bot.core.run_state import CallRecord, CallStatus, ModelCall, RunState, fingerprint_call
+from bot.core.run_state import CallRecord, CallStatus, RunState, fingerprint_call
 from bot.features.feedback import Feedback, Rating
 from bot.storage.approvals import ApprovalStore
 from tools.spec import FrozenModel, Gate
@@ -164,24 +164,12 @@ async def export_run(
 ) -> ExportedRun:
     """Export a run with the answers to its cards and people's feedback on its answer. Raises StoreUnavailableError."""
     cards = {call.approval: await approvals.load_approval(call.approval) for call in run.state.calls if call.approval}
-    line = _build_exported_run(run, _build_exported_steps(run.state, cards, gates, content=content), content=content)
-    ratings = [ExportedFeedback(by=person, rating=one.rating) for person, one in sorted((feedback or {}).items())]
-    return line.model_copy(update={"feedback": ratings})
-
-
-def format_run_line(line: ExportedRun) -> str:
-    """Format the line: JSON without anything that a log would not show, and without content unless it was asked for."""
-    exclude: Any = None if line.content else {"content": True, "steps": {"__all__": {"args", "observation"}}}
-    return json.dumps(_redact_json(line.model_dump(mode="json", exclude=exclude)), ensure_ascii=False)
-
-
-def redact_run(line: ExportedRun) -> ExportedRun:
-    """Return the run redacted in the same way as by `format_run_line`."""
-    return ExportedRun.model_validate(_redact_json(line.model_dump(mode="json")))
-
-
-def _build_exported_run(run: Run, steps: list[ExportedStep], *, content: bool) -> ExportedRun:
     state, outcome = run.state, _OUTCOMES.get(run.status, "running")
+    exported: ExportedContent | None = None
+    if content:
+        messages = [json.loads(message) for message in state.messages]
+        answer = run.result.text if run.result else ""
+        exported = ExportedContent(message=run.message.text, messages=messages, answer=answer)
     return ExportedRun(
         run=run.id,
         person=run.message.person,
@@ -193,7 +181,7 @@ def _build_exported_run(run: Run, steps: list[ExportedStep], *, content: bool) -
         model=state.model,
         outcome=outcome,
         stopped=(run.result.stop_reason if run.result else "") or "given_up" if outcome == "stopped" else "",
-        steps=steps,
+        steps=_build_exported_steps(state, cards, gates, content=content),
         replies=[ExportedReply(**spoken._asdict()) for spoken in state.model_calls],
         calls=len(state.calls),
         bad_calls=sum(call.status is CallStatus.FAILED for call in state.calls),
@@ -207,13 +195,20 @@ def _build_exported_run(run: Run, steps: list[ExportedStep], *, content: bool) -
         unpriced=state.unpriced,
         claimed=state.claims,
         supported=state.supported_claims,
-        content=_build_exported_content(run) if content else None,
+        feedback=[ExportedFeedback(by=who, rating=one.rating) for who, one in sorted((feedback or {}).items())],
+        content=exported,
     )
 
 
-def _build_exported_content(run: Run) -> ExportedContent:
-    messages = [json.loads(message) for message in run.state.messages]
-    return ExportedContent(message=run.message.text, messages=messages, answer=run.result.text if run.result else "")
+def format_run_line(line: ExportedRun) -> str:
+    """Format the line: JSON without anything that a log would not show, and without content unless it was asked for."""
+    exclude: Any = None if line.content else {"content": True, "steps": {"__all__": {"args", "observation"}}}
+    return json.dumps(_redact_json(line.model_dump(mode="json", exclude=exclude)), ensure_ascii=False)
+
+
+def redact_run(line: ExportedRun) -> ExportedRun:
+    """Return the run redacted in the same way as by `format_run_line`."""
+    return ExportedRun.model_validate(_redact_json(line.model_dump(mode="json")))
 
 
 def _build_exported_steps(
@@ -221,65 +216,43 @@ def _build_exported_steps(
 ) -> list[ExportedStep]:
     acting = [reply for reply in state.model_calls if reply.outcome == "act"]
     observed = _match_observations(state) if content else {}
-    return [
-        _build_exported_step(
-            call,
-            _find_call_start_ms(call, acting),
-            cards.get(call.approval),
-            gates,
-            observed.get(call.uid),
-            content=content,
+    steps: list[ExportedStep] = []
+    for call in state.calls:
+        n, card, decision = _parse_step_number(call), cards.get(call.approval), None
+        began_ms = next((asked.at_ms + asked.ms for asked in acting[n - 1 : n]), None)
+        gate = gates.get(call.tool) or (card.gate if card else None)
+        # If a card was renewed after the run learned of it, the run was not told its current content.
+        if card and not (call.ended_ms and max(card.created_ms, card.decided_ms) > call.ended_ms):
+            decision = ExportedDecision(
+                state=card.state.value,
+                by=card.decided_by,
+                choice=card.choice,
+                asked_ms=card.created_ms,
+                decided_ms=card.decided_ms or None,
+            )
+        steps.append(
+            ExportedStep(
+                n=n,
+                uid=call.uid,
+                tool=call.tool if content or _NAME.fullmatch(call.tool) else UNNAMED,
+                gate=gate.value if gate else None,
+                args_sha=fingerprint_call(call.tool, call.args),
+                reason=call.reason,
+                status=call.status.value,
+                began_ms=began_ms,
+                ms=max(call.ended_ms - began_ms, 0) if call.ended_ms and began_ms else None,
+                approval=call.approval,
+                decision=decision,
+                args=call.args if content else None,
+                observation=observed.get(call.uid),
+            )
         )
-        for call in state.calls
-    ]
-
-
-def _build_exported_step(
-    call: CallRecord,
-    began_ms: int | None,
-    card: Approval | None,
-    gates: Mapping[str, Gate],
-    observation: str | None,
-    *,
-    content: bool,
-) -> ExportedStep:
-    gate = gates.get(call.tool) or (card.gate if card else None)
-    return ExportedStep(
-        n=_parse_step_number(call),
-        uid=call.uid,
-        tool=call.tool if content or _NAME.fullmatch(call.tool) else UNNAMED,
-        gate=gate.value if gate else None,
-        args_sha=fingerprint_call(call.tool, call.args),
-        reason=call.reason,
-        status=call.status.value,
-        began_ms=began_ms,
-        ms=max(call.ended_ms - began_ms, 0) if call.ended_ms and began_ms else None,
-        approval=call.approval,
-        decision=_build_exported_decision(call, card) if card else None,
-        args=call.args if content else None,
-        observation=observation,
-    )
+    return steps
 
 
 def _parse_step_number(call: CallRecord) -> int:
     """Parse the step number in a uid `<run>:<step>:<index>`."""
     return int(call.uid.split(":")[-2])
-
-
-def _find_call_start_ms(call: CallRecord, acting: Sequence[ModelCall]) -> int | None:
-    asked = acting[_parse_step_number(call) - 1 : _parse_step_number(call)]
-    return asked[0].at_ms + asked[0].ms if asked else None
-
-
-def _build_exported_decision(call: CallRecord, card: Approval) -> ExportedDecision | None:
-    """Build the decision of a card; None if the card was renewed after the run learned of it, because the run was not
-    told its current content."""
-    if call.ended_ms and max(card.created_ms, card.decided_ms) > call.ended_ms:
-        return None
-    decided_ms = card.decided_ms or None
-    return ExportedDecision(
-        state=card.state.value, by=card.decided_by, choice=card.choice, asked_ms=card.created_ms, decided_ms=decided_ms
-    )
 
 
 def _match_observations(state: RunState) -> dict[str, str]:
@@ -292,14 +265,11 @@ def _match_observations(state: RunState) -> dict[str, str]:
         if message["role"] == "assistant":
             step += 1
             calls = [call for call in state.calls if _parse_step_number(call) == step]
-            waiting = [call.uid for call in sorted(calls, key=_has_late_result)]
+            calls.sort(key=lambda one: bool(one.approval) or one.status is CallStatus.DENIED)
+            waiting = [call.uid for call in calls]
         elif waiting:
             found[waiting.pop(0)] = str(message["content"])
     return found
-
-
-def _has_late_result(call: CallRecord) -> bool:
-    return bool(call.approval) or call.status is CallStatus.DENIED
 
 
 def _redact_json(value: Any, key: str = "") -> Any:

@@ -52,7 +52,11 @@ class SpanSender:
         while True:
             run = await self._queue.get()
             try:
-                await self._send_or_drop(await self.read(run))
+                if not await self.send_run(await self.read(run)):
+                    self._count_dropped("the endpoint did not take them")
+                elif not self._well:
+                    log.info("traces are sent again", dropped=self.dropped)
+                    self._well = True
             except asyncio.CancelledError:
                 self.dropped += 1
                 raise
@@ -69,14 +73,6 @@ class SpanSender:
         taken = await asyncio.to_thread(self.exporter.export, spans) is SpanExportResult.SUCCESS
         self.sent += taken
         return taken
-
-    async def _send_or_drop(self, line: ExportedRun) -> None:
-        if not await self.send_run(line):
-            self._count_dropped("the endpoint did not take them")
-            return
-        if not self._well:
-            log.info("traces are sent again", dropped=self.dropped)
-        self._well = True
 
     def _count_dropped(self, why: str) -> None:
         self.dropped += 1

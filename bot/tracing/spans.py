@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 
-from bot.tracing.lines import ExportedReply, ExportedRun, ExportedStep
+from bot.tracing.lines import ExportedRun, ExportedStep
 
 AGENT = "countersign"
 PROVIDER = "openai"
@@ -80,13 +80,45 @@ class SpanBuilder:
     def build_spans(self, line: ExportedRun) -> list[ReadableSpan]:
         """Build all spans of a run, inner spans first."""
         self._ids.trace = _derive_trace_id(line.run, "trace", 16)
-        ends = line.ended_ms or _find_last_ms(line)
-        root = self._start_operation_span(
-            line, "invoke_agent", AGENT, line.started_ms, None, SpanKind.INTERNAL, _build_run_attributes(line)
-        )
+        replied = [one.at_ms + one.ms for one in line.replies]
+        called = [one.began_ms + (one.ms or 0) for one in line.steps if one.began_ms]
+        ends = line.ended_ms or max([line.started_ms, *replied, *called])  # the last known time
+        content = line.content
+        more: Attributes = {
+            "gen_ai.agent.name": AGENT,
+            "user.id": line.person,
+            "countersign.run": line.run,
+            "countersign.style": line.style,
+            "countersign.outcome": line.outcome,
+            "countersign.cost": float(line.cost),
+            "countersign.malformed": line.malformed,
+            "countersign.repeated": line.repeated,
+            "countersign.claimed": line.claimed,
+            "countersign.supported": line.supported,
+            **_build_usage_attributes(line.tokens_in, line.tokens_cached, line.tokens_out),
+            **({"gen_ai.input.messages": _format_message("user", content.message)} if content else {}),
+            **(
+                {"gen_ai.output.messages": _format_message("assistant", content.answer)}
+                if content and content.answer
+                else {}
+            ),
+        }
+        root = self._start_operation_span(line, "invoke_agent", AGENT, line.started_ms, None, SpanKind.INTERNAL, more)
         within = set_span_in_context(root, Context())
+        model = self._endpoint.model or line.model
         for n, reply in enumerate(line.replies):
-            self._add_reply_span(line, n, reply, within)
+            more = {
+                **self._endpoint.attributes,
+                **({"gen_ai.request.model": model} if model else {}),
+                **({"gen_ai.response.model": line.model} if line.model else {}),
+                **_build_usage_attributes(reply.tokens_in, reply.cached, reply.tokens_out),
+            }
+            chat = self._start_operation_span(
+                line, "chat", model, reply.at_ms, within, SpanKind.CLIENT, more, f"chat:{n}"
+            )
+            if reply.outcome in ("malformed", "withheld"):
+                _mark_failed(chat, reply.outcome)
+            chat.end((reply.at_ms + reply.ms) * _NS)
         for step in line.steps:
             self._add_call_span(line, step, within, ends)
         if line.stopped and line.stopped != "user":
@@ -95,31 +127,36 @@ class SpanBuilder:
         made, self._made.spans = self._made.spans, []
         return made
 
-    def _add_reply_span(self, line: ExportedRun, n: int, reply: ExportedReply, within: Context) -> None:
-        model = self._endpoint.model or line.model
-        more = {
-            **self._endpoint.attributes,
-            **({"gen_ai.request.model": model} if model else {}),
-            **({"gen_ai.response.model": line.model} if line.model else {}),
-            **_build_usage_attributes(reply.tokens_in, reply.cached, reply.tokens_out),
-        }
-        span = self._start_operation_span(line, "chat", model, reply.at_ms, within, SpanKind.CLIENT, more, f"chat:{n}")
-        if reply.outcome in ("malformed", "withheld"):
-            _mark_failed(span, reply.outcome)
-        span.end((reply.at_ms + reply.ms) * _NS)
-
     def _add_call_span(self, line: ExportedRun, step: ExportedStep, within: Context, ends_ms: int) -> None:
         """Add the span of a call. For a call that still waits, it ends at the last known time."""
         began = step.began_ms or line.started_ms
+        told: dict[str, Any] = {"arguments": step.args, "result": step.observation}
+        more: Attributes = {
+            "gen_ai.tool.name": step.tool,
+            "gen_ai.tool.type": "function",
+            "gen_ai.tool.call.id": step.uid,
+            "countersign.gate": step.gate or "",
+            "countersign.status": step.status,
+            "countersign.args_sha": step.args_sha,
+            **{
+                f"gen_ai.tool.call.{name}": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                for name, value in told.items()
+                if value is not None
+            },
+        }
         span = self._start_operation_span(
-            line, "execute_tool", step.tool, began, within, SpanKind.INTERNAL, _build_call_attributes(step), step.uid
+            line, "execute_tool", step.tool, began, within, SpanKind.INTERNAL, more, step.uid
         )
         if step.decision is not None:
             asked, decided = max(step.decision.asked_ms, began), step.decision.decided_ms or ends_ms
             inner = set_span_in_context(span, Context())
-            waited = self._start_span(
-                line, "approval", asked, inner, SpanKind.INTERNAL, _build_card_attributes(step), f"{step.uid}:card"
-            )
+            card: Attributes = {
+                "countersign.approval.id": step.approval,
+                "countersign.approval.state": step.decision.state,
+                "countersign.approval.by": step.decision.by,
+                "countersign.approval.choice": step.decision.choice,
+            }
+            waited = self._start_span(line, "approval", asked, inner, SpanKind.INTERNAL, card, f"{step.uid}:card")
             waited.end(max(asked, decided) * _NS)
         if step.status in ("failed", "unknown"):
             _mark_failed(span, step.status)
@@ -151,13 +188,6 @@ def _mark_failed(span: Span, why: str) -> None:
     span.set_status(Status(StatusCode.ERROR))
 
 
-def _find_last_ms(line: ExportedRun) -> int:
-    """Find the last known time of a run that has not ended (epoch ms)."""
-    replied = [reply.at_ms + reply.ms for reply in line.replies]
-    called = [step.began_ms + (step.ms or 0) for step in line.steps if step.began_ms]
-    return max([line.started_ms, *replied, *called])
-
-
 def _build_usage_attributes(tokens_in: int, cached: int, tokens_out: int) -> Attributes:
     return {
         "gen_ai.usage.input_tokens": tokens_in,
@@ -166,61 +196,7 @@ def _build_usage_attributes(tokens_in: int, cached: int, tokens_out: int) -> Att
     }
 
 
-def _build_run_attributes(line: ExportedRun) -> Attributes:
-    content = line.content
-    return {
-        "gen_ai.agent.name": AGENT,
-        "user.id": line.person,
-        "countersign.run": line.run,
-        "countersign.style": line.style,
-        "countersign.outcome": line.outcome,
-        "countersign.cost": float(line.cost),
-        "countersign.malformed": line.malformed,
-        "countersign.repeated": line.repeated,
-        "countersign.claimed": line.claimed,
-        "countersign.supported": line.supported,
-        **_build_usage_attributes(line.tokens_in, line.tokens_cached, line.tokens_out),
-        **({"gen_ai.input.messages": _format_message("user", content.message)} if content else {}),
-        **(
-            {"gen_ai.output.messages": _format_message("assistant", content.answer)}
-            if content and content.answer
-            else {}
-        ),
-    }
-
-
 def _format_message(role: str, text: str) -> str:
     finish = {"finish_reason": "stop"} if role == "assistant" else {}
     parts = [{"type": "text", "content": text}]
     return json.dumps([{"role": role, "parts": parts, **finish}], ensure_ascii=False)
-
-
-def _build_call_attributes(step: ExportedStep) -> Attributes:
-    told: dict[str, Any] = {"arguments": step.args, "result": step.observation}
-    return {
-        "gen_ai.tool.name": step.tool,
-        "gen_ai.tool.type": "function",
-        "gen_ai.tool.call.id": step.uid,
-        "countersign.gate": step.gate or "",
-        "countersign.status": step.status,
-        "countersign.args_sha": step.args_sha,
-        **{
-            f"gen_ai.tool.call.{name}": _format_attribute_value(value)
-            for name, value in told.items()
-            if value is not None
-        },
-    }
-
-
-def _format_attribute_value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _build_card_attributes(step: ExportedStep) -> Attributes:
-    assert step.decision is not None
-    return {
-        "countersign.approval.id": step.approval,
-        "countersign.approval.state": step.decision.state,
-        "countersign.approval.by": step.decision.by,
-        "countersign.approval.choice": step.decision.choice,
-    }

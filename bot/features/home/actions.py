@@ -31,7 +31,7 @@ from bot.chat.messages import (
 from bot.core import logs
 from bot.core.errors import ChatError
 from bot.core.i18n import render_value, translate, translate_label
-from bot.core.records import Approval, ApprovalState, OpenCard, compute_seal
+from bot.core.records import ApprovalState, OpenCard, compute_seal
 from bot.core.work_items import ButtonPressed
 from bot.features.contract import Core
 from bot.features.home.operations import OperationsReader
@@ -88,7 +88,11 @@ class HomeActions:
             return None
         match press.action:
             case "turn" | "turn_back":
-                await self._turn_page(press)
+                name, _, skip = press.value.partition(".")
+                place = await self.core.homes.load_place(press.person) or HomePlace()
+                if name in ("tasks", "requests") and skip.isascii() and skip.isdecimal():
+                    turned = place.model_copy(update={name: min(int(skip), 1_000_000)})
+                    await self.core.homes.save_place(press.person, turned)
                 return None
             case "open":
                 return await self._open_card(caller, press.value)
@@ -99,39 +103,39 @@ class HomeActions:
             case "decisions" | "decisions_back":
                 return await self._list_decisions(caller, press.value)
             case "operations" if caller.person.is_administrator:
-                return await self._list_operations(caller)
+                language = caller.person.language
+                lines = [
+                    *await self.operations.describe_operations(language),
+                    *await self.operations.describe_details(language),
+                ]
+                return HomeDialog(
+                    title=translate("home.operations", language),
+                    cancel=translate("card.close", language),
+                    card=Card("", lead="\n\n".join(lines)),
+                )
             case action if action in PROPOSALS:
                 return await self._propose(caller, action, press.value, {})
         log.warning("home.unknown_press", action=press.action[:40], person=press.person)
         return None
 
-    async def _turn_page(self, press: HomePress) -> None:
-        name, _, skip = press.value.partition(".")
-        place = await self.core.homes.load_place(press.person) or HomePlace()
-        if name in ("tasks", "requests") and skip.isascii() and skip.isdecimal():
-            turned = place.model_copy(update={name: min(int(skip), 1_000_000)})
-            await self.core.homes.save_place(press.person, turned)
-
     async def _open_card(self, caller: Caller, value: str) -> HomeDialog:
         """A card whole, for somebody who may press it; as it stands now, whatever version their page has shown."""
         approval, language = await self.core.approvals.load_approval(value.rpartition(".")[0]), caller.person.language
-        if approval is None or not await self._may_press(approval, caller):
-            return _build_notice(translate("home.open_title", language), translate("home.gone", language), language)
+        title, may_press = translate("home.open_title", language), False
+        if approval is not None and approval.state is ApprovalState.OPEN:
+            standing = await self.core.card_delivery.list_represented(approval, caller.id)
+            choice, now_ms = approval.proposal.choices[0].name, self.core.clock.now_ms()
+            may_press = authorize_press(approval, caller.id, choice, approval.version, now_ms, standing) is None
+        if approval is None or not may_press:
+            return _build_notice(title, translate("home.gone", language), language)
         names = await self.core.card_delivery.list_names_on_card(approval)
         card = render.render_card(approval, caller.person, names).card
-        return HomeDialog(
-            title=_name_matter(approval, language),
-            cancel=translate("card.close", language),
-            card=card,
-        )
-
-    async def _may_press(self, approval: Approval, caller: Caller) -> bool:
-        """Whether the card is open and the caller may decide it now."""
-        if approval.state is not ApprovalState.OPEN:
-            return False
-        standing = await self.core.card_delivery.list_represented(approval, caller.id)
-        choice, now_ms = approval.proposal.choices[0].name, self.core.clock.now_ms()
-        return authorize_press(approval, caller.id, choice, approval.version, now_ms, standing) is None
+        params = approval.proposal.title.params
+        if params.get("request") and params.get("process"):
+            matter = translate("home.matter", language, process=params["process"], request=params["request"])
+            is_short = len(matter) <= render.TITLE_MAX
+            title = matter[:1].upper() + matter[1:] if is_short else str(params["request"])
+        return HomeDialog(title=title, cancel=translate("card.close", language), card=card)
 
     async def _list_decisions(self, caller: Caller, value: str) -> HomeDialog:
         language, skip = caller.person.language, int(value) if value.isascii() and value.isdecimal() else 0
@@ -147,18 +151,6 @@ class HomeActions:
             cancel=translate("card.close", language),
             card=Card("", lead="\n\n".join(lines) or translate("home.no_decisions", language)),
             buttons=(*(newer if skip else ()), *(older if skip + DECISIONS < found.total_count else ())),
-        )
-
-    async def _list_operations(self, caller: Caller) -> HomeDialog:
-        language = caller.person.language
-        lines = [
-            *await self.operations.describe_operations(language),
-            *await self.operations.describe_details(language),
-        ]
-        return HomeDialog(
-            title=translate("home.operations", language),
-            cancel=translate("card.close", language),
-            card=Card("", lead="\n\n".join(lines)),
         )
 
     # Forms
@@ -194,6 +186,12 @@ class HomeActions:
         language, chosen = caller.person.language, self.core.preferences.get_preferences(caller.id)
         languages = (("default", translate("home.slacks_language", language)), ("zh", "中文"), ("en", "English"))
         steps = [(name, translate(f"home.steps_{name}", language)) for name in ("default", "plan", "replies", "quiet")]
+        mornings: list[FormInput] = []
+        if at := self.core.settings.morning_list:  # only where the company has one
+            wants = await self.mornings.wants_list(caller.id)
+            field = DialogField(name="morning", label="morning", kind="choice", value="on" if wants else "off")
+            names = [(name, translate(f"home.morning_{name}", language, at=at)) for name in ("on", "off")]
+            mornings = [FormInput(field, translate("home.morning_label", language), tuple(names))]
         return HomeDialog(
             title=translate("home.settings", language),
             submit=translate("home.save", language),
@@ -211,21 +209,9 @@ class HomeActions:
                     translate("home.steps_label", language),
                     tuple(steps),
                 ),
-                *await self._build_morning_inputs(caller),
+                *mornings,
             ),
         )
-
-    async def _build_morning_inputs(self, caller: Caller) -> tuple[FormInput, ...]:
-        """Whether they want the morning list, where the company has one."""
-        if not self.core.settings.morning_list:
-            return ()
-        language, wants = caller.person.language, await self.mornings.wants_list(caller.id)
-        field = DialogField(name="morning", label="morning", kind="choice", value="on" if wants else "off")
-        names = {
-            name: translate(f"home.morning_{name}", language, at=self.core.settings.morning_list)
-            for name in ("on", "off")
-        }
-        return (FormInput(field, translate("home.morning_label", language), tuple(names.items())),)
 
     # Proposals
 
@@ -243,6 +229,13 @@ class HomeActions:
         proposal, given = _leave_out_reason(proposal), form.get(REASON, "")
         fields = render.render_card_fields(proposal.fields, language)
         title = render_value(proposal.get_title_for(caller.id), language)
+        inputs: tuple[FormInput, ...] = ()
+        if action == "withdraw":
+            field = DialogField(
+                name=REASON, label=REASON_LABEL, kind="long", value=given, required=False, max_length=MAX_REASON
+            )
+            label, hint = translate_label(field.label, language), render.render_limit(field, language)
+            inputs = (FormInput(field, label, hint=hint),)
         return HomeDialog(
             title=translate(f"home.{action}_title", language),
             submit=translate(f"home.{action}_submit", language),
@@ -251,7 +244,7 @@ class HomeActions:
             value=value,
             card=Card(title, facts=fields, body=proposal.body),
             notice=notice,
-            inputs=_build_reason_inputs(given, language) if action == "withdraw" else (),
+            inputs=inputs,
             form=tuple((name, text) for name, text in form.items() if name != REASON),
             seal=compute_shown_hash(proposal, language),
         )
@@ -259,10 +252,8 @@ class HomeActions:
     async def _prepare(self, caller: Caller, action: str, value: str, form: Mapping[str, str]) -> Proposal:
         tool, argument = PROPOSALS[action]
         about = {argument: value} if argument else {}
-        return await propose_call(tool, self._build_context(caller), {**form, **about})
-
-    def _build_context(self, caller: Caller) -> ToolContext:
-        return ToolContext(self.core.tool_services, caller, self.core.clock.today(caller.person.zone))
+        context = ToolContext(self.core.tool_services, caller, self.core.clock.today(caller.person.zone))
+        return await propose_call(tool, context, {**form, **about})
 
     # Submitted dialogs
 
@@ -270,23 +261,23 @@ class HomeActions:
         """What is wrong with it, or what is to be shown next; or the work that it leads to. The platform waits."""
         try:
             async with asyncio.timeout(CHECK_S):
-                return await self._check_known(submission)
-        except (TimeoutError, ChatError) as error:
+                caller = await self.core.directory.find_caller(submission.person)
+                if caller is None:
+                    return HomeAnswer(), ()
+                if submission.action == "settings":
+                    return await self._save_settings(caller, submission), ()
+                if submission.action not in PROPOSALS:
+                    return HomeAnswer(), ()
+                return await self._confirm(caller, submission)
+        except (TimeoutError, ChatError) as error:  # nothing was done, and the dialog keeps its content
             log.info("home.unchecked", person=submission.person, reason=type(error).__name__)
             known = self.core.directory.find_known_person(submission.person)
-            return _build_late_answer(submission, known.language if known else "en"), ()
-
-    async def _check_known(self, submission: HomeSubmission) -> tuple[HomeAnswer, Sequence[EnqueueItem]]:
-        caller = await self.core.directory.find_caller(submission.person)
-        if caller is None:
-            return HomeAnswer(), ()
-        if submission.action == "settings":
-            return await self._save_settings(caller, submission), ()
-        if submission.action not in PROPOSALS:
-            return HomeAnswer(), ()
-        if not submission.seal:  # a form was filled in: what it comes to is shown first
-            return await self._review_form(caller, submission), ()
-        return await self._confirm(caller, submission)
+            language = known.language if known else "en"
+            text = translate("home.late", language)
+            if not submission.seal:
+                return HomeAnswer(problems=(FormProblem("", "", text),)), ()
+            title = translate(f"home.{submission.action}_title", language)
+            return HomeAnswer(dialog=_build_notice(title, text, language)), ()
 
     async def _save_settings(self, caller: Caller, submission: HomeSubmission) -> HomeAnswer:
         values = {name: "" if text == "default" else text for name, text in submission.form.items()}
@@ -303,35 +294,27 @@ class HomeActions:
         await self.core.homes.mark_person(caller.id)
         return HomeAnswer()
 
-    async def _review_form(self, caller: Caller, submission: HomeSubmission) -> HomeAnswer:
-        """Show a filled form as the whole card, or all its problems."""
-        language, form = caller.person.language, _read_form(submission)
-        try:
-            await self._prepare(caller, submission.action, submission.value, form)
-        except ToolError as error:
-            return HomeAnswer(problems=tuple(_build_problem(one, form, language) for one in list_errors(error)))
-        return HomeAnswer(dialog=await self._propose(caller, submission.action, submission.value, form))
-
     async def _confirm(self, caller: Caller, submission: HomeSubmission) -> tuple[HomeAnswer, Sequence[EnqueueItem]]:
-        """Confirms what was shown, with the reason that was typed below it. If anything that was shown has changed
-        meanwhile, it is shown again instead."""
+        """Shows a filled form as the whole card, or all its problems. Confirms a card that was shown, with the reason
+        that was typed below it: the card and its press behind it in the same lane. If anything that was shown has
+        changed meanwhile, it is shown again instead."""
         language, action = caller.person.language, submission.action
-        form = _read_form(submission)
+        names = {"set_absence": ABSENCE_FIELDS, "withdraw": (REASON,)}.get(action, ())
+        form = clean_form({name: submission.form.get(name, "") for name in names})
         try:
             proposal = await self._prepare(caller, action, submission.value, form)
         except ToolError as error:
+            if not submission.seal:
+                problems = tuple(_build_problem(one, form, language) for one in list_errors(error))
+                return HomeAnswer(problems=problems), ()
             if error.field == REASON:
                 return HomeAnswer(problems=(_build_problem(error, form, language),)), ()
             title = translate(f"home.{action}_title", language)
             return HomeAnswer(dialog=_build_notice(title, render_value(error.note, language), language)), ()
         if compute_shown_hash(_leave_out_reason(proposal), language) != submission.seal:
-            notice = translate("home.changed", language)
+            notice = translate("home.changed", language) if submission.seal else ""  # without one, nothing was shown
             return HomeAnswer(dialog=await self._propose(caller, action, submission.value, form, notice)), ()
-        return HomeAnswer(), self._build_work(caller, submission, proposal)
-
-    def _build_work(self, caller: Caller, submission: HomeSubmission, proposal: Proposal) -> Sequence[EnqueueItem]:
-        """The card that was shown, and its press behind it in the same lane."""
-        tool, about = PROPOSALS[submission.action][0], f"home:{caller.id}:{submission.id}"
+        tool, about = PROPOSALS[action][0], f"home:{caller.id}:{submission.id}"
         lane = self.core.keys.derive_id("A", self.core.keys.get_partition(about), about)
         card = OpenCard(approval=lane, tool=tool.name, gate=tool.gate, proposal=proposal, caller=caller.id, place=None)
         click = Click(
@@ -342,36 +325,16 @@ class HomeActions:
             person=caller.id,
             place=submission.place,
         )
-        return [
+        return HomeAnswer(), [
             EnqueueItem(lane, f"open:{about}", card.model_dump_json()),
             EnqueueItem(lane, click.id, ButtonPressed(click=click).model_dump_json()),
         ]
-
-
-def _name_matter(approval: Approval, language: str) -> str:
-    """Name the subject of a card, as short as a dialog's title."""
-    params = approval.proposal.title.params
-    if not params.get("request") or not params.get("process"):
-        return translate("home.open_title", language)
-    name = translate("home.matter", language, process=params["process"], request=params["request"])
-    return name[:1].upper() + name[1:] if len(name) <= render.TITLE_MAX else str(params["request"])
 
 
 def compute_shown_hash(proposal: Proposal, language: str) -> str:
     """Compute a hash of everything that a person has seen of a proposal, and of its effect."""
     shown = f"{language} {compute_seal('', proposal)} {proposal.model_dump_json()}"
     return hashlib.sha256(shown.encode()).hexdigest()[:32]
-
-
-def _read_form(submission: HomeSubmission) -> dict[str, str]:
-    """Read the fields that the dialog of this action asks for."""
-    names = {"set_absence": ABSENCE_FIELDS, "withdraw": (REASON,)}.get(submission.action, ())
-    return clean_form({name: submission.form.get(name, "") for name in names})
-
-
-def _build_reason_inputs(text: str, language: str) -> tuple[FormInput, ...]:
-    field = DialogField(name=REASON, label=REASON_LABEL, kind="long", value=text, required=False, max_length=MAX_REASON)
-    return (FormInput(field, translate_label(field.label, language), hint=render.render_limit(field, language)),)
 
 
 def _leave_out_reason(proposal: Proposal) -> Proposal:
@@ -384,16 +347,6 @@ def _leave_out_reason(proposal: Proposal) -> Proposal:
 def _build_problem(error: ToolError, form: Mapping[str, str], language: str) -> FormProblem:
     field = error.field if error.field in form else next(iter(form), "")
     return FormProblem(field, "", render_value(error.note, language))
-
-
-def _build_late_answer(submission: HomeSubmission, language: str) -> HomeAnswer:
-    """Build the answer to a dialog that could not be checked in time. Nothing was done, and the dialog keeps its
-    content."""
-    text = translate("home.late", language)
-    if submission.seal:
-        title = translate(f"home.{submission.action}_title", language)
-        return HomeAnswer(dialog=_build_notice(title, text, language))
-    return HomeAnswer(problems=(FormProblem("", "", text),))
 
 
 def _build_notice(title: str, text: str, language: str) -> HomeDialog:

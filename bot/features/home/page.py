@@ -15,7 +15,7 @@ from bot.core import logs
 from bot.core.approval_sets import SEVERAL, build_set_id
 from bot.core.i18n import render_value, translate
 from bot.core.outcomes import format_local_time
-from bot.core.records import Approval, ApprovalState
+from bot.core.records import ApprovalState
 from bot.features.contract import Core
 from bot.features.home.operations import OperationsReader
 from bot.features.home.words import (
@@ -69,19 +69,24 @@ class HomeBuilder:
             self._build_settings,
             *([self._build_operations] if caller.person.is_administrator else []),
         ]
-        sections = [await _build_or_excuse(one, caller, place) for one in build]
+        sections: list[HomeSection] = []
+        for one in build:
+            try:
+                sections.append(await one(caller, place))
+            except ToolError as error:  # a section that fails hides no other
+                log.warning("home.section_failed", person=caller.id, code=error.code)
+                title = translate(f"home.{one.__name__.removeprefix('_build_')}", language)
+                sections.append(HomeSection(title, empty=render_value(error.note, language)))
         is_new = not any(one.entries for one in (sections[0], sections[1], sections[4]))
         at = format_local_time(self.core.clock.now_ms(), caller.person)
+        can_request = bool(await self.core.tool_services.engine.list_processes())
         return HomeView(
             translate("home.title", language),
             tuple(sections),
-            request=translate("home.request", language) if await self._can_request() else "",
+            request=translate("home.request", language) if can_request else "",
             freshness=translate("home.fresh", language, at=at),
             start=translate("home.start", language) if is_new else "",
         )
-
-    async def _can_request(self) -> bool:
-        return bool(await self.core.tool_services.engine.list_processes())
 
     # Tasks that wait for the person
 
@@ -90,69 +95,59 @@ class HomeBuilder:
         todo = await engine.list_todo_tasks(caller.id, self.core.clock.today(), place.tasks + PAGE)
         skip = place.tasks if len(todo.tasks) > place.tasks else 0
         entries = [await self._build_task_entry(one, caller) for one in todo.tasks[skip : skip + PAGE]]
-        is_first = skip == 0 and todo.total_count > 1
-        several = [self._build_set_entry(caller.id, todo.total_count, language)] if is_first else []
+        shown_count = len(entries)
+        if skip == 0 and todo.total_count > 1:
+            # Asks for all of them in one message (`bot.features.sets`), once for each page.
+            name = build_set_id(caller.id, f"home:{self.core.clock.now_ms()}")
+            button = Button(translate("set.several", language), SEVERAL, approval=name, version=1)
+            title = translate("set.waits", language, n=todo.total_count)
+            entries.insert(0, HomeEntry(Card(title=title, buttons=(button,))))
         return HomeSection(
             translate("home.tasks", language),
-            (*several, *entries),
+            tuple(entries),
             empty=translate("home.no_tasks", language),
-            note=_count_hidden(skip, len(entries), todo.total_count, language),
+            note=_count_hidden(skip, shown_count, todo.total_count, language),
             buttons=_build_page_buttons("tasks", skip, todo.total_count, language),
         )
 
-    def _build_set_entry(self, person: str, count: int, language: str) -> HomeEntry:
-        """Asks for all of them in one message (`bot.features.sets.sets`), once for each page."""
-        name = build_set_id(person, f"home:{self.core.clock.now_ms()}")
-        button = Button(translate("set.several", language), SEVERAL, approval=name, version=1)
-        return HomeEntry(Card(title=translate("set.waits", language, n=count), buttons=(button,)))
-
     async def _build_task_entry(self, assigned: AssignedTask, caller: Caller) -> HomeEntry:
         """Build the entry of a task from its card. The task can be decided in place only if the entry shows the whole
-        card. In any case the card can be opened."""
-        language = caller.person.language
+        card. In any case the card can be opened. If the card is on its way, was just pressed or has expired, the entry
+        says so; one press asks again for an expired card."""
+        language, request = caller.person.language, assigned.request
         approval = await self.core.approvals.load_approval(derive_task_card_id(self.core.keys, assigned.task.id))
         if approval is None or approval.state is not ApprovalState.OPEN:
-            return await self._build_closed_entry(assigned, approval, caller)
+            requester = await get_person_name(self.core.tool_services.directory, request.initiator, language)
+            summary = await load_request_summary(self.core.tool_services, request, language)
+            is_expired = approval is not None and approval.state is ApprovalState.EXPIRED
+            notes = [translate("home.expired" if is_expired else "home.in_hand", language)]
+            if assigned.task.assignee != caller.id:
+                assignee = await get_person_name(self.core.tool_services.directory, assigned.task.assignee, language)
+                notes.append(translate("home.for", language, who=assignee))
+            card = Card(f"{request.id} · {requester}", lead=summary, footer=" · ".join(notes))
+            if approval is None or not is_expired:
+                return HomeEntry(card)
+            names = await self.core.card_delivery.list_names_on_card(approval)
+            expired = render.render_card(approval, caller.person, names).card
+            return HomeEntry(replace(card, buttons=expired.buttons if expired else ()))
         names = await self.core.card_delivery.list_names_on_card(approval)
         card = render.render_card(approval, caller.person, names).card or Card(title="")
         opening = HomeButton(translate("home.open", language), "open", f"{approval.id}.{approval.version}")
         facts = render.list_card_facts(approval, caller.person, REPEATED)
         standing = await self.core.card_delivery.list_represented(approval, caller.id)
+        who, clock = caller.id, self.core.clock
         in_place = [
-            button
-            for button in card.buttons
-            if button.style == "primary" and self._can_press(approval, button, caller, standing)
+            one
+            for one in card.buttons
+            if one.style == "primary"
+            and authorize_press(approval, who, one.choice, one.version, clock.now_ms(), standing, one.seal) is None
         ]
         if not _is_short(card, facts):
-            summary = await load_request_summary(self.core.tool_services, assigned.request, language)
+            summary = await load_request_summary(self.core.tool_services, request, language)
             short = Card(card.title, lead=f"{summary}\n{translate('home.too_long', language)}", footer=card.footer)
             return HomeEntry(short, (replace(opening, style="primary"),))
         shown = replace(card, facts=facts, buttons=tuple(in_place))
         return HomeEntry(shown, (opening,))
-
-    def _can_press(self, approval: Approval, button: Button, caller: Caller, standing: frozenset[str]) -> bool:
-        now_ms = self.core.clock.now_ms()
-        return (
-            authorize_press(approval, caller.id, button.choice, button.version, now_ms, standing, button.seal) is None
-        )
-
-    async def _build_closed_entry(self, assigned: AssignedTask, approval: Approval | None, caller: Caller) -> HomeEntry:
-        """Build the entry of a task whose card is on its way, was just pressed, or has expired. One press asks again
-        for an expired card."""
-        language = caller.person.language
-        requester = await get_person_name(self.core.tool_services.directory, assigned.request.initiator, language)
-        summary = await load_request_summary(self.core.tool_services, assigned.request, language)
-        is_expired = approval is not None and approval.state is ApprovalState.EXPIRED
-        notes = [translate("home.expired" if is_expired else "home.in_hand", language)]
-        if assigned.task.assignee != caller.id:
-            who = await get_person_name(self.core.tool_services.directory, assigned.task.assignee, language)
-            notes.append(translate("home.for", language, who=who))
-        card = Card(f"{assigned.request.id} · {requester}", lead=summary, footer=" · ".join(notes))
-        if approval is None or not is_expired:
-            return HomeEntry(card)
-        names = await self.core.card_delivery.list_names_on_card(approval)
-        expired = render.render_card(approval, caller.person, names).card
-        return HomeEntry(replace(card, buttons=expired.buttons if expired else ()))
 
     # The person's requests
 
@@ -162,7 +157,20 @@ class HomeBuilder:
         skip = place.requests
         if not found.requests and skip:
             skip, found = 0, await self.core.tool_services.engine.list_recent_requests(caller.id, PAGE)
-        entries = [await self._build_request_entry(one, caller) for one in found.requests]
+        entries: list[HomeEntry] = []
+        for request in found.requests:
+            status = translate(f"status.{request.display_status}", language)
+            lines = [
+                await load_request_summary(self.core.tool_services, request, language),
+                await describe_holder(self.core.tool_services, request, caller.person),
+            ]
+            card = Card(f"{request.id} · {status}", lead="\n".join(filter(None, lines)))
+            buttons: list[HomeButton] = []
+            if any(task.assignee != caller.id for task in request.open_tasks):
+                buttons.append(HomeButton(translate("home.urge", language), "urge", request.id))
+            if await self._can_withdraw(request, caller):
+                buttons.append(HomeButton(translate("home.withdraw", language), "withdraw", request.id))
+            entries.append(HomeEntry(card, tuple(buttons)))
         return HomeSection(
             translate("home.requests", language),
             tuple(entries),
@@ -170,17 +178,6 @@ class HomeBuilder:
             note=_count_hidden(skip, len(entries), found.total_count, language),
             buttons=_build_page_buttons("requests", skip, found.total_count, language),
         )
-
-    async def _build_request_entry(self, request: Request, caller: Caller) -> HomeEntry:
-        language = caller.person.language
-        status = translate(f"status.{request.display_status}", language)
-        lines = [
-            await load_request_summary(self.core.tool_services, request, language),
-            await describe_holder(self.core.tool_services, request, caller.person),
-        ]
-        card = Card(f"{request.id} · {status}", lead="\n".join(filter(None, lines)))
-        can_withdraw = await self._can_withdraw(request, caller)
-        return HomeEntry(card, _build_request_buttons(request, caller.id, language, can_withdraw=can_withdraw))
 
     async def _can_withdraw(self, request: Request, caller: Caller) -> bool:
         """Whether the request can be withdrawn. A returned request waits as a task, with its own buttons. An approved
@@ -233,23 +230,16 @@ class HomeBuilder:
 
     async def _build_settings(self, caller: Caller, place: HomePlace) -> HomeSection:
         language = caller.person.language
-        lines = [
-            *describe_preferences(
-                self.core.preferences.get_preferences(caller.id), self.core.settings.steps, caller.person
-            ),
-            *await self._describe_morning_list(caller),
-        ]
+        preferences = self.core.preferences.get_preferences(caller.id)
+        lines = [*describe_preferences(preferences, self.core.settings.steps, caller.person)]
+        if at := self.core.settings.morning_list:
+            name = "on" if await self.mornings.wants_list(caller.id) else "off"
+            value = translate(f"home.morning_{name}", language, at=at)
+            lines.append(translate("setting.morning_list", language, value=value))
         button = HomeButton(translate("home.change", language), "settings")
         return HomeSection(
             translate("home.settings", language), (HomeEntry(Card("", lead="\n".join(lines))),), buttons=(button,)
         )
-
-    async def _describe_morning_list(self, caller: Caller) -> tuple[str, ...]:
-        if not self.core.settings.morning_list:
-            return ()
-        name = "on" if await self.mornings.wants_list(caller.id) else "off"
-        value = translate(f"home.morning_{name}", caller.person.language, at=self.core.settings.morning_list)
-        return (translate("setting.morning_list", caller.person.language, value=value),)
 
     async def _build_operations(self, caller: Caller, place: HomePlace) -> HomeSection:
         """Build the section of operations, for administrators only."""
@@ -261,32 +251,10 @@ class HomeBuilder:
         )
 
 
-async def _build_or_excuse(
-    build: Callable[[Caller, HomePlace], Awaitable[HomeSection]], caller: Caller, place: HomePlace
-) -> HomeSection:
-    """Build a section, or the reason why there is none now, so that a section that fails hides no other."""
-    try:
-        return await build(caller, place)
-    except ToolError as error:
-        log.warning("home.section_failed", person=caller.id, code=error.code)
-        name = build.__name__.removeprefix("_build_")
-        language = caller.person.language
-        return HomeSection(translate(f"home.{name}", language), empty=render_value(error.note, language))
-
-
 def _is_short(card: Card, facts: Sequence[tuple[str, object]]) -> bool:
     """Whether a whole card fits among the others."""
     sizes = [len(f"{label}{value}".encode()) for label, value in facts]
     return not card.body and len(sizes) <= FACTS and sum(sizes) <= FACTS_BYTES and max(sizes, default=0) <= VALUE_BYTES
-
-
-def _build_request_buttons(
-    request: Request, person: str, language: str, *, can_withdraw: bool
-) -> tuple[HomeButton, ...]:
-    waits_for_others = any(task.assignee != person for task in request.open_tasks)
-    urge = (HomeButton(translate("home.urge", language), "urge", request.id),) if waits_for_others else ()
-    withdraw = (HomeButton(translate("home.withdraw", language), "withdraw", request.id),) if can_withdraw else ()
-    return (*urge, *withdraw)
 
 
 def _count_hidden(skip: int, shown_count: int, total: int, language: str) -> str:

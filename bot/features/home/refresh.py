@@ -40,20 +40,18 @@ class HomeRefresher:
         are opened or change again."""
         self.taken |= dict.fromkeys(await self.homes.take_changed_people(TAKEN))
         for person in list(self.taken):
-            if await self.homes.claim_turn(person, RENEWED_MS):
-                await self._refresh_home(person)
-            else:  # the page was renewed a moment ago: the next pass comes soon
+            if not await self.homes.claim_turn(person, RENEWED_MS):  # renewed a moment ago: the next pass comes soon
                 await self.homes.mark_person(person)
+                self.taken.pop(person)
+                continue
+            await asyncio.sleep(await self.limits.reserve_slot("views.publish", SPACING_MS, BURST) / 1000)
+            try:
+                if page := await self.builder.build_home(person):
+                    await self.publish(person, page)
+            except ChatError as failed:
+                log.warning("home.not_renewed", person=person, reason=str(failed))
+            except Exception as error:  # one page that cannot be built must not hold up the others
+                if is_outage(error):
+                    raise
+                log.exception("home.not_built", person=person)
             self.taken.pop(person)
-
-    async def _refresh_home(self, person: str) -> None:
-        await asyncio.sleep(await self.limits.reserve_slot("views.publish", SPACING_MS, BURST) / 1000)
-        try:
-            if page := await self.builder.build_home(person):
-                await self.publish(person, page)
-        except ChatError as failed:
-            log.warning("home.not_renewed", person=person, reason=str(failed))
-        except Exception as error:  # one page that cannot be built must not hold up the others
-            if is_outage(error):
-                raise
-            log.exception("home.not_built", person=person)

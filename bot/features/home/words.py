@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from bot.conversation.commands import load_request_summary
@@ -47,14 +46,12 @@ async def describe_decision(
         summary=await load_request_summary(services, request, language),
         by=translate("home.by_you", language) if task.by == reader.id == task.assignee else by,
     )
-    return "\n".join([line, *_describe_decision_details(assigned, language)]) if details else line
-
-
-def _describe_decision_details(assigned: AssignedTask, language: str) -> Iterator[str]:
-    said = next((one for one in assigned.request.opinions if one.task == assigned.task.id and one.text), None)
-    if said is not None:
-        yield translate("card.opinion", language, opinion=" ".join(said.text.split()))
-    yield translate("home.stands", language, status=translate(f"status.{assigned.request.display_status}", language))
+    if not details:
+        return line
+    said = next((" ".join(one.text.split()) for one in request.opinions if one.task == task.id and one.text), None)
+    opinion = [] if said is None else [translate("card.opinion", language, opinion=said)]
+    status = translate(f"status.{request.display_status}", language)
+    return "\n".join([line, *opinion, translate("home.stands", language, status=status)])
 
 
 def describe_balance(balance: YearBalance, year: int, language: str) -> str:
