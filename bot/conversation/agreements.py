@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.conversation.endings import RunReplies
-from bot.conversation.run_loader import TurnContext
 from bot.conversation.run_recorder import RunRecorder
+from bot.conversation.turn_context import TurnContext
 from bot.core.i18n import render_value, translate
 from bot.core.records import ApprovalState
 from bot.queue.writes import Write

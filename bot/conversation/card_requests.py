@@ -10,7 +10,7 @@ from bot.approvals.render import describe_proposal
 from bot.chat.messages import Channel
 from bot.conversation.endings import RunReplies
 from bot.conversation.reply import MessageDelivery
-from bot.conversation.run_loader import TurnContext
+from bot.conversation.turn_context import TurnContext
 from bot.core.clock import Clock
 from bot.core.i18n import render_value
 from bot.core.records import Approval, CardSummary, OpenCard, RunStatus

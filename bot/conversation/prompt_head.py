@@ -12,7 +12,7 @@ from bot.agent.past_calls import name_offered_call
 from bot.agent.recall import format_history
 from bot.agent.situation import RunSituation
 from bot.chat.messages import ChatDirectory
-from bot.conversation.run_loader import TurnContext
+from bot.conversation.turn_context import TurnContext
 from bot.core.clock import Clock
 from bot.core.history_entries import PausedRun
 from bot.storage.runs import RunStore

@@ -10,6 +10,7 @@ from bot.agent import prompt
 from bot.agent.limits import DailyBudget
 from bot.agent.loop import AgentLoop
 from bot.chat.messages import Message
+from bot.conversation.turn_context import TurnContext
 from bot.conversation.waiting_files import list_usable_files
 from bot.core.clock import Clock
 from bot.core.logs import bind_context
@@ -92,27 +93,6 @@ class RunLoader:
 
 def _find_unfinished_run(run: Run | None) -> Run | None:
     return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
-
-
-@dataclass(slots=True, kw_only=True)
-class TurnContext:
-    """One run in this process, with its lease, caller and conversation."""
-
-    lease: Lease
-    run: Run
-    caller: Caller
-    conversation: ConversationState
-
-    @property
-    def is_other_run_waiting(self) -> bool:
-        """Whether another run of the same thread waits for a card. In a DM each message has a thread of its own."""
-        is_direct = self.run.message.place.direct
-        return not is_direct and any(one.run != self.run.id for one in self.conversation.waiting)
-
-    @property
-    def is_redelivery(self) -> bool:
-        """Whether another process may have posted some of this already."""
-        return self.lease.item.is_redelivery
 
 
 MAX_ENTRIES, MAX_ENTRY_LENGTH = 12, 400

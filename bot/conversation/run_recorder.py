@@ -13,7 +13,7 @@ from bot.conversation import compaction
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.progress import build_run_figures, render_receipt
 from bot.conversation.reply import DeliveryResult
-from bot.conversation.run_loader import TurnContext
+from bot.conversation.turn_context import TurnContext
 from bot.core import metrics
 from bot.core.clock import Clock
 from bot.core.errors import ModelUnavailableError

@@ -30,9 +30,10 @@ from bot.conversation.notices import build_given_up_notice
 from bot.conversation.progress import ProgressReporter, describe_stop
 from bot.conversation.prompt_head import PromptHeadBuilder
 from bot.conversation.reply import DeliveryResult
-from bot.conversation.run_loader import RunLoader, TurnContext
+from bot.conversation.run_loader import RunLoader
 from bot.conversation.run_recorder import RunRecorder
 from bot.conversation.triage import MessageTriage
+from bot.conversation.turn_context import TurnContext
 from bot.conversation.waiting_files import (
     build_hold_writes,
     build_release_writes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.conversation.run_loader import TurnContext
+from bot.conversation.turn_context import TurnContext
 from bot.core.records import OpenCard, Run
 from bot.core.run_state import CallStatus
 from bot.queue.keys import Keys

@@ -35,7 +35,8 @@ async def plan_all_day(bot: Bot, at: time, first: date, days: int) -> list[str]:
     bot.directory.known = [one.model_copy(update={"timezone": "Europe/Berlin"}) for one in bot.directory.known]
     mornings: MorningLists = replace(bot.morning_lists, at=at)
     for minute in list_minutes(first, days):
-        await replace(mornings, clock=Clock(read_today=lambda minute=minute: minute)).plan_due_mornings()  # type: ignore[misc]
+        clock = Clock(read_today=lambda minute=minute: minute)  # type: ignore[misc]
+        await replace(mornings, core=replace(mornings.core, clock=clock)).plan_due_mornings()
     return sorted(one.rpartition(":")[2] for one in mornings.planned)
 
 

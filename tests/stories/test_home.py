@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bot.conversation import home as home_pages
 from bot.evaluation.shown_blocks import list_buttons, read_message_text
+from bot.features.home import page as home_pages
 from bot.storage.homes import HomeStore
 from tests.harness.office import ADMIN, ANN, LI, WANG, ZHANG, ZHAO, Office, found_request
 from tests.stories.behind import choose_language
