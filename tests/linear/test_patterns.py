@@ -159,7 +159,6 @@ MADE_WHEN_CALLED = {
     "bot.agent.formats.payload": 1,
     "bot.core.redaction": 1,
     "bot.app.setting_names": 1,
-    "tools.characters": 1,
 }
 """Modules with a pattern that is put together when a function is called, around a text with its signs escaped
 (`tests.linear.test_entries` runs them), or by a function that modules call while they are imported."""

@@ -26,9 +26,9 @@ PARTS = (
     Part(
         "bot/approvals",
         (
-            "state.py", "authorization.py", "press.py", "effect_runner.py", "card_editor.py", "call_args.py",
+            "state.py", "authorization.py", "press.py", "effect_runner.py", "card_editor.py",
             "dialogs.py", "refusals.py", "lifecycle.py", "openings.py", "delivery.py", "duplicates.py", "waiters.py",
-            "render.py", "opinion_drafts.py", "suggestions.py", "outbox.py",
+            "render.py", "opinion_drafts.py", "outbox.py",
         ),
         "tests/approvals",
         ("tests/conversation", "tests/core", "tests/storage", "tests/tools/mcp"),
@@ -45,9 +45,15 @@ PARTS = (
     ),
     Part(
         "bot/core",
-        ("records.py", "effect_parts.py", "redaction.py", "logs.py", "disclosure.py"),
+        ("records.py", "outcomes.py", "redaction.py", "logs.py", "disclosure.py"),
         "tests/core",
         ("tests/approvals", "tests/conversation", "tests/linear", "tests/cli", "tests/tracing"),
+    ),
+    Part(
+        "bot/features",
+        ("retry.py", "approver_question.py", "changed_messages.py", "suggestions.py", "sets/sets.py"),
+        "tests/features",
+        ("tests/approvals", "tests/conversation"),
     ),
     Part("bot/app", ("ingress.py", "dispatch.py"), "tests/app", ("tests/approvals", "tests/queue")),
     Part("bot/conversation", ("turn.py",), "tests/conversation", ("tests/approvals", "tests/agent")),
