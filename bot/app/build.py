@@ -20,13 +20,12 @@ from bot.agent.loop import AgentLoop
 from bot.agent.model import Model
 from bot.app.build_approvals import Approvals, CardBasics, build_approvals, build_card_basics
 from bot.app.build_conversation import (
-    build_compactor,
     build_file_intake,
     build_notice_poster,
     build_session_stop_handler,
     build_turn_handler,
 )
-from bot.app.company_files import load_calendar, open_handbook
+from bot.app.company_files import build_daily_budget, load_calendar, open_handbook
 from bot.app.dispatch import WorkDispatcher
 from bot.app.health import HealthState, IsConnected
 from bot.app.ingress import CardActions, LaneIngress
@@ -36,7 +35,6 @@ from bot.app.settings import Settings
 from bot.app.slack_platform import open_slack
 from bot.app.work_kinds import WorkHandlers
 from bot.approvals.file_copies import FileCleaner, FileCopier
-from bot.approvals.lost_decisions import build_takeover_job
 from bot.approvals.outbox import OutboxRelay, TimerJob
 from bot.chat.ingress_gate import IngressGate
 from bot.conversation.alerts import AdministratorAlerts, JournalAlerts
@@ -237,6 +235,9 @@ def _build_feature_core(parts: Foundation, basics: CardBasics) -> Core:
         preferences=stores.preferences,
         publish_home=base.platform.publish_home,
         model_name=base.services.model_name,
+        watch=stores.watch,
+        budget=build_daily_budget(base.settings),
+        summary_pause_ms=round(base.timing.summary_pause_s * 1000),
         morning_pause_s=base.timing.morning_pause_s,
         settings=base.settings,
     )
@@ -273,7 +274,6 @@ def _build_work_handlers(
         press_handler=approvals.press_handler,
         card_opener=approvals.card_opener,
         lifecycle=approvals.lifecycle,
-        lost_decisions=approvals.lost_decisions,
         outbox=OutboxRelay(
             tool_services=parts.tool_services,
             directory=base.platform.directory,
@@ -282,7 +282,6 @@ def _build_work_handlers(
             clock=base.timing.clock,
             follow_event=features.follow_event,
         ),
-        compactor=build_compactor(base),
         memory=parts.memory,
         notices=build_notice_poster(parts),
         request_forms=forms,
@@ -322,7 +321,6 @@ def _build_worker(
             build_watch_job(watch, timing.watch_pause_s),
             JournalAlerts(alerts=alerts, clock=timing.clock, pause_s=timing.alert_pause_s).watch_journal,
             pause_job(handlers.outbox.relay_events, watch),
-            pause_job(build_takeover_job(watch), watch),
             timers.run_timers,
             cleaner.delete_old_files,
             build_trim_job(stores.journal, watch, timing.trim_pause_s),

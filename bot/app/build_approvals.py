@@ -13,7 +13,6 @@ from bot.approvals.dialogs import CardDialogs
 from bot.approvals.effect_runner import EffectRunner
 from bot.approvals.fresh_cards import CardReplacer
 from bot.approvals.lifecycle import ApprovalLifecycle
-from bot.approvals.lost_decisions import LostDecisionHandler
 from bot.approvals.openings import CardOpener, OpenTime
 from bot.approvals.press import PressHandler
 from bot.approvals.refusals import PressRefuser
@@ -27,7 +26,6 @@ class Approvals:
 
     card_delivery: CardDelivery
     lifecycle: ApprovalLifecycle
-    lost_decisions: LostDecisionHandler
     card_opener: CardOpener
     dialogs: CardDialogs
     press_handler: PressHandler
@@ -91,12 +89,6 @@ def build_approvals(parts: Foundation, basics: CardBasics, features: Features) -
     return Approvals(
         card_delivery=card_delivery,
         lifecycle=lifecycle,
-        lost_decisions=LostDecisionHandler(
-            approvals=stores.approvals,
-            card_delivery=card_delivery,
-            lifecycle=lifecycle,
-            directory=base.platform.directory,
-        ),
         card_opener=card_opener,
         dialogs=dialogs,
         press_handler=_build_press_handler(parts, basics, features, open_time),

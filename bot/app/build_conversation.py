@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from bot.agent.loop import AgentLoop
 from bot.agent.picture_reader import ReceiptReader
-from bot.agent.summary import Summarizer
 from bot.app.company_files import build_daily_budget
 from bot.app.resources import Foundation, Resources
 from bot.approvals.duplicates import DuplicateGuard
 from bot.conversation.agreements import AgreementAnswerer
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.commands import CommandHandler
-from bot.conversation.compaction import HistoryCompactor
 from bot.conversation.endings import RunReplies
 from bot.conversation.file_intake import FileIntake, PictureReading
 from bot.conversation.notices import NoticePoster
@@ -37,12 +35,12 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, features: Features) -
     )
     run_recorder = RunRecorder(
         runs=stores.runs,
-        history=stores.history,
         memory=parts.memory,
         journal=stores.journal,
         spending=stores.usage,
         clock=clock,
         on_run_ended=base.on_run_ended,
+        build_answer_writes=features.build_answer_writes,
         build_feature_writes=features.build_step_writes,
     )
     return TurnHandler(
@@ -166,19 +164,4 @@ def build_notice_poster(parts: Foundation) -> NoticePoster:
         memory=parts.memory,
         overflows=parts.overflows,
         journal=base.stores.journal,
-    )
-
-
-def build_compactor(resources: Resources) -> HistoryCompactor:
-    stores, directory = resources.stores, resources.platform.directory
-    return HistoryCompactor(
-        summarizer=Summarizer(resources.model, directory.list_people),
-        runs=stores.runs,
-        history=stores.history,
-        directory=directory,
-        journal=stores.journal,
-        spending=stores.usage,
-        prices=resources.prices,
-        budget=build_daily_budget(resources.settings),
-        pause_ms=round(resources.timing.summary_pause_s * 1000),
     )

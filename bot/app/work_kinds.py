@@ -15,11 +15,9 @@ from pydantic import Field, TypeAdapter
 
 from bot.approvals.file_copies import FileCopier
 from bot.approvals.lifecycle import ApprovalLifecycle, build_set_refresh
-from bot.approvals.lost_decisions import LostDecisionHandler
 from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
 from bot.approvals.press import PressHandler
-from bot.conversation.compaction import HistoryCompactor
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster, build_given_up_notice
 from bot.conversation.request_forms import RequestForms
@@ -32,14 +30,13 @@ from bot.core.work_items import (
     ButtonPressed,
     CancelOpenCard,
     CloseCard,
-    CompactConversation,
     ExpireCard,
-    FindLostDecisions,
     ForgetCopies,
     FormSubmitted,
     JoinSet,
     MessageReceived,
     NotifyPerson,
+    OpenSet,
     RecordDirectEvent,
     RefreshCard,
     RefreshProgress,
@@ -68,9 +65,7 @@ class WorkHandlers:
     press_handler: PressHandler
     card_opener: CardOpener
     lifecycle: ApprovalLifecycle
-    lost_decisions: LostDecisionHandler
     outbox: OutboxRelay
-    compactor: HistoryCompactor
     memory: ConversationMemory
     notices: NoticePoster
     request_forms: RequestForms
@@ -129,11 +124,10 @@ async def _relay_event(to: WorkHandlers, lease: Lease, work: RelayEngineEvent) -
 
 
 async def _handle_feature_work(to: WorkHandlers, lease: Lease, work: FrozenModel) -> Sequence[Write]:
-    """Handle an item of a feature. If the feature is missing, a person whom the item names is told."""
+    """Handle an item of a feature. If the feature is missing, nothing happens; a person who asked for it is told."""
     if kind := to.features.work.get(type(work)):
         return await kind.handle(lease, work)
-    person = getattr(work, "person", "")
-    return [build_given_up_notice(lease.item, person)] if person else []
+    return [build_given_up_notice(lease.item, work.person)] if isinstance(work, OpenSet) else []
 
 
 WORK_KINDS: Sequence[WorkKind[Any]] = (
@@ -198,13 +192,8 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         model=SettleCard,
         handle=lambda to, lease, work: to.lifecycle.settle_card(lease, silent=work.is_silent),
     ),
-    WorkKind(
-        model=FindLostDecisions,
-        handle=lambda to, lease, work: to.lost_decisions.find_lost_decisions(lease, work),
-    ),
     WorkKind(model=JoinSet, handle=lambda to, lease, work: to.lifecycle.join_set(lease, work)),
     # What happens to a conversation besides messages
-    WorkKind(model=CompactConversation, handle=lambda to, lease, work: to.compactor.compact_history(lease, work)),
     WorkKind(model=AppendDirectHistory, handle=lambda to, lease, work: to.memory.build_direct_history_writes(work)),
     WorkKind(model=RecordDirectEvent, handle=lambda to, lease, work: to.notices.record_direct_event(lease, work)),
     WorkKind(model=BacklogCleared, handle=lambda to, lease, work: to.notices.notify_backlog_cleared(lease, work)),

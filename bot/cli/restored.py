@@ -41,7 +41,7 @@ def restored(
                 typer.echo(translate("restored.first" if is_numbered else "restored.not_first", language))
                 return
             if held and accept:
-                from bot.approvals.lost_decisions import find_lost_decisions_later
+                from bot.features.lost_decisions import find_lost_decisions_later
                 from bot.ops.held_presses import withdraw_presses  # slow to import, and seldom needed
                 from bot.ops.since_copy import list_kept_tools
 

@@ -9,7 +9,6 @@ from typing import Any
 from bot.agent.events import RunStep
 from bot.agent.limits import StopReason
 from bot.chat.messages import Message, RateSlot
-from bot.conversation import compaction
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.progress import build_run_figures, render_receipt
 from bot.conversation.reply import DeliveryResult
@@ -19,8 +18,8 @@ from bot.core.clock import Clock
 from bot.core.errors import ModelUnavailableError
 from bot.core.records import Run, RunResult, RunStatus
 from bot.queue.lanes import CheckpointResult
-from bot.queue.writes import EnqueueItem, Write
-from bot.storage.history import HistoryStore
+from bot.queue.writes import AppendHistory, EnqueueItem, Write
+from bot.storage.history import ConversationHistory
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageStore
@@ -33,13 +32,14 @@ _TOOL_NAMES = frozenset(tool.name for tool in TOOLS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecorder:
     runs: RunStore
-    history: HistoryStore
     memory: ConversationMemory
     journal: Journal
     spending: UsageStore
     clock: Clock
     on_run_ended: Callable[[Run], object] = field(default=lambda run: None)
     """Gets every run that ends, just before the end is stored. Returns at once and raises nothing."""
+    build_answer_writes: Callable[[Run, ConversationHistory, AppendHistory], Sequence[Write]]
+    """The writes of features for an answer."""
     build_feature_writes: Callable[[Run, RunStep], Sequence[Write]]
     """The writes of features for a step."""
 
@@ -95,7 +95,7 @@ class RunRecorder:
             *self._end_run(run, RunStatus.STOPPED if result.stop_reason else RunStatus.DONE),
             history_write,
             *direct_writes,
-            *compaction.build_compaction_request(self.history, context.conversation.history, history_write, run),
+            *self.build_answer_writes(run, context.conversation.history, history_write),
             self.build_journal_write(
                 run.message,
                 "run.stopped" if result.stop_reason else "run.finished",

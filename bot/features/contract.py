@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from redis.asyncio import Redis
 
 from bot.agent.events import RunStep
+from bot.agent.limits import DailyBudget
 from bot.agent.model import Model
 from bot.agent.prices import PriceTable
 from bot.approvals.delivery import CardDelivery
@@ -36,9 +37,10 @@ from bot.core.i18n import translate
 from bot.core.records import Approval, Run, RunResult
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
-from bot.queue.writes import EnqueueItem, Write
+from bot.queue.store_watch import StoreWatch
+from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.approvals import ApprovalStore
-from bot.storage.history import HistoryStore
+from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.homes import HomeStore
 from bot.storage.journal import Journal
 from bot.storage.preferences import PreferenceStore
@@ -106,6 +108,11 @@ class Core:
     publish_home: Callable[[str, HomeView], Awaitable[None]]
     """Shows a person's Home page anew."""
     model_name: str
+    watch: StoreWatch
+    budget: DailyBudget
+    """What one person may spend on the model each day."""
+    summary_pause_ms: int
+    """Pause between the first two tries to sum up a conversation (ms)."""
     morning_pause_s: float
     """How often it is looked whether morning lists are due (s)."""
     settings: FeatureSettings
@@ -156,6 +163,8 @@ class Feature:
     """Adds to an answer before it is posted. The flag: whether the answer stands where it was asked."""
     build_step_writes: Callable[[Run, RunStep], Sequence[Write]] | None = None
     """Writes in the commit of a step of a run."""
+    build_answer_writes: Callable[[Run, ConversationHistory, AppendHistory], Sequence[Write]] | None = None
+    """Writes in the commit of an answer: the run, the history before it, and what the run adds to the history."""
     build_card_writes: Callable[[Approval], Sequence[Write]] | None = None
     """Writes in the commit that ends the delivery of a new version of a card."""
     list_prompts: Callable[[str], Awaitable[Sequence[SuggestedPrompt]]] | None = None
@@ -186,6 +195,7 @@ class Features:
         self.jobs = [job for one in features for job in one.jobs]
         self._prompt_listers = [one.list_prompts for one in features if one.list_prompts]
         self._greeters = [one.greet for one in features if one.greet]
+        self._answer_writers = [one.build_answer_writes for one in features if one.build_answer_writes]
         self._card_writers = [one.build_card_writes for one in features if one.build_card_writes]
 
     async def complete_answer(self, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
@@ -195,6 +205,9 @@ class Features:
 
     def build_step_writes(self, run: Run, step: RunStep) -> list[Write]:
         return [write for build in self._step_writers for write in build(run, step)]
+
+    def build_answer_writes(self, run: Run, history: ConversationHistory, added: AppendHistory) -> list[Write]:
+        return [write for build in self._answer_writers for write in build(run, history, added)]
 
     def build_card_writes(self, approval: Approval) -> list[Write]:
         return [write for build in self._card_writers for write in build(approval)]

@@ -5,18 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bot.core.work_items import MessageChanged, OpenMorningList, OpenSet, RefreshSet, StartMorning
+from bot.core.work_items import (
+    CompactConversation,
+    FindLostDecisions,
+    MessageChanged,
+    OpenMorningList,
+    OpenSet,
+    RefreshSet,
+    StartMorning,
+)  # fmt: skip
 from bot.features import (
     approver_question,
     changed_messages,
     diagrams,
     feedback,
     home,
+    lost_decisions,
     retry,
     sets,
     suggestions,
+    summaries,
     welcome,
-)
+)  # fmt: skip
 from bot.features.contract import Core, Feature
 from tools.spec import FrozenModel
 
@@ -30,8 +40,12 @@ FEATURES: tuple[Callable[[Core], Feature], ...] = (
     welcome.build,
     home.build,
     sets.build,
+    summaries.build,
+    lost_decisions.build,
 )
 MODELS: Sequence[type[FrozenModel]] = (
+    CompactConversation,
+    FindLostDecisions,
     MessageChanged,
     OpenMorningList,
     OpenSet,

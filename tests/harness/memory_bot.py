@@ -12,7 +12,6 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.agent import summary
 from bot.agent.decision import ReplyFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.loop import AgentLoop
@@ -34,6 +33,7 @@ from bot.features import diagrams, suggestions
 from bot.features.contract import Core, Feature
 from bot.features.sets.morning_lists import MorningLists
 from bot.features.shipped import FEATURES
+from bot.features.summaries import summary
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes, Lease, RetryLater
 from bot.queue.worker import GIVE_UP_TRIES

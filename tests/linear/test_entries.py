@@ -22,12 +22,12 @@ from bot.agent.formats.text_format import TextFormat
 from bot.agent.grounding import claims, records
 from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.situation import build_cards_message
-from bot.agent.summary import parse_summary_lines
 from bot.chat.slack import text as slack_text
 from bot.conversation import agreements
 from bot.core import logs, media
 from bot.core.errors import FileRefusedError
 from bot.core.history_entries import PausedRun
+from bot.features.summaries.summary import parse_summary_lines
 from bot.local.rehearsal.notes import WANTED, build_notes
 from bot.local.rehearsal.plan import plan_reply
 from bot.local.workspace import typed

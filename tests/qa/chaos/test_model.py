@@ -8,8 +8,8 @@ from datetime import UTC
 from bot.agent.grounding.correction import build_correction_request
 from bot.agent.grounding.sources import GroundingFindings
 from bot.agent.model import Messages, ModelReply
-from bot.agent.summary import EarlierTurns, Summarizer
 from bot.core.history_entries import HistoryEntry
+from bot.features.summaries.summary import EarlierTurns, Summarizer
 from tests.harness.scripted_model import ScriptedModel
 from tests.qa.chaos.model import Brain
 

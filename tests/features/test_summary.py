@@ -17,10 +17,10 @@ from bot.agent import prompt
 from bot.agent.grounding.sources import UNVERIFIED_PREFIX, GroundingSources
 from bot.agent.model import Messages, ModelReply
 from bot.agent.recall import NOT_VERIFIED, build_calls_entry, build_event_entry
-from bot.agent.summary import MAX_LINE, EarlierTurns, Summarizer, SummaryDraft, select_newest_lines
 from bot.core.errors import ChatUnavailableError, ModelUnavailableError
 from bot.core.history_entries import HistoryEntry, HistoryMessage, estimate_tokens
 from bot.core.run_state import RunState
+from bot.features.summaries.summary import MAX_LINE, EarlierTurns, Summarizer, SummaryDraft, select_newest_lines
 from tests.harness.scripted_model import ScriptedModel
 from tests.tools.office import PEOPLE, ZHANG
 from tools.spec import Caller, Person

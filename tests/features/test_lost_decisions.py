@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from bot.approvals.lost_decisions import find_lost_decisions_later
 from bot.core.records import ApprovalState
+from bot.features.lost_decisions import find_lost_decisions_later
 from bot.queue.scripts import ScriptRunner
 from tests.harness.memory_bot import Bot
 from tests.harness.presses import proposed, requested

@@ -7,17 +7,15 @@ has it. Its reader and the person who asked for the decision are told."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 
-from bot.approvals.delivery import CardDelivery
-from bot.approvals.lifecycle import ApprovalLifecycle
-from bot.chat.messages import ChatDirectory
 from bot.core.records import ApprovalState
 from bot.core.work_items import FindLostDecisions, NotifyPerson
+from bot.features.contract import Core, Feature, Work
 from bot.queue.lanes import Lease
 from bot.queue.scripts import ScriptRunner
-from bot.queue.store_watch import StoreWatch, forget_takeover
+from bot.queue.store_watch import StoreWatch, forget_takeover, pause_job
 from bot.queue.writes import EnqueueItem, Write, apply_writes
 from bot.storage.approvals import ApprovalStore
 from tools.spec import TextRef
@@ -43,47 +41,43 @@ async def find_lost_decisions_later(scripts: ScriptRunner, cause: str, partition
             await apply_writes(scripts.redis, keys, keys.get_partition(lane), [put])
 
 
-def build_takeover_job(watch: StoreWatch) -> Callable[[], Awaitable[None]]:
-    """Build a job of the worker that compares the partitions which another server has taken over."""
-
-    async def find_lost_decisions() -> None:
-        for partition, since in watch.takeovers.items():
-            await find_lost_decisions_later(watch.scripts, since, [partition])
-            await forget_takeover(watch.scripts, partition)
-        watch.takeovers = {}
-
-    return find_lost_decisions
+def build(core: Core) -> Feature:
+    return Feature(
+        work=(Work(model=FindLostDecisions, handle=partial(find_lost_decisions, core)),),
+        jobs=(pause_job(partial(compare_taken_over_partitions, core.watch), core.watch),),
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostDecisionHandler:
-    approvals: ApprovalStore
-    card_delivery: CardDelivery
-    lifecycle: ApprovalLifecycle
-    directory: ChatDirectory
+async def compare_taken_over_partitions(watch: StoreWatch) -> None:
+    """Enqueue a comparison of the partitions that another server has taken over."""
+    for partition, since in watch.takeovers.items():
+        await find_lost_decisions_later(watch.scripts, since, [partition])
+        await forget_takeover(watch.scripts, partition)
+    watch.takeovers = {}
 
-    async def find_lost_decisions(self, lease: Lease, work: FindLostDecisions) -> Sequence[Write]:
-        """Compare the cards with the copies that this person sees."""
-        person, id = await self.directory.find_person(work.person), lease.item.id
-        if person is None:
-            return []
-        records = [await self.approvals.find_readable_approval(one) for one in work.approvals]
-        lost = [
-            one
-            for one in records
-            if one is not None
-            and one.state is ApprovalState.OPEN
-            and not await self.card_delivery.shows_record(one, person)
-        ]
-        refreshes = [self.lifecycle.request_refresh(one, f"{id}:{one.id}") for one in lost]
-        titles = tuple(one.proposal.title for one in lost)
-        told = [_build_notice(work.person, "restored.open_again", titles, id)] if lost else []
-        asked = [
-            _build_notice(author, "restored.undecided_again", (one.proposal.title,), f"{id}:{one.id}")
-            for one in lost
-            if (author := one.proposal.requester) and author != work.person
-        ]
-        return [*refreshes, *told, *asked]
+
+async def find_lost_decisions(core: Core, lease: Lease, work: FindLostDecisions) -> Sequence[Write]:
+    """Compare the cards with the copies that this person sees."""
+    person, id = await core.directory.find_person(work.person), lease.item.id
+    if person is None:
+        return []
+    records = [await core.approvals.find_readable_approval(one) for one in work.approvals]
+    lost = [
+        one
+        for one in records
+        if one is not None
+        and one.state is ApprovalState.OPEN
+        and not await core.card_delivery.shows_record(one, person)
+    ]
+    refreshes = [core.lifecycle.request_refresh(one, f"{id}:{one.id}") for one in lost]
+    titles = tuple(one.proposal.title for one in lost)
+    told = [_build_notice(work.person, "restored.open_again", titles, id)] if lost else []
+    asked = [
+        _build_notice(author, "restored.undecided_again", (one.proposal.title,), f"{id}:{one.id}")
+        for one in lost
+        if (author := one.proposal.requester) and author != work.person
+    ]
+    return [*refreshes, *told, *asked]
 
 
 def _build_notice(person: str, key: str, titles: tuple[TextRef, ...], id: str) -> Write:

@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
 from bot.agent.model import Messages, ModelReply
-from bot.agent.summary import Summarizer
 from bot.app.work_kinds import parse_work
 from bot.chat.messages import Message
-from bot.conversation.compaction import HistoryCompactor, build_compaction_request
 from bot.core.clock import Clock
 from bot.core.errors import ModelUnavailableError
 from bot.core.history_entries import HistoryEntry, estimate_tokens
 from bot.core.records import Run
 from bot.core.work_items import CompactConversation
+from bot.features.summaries.compaction import HistoryCompactor, build_compaction_request
+from bot.features.summaries.summary import Summarizer
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes, Lease, RetryLater
 from bot.queue.writes import HDel, HSet, apply_writes
@@ -111,7 +111,7 @@ class Account:
         self.over |= known.tokens + sum(estimate_tokens(one.message) for one in entries) > CAP
         message = Message(id=f"E{number}", place=DM, person="U1", text="x", at="1.0")
         run = Run(id=f"R{number}", message=message, language="zh", created_ms=0)
-        return [turn, *(build_compaction_request(self.history, known, turn, run) if ends else [])]
+        return [turn, *(build_compaction_request(self.history, run, known, turn) if ends else [])]
 
     def turns_come(self, random: Random) -> None:
         for length in [random.randint(50, 300) for _ in range(random.randint(1, 3))]:

@@ -17,11 +17,11 @@ from typing import Any
 from bot.agent import prompt
 from bot.agent.limits import DailyBudget
 from bot.agent.prices import PriceTable
-from bot.agent.summary import EarlierTurns, Summarizer, SummaryDraft
 from bot.chat.messages import ChatDirectory
 from bot.conversation.budgets import is_budget_used_up
 from bot.core.records import Run
 from bot.core.work_items import CompactConversation
+from bot.features.summaries.summary import EarlierTurns, Summarizer, SummaryDraft
 from bot.queue.lanes import Lease, RetryLater
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.history import CompactionRange, ConversationHistory, HistoryStore, HistorySummary
@@ -37,7 +37,7 @@ BUSY_MS = 1_000
 
 
 def build_compaction_request(
-    history: HistoryStore, conversation_history: ConversationHistory, turn: AppendHistory, run: Run
+    history: HistoryStore, run: Run, conversation_history: ConversationHistory, turn: AppendHistory
 ) -> list[Write]:
     """Build the item that compacts the conversation, if this turn makes it long enough. The item's lane is in the
     conversation's own partition, so only the commit of the turn can write it."""

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent import summary
 from bot.agent.model import Messages, ModelReply, RawToolCall
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.core.work_items import CompactConversation
+from bot.features.summaries import summary
 from bot.queue.lanes import Lease, RetryLater
 from bot.storage.history import ConversationHistory
 from bot.storage.spending import SYSTEM
@@ -325,7 +325,7 @@ async def test_what_was_dropped_before_it_was_folded_is_not_in_the_range(redis: 
 async def test_a_flood_of_folds_leaves_hands_for_people(redis: Redis) -> None:
     bot = Bot(redis, [DONE], history_tokens=1_600)
     for _ in range(4):
-        await bot.handlers.compactor.draft_semaphore.acquire()
+        await bot.app.features.work[CompactConversation].handle.__self__.draft_semaphore.acquire()
     await bot.lanes.enqueue("F00x", "fold:R1", CompactConversation(place=DM, person="U1").model_dump_json())
     [lease] = await claimed(bot)
     with pytest.raises(RetryLater) as later:
