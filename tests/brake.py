@@ -13,12 +13,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 81_000,
-    "kernel lines": 29_000,
-    "helpers used once, of 1,000 functions": 252,
-    "helpers of three lines or fewer": 348,
-    "clauses as subjects in docstrings": 577,
-    "clauses as subjects in papers": 79,
+    "product lines": 76_900,
+    "kernel lines": 22_500,
+    "helpers used once, of 1,000 functions": 98,
+    "helpers of three lines or fewer": 43,
+    "clauses as subjects in docstrings": 0,
+    "clauses as subjects in papers": 0,
     "files that run for a message": 139,
     "files that run for a click": 96,
 }

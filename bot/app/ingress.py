@@ -231,8 +231,8 @@ class LaneIngress:
         return await self.features.home.handle_press(press) if self.features.home else None
 
     async def submit_home_dialog(self, submission: HomeSubmission) -> HomeAnswer:
-        """What was confirmed takes the lane of its card, which is opened and pressed in it: no conversation holds it
-        up."""
+        """Accept a dialog. A confirmed one goes into the lane of its card, which is opened and pressed there, so that
+        no conversation delays it."""
         if self.features.home is None:
             return HomeAnswer()
         answer, items = await self.features.home.check_submission(submission)

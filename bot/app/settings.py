@@ -73,8 +73,8 @@ class Settings(BaseSettings):
     Sentinels: `redis+sentinel://user:password@host:26379,host:26379/service/0?sentinel_username=…&sentinel_password=…`
     (`rediss+sentinel://`: TLS). Empty: an embedded server in `data_dir`, for one machine."""
     redis_confirm: Literal["auto", "server", "replica", "disk"] = "auto"
-    """What has to have a message or a press before it is acknowledged, and an effect before it begins. `auto`: a
-    replica, as long as one follows; `server`: nothing but the server; `disk`: its disk, by WAITAOF (Redis 7.2 or
+    """The store that must have a message or a press before it is acknowledged, and an effect before it begins. `auto`:
+    a replica, as long as one follows; `server`: nothing but the server; `disk`: its disk, by WAITAOF (Redis 7.2 or
     Valkey), which takes up to half a second where `appendfsync` is `everysec`."""
     allow_non_durable: bool = False
     """Start even if the Redis in use may lose data. For experiments only."""
@@ -109,7 +109,7 @@ class Settings(BaseSettings):
     """TOML: what a model's tokens cost, per million, in one currency (example: `deploy/env.example`). Without it tokens
     are counted, and what they cost is not known."""
     budget_tokens_per_day: int | None = Field(default=None, ge=1)
-    """What one person's messages may take of the model in a day, in and out (tokens). Empty: as much as they like."""
+    """The most tokens that one person's messages may use in a day, in and out. Empty: as much as they like."""
     budget_per_day: str = ""
     """The same in money, in the currency of `prices_file`, which must know the models in use. Empty: no limit."""
     company_timezone: str = "Asia/Shanghai"
@@ -139,7 +139,7 @@ class Settings(BaseSettings):
     """TOML with days that are worked or off in this company, whatever the calendar says."""
 
     workflow_engine: Literal["embedded", "flowable", "camunda"] = "embedded"
-    """Who keeps requests: this program with Redis, Flowable 6/7, or Camunda 7 (also Operaton)."""
+    """The engine that keeps requests: this program with Redis, Flowable 6/7, or Camunda 7 (also Operaton)."""
     engine_url: str = ""
     """Flowable: `https://host/flowable-rest/service` or `…/process-api`; Camunda: `https://host/engine-rest`."""
     engine_user: str = ""
@@ -180,8 +180,8 @@ class Settings(BaseSettings):
     files_mb_per_day: float = Field(default=200, gt=0)
     """The most that is taken of one person on one day in UTC (MB); a file counts at least 0.1."""
     files_days: int = Field(default=730, ge=1)
-    """How long a file is kept (days); its name, size and hash stay in the request's record. What is on no request after
-    30 days goes then."""
+    """How long a file is kept (days); its name, size and hash stay in the request's record. A file on no request
+    is deleted after 30 days."""
     openai_vision: Literal["off", "on"] = "off"
     """`on`: the model sees pictures (PNG, JPEG, GIF, WebP): it is shown those that people send, and what it reads of
     amount, date and merchant is proposed, marked as read from the picture."""
@@ -219,7 +219,7 @@ class Settings(BaseSettings):
     run_seconds: float = Field(default=180, gt=0)
     """Running time of one message; waiting for people does not count (s)."""
     run_tokens: int = Field(default=200_000, ge=1_000)
-    """What one message may cost, in and out, as the model's endpoint counts (tokens)."""
+    """The most tokens that one message may use, in and out, as the model's endpoint counts them."""
     lease_seconds: float = Field(default=20, ge=0.5)
     """How soon another process takes over what a dead one was doing (s)."""
     concurrency: int = Field(default=64, ge=1)
@@ -237,7 +237,7 @@ class Settings(BaseSettings):
     health_port: int = Field(default=0, ge=0, le=65535)
     """Where `/metrics` (Prometheus), `/healthz` and `/readyz` answer, of this one process. 0: nowhere."""
     health_host: str = "127.0.0.1"
-    """The address that `health_port` listens on. What is told there names no person and no request."""
+    """The address that `health_port` listens on. Its answers name no person and no request."""
     redact_personal: Literal["off", "on"] = "off"
     """`on`: numbers of phones, identity cards, bank accounts and cards stay out of logs, journal and exports too."""
 

@@ -33,9 +33,9 @@ def authorize_press(
     *,
     is_feature: bool = False,
 ) -> PressRefusal | None:
-    """None if this person may press this button now. `standing`: the people they are a deputy for now. A deputy counts
-    for decisions about somebody else's request. What people confirm for themselves, only they can confirm. `seal`: what
-    the pressed button carries of it; empty on a card of a version that sent none. `is_feature`: the button decides
+    """Return why this person may not press this button now; None if they may. `standing`: the people for whom they are
+    a deputy now. A deputy counts for decisions about somebody else's request, never for a confirmation. `seal`: the
+    part that the pressed button carries; empty on a card of a version that sent none. `is_feature`: the button decides
     nothing and is for everybody whom the card concerns."""
     if shows_another_card(approval, version, seal):
         return PressRefusal(code="other_card")

@@ -205,8 +205,9 @@ def verify(
     computes every hash again: they can drop the newest events or requests,
     bring back an older state, or invent a history that is right in itself.
     Export the heads regularly to where they cannot write; with --against each
-    of them has to be in its record still. What was added as the engine would
-    have written it, or changed since the export, not even that shows.
+    of them has to be in its record still. Not even that
+    shows an event that was added in the engine's own form, or a change since
+    the export.
 
     \b
     countersign audit verify

@@ -129,8 +129,8 @@ def restore(
     """Bring a backup into an empty store, and hold all work until `countersign restored --accept`.
 
     The file's hash is checked before anything is written, and printed: compare
-    it with what `backup` has printed. What people have sent and nobody has
-    answered yet is kept. If this command is killed, nothing is accepted and
+    it with what `backup` has printed. Messages and presses that nobody
+    has answered yet are kept. If this command is killed, nothing is accepted and
     nobody works until the same backup is restored once more. With --journal, what
     was decided or sent since the copy is not done a second time: mails count
     as sent, and cards of decisions whose results were lost say so and can be

@@ -90,8 +90,8 @@ def export(
     """One line of JSON for each run: steps, gates, decisions, tokens, times, how it ended.
 
     Runs are kept for 7 days after they have ended. Messages, arguments,
-    observations and answers are left out without --content. What each field
-    means is written in bot/tracing/lines.py.
+    observations and answers are left out without --content. The meaning of
+    each field is written in bot/tracing/lines.py.
 
     \b
     countersign export > runs.jsonl

@@ -21,7 +21,7 @@ app = typer.Typer()
 
 @app.command()
 def pending(as_json: Json = False) -> None:
-    """What waits for whom."""
+    """All that waits, and for whom."""
 
     async def print_pending() -> None:
         async with console.open_bot_store() as (redis, keys):

@@ -76,8 +76,8 @@ def forget_person(person: Who, yes: Yes = False) -> None:
 
     Requests and their record stay: their hashes name people, and a record that
     was changed could not be verified any more. Files on requests stay as long
-    as FILES_DAYS says. What stands in Slack, in backups and in journals kept
-    elsewhere is not touched. Refused while anything of theirs is open.
+    as FILES_DAYS says. Slack, backups and journals kept elsewhere are
+    not touched. Refused while anything of theirs is open.
     """
 
     async def confirm_and_forget() -> None:

@@ -1,6 +1,6 @@
-"""Who shall approve? If an answer in a DM ends with this question, the person's manager stands under it as a button and
-everybody else behind a picker. A press says the name in the person's place, as a mention. A press decides nothing, and
-the card still shows who was meant."""
+"""Buttons for the question *Who shall approve?* If an answer in a DM ends with it, the person's manager stands under
+the answer as a button and everybody else behind a picker. A press says the name in the person's place, as a mention. A
+press decides nothing, and the card still shows who was meant."""
 
 from __future__ import annotations
 

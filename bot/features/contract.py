@@ -69,21 +69,21 @@ class FeatureSettings(Protocol):
 
 
 class Home(Protocol):
-    """What stands behind the platform's Home page."""
+    """The content and the actions of the platform's Home page."""
 
     async def build_home(self, person: str, *, is_opened: bool) -> HomeView | None:
-        """The page; None for people who are not served. `is_opened`: its person has just opened it."""
+        """Return the page; None for people who are not served. `is_opened`: its person has just opened it."""
 
     async def handle_press(self, press: HomePress) -> HomeDialog | None:
-        """The dialog that a button opens; None: the page has changed."""
+        """Return the dialog that a button opens; None if the page has changed instead."""
 
     async def check_submission(self, submission: HomeSubmission) -> tuple[HomeAnswer, Sequence[EnqueueItem]]:
-        """What a submitted dialog shows next, and the items that it leads to. The platform waits."""
+        """Return the answer to a submitted dialog, and the items that it leads to. The platform waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
-    """What features may use of the bot."""
+    """The parts of the bot that features may use."""
 
     redis: Redis
     keys: Keys
@@ -110,7 +110,7 @@ class Core:
     model_name: str
     watch: StoreWatch
     budget: DailyBudget
-    """What one person may spend on the model each day."""
+    """Limit of one person's use of the model each day."""
     summary_pause_ms: int
     """Pause between the first two tries to sum up a conversation (ms)."""
     morning_pause_s: float
@@ -152,7 +152,7 @@ class PressDialog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """What a feature adds to the bot."""
+    """The additions of one feature to the bot."""
 
     work: Sequence[Work[Any]] = ()
     presses: Mapping[str, Callable[[Lease, Click], Writes]] = field(default_factory=dict)
@@ -168,7 +168,7 @@ class Feature:
     build_card_writes: Callable[[Approval], Sequence[Write]] | None = None
     """Writes in the commit that ends the delivery of a new version of a card."""
     list_prompts: Callable[[str], Awaitable[Sequence[SuggestedPrompt]]] | None = None
-    """What a person could write in their DM."""
+    """Lists messages that a person could write in their DM."""
     greet: Callable[[str, Place], Awaitable[Sequence[EnqueueItem]]] | None = None
     """Items for a person who has opened their DM."""
     dialogs: Mapping[str, PressDialog] = field(default_factory=dict)
@@ -177,7 +177,7 @@ class Feature:
     """Follows each event of the engine once its cards and notices are on their way."""
     home: Home | None = None
     jobs: Sequence[Callable[[], Awaitable[None]]] = ()
-    """What runs in every process, again and again."""
+    """Run in every process, again and again."""
 
 
 class Features:

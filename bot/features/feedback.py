@@ -32,7 +32,7 @@ def build(core: Core) -> Feature:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What one person thinks of an answer."""
+    """One person's opinion of an answer."""
 
     rating: Rating
     day: date
@@ -41,7 +41,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class FeedbackStore:
-    """What people think of answers, by run. Kept as long as what was spent."""
+    """People's opinions of answers, by run, kept as long as the figures of use."""
 
     redis: Redis
     keys: Keys

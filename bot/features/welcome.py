@@ -75,7 +75,7 @@ async def greet(core: Core, person: str, place: Place) -> Sequence[EnqueueItem]:
 
 
 async def welcome_person(core: Core, lease: Lease, work: WelcomePerson) -> Sequence[Write]:
-    """Says who this is and what can be asked for. Whoever has talked with the bot before knows."""
+    """Says who this is and what can be asked for. A person who has talked with the bot before gets no welcome."""
     caller = await core.directory.find_caller(work.person)
     if caller is None or await _was_welcomed(core, lease.lane, work.person):
         return []

@@ -258,7 +258,7 @@ class HomeActions:
     # Submitted dialogs
 
     async def check_submission(self, submission: HomeSubmission) -> tuple[HomeAnswer, Sequence[EnqueueItem]]:
-        """What is wrong with it, or what is to be shown next; or the work that it leads to. The platform waits."""
+        """Return the dialog's problems or the next dialog, and the items that it leads to. The platform waits."""
         try:
             async with asyncio.timeout(CHECK_S):
                 caller = await self.core.directory.find_caller(submission.person)
