@@ -19,8 +19,8 @@ MOST = {
     "helpers of three lines or fewer": 43,
     "clauses as subjects in docstrings": 0,
     "clauses as subjects in papers": 0,
-    "files that run for a message": 139,
-    "files that run for a click": 96,
+    "files that run for a message": 140,
+    "files that run for a click": 95,
 }
 KERNEL = ("agent", "approvals", "conversation", "queue", "storage", "core", "chat", "app")
 BESIDE_KERNEL = ("bot/chat/slack/", "bot/chat/feishu/", "bot/agent/models/", "bot/agent/formats/")

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from tests.brake import MOST
 from tests.harness.office import LI, ZHANG, Office
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +57,8 @@ def hold_against(heading: str, ran: set[str]) -> None:
     code = {file for file in walk if file.endswith(".py")}
     assert len(walk) == len(set(walk)) <= MOST_FILES
     assert code <= ran, f"in the list of {heading!r}, and not called: {sorted(code - ran)}"
+    most = MOST[f"files that run for a {heading.split()[1]}"]
+    assert len(ran) <= most, f"{heading}: {len(ran)} files have run, at most {most}"
     bot = sum(file.startswith("bot/") for file in ran)
     for claimed, found in zip(list_claims(heading), (len(ran), bot, len(ran) - bot), strict=True):
         assert abs(claimed - found) <= NEAR, f"{heading}: {claimed} files are claimed, {found} have run"
