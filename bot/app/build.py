@@ -44,7 +44,8 @@ from bot.conversation.request_forms import RequestForms
 from bot.core.errors import CountersignError
 from bot.core.i18n import render_value
 from bot.core.version import VERSION
-from bot.features.contract import Core, Feature, Features
+from bot.features.collected import Features
+from bot.features.contract import Core, Feature
 from bot.features.shipped import FEATURES
 from bot.queue.overflow import LaneOverflows
 from bot.queue.store_watch import StoreWatch, build_watch_job, pause_job

@@ -17,7 +17,7 @@ from bot.approvals.openings import CardOpener, OpenTime
 from bot.approvals.press import PressHandler
 from bot.approvals.refusals import PressRefuser
 from bot.conversation.file_intake import take_chosen_files
-from bot.features.contract import Features
+from bot.features.collected import Features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from bot.conversation.run_recorder import RunRecorder
 from bot.conversation.stops import CardStopper, RunStopper, SessionStopHandler
 from bot.conversation.triage import MessageTriage
 from bot.conversation.turn import TurnHandler
-from bot.features.contract import Features
+from bot.features.collected import Features
 from bot.storage.morning_preferences import MorningPreferenceStore
 
 

@@ -4,20 +4,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import ValidationError
 
-from bot.app.work_kinds import (
-    WorkHandlers,
-    bury_work,
-    get_work_kind,
-    give_up_work,
-    handle_work,
-    is_owed,
-    parse_work,
-)
+from bot.app.work_kinds import WorkHandlers, get_work_kind, list_work, parse_work
 from bot.conversation.notices import build_given_up_notice
 from bot.core import logs, metrics
 from bot.core.clock import Clock
@@ -32,6 +25,7 @@ from bot.core.errors import (
 )
 from bot.core.records import is_newer_record
 from bot.core.work_items import find_sender
+from bot.features.contract import Work
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from bot.storage.journal import Journal
@@ -69,6 +63,11 @@ class WorkDispatcher:
     clock: Clock
     away_ms: int = 5_000
     """Waiting time before the next try while the platform or the store of files cannot be reached (ms)."""
+    work: Mapping[type[FrozenModel], Work[Any]] = field(init=False)
+    """All kinds of work by their models."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "work", list_work(self.handlers))
 
     async def handle_item(self, lease: Lease) -> Sequence[Write]:
         """Handle one item of a lane. Returns the writes of the commit that pops it.
@@ -87,7 +86,7 @@ class WorkDispatcher:
         except ChatBusyError as busy:
             raise RetryLater(busy.wait_ms, str(busy)) from busy
         except ChatUnavailableError as down:
-            age_ms, owed = self._compute_age_ms(lease.item), work is not None and is_owed(self.handlers, work)
+            age_ms, owed = self._compute_age_ms(lease.item), work is not None and self.work[type(work)].is_owed
             if age_ms > (OWED_MAX_MS if owed else AWAY_MAX_MS):
                 raise
             raise RetryLater(self.away_ms * (1 if age_ms <= AWAY_MAX_MS else OWED_TIMES), str(down)) from down
@@ -106,7 +105,7 @@ class WorkDispatcher:
             metrics.ITEM_WAITS.labels(kind).observe(max(0.0, self._compute_age_ms(lease.item) / 1000))
         with metrics.time_outcome(metrics.ITEMS, outcome="done", kind=kind) as ended:
             try:
-                return await handle_work(self.handlers, lease, work)
+                return await self.work[type(work)].handle(lease, work)
             except (RetryLater, ChatUnavailableError, StoreUnavailableError):
                 ended.name = "later"
                 raise
@@ -151,13 +150,14 @@ class WorkDispatcher:
             sender = find_sender(item.body)
             return [build_given_up_notice(item, sender.person, "turn.unreadable")] if sender else []
         metrics.DEAD_LETTERS.labels(get_work_kind(work)).inc()
-        return await give_up_work(self.handlers, item, work)
+        return await self.work[type(work)].give_up(item, work)
 
     async def bury_item(self, lease: Lease) -> Sequence[Write]:
         """Bury an item that could not even be given up: the records say how it ended, and its author is told later."""
         item, sender = lease.item, find_sender(lease.item.body)
         notice = [build_given_up_notice(item, sender.person)] if sender else []
         try:
-            return [*await bury_work(self.handlers, lease, parse_work(item.body)), *notice]
+            work = parse_work(item.body)
+            return [*await self.work[type(work)].bury(lease, work), *notice]
         except (ValidationError, UnreadableRecordError):
             return notice

@@ -47,7 +47,7 @@ from bot.core.work_items import (
     OpenSet,
     SessionStopped,
 )
-from bot.features.contract import Features
+from bot.features.collected import Features
 from bot.queue.lanes import ANYBODY, EnqueueResult, Lanes
 from bot.queue.overflow import LaneOverflows
 from bot.queue.store_watch import StoreWatch

@@ -1,15 +1,15 @@
 """Every kind of work that a lane can hold: its handler, and what happens when it fails every time.
 
-To add a kind, write its class (in `bot.core.work_items`, or beside its handler), a handler, and a row here. A handler
-that is a separate object gets a field in `WorkHandlers`."""
+To add a kind to the kernel, write its class in `bot.core.work_items`, a handler, and a row here. A feature brings its
+kinds along (`bot.features.contract`)."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, Generic, TypeVar, cast
+from typing import Annotated, Any, cast
 
 from pydantic import Field, TypeAdapter
 
@@ -23,36 +23,52 @@ from bot.conversation.notices import NoticePoster, build_given_up_notice
 from bot.conversation.request_forms import RequestForms
 from bot.conversation.stops import SessionStopHandler
 from bot.conversation.turn import TurnHandler
+from bot.core import work_items
 from bot.core.records import OpenCard
-from bot.core.work_items import (
-    AppendDirectHistory,
-    BacklogCleared,
-    ButtonPressed,
-    CancelOpenCard,
-    CloseCard,
-    ExpireCard,
-    ForgetCopies,
-    FormSubmitted,
-    JoinSet,
-    MessageReceived,
-    NotifyPerson,
-    OpenSet,
-    RecordDirectEvent,
-    RefreshCard,
-    RefreshProgress,
-    RelayEngineEvent,
-    RemindDeciders,
-    ResumeRun,
-    SessionStopped,
-    SettleCard,
-    ShowFiles,
-    StopOpenCard,
-)
-from bot.features.contract import Features
-from bot.features.shipped import MODELS
+from bot.core.work_items import ButtonPressed, OpenSet, RelayEngineEvent
+from bot.features.collected import Features
+from bot.features.contract import Work
+from bot.features.shipped import MODELS as FEATURE_MODELS
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import Write
 from tools.spec import FrozenModel
+
+KERNEL_MODELS: Sequence[type[FrozenModel]] = (
+    OpenCard,
+    work_items.AppendDirectHistory,
+    work_items.BacklogCleared,
+    work_items.ButtonPressed,
+    work_items.CancelOpenCard,
+    work_items.CloseCard,
+    work_items.ExpireCard,
+    work_items.ForgetCopies,
+    work_items.FormSubmitted,
+    work_items.JoinSet,
+    work_items.MessageReceived,
+    work_items.NotifyPerson,
+    work_items.RecordDirectEvent,
+    work_items.RefreshCard,
+    work_items.RefreshProgress,
+    work_items.RelayEngineEvent,
+    work_items.RemindDeciders,
+    work_items.ResumeRun,
+    work_items.SessionStopped,
+    work_items.SettleCard,
+    work_items.ShowFiles,
+    work_items.StopOpenCard,
+)
+MODELS = (*KERNEL_MODELS, *FEATURE_MODELS)
+_ITEMS: TypeAdapter[FrozenModel] = TypeAdapter(cast(Any, Annotated)[reduce(or_, MODELS), Field(discriminator="kind")])
+
+
+def parse_work(body: str) -> FrozenModel:
+    """Parse the work in a lane's item. Raises pydantic's `ValidationError`."""
+    return _ITEMS.validate_json(body)
+
+
+def get_work_kind(work: FrozenModel) -> str:
+    """The `kind` in the stored form of the work."""
+    return str(type(work).model_fields["kind"].default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,174 +85,105 @@ class WorkHandlers:
     memory: ConversationMemory
     notices: NoticePoster
     request_forms: RequestForms
-    file_copier: FileCopier | None = None
-    """None: nobody is shown files."""
+    file_copier: FileCopier
 
 
-async def end_silently(to: WorkHandlers, item: LaneItem | Lease, work: FrozenModel) -> Sequence[Write]:
-    """End work that nobody waits for, without telling anybody."""
-    return []
+def list_work(to: WorkHandlers) -> Mapping[type[FrozenModel], Work[Any]]:
+    """List all kinds of work by their models."""
+    turn, lifecycle, forms, notices = to.turn_handler, to.lifecycle, to.request_forms, to.notices
 
+    async def handle_press(lease: Lease, work: ButtonPressed) -> Sequence[Write]:
+        if press := to.features.presses.get(work.click.choice):
+            return await press(lease, work.click)
+        return await to.press_handler.handle_press(lease, work.click)
 
-W = TypeVar("W", bound=FrozenModel)
+    async def give_up_press(item: LaneItem, work: ButtonPressed) -> Sequence[Write]:
+        writes = await lifecycle.give_up_press(item, work.click)
+        if work.click.in_set:
+            told = {"approval": work.click.approval, "code": "given_up"}
+            return [*writes, build_set_refresh(item, work.click.in_set, **told)]
+        return [*writes, build_given_up_notice(item, work.click.person, "turn.press_given_up")]
 
+    async def bury_press(lease: Lease, work: ButtonPressed) -> Sequence[Write]:
+        writes = lifecycle.bury_press(lease, work.click)
+        if work.click.in_set:
+            told = {"approval": work.click.approval, "code": "given_up"}
+            return [*writes, build_set_refresh(lease.item, work.click.in_set, **told)]
+        return writes
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkKind(Generic[W]):
-    """One kind of work. Both functions return the writes of the commit that pops the item."""
+    async def relay_event(lease: Lease, work: RelayEngineEvent) -> Sequence[Write]:
+        await to.outbox.relay_event(work.event)
+        return []
 
-    model: type[W]
-    """The stored form; its `kind` is a literal."""
-    handle: Callable[[WorkHandlers, Lease, W], Awaitable[Sequence[Write]]]
-    give_up: Callable[[WorkHandlers, LaneItem, W], Awaitable[Sequence[Write]]] = end_silently
-    """Called after the last try: waiting runs continue, or the person is told."""
-    bury: Callable[[WorkHandlers, Lease, W], Awaitable[Sequence[Write]]] = end_silently
-    """Called when `give_up` has failed every time as well: only the store is used, and nothing is posted."""
-    is_owed: bool = False
-    """Whether the work only brings people up to date, and so waits for the platform much longer than other work."""
+    async def tell_missing_feature(lease: Lease, work: FrozenModel) -> Sequence[Write]:
+        """An item of a feature that was taken out has no effect. A person who asked for it is told."""
+        return [build_given_up_notice(lease.item, work.person)] if isinstance(work, OpenSet) else []
 
-
-async def _press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequence[Write]:
-    if press := to.features.presses.get(work.click.choice):
-        return await press(lease, work.click)
-    return await to.press_handler.handle_press(lease, work.click)
-
-
-async def _give_up_press(to: WorkHandlers, item: LaneItem, work: ButtonPressed) -> Sequence[Write]:
-    writes = await to.lifecycle.give_up_press(item, work.click)
-    if work.click.in_set:
-        told = {"approval": work.click.approval, "code": "given_up"}
-        return [*writes, build_set_refresh(item, work.click.in_set, **told)]
-    return [*writes, build_given_up_notice(item, work.click.person, "turn.press_given_up")]
-
-
-async def _bury_press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequence[Write]:
-    writes = to.lifecycle.bury_press(lease, work.click)
-    if work.click.in_set:
-        told = {"approval": work.click.approval, "code": "given_up"}
-        return [*writes, build_set_refresh(lease.item, work.click.in_set, **told)]
-    return writes
-
-
-async def _relay_event(to: WorkHandlers, lease: Lease, work: RelayEngineEvent) -> Sequence[Write]:
-    await to.outbox.relay_event(work.event)
-    return []
-
-
-async def _handle_feature_work(to: WorkHandlers, lease: Lease, work: FrozenModel) -> Sequence[Write]:
-    """Handle an item of a feature. If the feature is missing, nothing happens; a person who asked for it is told."""
-    if kind := to.features.work.get(type(work)):
-        return await kind.handle(lease, work)
-    return [build_given_up_notice(lease.item, work.person)] if isinstance(work, OpenSet) else []
-
-
-WORK_KINDS: Sequence[WorkKind[Any]] = (
-    # Actions of people
-    WorkKind(
-        model=MessageReceived,
-        handle=lambda to, lease, work: to.turn_handler.handle_message(lease, work.message),
-        give_up=lambda to, item, work: to.turn_handler.give_up_message(item, work.message),
-        bury=lambda to, lease, work: to.turn_handler.bury_message(work.message),
-    ),
-    WorkKind(model=ButtonPressed, handle=_press, give_up=_give_up_press, bury=_bury_press),
-    WorkKind(
-        model=FormSubmitted,
-        handle=lambda to, lease, work: to.request_forms.request_card(lease, work),
-        give_up=lambda to, item, work: to.request_forms.give_up_form(item, work),
-    ),
-    WorkKind(
-        model=RefreshProgress,
-        handle=lambda to, lease, work: to.turn_handler.refresh_progress(lease, work),
-        is_owed=True,
-    ),
-    WorkKind(
-        model=SessionStopped,
-        handle=lambda to, lease, work: to.session_stop_handler.stop_session(lease, work),
-    ),
-    WorkKind(
-        model=ResumeRun,
-        handle=lambda to, lease, work: to.turn_handler.resume_run(lease, work),
-        give_up=lambda to, item, work: to.turn_handler.give_up_resume(item, work),
-        bury=lambda to, lease, work: to.turn_handler.bury_resume(lease.item, work),
-    ),
-    # Events of a card besides presses
-    WorkKind(
-        model=OpenCard,
-        handle=lambda to, lease, work: to.card_opener.open_card(lease, work),
-        give_up=lambda to, item, work: to.lifecycle.give_up_opening(work),
-    ),
-    WorkKind(model=RemindDeciders, handle=lambda to, lease, work: to.lifecycle.remind_deciders(lease, work.version)),
-    WorkKind(
-        model=ExpireCard,
-        handle=lambda to, lease, work: to.lifecycle.expire_card(lease, work.version),
-        give_up=lambda to, item, work: to.lifecycle.give_up_expiry(item, work.version),
-    ),
-    WorkKind(
-        model=CloseCard,
-        handle=lambda to, lease, work: to.lifecycle.close_card(lease.item, work),
-        give_up=lambda to, item, work: to.lifecycle.close_card(item, work),
-    ),
-    WorkKind(
-        model=CancelOpenCard,
-        handle=lambda to, lease, work: to.lifecycle.cancel_card(lease.item, work),
-        give_up=lambda to, item, work: to.lifecycle.cancel_card(item, work),
-    ),
-    WorkKind(
-        model=StopOpenCard,
-        handle=lambda to, lease, work: to.lifecycle.stop_card(lease.item, work),
-        give_up=lambda to, item, work: to.lifecycle.stop_card(item, work),
-    ),
-    WorkKind(model=RefreshCard, handle=lambda to, lease, work: to.lifecycle.refresh_card(lease, work), is_owed=True),
-    WorkKind(model=ForgetCopies, handle=lambda to, lease, work: to.lifecycle.forget_copies(lease, work)),
-    WorkKind(
-        model=SettleCard,
-        handle=lambda to, lease, work: to.lifecycle.settle_card(lease, silent=work.is_silent),
-    ),
-    WorkKind(model=JoinSet, handle=lambda to, lease, work: to.lifecycle.join_set(lease, work)),
-    # What happens to a conversation besides messages
-    WorkKind(model=AppendDirectHistory, handle=lambda to, lease, work: to.memory.build_direct_history_writes(work)),
-    WorkKind(model=RecordDirectEvent, handle=lambda to, lease, work: to.notices.record_direct_event(lease, work)),
-    WorkKind(model=BacklogCleared, handle=lambda to, lease, work: to.notices.notify_backlog_cleared(lease, work)),
-    # The rest
-    WorkKind(model=NotifyPerson, handle=lambda to, lease, work: to.notices.notify_person(lease, work), is_owed=True),
-    WorkKind(
-        model=ShowFiles,
-        handle=lambda to, lease, work: (
-            to.file_copier.show_files(lease, work) if to.file_copier else end_silently(to, lease, work)
+    kernel: Sequence[Work[Any]] = (
+        # Actions of people
+        Work(
+            model=work_items.MessageReceived,
+            handle=lambda lease, work: turn.handle_message(lease, work.message),
+            give_up=lambda item, work: turn.give_up_message(item, work.message),
+            bury=lambda lease, work: turn.bury_message(work.message),
         ),
-    ),
-    WorkKind(model=RelayEngineEvent, handle=_relay_event),
-    *(WorkKind(model=model, handle=_handle_feature_work) for model in MODELS),
-)
-_BY_MODEL: Mapping[type[FrozenModel], WorkKind[Any]] = {kind.model: kind for kind in WORK_KINDS}
-_ITEMS: TypeAdapter[FrozenModel] = TypeAdapter(
-    cast(Any, Annotated)[reduce(or_, _BY_MODEL), Field(discriminator="kind")]
-)
-
-
-def parse_work(body: str) -> FrozenModel:
-    """Parse the work in a lane's item. Raises pydantic's `ValidationError`."""
-    return _ITEMS.validate_json(body)
-
-
-async def handle_work(to: WorkHandlers, lease: Lease, work: FrozenModel) -> Sequence[Write]:
-    return await _BY_MODEL[type(work)].handle(to, lease, work)
-
-
-async def give_up_work(to: WorkHandlers, item: LaneItem, work: FrozenModel) -> Sequence[Write]:
-    return await _BY_MODEL[type(work)].give_up(to, item, work)
-
-
-async def bury_work(to: WorkHandlers, lease: Lease, work: FrozenModel) -> Sequence[Write]:
-    return await _BY_MODEL[type(work)].bury(to, lease, work)
-
-
-def is_owed(to: WorkHandlers, work: FrozenModel) -> bool:
-    """See `WorkKind.is_owed`."""
-    kind = to.features.work.get(type(work)) or _BY_MODEL[type(work)]
-    return kind.is_owed
-
-
-def get_work_kind(work: FrozenModel) -> str:
-    """The `kind` in the stored form of the work."""
-    return str(type(work).model_fields["kind"].default)
+        Work(model=ButtonPressed, handle=handle_press, give_up=give_up_press, bury=bury_press),
+        Work(model=work_items.FormSubmitted, handle=forms.request_card, give_up=forms.give_up_form),
+        Work(model=work_items.RefreshProgress, handle=turn.refresh_progress, is_owed=True),
+        Work(model=work_items.SessionStopped, handle=to.session_stop_handler.stop_session),
+        Work(
+            model=work_items.ResumeRun,
+            handle=turn.resume_run,
+            give_up=turn.give_up_resume,
+            bury=lambda lease, work: turn.bury_resume(lease.item, work),
+        ),
+        # Events of a card besides presses
+        Work(
+            model=OpenCard,
+            handle=to.card_opener.open_card,
+            give_up=lambda item, work: lifecycle.give_up_opening(work),
+        ),
+        Work(
+            model=work_items.RemindDeciders,
+            handle=lambda lease, work: lifecycle.remind_deciders(lease, work.version),
+        ),
+        Work(
+            model=work_items.ExpireCard,
+            handle=lambda lease, work: lifecycle.expire_card(lease, work.version),
+            give_up=lambda item, work: lifecycle.give_up_expiry(item, work.version),
+        ),
+        Work(
+            model=work_items.CloseCard,
+            handle=lambda lease, work: lifecycle.close_card(lease.item, work),
+            give_up=lifecycle.close_card,
+        ),
+        Work(
+            model=work_items.CancelOpenCard,
+            handle=lambda lease, work: lifecycle.cancel_card(lease.item, work),
+            give_up=lifecycle.cancel_card,
+        ),
+        Work(
+            model=work_items.StopOpenCard,
+            handle=lambda lease, work: lifecycle.stop_card(lease.item, work),
+            give_up=lifecycle.stop_card,
+        ),
+        Work(model=work_items.RefreshCard, handle=lifecycle.refresh_card, is_owed=True),
+        Work(model=work_items.ForgetCopies, handle=lifecycle.forget_copies),
+        Work(
+            model=work_items.SettleCard,
+            handle=lambda lease, work: lifecycle.settle_card(lease, silent=work.is_silent),
+        ),
+        Work(model=work_items.JoinSet, handle=lifecycle.join_set),
+        Work(model=work_items.ShowFiles, handle=to.file_copier.show_files),
+        # The rest
+        Work(
+            model=work_items.AppendDirectHistory,
+            handle=lambda lease, work: to.memory.build_direct_history_writes(work),
+        ),
+        Work(model=work_items.RecordDirectEvent, handle=notices.record_direct_event),
+        Work(model=work_items.BacklogCleared, handle=notices.notify_backlog_cleared),
+        Work(model=work_items.NotifyPerson, handle=notices.notify_person, is_owed=True),
+        Work(model=RelayEngineEvent, handle=relay_event),
+    )
+    missing = {model: Work(model=model, handle=tell_missing_feature) for model in FEATURE_MODELS}
+    return {**missing, **to.features.work, **{work.model: work for work in kernel}}

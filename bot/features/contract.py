@@ -36,7 +36,7 @@ from bot.core.clock import Clock
 from bot.core.i18n import translate
 from bot.core.records import Approval, Run, RunResult
 from bot.queue.keys import Keys
-from bot.queue.lanes import Lease
+from bot.queue.lanes import LaneItem, Lease
 from bot.queue.store_watch import StoreWatch
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.approvals import ApprovalStore
@@ -129,13 +129,24 @@ class Core:
         return [self.journal.build_record_write(click.approval, "run.refused", run=click.approval, text=code, **where)]
 
 
+async def end_silently(item: LaneItem | Lease, work: FrozenModel) -> Sequence[Write]:
+    """End work that nobody waits for, without telling anybody."""
+    return []
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work(Generic[W]):
-    """A kind of item in a lane. Its model also stands in `bot.features.shipped.MODELS`: every process can read it."""
+    """A kind of item in a lane. The model of a feature's kind also stands in `bot.features.shipped.MODELS`, so that
+    every process can read it."""
 
     model: type[W]
+    """The stored form; its `kind` is a literal."""
     handle: Callable[[Lease, W], Writes]
-    """Returns the writes of the commit that ends the item."""
+    """Returns the writes of the commit that ends the item, as the next two do."""
+    give_up: Callable[[LaneItem, W], Writes] = end_silently
+    """Called after the last try: waiting runs continue, or the person is told."""
+    bury: Callable[[Lease, W], Writes] = end_silently
+    """Called when `give_up` has failed every time as well: only the store is used, and nothing is posted."""
     is_owed: bool = False
     """Whether the work only brings people up to date, and so waits for the platform much longer than other work."""
 
@@ -178,46 +189,3 @@ class Feature:
     home: Home | None = None
     jobs: Sequence[Callable[[], Awaitable[None]]] = ()
     """Run in every process, again and again."""
-
-
-class Features:
-    """All features, by what they add."""
-
-    def __init__(self, features: Sequence[Feature] = ()) -> None:
-        self.work = {work.model: work for one in features for work in one.work}
-        self.presses = {choice: press for one in features for choice, press in one.presses.items()}
-        self.card_presses = {choice: press for one in features for choice, press in one.card_presses.items()}
-        self._complete = [one.complete_answer for one in features if one.complete_answer]
-        self._step_writers = [one.build_step_writes for one in features if one.build_step_writes]
-        self.dialogs = {choice: dialog for one in features for choice, dialog in one.dialogs.items()}
-        self._followers = [one.follow_event for one in features if one.follow_event]
-        self.home = next((one.home for one in features if one.home), None)
-        self.jobs = [job for one in features for job in one.jobs]
-        self._prompt_listers = [one.list_prompts for one in features if one.list_prompts]
-        self._greeters = [one.greet for one in features if one.greet]
-        self._answer_writers = [one.build_answer_writes for one in features if one.build_answer_writes]
-        self._card_writers = [one.build_card_writes for one in features if one.build_card_writes]
-
-    async def complete_answer(self, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
-        for complete in self._complete:
-            post = await complete(run, result, post, is_here)
-        return post
-
-    def build_step_writes(self, run: Run, step: RunStep) -> list[Write]:
-        return [write for build in self._step_writers for write in build(run, step)]
-
-    def build_answer_writes(self, run: Run, history: ConversationHistory, added: AppendHistory) -> list[Write]:
-        return [write for build in self._answer_writers for write in build(run, history, added)]
-
-    def build_card_writes(self, approval: Approval) -> list[Write]:
-        return [write for build in self._card_writers for write in build(approval)]
-
-    async def follow_event(self, event: OutboxEvent) -> None:
-        for follow in self._followers:
-            await follow(event)
-
-    async def list_prompts(self, person: str) -> list[SuggestedPrompt]:
-        return [prompt for list_some in self._prompt_listers for prompt in await list_some(person)]
-
-    async def greet(self, person: str, place: Place) -> list[EnqueueItem]:
-        return [item for greet in self._greeters for item in await greet(person, place)]

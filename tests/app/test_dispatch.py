@@ -19,7 +19,7 @@ from bot.app.dispatch import (
     OWED_TIMES,
     WorkDispatcher,
 )
-from bot.app.work_kinds import WORK_KINDS, parse_work
+from bot.app.work_kinds import MODELS, parse_work
 from bot.core.clock import Clock
 from bot.core.errors import ChatUnavailableError
 from bot.core.i18n import load_sentences
@@ -131,7 +131,7 @@ async def test_what_only_brings_people_up_to_date_is_owed_and_waits_much_longer(
 
 
 def test_a_kind_is_called_like_its_class_and_has_a_word_for_administrators() -> None:
-    kinds = [(one.model.__name__, one.model.model_fields["kind"].default) for one in WORK_KINDS]
+    kinds = [(one.__name__, one.model_fields["kind"].default) for one in MODELS]
     assert len(kinds) > 25
     assert [kind for _, kind in kinds] == [re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() for name, _ in kinds]
     assert [kind for _, kind in kinds if f"dead.kind_{kind}" not in load_sentences()] == []

@@ -20,7 +20,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from pydantic import BaseModel, ValidationError
 
-from bot.app.work_kinds import WORK_KINDS, parse_work
+from bot.app.work_kinds import MODELS, parse_work
 from bot.chat.member_store import MemberRecord
 from bot.core.records import Approval, Run, is_newer_record
 from bot.core.work_items import RelayEngineEvent
@@ -41,7 +41,7 @@ from tools.workflow.remote.command_records import CommandRecord
 STORED: Mapping[str, type[BaseModel]] = {
     model.__name__: model
     for model in (
-        *(kind.model for kind in WORK_KINDS),
+        *MODELS,
         *(Run, Approval, ApprovalSet, Request, RequestEvent, Delegation, OutboxEvent, CommandRecord, MemberRecord),
         *(HomePlace, Preferences),
         *(FileRecord, WaitingFile),

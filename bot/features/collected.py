@@ -1,0 +1,56 @@
+"""The hooks of all features together, as the bot calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bot.agent.events import RunStep
+from bot.chat.messages import Place, Post, SuggestedPrompt
+from bot.core.records import Approval, Run, RunResult
+from bot.features.contract import Feature
+from bot.queue.writes import AppendHistory, EnqueueItem, Write
+from bot.storage.history import ConversationHistory
+from tools.workflow.engine.store import OutboxEvent
+
+
+class Features:
+    """All features, by what they add."""
+
+    def __init__(self, features: Sequence[Feature] = ()) -> None:
+        self.work = {work.model: work for one in features for work in one.work}
+        self.presses = {choice: press for one in features for choice, press in one.presses.items()}
+        self.card_presses = {choice: press for one in features for choice, press in one.card_presses.items()}
+        self._complete = [one.complete_answer for one in features if one.complete_answer]
+        self._step_writers = [one.build_step_writes for one in features if one.build_step_writes]
+        self.dialogs = {choice: dialog for one in features for choice, dialog in one.dialogs.items()}
+        self._followers = [one.follow_event for one in features if one.follow_event]
+        self.home = next((one.home for one in features if one.home), None)
+        self.jobs = [job for one in features for job in one.jobs]
+        self._prompt_listers = [one.list_prompts for one in features if one.list_prompts]
+        self._greeters = [one.greet for one in features if one.greet]
+        self._answer_writers = [one.build_answer_writes for one in features if one.build_answer_writes]
+        self._card_writers = [one.build_card_writes for one in features if one.build_card_writes]
+
+    async def complete_answer(self, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
+        for complete in self._complete:
+            post = await complete(run, result, post, is_here)
+        return post
+
+    def build_step_writes(self, run: Run, step: RunStep) -> list[Write]:
+        return [write for build in self._step_writers for write in build(run, step)]
+
+    def build_answer_writes(self, run: Run, history: ConversationHistory, added: AppendHistory) -> list[Write]:
+        return [write for build in self._answer_writers for write in build(run, history, added)]
+
+    def build_card_writes(self, approval: Approval) -> list[Write]:
+        return [write for build in self._card_writers for write in build(approval)]
+
+    async def follow_event(self, event: OutboxEvent) -> None:
+        for follow in self._followers:
+            await follow(event)
+
+    async def list_prompts(self, person: str) -> list[SuggestedPrompt]:
+        return [prompt for list_some in self._prompt_listers for prompt in await list_some(person)]
+
+    async def greet(self, person: str, place: Place) -> list[EnqueueItem]:
+        return [item for greet in self._greeters for item in await greet(person, place)]
