@@ -6,7 +6,6 @@ from bot.agent.loop import AgentLoop
 from bot.agent.picture_reader import ReceiptReader
 from bot.app.company_files import build_daily_budget
 from bot.app.resources import Foundation, Resources
-from bot.approvals.duplicates import DuplicateGuard
 from bot.conversation.agreements import AgreementAnswerer
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.commands import CommandHandler
@@ -72,7 +71,7 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, features: Features) -
             company_rules=base.company_rules,
         ),
         loop=loop,
-        duplicates=DuplicateGuard(stores.approvals, stores.runs),
+        check_proposal=features.check_proposal,
         progress=ProgressReporter(
             chat=platform.channel,
             delivery=parts.delivery,

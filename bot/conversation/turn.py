@@ -9,7 +9,7 @@ checkpoint."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -19,7 +19,6 @@ from bot.agent.limits import DailyBudget
 from bot.agent.loop import AgentLoop
 from bot.agent.past_calls import list_undone_calls
 from bot.agent.recall import list_call_results
-from bot.approvals.duplicates import DuplicateGuard
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import ChatDirectory, Message
 from bot.conversation.agreements import AgreementAnswerer
@@ -43,6 +42,7 @@ from bot.conversation.waiting_files import (
 )
 from bot.core.clock import Clock
 from bot.core.errors import NEEDS_ADMINISTRATOR, ModelUnavailableError
+from bot.core.history_entries import PausedRun
 from bot.core.i18n import translate
 from bot.core.logs import bind_context
 from bot.core.records import STOPPED_CHOICE, OpenCard, Run, RunResult, RunStatus
@@ -51,7 +51,7 @@ from bot.core.work_items import RefreshProgress, ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from tools.requests.status import describe_current_states
-from tools.spec import Privacy
+from tools.spec import Privacy, Proposal
 from tools.tool import ToolContext, ToolServices
 
 DOWN_MAX_MS = 300_000
@@ -67,7 +67,8 @@ class TurnHandler:
     run_loader: RunLoader
     prompt_heads: PromptHeadBuilder
     loop: AgentLoop
-    duplicates: DuplicateGuard
+    check_proposal: Callable[[Sequence[PausedRun], Run, str, Proposal], Awaitable[None]]
+    """Lets features refuse a card; see `bot.features.contract`."""
     progress: ProgressReporter
     card_requester: CardRequester
     replies: RunReplies
@@ -169,7 +170,7 @@ class TurnHandler:
                 context.lease.stopped,
                 grounds,
                 remaining_budget=self.budget.compute_remaining_budget(used.tokens, used.cost, run.state),
-                check_proposal=partial(self.duplicates.reject_duplicate, context.conversation.waiting, run),
+                check_proposal=partial(self.check_proposal, context.conversation.waiting, run),
             )
             async with contextlib.aclosing(loop) as events:
                 async for event in events:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from bot.agent.events import RunStep
 from bot.chat.messages import Place, Post, SuggestedPrompt
+from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run, RunResult
 from bot.features.contract import Feature
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.history import ConversationHistory
+from tools.spec import Proposal
 from tools.workflow.engine.store import OutboxEvent
 
 
@@ -28,6 +30,7 @@ class Features:
         self.jobs = [job for one in features for job in one.jobs]
         self._prompt_listers = [one.list_prompts for one in features if one.list_prompts]
         self._greeters = [one.greet for one in features if one.greet]
+        self._checkers = [one.check_proposal for one in features if one.check_proposal]
         self._answer_writers = [one.build_answer_writes for one in features if one.build_answer_writes]
         self._card_writers = [one.build_card_writes for one in features if one.build_card_writes]
 
@@ -38,6 +41,11 @@ class Features:
 
     def build_step_writes(self, run: Run, step: RunStep) -> list[Write]:
         return [write for build in self._step_writers for write in build(run, step)]
+
+    async def check_proposal(self, waiting: Sequence[PausedRun], run: Run, tool: str, proposal: Proposal) -> None:
+        """Raise `ToolError` for a card that is not to come."""
+        for check in self._checkers:
+            await check(waiting, run, tool, proposal)
 
     def build_answer_writes(self, run: Run, history: ConversationHistory, added: AppendHistory) -> list[Write]:
         return [write for build in self._answer_writers for write in build(run, history, added)]

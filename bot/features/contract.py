@@ -33,6 +33,7 @@ from bot.chat.messages import (
 )  # fmt: skip
 from bot.conversation.reply import MessageDelivery
 from bot.core.clock import Clock
+from bot.core.history_entries import PausedRun
 from bot.core.i18n import translate
 from bot.core.records import Approval, Run, RunResult
 from bot.queue.keys import Keys
@@ -47,7 +48,7 @@ from bot.storage.preferences import PreferenceStore
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageStore
 from tools.people.names import get_person_language
-from tools.spec import FrozenModel
+from tools.spec import FrozenModel, Proposal
 from tools.tool import Tool, ToolServices
 from tools.workflow.engine.store import OutboxEvent
 
@@ -178,6 +179,8 @@ class Feature:
     """Writes in the commit of an answer: the run, the history before it, and what the run adds to the history."""
     build_card_writes: Callable[[Approval], Sequence[Write]] | None = None
     """Writes in the commit that ends the delivery of a new version of a card."""
+    check_proposal: Callable[[Sequence[PausedRun], Run, str, Proposal], Awaitable[None]] | None = None
+    """Raises `ToolError` for a card that is not to come. Gets the conversation's paused runs, the run, and the tool."""
     list_prompts: Callable[[str], Awaitable[Sequence[SuggestedPrompt]]] | None = None
     """Lists messages that a person could write in their DM."""
     greet: Callable[[str, Place], Awaitable[Sequence[EnqueueItem]]] | None = None

@@ -18,6 +18,7 @@ from bot.features import (
     approver_question,
     changed_messages,
     diagrams,
+    duplicates,
     feedback,
     home,
     lost_decisions,
@@ -42,6 +43,7 @@ FEATURES: tuple[Callable[[Core], Feature], ...] = (
     sets.build,
     summaries.build,
     lost_decisions.build,
+    duplicates.build,
 )
 MODELS: Sequence[type[FrozenModel]] = (
     CompactConversation,

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from bot.agent.model import Messages, ModelReply
-from bot.approvals.duplicates import DuplicateGuard
 from tests.harness.office import ZHANG, Office
 from tests.harness.scripted_model import ScriptedModel
 from tests.stories.behind import final, kept, requests_of
@@ -49,7 +48,7 @@ async def test_without_the_check_two_cards_stand_and_two_expenses_come_to_be(
 
     async def nothing(*_: object) -> None: ...
 
-    monkeypatch.setattr(DuplicateGuard, "reject_duplicate", nothing)
+    monkeypatch.setattr("bot.features.duplicates.reject_duplicate", nothing)
     monkeypatch.setattr("tools.workflow.engine.embedded.reject_repeated_start", nothing)
     monkeypatch.setattr(
         "tools.workflow.engine.embedded.reject_unseen_form", lambda *_: None

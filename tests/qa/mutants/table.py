@@ -27,7 +27,7 @@ PARTS = (
         "bot/approvals",
         (
             "state.py", "authorization.py", "press.py", "effect_runner.py", "card_editor.py",
-            "dialogs.py", "refusals.py", "lifecycle.py", "openings.py", "delivery.py", "duplicates.py", "waiters.py",
+            "dialogs.py", "refusals.py", "lifecycle.py", "openings.py", "delivery.py", "waiters.py",
             "render.py", "opinion_drafts.py", "outbox.py",
         ),
         "tests/approvals",
@@ -51,7 +51,7 @@ PARTS = (
     ),
     Part(
         "bot/features",
-        ("retry.py", "approver_question.py", "changed_messages.py", "suggestions.py", "sets/sets.py"),
+        ("retry.py", "duplicates.py", "approver_question.py", "changed_messages.py", "suggestions.py", "sets/sets.py"),
         "tests/features",
         ("tests/approvals", "tests/conversation"),
     ),

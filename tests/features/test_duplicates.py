@@ -6,11 +6,11 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.approvals.duplicates import DuplicateGuard
 from bot.chat.messages import Message, MessageRef
 from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, ApprovalState, OpenCard, Run, RunStatus
 from bot.core.run_state import CallRecord, CallStatus, RunState
+from bot.features.duplicates import reject_duplicate
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
 from bot.storage.approvals import ApprovalStore
@@ -67,9 +67,7 @@ async def judge(
     if writes:
         await apply_writes(redis, keys, 0, writes)
     try:
-        await DuplicateGuard(approvals, runs).reject_duplicate(
-            [WAITS], run or make_run(), tool, proposal or make_plan(1)
-        )
+        await reject_duplicate(runs, approvals, [WAITS], run or make_run(), tool, proposal or make_plan(1))
     except ToolError as error:
         return error.code, error.text
     return "", ""
