@@ -40,7 +40,6 @@ from bot.chat.ingress_gate import IngressGate
 from bot.conversation.alerts import AdministratorAlerts, JournalAlerts
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.reply import MessageDelivery
-from bot.conversation.request_forms import RequestForms
 from bot.core.errors import CountersignError
 from bot.core.i18n import render_value
 from bot.core.version import VERSION
@@ -108,16 +107,8 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
     core = _build_feature_core(parts, basics)
     added = Features([build(core) for build in features])
     approvals = build_approvals(parts, basics, added)
-    forms = RequestForms(
-        tool_services=parts.tool_services,
-        directory=platform.directory,
-        keys=stores.keys,
-        journal=stores.journal,
-        clock=clock,
-        file_intake=parts.file_intake,
-    )
     dispatcher = WorkDispatcher(
-        handlers=_build_work_handlers(parts, approvals, forms, added),
+        handlers=_build_work_handlers(parts, approvals, added),
         journal=stores.journal,
         clock=clock,
         away_ms=int(base.timing.outage_retry_s * 1000),
@@ -161,7 +152,6 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
             lanes=stores.lanes,
             watch=stores.watch,
             dialogs=approvals.dialogs,
-            request_forms=forms,
             features=added,
             files=base.files,
             history=stores.history,
@@ -227,6 +217,7 @@ def _build_feature_core(parts: Foundation, basics: CardBasics) -> Core:
         card_delivery=basics.card_delivery,
         lifecycle=basics.lifecycle,
         refuser=basics.refuser,
+        file_intake=parts.file_intake,
         tool_services=parts.tool_services,
         tools=parts.tools,
         model=base.model,
@@ -244,9 +235,7 @@ def _build_feature_core(parts: Foundation, basics: CardBasics) -> Core:
     )
 
 
-def _build_work_handlers(
-    parts: Foundation, approvals: Approvals, forms: RequestForms, features: Features
-) -> WorkHandlers:
+def _build_work_handlers(parts: Foundation, approvals: Approvals, features: Features) -> WorkHandlers:
     base, stores, settings = parts.resources, parts.resources.stores, parts.resources.settings
     has_handbook = parts.tool_services.handbook.folder is not None
     loop = AgentLoop(
@@ -285,7 +274,6 @@ def _build_work_handlers(
         ),
         memory=parts.memory,
         notices=build_notice_poster(parts),
-        request_forms=forms,
         file_copier=FileCopier(
             poster=base.platform.channel,
             files=base.files,

@@ -30,7 +30,6 @@ from bot.chat.messages import (
 )
 from bot.conversation import commands
 from bot.conversation.reply import MessageDelivery
-from bot.conversation.request_forms import RequestForms
 from bot.core import logs
 from bot.core.approval_sets import build_set_id
 from bot.core.clock import Clock
@@ -70,7 +69,6 @@ class LaneIngress:
     worker: Worker
     lanes: Lanes
     dialogs: CardDialogs
-    request_forms: RequestForms
     features: Features
     history: HistoryStore
     runs: RunStore
@@ -251,16 +249,20 @@ class LaneIngress:
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
         await self._announce_files(form.person, form.files)
-        return await self.request_forms.build_form(form)
+        if self.features.forms is None:
+            return translate("form.off", await get_person_language(self.directory, form.person))
+        return await self.features.forms.build_form(form)
 
     async def submit_form(self, form: FormSubmission) -> FormAnswer:
         """Accept a form into the lane of the card that it becomes. Neither a conversation delays it nor its files,
         which are fetched there."""
         await self._announce_files(form.person, form.files)
-        answer = await self.request_forms.check_form(form)
+        if self.features.forms is None:
+            return FormAnswer()
+        answer = await self.features.forms.check_form(form)
         if answer.problems or answer.next_page:
             return answer
-        lane = self.request_forms.derive_card_id(form.person, form.id)
+        lane = self.features.forms.derive_card_id(form.person, form.id)
         work = FormSubmitted(dialog=form.id, person=form.person, process=form.process, values=form.values)
         id_ = f"form:{form.person}:{form.id}"
         accepted = await self.worker.accept_item(lane, id_, work.model_dump_json(), person=form.person)

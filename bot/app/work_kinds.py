@@ -20,7 +20,6 @@ from bot.approvals.outbox import OutboxRelay
 from bot.approvals.press import PressHandler
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster, build_given_up_notice
-from bot.conversation.request_forms import RequestForms
 from bot.conversation.stops import SessionStopHandler
 from bot.conversation.turn import TurnHandler
 from bot.core import work_items
@@ -42,7 +41,6 @@ KERNEL_MODELS: Sequence[type[FrozenModel]] = (
     work_items.CloseCard,
     work_items.ExpireCard,
     work_items.ForgetCopies,
-    work_items.FormSubmitted,
     work_items.JoinSet,
     work_items.MessageReceived,
     work_items.NotifyPerson,
@@ -84,13 +82,12 @@ class WorkHandlers:
     outbox: OutboxRelay
     memory: ConversationMemory
     notices: NoticePoster
-    request_forms: RequestForms
     file_copier: FileCopier
 
 
 def list_work(to: WorkHandlers) -> Mapping[type[FrozenModel], Work[Any]]:
     """List all kinds of work by their models."""
-    turn, lifecycle, forms, notices = to.turn_handler, to.lifecycle, to.request_forms, to.notices
+    turn, lifecycle, notices = to.turn_handler, to.lifecycle, to.notices
 
     async def handle_press(lease: Lease, work: ButtonPressed) -> Sequence[Write]:
         if press := to.features.presses.get(work.click.choice):
@@ -128,7 +125,6 @@ def list_work(to: WorkHandlers) -> Mapping[type[FrozenModel], Work[Any]]:
             bury=lambda lease, work: turn.bury_message(work.message),
         ),
         Work(model=ButtonPressed, handle=handle_press, give_up=give_up_press, bury=bury_press),
-        Work(model=work_items.FormSubmitted, handle=forms.request_card, give_up=forms.give_up_form),
         Work(model=work_items.RefreshProgress, handle=turn.refresh_progress, is_owed=True),
         Work(model=work_items.SessionStopped, handle=to.session_stop_handler.stop_session),
         Work(

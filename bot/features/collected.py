@@ -27,6 +27,7 @@ class Features:
         self.dialogs = {choice: dialog for one in features for choice, dialog in one.dialogs.items()}
         self._followers = [one.follow_event for one in features if one.follow_event]
         self.home = next((one.home for one in features if one.home), None)
+        self.forms = next((one.forms for one in features if one.forms), None)
         self.jobs = [job for one in features for job in one.jobs]
         self._prompt_listers = [one.list_prompts for one in features if one.list_prompts]
         self._greeters = [one.greet for one in features if one.greet]

@@ -22,6 +22,9 @@ from bot.chat.messages import (
     ChatDirectory,
     Click,
     Dialog,
+    FormAnswer,
+    FormDialog,
+    FormSubmission,
     HomeAnswer,
     HomeDialog,
     HomePress,
@@ -31,6 +34,7 @@ from bot.chat.messages import (
     Post,
     SuggestedPrompt,
 )  # fmt: skip
+from bot.conversation.file_intake import FileIntake
 from bot.conversation.reply import MessageDelivery
 from bot.core.clock import Clock
 from bot.core.history_entries import PausedRun
@@ -82,6 +86,19 @@ class Home(Protocol):
         """Return the answer to a submitted dialog, and the items that it leads to. The platform waits."""
 
 
+class Forms(Protocol):
+    """Requests without a model: a process's form as a dialog."""
+
+    async def build_form(self, form: FormSubmission) -> FormDialog | str:
+        """Return the first page of the form, or the sentence that says why there is none."""
+
+    async def check_form(self, form: FormSubmission) -> FormAnswer:
+        """Return the problems of a submitted form, or its next page. The platform waits."""
+
+    def derive_card_id(self, person: str, dialog: str) -> str:
+        """Return the id of the card that a dialog becomes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
     """The parts of the bot that features may use."""
@@ -99,6 +116,7 @@ class Core:
     card_delivery: CardDelivery
     lifecycle: ApprovalLifecycle
     refuser: PressRefuser
+    file_intake: FileIntake
     tool_services: ToolServices
     tools: Mapping[str, Tool]
     model: Model
@@ -190,5 +208,6 @@ class Feature:
     follow_event: Callable[[OutboxEvent], Awaitable[None]] | None = None
     """Follows each event of the engine once its cards and notices are on their way."""
     home: Home | None = None
+    forms: Forms | None = None
     jobs: Sequence[Callable[[], Awaitable[None]]] = ()
     """Run in every process, again and again."""

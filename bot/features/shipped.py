@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from bot.core.work_items import (
     CompactConversation,
     FindLostDecisions,
+    FormSubmitted,
     MessageChanged,
     OpenMorningList,
     OpenSet,
@@ -22,6 +23,7 @@ from bot.features import (
     feedback,
     home,
     lost_decisions,
+    request_forms,
     retry,
     sets,
     suggestions,
@@ -40,6 +42,7 @@ FEATURES: tuple[Callable[[Core], Feature], ...] = (
     suggestions.build,
     welcome.build,
     home.build,
+    request_forms.build,
     sets.build,
     summaries.build,
     lost_decisions.build,
@@ -48,6 +51,7 @@ FEATURES: tuple[Callable[[Core], Feature], ...] = (
 MODELS: Sequence[type[FrozenModel]] = (
     CompactConversation,
     FindLostDecisions,
+    FormSubmitted,
     MessageChanged,
     OpenMorningList,
     OpenSet,

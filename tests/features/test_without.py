@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from bot.chat.messages import Button, HomePress
+from bot.chat.messages import Button, FormDialog, FormSubmission, HomePress
 from bot.features.diagrams import RenderDiagram
 from bot.features.shipped import FEATURES
 from bot.storage.dead_letters import DeadLetterStore
@@ -47,6 +47,8 @@ async def test_the_bot_works_without_a_feature(redis: Redis, left_out: str) -> N
     await bot.ingress.handle_home_press(HomePress(id="t", person="U1", action="settings", value=""))
     await bot.ingress.welcome_person("U1", DM)
     assert bool(await bot.ingress.list_prompts("U1")) == _has(left_out, "welcome")
+    form = await bot.ingress.build_form(FormSubmission(id="V1", person="U1", process="leave"))
+    assert isinstance(form, FormDialog) == _has(left_out, "request_forms")
     assert await DeadLetterStore(redis, bot.keys).list_dead_letters() == []
 
 

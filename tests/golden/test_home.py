@@ -64,7 +64,7 @@ async def test_forms_of_requests(redis: Redis) -> None:
     for language in LOCALES:
         await redis.flushall()
         stage = open_stage(redis, language)
-        forms = stage.bot.handlers.request_forms
+        forms = stage.bot.ingress.features.forms
         leave = {"leave_type": "annual", "start_date": "2026-12-07", "end_date": "2026-12-16", "reason": "去看父母"}
 
         async def show(title: str, forms: Any = forms, language: str = language, **form: Any) -> None:

@@ -325,7 +325,7 @@ async def test_files_go_when_their_time_is_over_and_their_names_stay(desk: Offic
     assert await cleaner.delete_due_files() == 1 and count_files(desk) == 0
     told = await desk.answer(ZHANG, f"{request} 到哪了")
     assert request in told
-    found = await desk.bot.ingress.request_forms.tool_services.engine.get_request(request)
+    found = await desk.bot.ingress.features.forms.tool_services.engine.get_request(request)
     assert [one.name for one in found.filled.files] == ["on.png"] and found.filled.files[0].sha256
 
 

@@ -207,7 +207,7 @@ async def test_a_process_of_ones_own_has_a_form_as_soon_as_it_is_deployed_on_as_
     desk: Office,
 ) -> None:
     assert desk.bot is not None
-    engine = desk.bot.ingress.request_forms.tool_services.engine
+    engine = desk.bot.ingress.features.forms.tool_services.engine
     more = "".join(TEXT.format(name=name) for name in "abcd")
     leave = next(one for one in await engine.list_processes() if one.key == "leave")
     await engine.deploy_process(compile_process(leave.bpmn, leave.toml + more.encode()))  # type: ignore[attr-defined]

@@ -19,6 +19,7 @@ from bot.core.errors import ChatError
 from bot.core.i18n import LANGUAGES, render_value, translate, translate_label
 from bot.core.records import OpenCard
 from bot.core.work_items import FormSubmitted, NotifyPerson
+from bot.features.contract import Core, Feature, Work
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
@@ -43,6 +44,20 @@ log = logs.get_logger(__name__)
 CHECK_S = 0.8
 """Longest wait for the answer to a submitted dialog (s). Checks that are not ready by then, because people are still
 being read, are made when the form is handled, and answered in words."""
+
+
+def build(core: Core) -> Feature:
+    forms = RequestForms(
+        tool_services=core.tool_services,
+        directory=core.directory,
+        keys=core.keys,
+        journal=core.journal,
+        clock=core.clock,
+        file_intake=core.file_intake,
+    )
+    return Feature(
+        work=(Work(model=FormSubmitted, handle=forms.request_card, give_up=forms.give_up_form),), forms=forms
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ import asyncio
 from redis.asyncio import Redis
 
 from bot.chat.messages import FormSubmission
-from bot.conversation import request_forms
 from bot.core.work_items import FormSubmitted
+from bot.features import request_forms
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import Edges
 from tests.tools.company import SICK
@@ -18,7 +18,7 @@ FORM = {name: text for name, text in SICK.items() if name != "approver"}
 
 async def hand_in(bot: Bot, person: str = "U1", dialog: str = "V1", process: str = "leave", **changes: str) -> str:
     """What a submitted dialog puts into a lane; the card's id."""
-    lane = bot.handlers.request_forms.derive_card_id(person, dialog)
+    lane = bot.ingress.features.forms.derive_card_id(person, dialog)
     work = FormSubmitted(dialog=dialog, person=person, process=process, values={**FORM, **changes})
     await bot.lanes.enqueue(lane, f"form:{person}:{dialog}", work.model_dump_json())
     return lane
@@ -63,7 +63,7 @@ async def test_who_has_left_gets_no_card_and_the_dialog_of_two_people_is_two_car
 
 async def test_what_fails_every_time_is_told_with_a_reference(redis: Redis) -> None:
     bot = Bot(redis)
-    lane = bot.handlers.request_forms.derive_card_id("U1", "V1")
+    lane = bot.ingress.features.forms.derive_card_id("U1", "V1")
     work = FormSubmitted(dialog="V1", person="U1", process="leave", values=FORM)
 
     async def fail(*_: object) -> None:
@@ -81,7 +81,7 @@ async def test_a_check_that_takes_too_long_holds_no_acknowledgement_up(redis: Re
     async def wait(*_: object) -> None:
         await never.wait()
 
-    checked = bot.handlers.request_forms
+    checked = bot.ingress.features.forms
     wrong = FormSubmission(id="V1", person="U1", process="leave", values={**FORM, "end_date": "2020-01-01"})
     assert (await checked.check_form(wrong)).problems, "in time it is refused in the dialog"
     object.__setattr__(bot.directory, "list_people", wait)
