@@ -13,7 +13,7 @@ from bot.chat.messages import Card, Channel, ChannelReaders, ChatDirectory, Clic
 from bot.core import disclosure, logs
 from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError
 from bot.core.i18n import render_value, translate
-from bot.core.outcomes import Names, describe_dated_outcome, format_local_time
+from bot.core.outcomes import Names, describe_dated_outcome, describe_own_decision, format_local_time
 from bot.core.records import Approval, ApprovalState
 from tools.people.names import list_names_by_language
 from tools.spec import Gate, Person, Privacy, TextRef
@@ -235,6 +235,7 @@ class CardDelivery:
         if refusal.text is not None:
             await self.post_ephemeral(click, render_value(refusal.text, language))
             return
+        own = describe_own_decision(approval, person) if approval and person and refusal.code == "already" else ""
         names = await self.list_names_on_card(approval) if approval else {}
         deciders = [names[one][language] for one in approval.proposal.deciders if one in names] if approval else []
         is_over = approval is not None and approval.state is not ApprovalState.OPEN
@@ -242,7 +243,7 @@ class CardDelivery:
         text = translate(
             f"refused.{refusal.code}", language, who=translate("card.comma", language).join(deciders), what=outcome
         )
-        await self.post_ephemeral(click, text)
+        await self.post_ephemeral(click, own or text)
 
     async def post_ephemeral(self, click: Click, text: str) -> None:
         await self.chat.post_ephemeral(click.place, click.person, text)

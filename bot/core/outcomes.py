@@ -54,6 +54,13 @@ def describe_dated_outcome(approval: Approval, reader: Person, names: Names) -> 
     return translate("card.dated", reader.language, outcome=outcome, at=at)
 
 
+def describe_own_decision(approval: Approval, reader: Person) -> str:
+    """Say what this reader has done with the card. Empty for others, for what is not done, and for a withdrawal."""
+    key = f"refused.already_{approval.choice.removesuffix('_with')}"
+    is_own = approval.effect is EffectState.DONE and approval.decided_by == reader.id and key in load_sentences()
+    return translate(key, reader.language) if is_own and approval.proposal.title.key != "title.revoke" else ""
+
+
 def get_names(names: Names, person: str) -> dict[str, str]:
     """Return the names of a person by language; their id where no names are known."""
     return names.get(person, {language: person for language in LANGUAGES})

@@ -60,9 +60,7 @@ async def test_after_the_time_away_a_copy_is_refused_with_words(redis: Redis) ->
     copy = bot.chat.cards("DU5")[0]
     bot.today_offset = 4 * DAY
     await bot.press(copy, "approve", person="U5")
-    assert (
-        "The time in which you stood in is over" in bot.chat.ephemerals[-1][1] and "Li Si" in bot.chat.ephemerals[-1][1]
-    )
+    assert "You no longer stand in here" in bot.chat.ephemerals[-1][1] and "Li Si" in bot.chat.ephemerals[-1][1]
     assert (await bot.engine.get_request("L-0001")).status is Status.WAITING
     await bot.press(bot.chat.cards("DU2")[0], "approve", person="U2", id="own")
     assert (await bot.engine.get_request("L-0001")).status is Status.APPROVED, "the control"

@@ -92,8 +92,8 @@ async def test_urges_reminders_copies_and_comments_are_words_each_to_whom_they_c
     assert [text for text in bot.chat.texts("DU2") if "已经等了一段时间" in text] == bot.chat.texts("DU2")[-1:], "once"
     await done(bot, CcCommand(request="L-0001", actor="U1", people=("U5",)), "cc")
     assert bot.chat.texts("DU5") == [
-        "Zhang San is keeping you informed of Zhang San’s leave request L-0001: Sick leave, "
-        "Mon 23 Nov to Tue 24 Nov 2026, 2 working days. There is nothing for you to do."
+        "Zhang San copied you on Zhang San’s leave request L-0001: Sick leave, "
+        "Mon 23 Nov to Tue 24 Nov 2026, 2 working days. You do not need to do anything."
     ]
     await done(bot, CommentCommand(request="L-0001", actor="U1", text="<!channel> {by} 很急"), "said")
     assert bot.chat.texts("DU2")[-1] == "张三对请假申请 L-0001 留言：“<!channel> {by} 很急”"
@@ -132,7 +132,7 @@ async def test_news_of_a_task_that_is_closed_by_then_brings_nothing(redis: Redis
         ("escalated", {"by": "U2", "by_name": "李四", "to": "U3"}, "在李四那里等候太久，已转给王五处理"),
         ("unattended", {"by": "U2", "by_name": "李四"}, "也没有上级可以接手"),
         ("told", {"by": "system:rule", "by_name": ""}, "系统抄送给您"),
-        ("ended", {"by": "U2", "by_name": "李四", "status": "kept"}, "没有被同意撤回，仍然有效"),
+        ("ended", {"by": "U2", "by_name": "李四", "status": "kept"}, "的撤回没有得到同意，申请仍然有效"),
         ("ended", {"by": "U2", "by_name": "李四", "status": "rejected"}, "可以改好后重新申请"),
     ],
 )
@@ -160,7 +160,7 @@ async def test_an_assignee_who_has_left_is_told_of_at_once(redis: Redis) -> None
     await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
     bot.directory.change("U2", active=False)
     await bot.work()
-    assert "送不到应该处理它的人" in bot.chat.texts("DU1")[0] and "L-0001-1" in bot.chat.texts("DU1")[0]
+    assert "没能送到审批人手里" in bot.chat.texts("DU1")[0] and "L-0001-1" in bot.chat.texts("DU1")[0]
     assert len(bot.chat.posts) == 1 and "item.dead" not in await bot.list_journal_kinds()
 
 

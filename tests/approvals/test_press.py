@@ -183,7 +183,7 @@ async def test_do_it_again_pressed_twice_in_a_hurry_does_it_again_once(redis: Re
         await bot.put_press(unknown, "redo", id=hurried)
     await bot.work()
     assert (await bot.list_journal_kinds()).count("effect.started") == 2, "the first time, and once more"
-    assert "旧的按钮" in bot.chat.ephemerals[-1][1]
+    assert "旧卡片上的按钮" in bot.chat.ephemerals[-1][1]
     bot.mailer.failing = None
     await bot.press(bot.chat.cards()[0], "redo")
     assert len(bot.mailer.mails) == 1, "the button that is shown now works"
@@ -291,7 +291,7 @@ async def test_a_task_whose_card_cannot_be_brought_is_told_to_its_requester(redi
     bot = await opened(Bot(redis, [LEAVE, DONE]))
     bot.chat.fails["DU2"] = [GONE] * 20
     await bot.press(bot.chat.cards()[0], "confirm")
-    assert any("L-0001-1 的卡片送不到" in text for text in bot.chat.texts())
+    assert any("L-0001-1 的卡片没能送到" in text for text in bot.chat.texts())
 
 
 async def test_an_answer_that_cannot_be_said_where_it_was_asked_is_said_in_the_dm(redis: Redis) -> None:

@@ -156,7 +156,7 @@ async def test_an_old_card_does_not_decide_the_request_that_has_its_number_now(r
     await bot.press(old_card, "approve", LI.id)
     assert (await bot.engine.get_request("L-0001")).status is Status.WAITING
     ((person, words),) = bot.chat.ephemerals
-    assert person == LI.id and "与记录里的内容不一致" in words
+    assert person == LI.id and "和记录对不上" in words
     assert [one.text async for one in bot.journal.stream_records(kinds={"approval.refused"})] == ["other_card"]
     await bot.press(bot.chat.cards("DU2")[0], "approve", LI.id, id="the right one")
     assert (await bot.engine.get_request("L-0001")).status is Status.APPROVED, "the right card decides"
@@ -231,7 +231,7 @@ async def test_another_cannot_make_it_anew(redis: Redis) -> None:
     assert bot.chat.posts[int(at.ts)].post.card == old_card, "in a channel it may be somebody else's"
     bot.chat.ephemerals.clear()
     await bot.press(old_card, "approve", "U3")
-    assert [person for person, _ in bot.chat.ephemerals] == ["U3"] and "ask for it again" in bot.chat.ephemerals[0][1]
+    assert [person for person, _ in bot.chat.ephemerals] == ["U3"] and "Please ask again" in bot.chat.ephemerals[0][1]
     assert len(bot.chat.cards("DU2")) == shown and not bot.chat.cards("DU3")
 
 

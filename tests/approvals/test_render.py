@@ -189,7 +189,7 @@ def test_an_open_card_asks_and_says_until_when() -> None:
     )
     assert dict(post.card.facts)[DRAFT] == "好好休息"
     deputys, own = render_card(OPEN, WANG, NAMES).card, render_card(OPEN, ZHANG, NAMES).card
-    assert deputys is not None and "is away, so this is yours to decide" in deputys.footer[0]
+    assert deputys is not None and "is away, so you decide" in deputys.footer[0]
     assert own is not None and own.title == "您的请假申请 L-0001"
     several = make_card(proposal=PLAN.model_copy(update={"deciders": (LI.id, WANG.id, "U9")}))
     card = render_card(several, LI, NAMES).card
@@ -211,8 +211,8 @@ def test_a_card_that_is_over_leads_with_what_became_of_it() -> None:
 
 def test_of_a_card_that_nobody_has_answered_its_requester_reads_who_has_not() -> None:
     card = make_card(**EXPIRED)
-    assert render_card(card, ZHANG, NAMES).text.startswith("李四到期前没有处理：您的请假申请 L-0001")
-    assert render_card(card, LI, NAMES).text.startswith("到期前没有人处理")
+    assert render_card(card, ZHANG, NAMES).text.startswith("李四到期前没有决定：您的请假申请 L-0001")
+    assert render_card(card, LI, NAMES).text.startswith("已过期")
 
 
 def test_a_copy_that_was_sent_again_says_so_and_nothing_of_how_it_stands() -> None:

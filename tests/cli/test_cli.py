@@ -156,7 +156,7 @@ async def test_nothing_pending_is_said(valkey: str, tmp_path: Path) -> None:
         ran("pending", "--json", cwd=tmp_path, env=env),
         ran("tail", cwd=tmp_path, env=env),
     )
-    assert plain.code == 0 and "Nothing waits for anybody" in plain.out
+    assert plain.code == 0 and "Nothing is waiting for anyone" in plain.out
     assert as_json.code == empty.code == 0 and not as_json.out and not empty.out
 
 

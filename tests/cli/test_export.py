@@ -201,6 +201,6 @@ async def test_of_a_run_that_is_not_kept_any_more_it_says_so(redis: Redis, valke
     for key in [key async for key in redis.scan_iter(f"*:run:{run(1).id}")]:
         await redis.delete(key)
     end = await command(valkey, tmp_path)
-    assert len(lines(end.out)) == 1 and end.code == 0 and "For 1 more, only the journal is left" in end.err
+    assert len(lines(end.out)) == 1 and end.code == 0 and "Of 1 more, only the journal is left" in end.err
     nothing = await command(valkey, tmp_path, "--since", "1s")
     assert nothing.code == 0

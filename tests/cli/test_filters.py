@@ -80,7 +80,7 @@ async def test_a_person_is_an_id_a_mention_an_address_or_a_name(tail: Shell) -> 
 
 
 async def test_nobody_and_several_are_errors_in_both_languages(tail: Shell) -> None:
-    assert_error(await tail("--person", "王二麻子"), "Nobody is known as “王二麻子”")
+    assert_error(await tail("--person", "王二麻子"), "I found nobody called “王二麻子”")
     assert_error(await tail("--person", "U99NOBODY"), "U99NOBODY")
     assert_error(await tail("-f", "--person", "nobody@example.com"), "nobody@example.com")
     assert_error(await tail("--person", "王二麻子", **CHINESE), "没有找到「王二麻子」")

@@ -95,7 +95,7 @@ async def test_files_that_cannot_be_used_are_named_with_the_element_and_the_reas
         lines = end.err.strip().splitlines()
         assert "Traceback" not in end.err and len(lines) == (5 if name == "script" else 1), (name, end)
     script = ends[list(pairs).index("script")].err
-    assert "script.bpmn: line 9, manager: <scriptTask>" in script and "wrong with it: 4" in script, script
+    assert "script.bpmn: line 9, manager: <scriptTask>" in script and "problems: 4" in script, script
     ends = await asyncio.gather(*(processes("", folder, "check", file) for file in others))
     for answer, end in zip(others.values(), ends, strict=True):
         assert end.code == 1 and answer in end.err and "Traceback" not in end.err, end
@@ -153,7 +153,7 @@ async def test_what_another_engine_keeps_is_not_looked_for_here(folder: Path, va
     asked = (("processes", "list"), ("processes", "migrate", "leave", "--yes"), ("audit",), ("audit", "verify"))
     ends = await asyncio.gather(*(command(valkey, folder, *words, **remote) for words in asked))
     for end in ends:
-        assert end.code == 1 and "kept by flowable (WORKFLOW_ENGINE)" in end.err and not end.out, end
+        assert end.code == 1 and "flowable keeps the requests (WORKFLOW_ENGINE)" in end.err and not end.out, end
 
 
 async def test_whether_another_engine_can_run_it_is_said_with_every_step_that_cannot(folder: Path) -> None:
@@ -199,7 +199,7 @@ async def test_an_administrator_gives_a_task_to_somebody_else(there: Office, val
         await processes(valkey, folder, "assign", "l-0001-1", "U3", "--reason", "has left", "--yes"),
     )
     assert own.code == 1 and "自己" in own.err, own
-    assert done.code == 0 and "L-0001-1 is given to U3" in done.out, done
+    assert done.code == 0 and "I gave task L-0001-1 to U3" in done.out, done
     request = await there.engine.get_request("L-0001")
     assert request.waits_for == ("U3",)
     again, verified, tail = await asyncio.gather(
@@ -250,7 +250,7 @@ async def test_a_deployed_process_is_there_for_every_bot_at_once(there: Office, 
         processes(valkey, folder, "list", "--json"),
         command(valkey, folder, "tail", "--json"),
     )
-    assert again.code == 0 and "in use already" in again.out
+    assert again.code == 0 and "already in use" in again.out
     rows = {row["key"]: row for row in map(json.loads, listed.out.splitlines())}
     assert (rows["trip"]["deployed"], rows["trip"]["shipped"], rows["trip"]["running"]) == (True, False, 1)
     assert rows["leave"]["shipped"] and rows["leave"]["current"]
@@ -346,7 +346,7 @@ async def test_one_request_moves_alone(there: Office, valkey: str, folder: Path)
     assert end.code == 0 and end.out.strip() == "L-0002: moved", end
     assert (await there.engine.get_request("L-0001")).definition == LEAVE.definition.version
     again = await processes(valkey, folder, "migrate", "leave", "--request", "L-0002")
-    assert again.code == 0 and "in the current version" in again.out
+    assert again.code == 0 and "use the current version" in again.out
 
 
 async def test_odd_commands_are_one_clear_answer(there: Office, valkey: str, folder: Path) -> None:

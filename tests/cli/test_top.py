@@ -94,7 +94,7 @@ async def test_a_calm_installation_is_calm(valkey: str, tmp_path: Path) -> None:
                 await asyncio.sleep(0.05)
     assert bot.worker.owner[:20] in end.out and "no dead letters" in end.out and "answers" in end.out, end
     gone = await ran("top", "--once", cwd=tmp_path, env={"REDIS_URL": valkey})
-    assert "No process is at work" in gone.out and "Nothing waits" in gone.out, gone
+    assert "No process is running" in gone.out and "Nothing is waiting" in gone.out, gone
 
 
 async def test_on_a_terminal_it_goes_on_until_ctrl_c(troubled: Redis, valkey: str, tmp_path: Path) -> None:

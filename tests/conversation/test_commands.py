@@ -51,7 +51,7 @@ async def test_tasks_of_others_say_for_whom_and_are_gone_when_the_time_away_is_o
     assert ["代" in one.card.footer for one in (await page(bot, "U2")).sections[0].entries] == [False]
     await bot.work()
     [entry] = (await page(bot, "U5")).sections[0].entries
-    assert "Li Si is away, so this is yours to decide" in entry.card.footer[0]
+    assert "Li Si is away, so you decide" in entry.card.footer[0]
     bot.today_offset = 2 * DAY
     assert await told(bot, "U5", "tasks") == "Nothing waits for you."
 

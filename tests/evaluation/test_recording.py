@@ -237,10 +237,10 @@ def test_the_command_records_and_replays(english: Path) -> None:
 
 MISTAKES = {
     ("--replay", "none.jsonl"): "cannot be read",
-    ("--replay", "s.jsonl", "--model", "slips"): "leave --model out",
-    ("--replay", "s.jsonl", "--style", "text"): "leave --style out",
-    ("--replay", "s.jsonl", "--repeat", "2"): "leave --repeat out",
-    ("--replay", "s.jsonl", "--record", "t.jsonl"): "leave --record out",
+    ("--replay", "s.jsonl", "--model", "slips"): "leave out --model",
+    ("--replay", "s.jsonl", "--style", "text"): "leave out --style",
+    ("--replay", "s.jsonl", "--repeat", "2"): "leave out --repeat",
+    ("--replay", "s.jsonl", "--record", "t.jsonl"): "leave out --record",
     ("--replay", "s.jsonl", "--only", "half_day"): "nothing to play",
     ("--record", "no/such/folder.jsonl"): "cannot be written",
 }

@@ -72,7 +72,7 @@ async def test_a_message_that_is_gone_may_take_its_card_along(redis: Redis) -> N
     [button] = find_buttons(bot)
     assert "您删" in bot.chat.texts()[-1] and len(bot.chat.cards()) == 1
     await bot.press_retry(button)
-    assert not bot.chat.cards() and not find_buttons(bot) and "已撤掉" in bot.chat.texts()[-1]
+    assert not bot.chat.cards() and not find_buttons(bot) and "上面的卡片已取消" in bot.chat.texts()[-1]
     assert not await bot.engine.list_own_requests("U1")
 
 
@@ -114,7 +114,7 @@ async def test_nobody_else_presses_the_button_and_a_decided_card_stays_decided(r
         request.filled.values["amount"] == "15.00"
         and not bot.chat.cards()
         and not find_buttons(bot)
-        and "已经处理过了" in bot.chat.ephemerals[-1][1]
+        and "您已经确认过了" in bot.chat.ephemerals[-1][1]
     )
 
 

@@ -46,7 +46,7 @@ async def told(bot: Bot, words: str) -> str:
 # The story
 
 
-@pytest.mark.parametrize(("language", "found"), [("zh", "更早的"), ("en", "turns before")])
+@pytest.mark.parametrize(("language", "found"), [("zh", "更早的"), ("en", "earlier turns")])
 async def test_a_fact_of_an_early_turn_is_answered_when_the_turn_has_been_folded(
     redis: Redis, language: str, found: str
 ) -> None:

@@ -37,7 +37,7 @@ async def test_a_picture_that_is_asked_for_comes_to_the_thread_and_to_nobody_who
     assert shared.place.thread == "1.0" and shared.picture == b"zh: first_level"
     assert (shared.title, shared.alt) == ("请假申请 L-0001 的流程", "请假申请 L-0001 的流程，现在在：审批")
     await bot.press(bot.chat.cards("DU2")[0], "show", person="U4")
-    assert bot.chat.pictures == [shared] and "This is for Li Si" in bot.chat.ephemerals[-1][1]
+    assert bot.chat.pictures == [shared] and "Only Li Si can decide" in bot.chat.ephemerals[-1][1]
     bot.model.script += [SHOW, DONE]
     await bot.send("show L-0001", person="U4", id="Ev2")
     assert bot.chat.pictures == [shared], "nor by asking"

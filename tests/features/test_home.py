@@ -154,9 +154,9 @@ async def test_nothing_is_offered_that_the_engine_cannot_do(redis: Redis, kind: 
         page = await builder.build_home("U1")
         offered = {one.value: one.action for row in page.sections[1].entries for one in row.buttons}
         assert offered == {waiting.request: "withdraw"} and len(page.sections[1].entries) == 2
-        assert page.sections[3].buttons == () and "不支持代审" in page.sections[3].empty
+        assert page.sections[3].buttons == () and "不支持代理" in page.sections[3].empty
         pressed = await actions.handle_press(HomePress(id="t", person="U1", action="set_absence", value=""))
-        assert pressed is not None and not pressed.submit and "不支持代审" in pressed.notice, "on an older page"
+        assert pressed is not None and not pressed.submit and "不支持代理" in pressed.notice, "on an older page"
 
 
 async def test_the_control_here_both_are_offered(redis: Redis) -> None:

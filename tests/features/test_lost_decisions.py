@@ -12,7 +12,7 @@ from tests.harness.memory_bot import Bot
 from tests.harness.presses import proposed, requested
 from tests.tools.company import LI, ZHANG
 
-LOST = {"zh": "我的数据丢了最后一小段", "en": "The last part of my data was lost"}
+LOST = {"zh": "我的数据丢了最后一小段", "en": "I lost the last part of my data"}
 
 
 async def look_for_lost(bot: Bot, cause: str) -> None:

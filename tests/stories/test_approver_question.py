@@ -55,7 +55,7 @@ async def test_the_manager_takes_one_press(desk: Office) -> None:
 async def test_somebody_else_is_picked_by_id_and_the_author_never_counts(desk: Office) -> None:
     question = await ask(desk)
     await pick(desk, ZHANG, question, ZHANG)
-    await desk.until(lambda: "不能是您自己" in desk.whispers(ZHANG))
+    await desk.until(lambda: "不能选您自己" in desk.whispers(ZHANG))
     await desk.quiet()
     assert not desk.cards(desk.dm(ZHANG))
     await pick(desk, ZHANG, question, LI)

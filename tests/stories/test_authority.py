@@ -92,7 +92,7 @@ async def test_a_role_that_was_taken_away_while_the_bot_runs_decides_nothing(tow
         card = kept(await town.card(town.dm(ZHAO), "E-0001"))
         edit(town, 'roles = ["finance"]', "roles = []")
         await town.press(ZHAO, card, "approve")
-        await town.until(lambda: "By the rules as they are now Admin decides this" in town.whispers(ZHAO))
+        await town.until(lambda: "The rules now name Admin for this step" in town.whispers(ZHAO))
         await town.quiet()
         assert ZHAO in (await request_of(town, "E-0001")).waits_for
         assert await times_told(town, "approval.refused", person=ZHAO) == 1

@@ -60,7 +60,7 @@ async def test_a_message_without_text_is_asked_for_its_text(desk: Office) -> Non
 
 async def test_40000_characters_are_refused_with_their_number_and_11000_are_read(desk: Office) -> None:
     told = await desk.answer(ZHANG, "长" * 40_000)
-    assert "40000" in told.replace(",", "") and "12000" in told.replace(",", "") and "什么都没有丢" in told
+    assert "40000" in told.replace(",", "") and "12000" in told.replace(",", "") and "什么都没有做" in told
     assert "请 10 天假" in await desk.answer(ZHANG, "你好" + "，" * 11_000)
     assert "40000" not in await desk.answer(ZHANG, "历史"), "what was not read is not remembered"
 
@@ -107,7 +107,7 @@ ANSWERS = {
     },
     WANG: {
         "help": "I am Countersign", "tasks": "Nothing waits for you", "done": "You have not decided anything",
-        "requests": "You have no requests", "history": "I remember nothing", "settings": "settings that concern you",
+        "requests": "You have no requests", "history": "I remember nothing", "settings": "Settings that concern you",
         "stop": "nothing is running",
     },
 }  # fmt: skip

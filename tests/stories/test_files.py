@@ -67,7 +67,7 @@ async def test_asked_again_the_approver_has_the_receipt_below_the_new_card(desk:
     here, there = desk.dm(ZHANG), desk.dm(LI)
     await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "r.png", png("taxi")))
     await hours_pass(desk, 400)
-    told = await desk.card(here, "李四到期前没有处理")
+    told = await desk.card(here, "李四到期前没有决定")
     await desk.quiet()
     assert not shared(desk, here), "it is their own"
     await desk.press(ZHANG, told, "again")
@@ -192,9 +192,9 @@ async def test_the_same_bytes_on_another_claim_are_told_to_both_approvers(desk: 
     seen = read_message_text(await desk.card(desk.dm(LI), other))
     assert "相同的文件" in seen and first in seen and "李四" in seen
     told = await desk.until(lambda: [t for t in desk.said(desk.dm(WANG)).splitlines() if other in t and first in t])
-    assert "b.png" in told[0] and "very same file" in told[0]
+    assert "b.png" in told[0] and "the same file as on" in told[0]
     await desk.quiet()
-    assert len([m for m in desk.posts(desk.dm(WANG)) if "very same file" in read_message_text(m)]) == 1
+    assert len([m for m in desk.posts(desk.dm(WANG)) if "the same file as on" in read_message_text(m)]) == 1
 
 
 @pytest.mark.slow
@@ -214,7 +214,7 @@ async def test_the_same_bytes_are_told_to_both_approvers_where_an_engine_outside
             told = await empty.until(
                 lambda: [t for t in empty.said(empty.dm(WANG)).splitlines() if other in t and first in t]
             )
-            assert "b.png" in told[0] and "very same file" in told[0]
+            assert "b.png" in told[0] and "the same file as on" in told[0]
             empty.clock.offset += timedelta(days=31)
             assert await bot.file_cleaner.delete_due_files() == 0, "they are on requests"
 

@@ -235,7 +235,7 @@ async def test_a_stand_in_is_set_and_ended_from_home(desk: Office) -> None:
     assert not await desk_delegations(desk, LI), "and nothing has happened yet"
     await submit(desk, LI)
     assert desk.driver.find_top_view(LI) is None
-    await desk.until(lambda: "赵六正在替您审批" in read_home(desk, LI))
+    await desk.until(lambda: "赵六正在代理审批" in read_home(desk, LI))
     request = await desk.request_leave(ZHANG, LEAVE)
     await desk.card(desk.dm(ZHAO), request)
     await open_home(desk, ZHAO)
@@ -247,7 +247,7 @@ async def test_a_stand_in_is_set_and_ended_from_home(desk: Office) -> None:
     await press(desk, LI, "cs:home:end_absence")
     assert "赵六" in read_message_text(await dialog(desk, LI))
     await submit(desk, LI)
-    await desk.until(lambda: "没有设置" in read_home(desk, LI))
+    await desk.until(lambda: "没有代理人" in read_home(desk, LI))
     assert not await desk_delegations(desk, LI)
 
 

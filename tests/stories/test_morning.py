@@ -35,4 +35,4 @@ async def test_who_wants_none_gets_none(empty: Office) -> None:
 
 
 async def test_the_command_without_a_company_setting_says_so(desk: Office) -> None:
-    assert "Morning lists are switched off" in await desk.answer(WANG, "morning list on")
+    assert "has not switched on morning lists" in await desk.answer(WANG, "morning list on")

@@ -19,7 +19,7 @@ from tests.harness.office import (
 )
 
 OWNER = WorkspaceMember("U07OWNER", "owner", "老板", email="owner@example.com", locale="en-US", is_admin=True)
-SENT, CARD = "I have sent it to you in our DM.", "The card is in our DM; please have a look at it there."
+SENT, CARD = "I have sent it to you in our DM.", "The card is in our DM. Please look at it there."
 
 
 def in_thread(desk: Office, thread: str) -> list[str]:
@@ -105,7 +105,7 @@ async def test_stop_in_a_thread_stops_nobody_elses_run_and_says_so(desk: Office)
     thread = await thinking(desk)
     await say_stop(desk, WANG, thread, "stop")
     desk.answering.set()
-    told = await desk.until(lambda: [t for t in in_thread(desk, thread) if "Nothing of yours was running here" in t])
+    told = await desk.until(lambda: [t for t in in_thread(desk, thread) if "You had nothing running here" in t])
     await desk.quiet()
     assert told and not desk.stops(GENERAL), "Zhang has his answer"
     assert await desk.kinds() and "run.stopped" not in await desk.kinds()

@@ -74,7 +74,7 @@ async def count_decisions(desk: Office) -> int:
 async def test_what_the_journal_knows_is_neither_sent_nor_decided_again(empty: Office, tmp_path: Path) -> None:
     leave = await live_until_the_loss(empty, tmp_path)
     said = await succeed(empty, tmp_path, "restore", "copy", "--replace", "--yes", "--journal", "journal")
-    assert "done since the copy and not done again: 2 cards" in said and "send_email" in said and "Work is held" in said
+    assert "so they are not done again: 2 cards" in said and "send_email" in said and "Work is stopped" in said
     verified = await run_command(empty, tmp_path, "audit", "verify", "--against", "heads")
     assert verified.code == 1 and "L-0001" in verified.all, "heads of later show what the copy does not have"
     await succeed(empty, tmp_path, "audit", "verify")
@@ -253,6 +253,6 @@ async def test_an_old_card_pressed_after_the_loss_decides_nothing(desk: Office) 
     await desk.press(LI, card, "approve")
     await told_privately(desk, LI, "正在等管理员确认")
     await accept_store(scripts)
-    await told_privately(desk, LI, "所以这次点击没有做任何事")
+    await told_privately(desk, LI, "这次点击没有改变任何东西")
     shown = next(m for m in desk.posts(desk.dm(LI)) if m["ts"] == card["ts"])
     assert "已同意" not in read_message_text(shown)

@@ -109,7 +109,7 @@ async def test_in_quiet_mode_asking_for_somebody_elses_decision_is_answered(empt
             lambda: [read_message_text(m) for m in empty.posts(here) if "由李四决定" in read_message_text(m)]
         )
         await empty.quiet()
-        assert len(told) == 1 and "卡片已经送到李四那里" in told[0]
+        assert len(told) == 1 and "卡片已经发给李四" in told[0]
         assert len(empty.cards(there)) == 1 and not empty.steps(here)
         await empty.press(LI, empty.cards(there)[0], "approve")
         await empty.until(lambda: len(empty.finals(here)) == 2)
@@ -126,4 +126,4 @@ async def test_a_changed_message_is_read_again_and_a_deleted_one_takes_its_card_
     await desk.driver.delete_message(ZHANG, dm, said)
     await desk.press(ZHANG, await desk.card(dm, "您删"), "take_back")
     await desk.until(lambda: not desk.cards(dm))
-    await desk.until(lambda: "上面的卡片已撤掉" in desk.said(dm))
+    await desk.until(lambda: "上面的卡片已取消" in desk.said(dm))

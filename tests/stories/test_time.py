@@ -63,9 +63,9 @@ async def test_silence_is_not_a_no_and_one_press_asks_again(desk: Office) -> Non
     card = kept(await desk.card(there))
     await desk.quiet()
     await hours_pass(desk, 400)
-    told = await desk.card(here, "李四到期前没有处理")
-    await desk.until(lambda: "到期前没有人处理" in desk.said(there))
-    assert "没有回复不等于拒绝" in read_message_text(told) and choices_of(told) == {"again"}
+    told = await desk.card(here, "李四到期前没有决定")
+    await desk.until(lambda: "已过期" in desk.said(there))
+    assert "到期前没有人决定" in read_message_text(told) and choices_of(told) == {"again"}
     assert "您的请假申请 L-0001" in read_message_text(told) and "等您审批" not in read_message_text(told), (
         "in words for the requester"
     )
@@ -76,7 +76,7 @@ async def test_silence_is_not_a_no_and_one_press_asks_again(desk: Office) -> Non
     await desk.press(LI, card, "approve", force=True)  # a button that should be gone
     await told_privately(desk, LI, "已过期")
     await forged(desk, WANG, told, "again")
-    await told_privately(desk, WANG, "our press did nothing")
+    await told_privately(desk, WANG, "Nothing has changed")
 
     await desk.press(ZHANG, told, "again")
     renewed = (await desk.until(lambda: [c for c in desk.cards(there) if "approve" in choices_of(c)]))[-1]

@@ -288,7 +288,7 @@ async def test_a_timeline_in_the_readers_language_and_zone(there: Office) -> Non
     ]
     assert await timeline(there, LIN) == [
         "✅ submitted by Zhang San 11-20 02:00",
-        "✅ Li Si approved and asked Li Wenguang to decide next, all have to agree 11-20 03:12 “好”",
+        "✅ Li Si approved, then asked Li Wenguang to decide, all have to agree 11-20 03:12 “好”",
         "⏳ Li Wenguang (Approval)",
         "○ end",
     ]
@@ -330,7 +330,7 @@ async def test_a_rule_and_whom_the_process_tells_and_another_version_are_told(th
         "📨 自动抄送李文光",
         "🏁 已通过",
     ]
-    assert (await timeline(there, LIN, request))[3] == "📨 Li Wenguang told by the process"
+    assert (await timeline(there, LIN, request))[3] == "📨 the process told Li Wenguang"
     await there.engine.migrate_request("L-0001", with_nodes(), ZHAO.id, "k", NOW)
     assert (await timeline(there))[1] == "🔧 赵六更换流程版本 11-20 10:00"
 
@@ -393,7 +393,7 @@ async def test_the_picture_has_the_way_taken_and_where_it_is_and_of_a_process_by
     assert {"submitted", "to_length", "longer", "first_level", "first_decided", "first_yes", "long"} <= set(shown.done)
     assert {"short", "short_leave", "leave_approved", "second_level"}.isdisjoint(shown.done)
     assert render_value(shown.alt, "zh") == "请假申请 L-0001 的流程，现在在：二级审批"
-    assert render_value(shown.alt, "en") == "The course of leave request L-0001, now at: Second approval"
+    assert render_value(shown.alt, "en") == "Progress of leave request L-0001, now at: Second approval"
     await there.decide(WANG, "L-0001-2", "approve")
     ended = await picture(there, ZHANG, "L-0001")
     assert ended.active == () and "leave_approved" in ended.done

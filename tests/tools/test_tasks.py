@@ -254,7 +254,7 @@ async def test_transfer_by_the_card(there: Office) -> None:
 async def test_transfer_in_chat_shows_what_will_happen_and_then_does_it(there: Office) -> None:
     plan = await there.plan(LI, "transfer_task", task_id="L-0001-1", person="李文光", opinion="我在出差")
     assert title(plan) == "把张三的请假申请 L-0001 转交给李文光审批？"
-    assert title(plan, "en") == "Transfer Zhang San’s leave request L-0001 to Li Wenguang, who decides instead?"
+    assert title(plan, "en") == "Transfer Zhang San’s leave request L-0001 to Li Wenguang?"
     assert ("说明", "我在出差") in facts(plan) and ("请假事由", "胃疼") in facts(plan)
     assert (plan.deciders, [c.name for c in plan.choices]) == ((LI.id,), ["confirm", "cancel"])
     assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,), "nothing has happened"
@@ -289,7 +289,7 @@ async def test_add_sign_before_by_the_card(there: Office) -> None:
 async def test_add_sign_after_in_chat(there: Office) -> None:
     plan = await there.plan(LI, "add_sign", task_id="L-0001-1", people=["李文光", "赵六"], where="after", mode="order")
     assert title(plan) == "张三的请假申请 L-0001：您同意，再请李文光、赵六审批？"
-    assert ("方式（多人时）", "依次审批") in facts(plan)
+    assert ("审批方式", "依次审批") in facts(plan)
     await there.press(LI, "add_sign", plan, "confirm")
     request = await there.engine.get_request("L-0001")
     assert (request.waits_for, request.tasks[0].outcome) == ((LIN.id,), "approve")
@@ -303,15 +303,15 @@ async def test_withdrawing_what_is_approved_needs_agreement(there: Office) -> No
     await there.decide(WANG, "L-0001-2", "approve")
     plan = await there.plan(ZHANG, "withdraw_request", request_id="L-0001", because="不去了")
     assert ("需要同意", "申请已经通过，要王五同意才能撤回") in facts(plan)
-    assert ("Agreement", "The request is approved: withdrawing it needs the agreement of Wang Wu") in facts(plan, "en")
+    assert ("Agreement needed", "The request is approved. Wang Wu must agree before it is withdrawn") in facts(
+        plan, "en"
+    )
     outcome = await there.press(ZHANG, "withdraw_request", plan, "confirm")
     assert outcome.data == {"request": "L-0001", "status": "revoking", "waits_for": ["王五"]}
     assert receipt(outcome) == "申请撤回 L-0001，等王五同意"
     card = await there.card("L-0001-3")
-    assert title(card) == "张三的请假申请 L-0001 已经通过，同意撤回吗？"
-    assert title(card, "en").startswith(
-        "Agree that Zhang San’s leave request L-0001, which was approved, is withdrawn?"
-    )
+    assert title(card) == "张三想撤回已通过的请假申请 L-0001，同意吗？"
+    assert title(card, "en").startswith("Zhang San wants to withdraw leave request L-0001, which was approved. OK?")
     assert ("撤回原因", "不去了") in facts(card)
     assert [c.name for c in card.choices] == ["approve", "approve_with", "reject"]
     assert (card.deciders, card.requester) == ((WANG.id,), ZHANG.id)
@@ -395,7 +395,9 @@ async def test_urging_twice_or_on_a_day_off_is_refused_with_the_time_when_it_wor
     there.now = NOW - timedelta(days=6)  # a Saturday
     error = await refused(there.plan(ZHANG, "urge_task", task_id="L-0001"))
     assert render_value(error.note, "zh") == "现在不是对方的工作时间，2026-11-16 09:00 以后可以催"
-    assert render_value(error.note, "en") == "It is outside their working hours; you can urge at 2026-11-16 09:00"
+    assert (
+        render_value(error.note, "en") == "They are outside their working hours now; you can urge at 2026-11-16 09:00"
+    )
     there.now = NOW
     await there.do(ZHANG, "urge_task", task_id="L-0001")
     error = await refused(there.plan(ZHANG, "urge_task", task_id="L-0001"))
@@ -511,22 +513,22 @@ async def test_the_author_sees_on_the_card_that_the_approver_is_away_and_who_els
 async def test_an_absence_is_shown_then_set_then_listed_then_ended(there: Office) -> None:
     plan = await there.plan(LI, "set_absence", **AWAY)
     assert (title(plan), title(plan, "en")) == (
-        "外出期间由李文光代您审批？",
+        "外出期间由李文光代理审批？",
         "Have Li Wenguang decide for you while you are away?",
     )
     assert facts(plan) == [("第一天", "2026年11月20日 周五"), ("最后一天", "2026年11月22日 周日"), ("代理人", "李文光")]
     assert [c.name for c in plan.choices] == ["confirm", "edit", "cancel"]
     outcome = await there.press(LI, "set_absence", plan, "confirm", key="same")
     assert outcome == await there.press(LI, "set_absence", plan, "confirm", key="same")
-    assert receipt(outcome) == "委托李文光在 2026年11月20日 周五至 2026年11月22日 周日代理"
+    assert receipt(outcome) == "请李文光在 2026年11月20日 周五至 2026年11月22日 周日代理"
     (absence,) = await there.engine.list_delegations(LI.id, NOW)
     assert (absence.start, absence.end) == (NOW.replace(hour=0), NOW.replace(hour=0) + timedelta(days=3))
     (listed,) = (await there.look(LI, "list_absences"))["absences"]
     assert listed == {"absence": absence.id, **AWAY}
     ending = await there.plan(LI, "end_absence")
-    assert title(ending) == "结束对李文光的委托？"
-    assert receipt(await there.press(LI, "end_absence", ending, "confirm")) == "结束了委托"
-    assert receipt(await there.press(LI, "end_absence", ending, "confirm")) == "结束了委托", "ended stays ended"
+    assert title(ending) == "结束李文光的代理？"
+    assert receipt(await there.press(LI, "end_absence", ending, "confirm")) == "结束了代理"
+    assert receipt(await there.press(LI, "end_absence", ending, "confirm")) == "结束了代理", "ended stays ended"
     assert (await there.look(LI, "list_absences"))["absences"] == []
     edited = await there.edit(LI, "set_absence", plan, {"last_day": "2026-11-25", "deputy": WANG.id})
     assert dict(facts(edited))["代理人"] == "王五"

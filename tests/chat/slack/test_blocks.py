@@ -58,7 +58,7 @@ PEOPLE = st.builds(
             id=IDS,
             name=SHORT,
             email=st.one_of(st.just("li_si@example.com"), SHORT),
-            marks=st.sampled_from([(), ("Somebody else’s name looks the same",)]),
+            marks=st.sampled_from([(), ("Another person’s name looks the same",)]),
         ),
         min_size=1,
         max_size=8,
@@ -199,8 +199,8 @@ def named(*people: NamedPerson, text: str = "") -> list[str]:
 
 
 def test_a_person_is_a_mention_with_an_address_and_what_is_to_be_minded() -> None:
-    li = NamedPerson("U02LI", "李四", "lisi@example.com", marks=("Somebody else’s name looks the same",))
-    lines = "李四 <@U02LI>\nlisi@example.com\n⚠ Somebody else’s name looks the same"
+    li = NamedPerson("U02LI", "李四", "lisi@example.com", marks=("Another person’s name looks the same",))
+    lines = "李四 <@U02LI>\nlisi@example.com\n⚠ Another person’s name looks the same"
     assert named(li) == [f"*Approver*\n{lines}"]
     assert named(li, NamedPerson("W03WANG", "王五")) == [f"*Approver*\n{lines}\n王五 <@W03WANG>"]
     assert named(li, text="李四 agreed <@U0X>") == [f"*Approver*\n李四 agreed &lt;@U0X&gt;\n{lines}"]

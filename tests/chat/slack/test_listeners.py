@@ -91,7 +91,7 @@ async def test_forwarded_without_a_word_it_is_a_message_and_no_order(desk: Desk)
     assert texts[1] == "(forwarded message, written by ?; there is no text in it that I can read)"
     await dispatch(desk.app, event({**written("", ts="99.1"), "attachments": [FORWARDED] * 12}, "Ev99"))
     last = desk.inbox.messages[-1][0]
-    assert last.text.endswith("(2 more of what was forwarded was not read)") and len(last.files) == 10
+    assert last.text.endswith("(2 more forwarded messages were not read)") and len(last.files) == 10
 
 
 HUGE: list[dict[str, Any]] = [
@@ -419,7 +419,7 @@ async def test_a_long_mail_is_edited_without_losing_a_character(desk: Desk) -> N
 
 async def test_the_slash_command_is_answered_in_the_dm(desk: Desk) -> None:
     response = await dispatch(desk.app, slash("tasks for &lt;me&gt; <@U02LI|lisi>"))
-    assert (response.status, response.body) == (200, "收到，我在私信里回复你。")
+    assert (response.status, response.body) == (200, "收到，我在私信里回复您。")
     [(message, _)] = desk.inbox.messages
     assert (message.command, message.text) == (True, "tasks for <me> <@U02LI>")
     assert message.place == Place(team="T0", channel="D01ZHANG", direct=True)

@@ -126,7 +126,7 @@ async def test_a_person_works_through_a_card(workspace: Workspace, driver: Works
         await browser.find(f"{THREAD} .context", "@张三 已确认")
         await browser.gone(f"{THREAD} .actions")
         await browser.find(".message.private", "李四会收到卡片")
-        await browser.find(".message.private", "只有你能看到")
+        await browser.find(".message.private", "只有您能看到")
 
 
 @pytest.mark.slow

@@ -45,9 +45,7 @@ async def test_who_lost_the_role_decides_no_longer_and_hears_who_does() -> None:
     error = await refused(decide(there.engine, "E-0001-2", ZHAO.id, Decision.APPROVE))
     assert error.code == "not_named"
     assert render_value(error.note, "zh") == "按现在的规则，这一步由孙七审批，不再由赵六审批。可以把它转交给孙七"
-    assert render_value(error.note, "en").startswith(
-        "By the rules as they are now Sun Qi decides this, no longer Zhao Liu."
-    )
+    assert render_value(error.note, "en").startswith("The rules now name Sun Qi for this step, not Zhao Liu.")
     assert (await there.engine.get_request("E-0001")).waits_for == (ZHAO.id,), "and nothing was done"
     for forbidden in (
         TransferCommand(task="E-0001-2", actor=ZHAO.id, person=LIN.id),

@@ -74,9 +74,9 @@ def test_every_one_is_judged_of_several_persons_and_of_whom_nobody_is_asked() ->
 async def test_a_row_that_permits_a_choice_flags_it_and_still_offers_whom_the_rules_name() -> None:
     for form, author, exceptions, zh, en in (
         ({**SICK, "approver": "U5"}, ZHANG, {"approver": ("U2",)}, "审批人不是规则指定的人，由申请人自选",
-         "Approver: chosen by the author, not named by the rules"),
+         "Approver: the requester’s choice, not named by the rules"),
         (SICK, WANG, {"approver": ()}, "审批人由申请人自选，规则没有指定任何人",
-         "Approver: the author’s own choice; the rules name nobody"),
+         "Approver: the requester’s choice; the rules name no one"),
     ):  # fmt: skip
         found = filled(LEAVE, form, author, more=FREE)
         assert found.exceptions == exceptions

@@ -199,7 +199,7 @@ async def test_five_single_days_in_a_row_are_one_leave_of_five_days_for_every_ru
     assert ["second_approver" in r.filled.people for r in requests] == [False, False, False, True, True]
     (told,) = [f for f in (await there.card("L-0005-1")).fields if f.label == "notice"]
     assert render_value(told.value, "zh") == "连同前后相邻的 4 个申请，共 5 个工作日，审批规则按这个天数算"
-    assert render_value(told.value, "en").startswith("Together with the 4 requests next to it: 5 working days")
+    assert render_value(told.value, "en").startswith("5 working days together with the 4 requests next to it")
     assert [r.filled.days for r in requests] == ["1"] * 5, "each card says its own length"
 
 

@@ -80,7 +80,7 @@ UNSUPPORTED_ACTIONS: Mapping[type, Mapping[str, str]] = {
     AddSignCommand: {"zh": "加签", "en": "adding approvers"},
     DecideCommand: {"zh": "从并行审批中退回", "en": "returning a request from a parallel part"},
     WithdrawCommand: {"zh": "撤回已经通过的申请", "en": "withdrawing an approved request"},
-    Delegation: {"zh": "请别人代为审批", "en": "letting somebody stand in"},
+    Delegation: {"zh": "设置代理人", "en": "letting somebody stand in"},
 }
 
 

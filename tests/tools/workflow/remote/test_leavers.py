@@ -54,7 +54,7 @@ async def test_the_task_of_somebody_who_has_left_goes_to_their_manager_in_the_en
     services = cast("ToolServices", SimpleNamespace(engine=world.engine, directory=world.people))
     notes = await build_timeline(services, found, UTC)
     assert "李四不在，转给王五" in format_timeline(notes, render_value, "zh")
-    assert "李四 is not here, handed to 王五" in format_timeline(notes, render_value, "en")
+    assert "李四 is not here, now with 王五" in format_timeline(notes, render_value, "en")
     done = await world.decide(await world.task(request), WANG, "approve")
     assert done.status == "approved"
 
