@@ -13,10 +13,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 76_900,
-    "kernel lines": 22_500,
-    "helpers used once, of 1,000 functions": 98,
-    "helpers of three lines or fewer": 43,
+    "product lines": 76_950,
+    "kernel lines": 22_150,
+    "helpers used once, of 1,000 functions": 97,
+    "helpers of three lines or fewer": 40,
     "clauses as subjects in docstrings": 0,
     "clauses as subjects in papers": 0,
     "files that run for a message": 140,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import string
+import tomllib
+from collections import Counter
 from collections.abc import Sequence
+from importlib import resources
 
 import pytest
 
@@ -129,3 +132,11 @@ def test_a_missing_parameter_is_an_error_and_numbers_and_spaces_go_by_the_langua
     assert translate("receipt.by", "zh", by="李四", changed=" 有 空 格 ") == "李四  有 空 格 ", (
         "what people wrote stays"
     )
+
+
+def test_no_key_stands_in_two_files() -> None:
+    found = Counter[str]()
+    for file in resources.files("bot.core").joinpath("words").iterdir():
+        for topic, table in tomllib.loads(file.read_text(encoding="utf-8")).items():
+            found.update(f"{topic}.{name}" for name in table)
+    assert len(found) > 1_000 and [key for key, times in found.items() if times > 1] == []
