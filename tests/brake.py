@@ -19,7 +19,7 @@ MOST = {
     "helpers of three lines or fewer": 40,
     "clauses as subjects in docstrings": 0,
     "clauses as subjects in papers": 0,
-    "files that run for a message": 140,
+    "files that run for a message": 142,
     "files that run for a click": 95,
 }
 KERNEL = ("agent", "approvals", "conversation", "queue", "storage", "core", "chat", "app")

@@ -21,16 +21,16 @@ from bot.features import (
     diagrams,
     duplicates,
     feedback,
-    home,
     lost_decisions,
     request_forms,
     retry,
-    sets,
     suggestions,
-    summaries,
     welcome,
 )  # fmt: skip
 from bot.features.contract import Core, Feature
+from bot.features.home import feature as home
+from bot.features.sets import feature as sets
+from bot.features.summaries import feature as summaries
 from tools.spec import FrozenModel
 
 FEATURES: tuple[Callable[[Core], Feature], ...] = (

@@ -7,12 +7,12 @@ import stat
 from pathlib import Path
 
 import pytest
-from aiohttp.test_utils import unused_port
 
 from bot.app.build import build_app
 from bot.app.services import open_services
 from bot.app.settings import Settings
 from bot.local.private import make_private_folder, open_private, restrict_permissions
+from tests.harness.programs import free_ports
 
 
 def find_open_to_others(folder: Path) -> list[str]:
@@ -31,7 +31,7 @@ def everybody() -> object:
 
 async def test_a_running_installation_has_nothing_that_others_may_read(tmp_path: Path, everybody: object) -> None:
     folder = tmp_path / "data"
-    settings = Settings(_env_file=None, data_dir=folder, local_port=unused_port())
+    settings = Settings(_env_file=None, data_dir=folder, local_port=free_ports())
     async with open_services(settings) as outside, build_app(settings, outside):
         names = {one.name for one in folder.rglob("*")}
         assert {"redis", "appendonlydir", "redis.sock", "server.log"} <= names, "something is kept there"

@@ -1,0 +1,39 @@
+"""Builds the feature of this folder."""
+
+from __future__ import annotations
+
+from bot.core.approval_sets import REJECT_SET, SET_CHOICES
+from bot.core.work_items import OpenMorningList, OpenSet, RefreshSet, StartMorning
+from bot.features.contract import Core, Feature, PressDialog, Work
+from bot.features.sets.day_facts import DayFacts, TeamIndex
+from bot.features.sets.morning_lists import MorningLists
+from bot.features.sets.set_store import ApprovalSetStore
+from bot.features.sets.sets import ApprovalSets
+from bot.storage.morning_preferences import MorningPreferenceStore
+
+
+def build(core: Core) -> Feature:
+    sets = ApprovalSets(
+        core=core,
+        sets=ApprovalSetStore(core.redis, core.keys),
+        facts=DayFacts(tool_services=core.tool_services, teams=TeamIndex(core.directory)),
+    )
+    mornings = MorningLists(
+        core=core,
+        approval_sets=sets,
+        preferences=MorningPreferenceStore(core.redis, core.keys),
+        at=core.settings.morning_time,
+        pause_s=core.morning_pause_s,
+    )
+    return Feature(
+        work=(
+            Work(model=OpenSet, handle=sets.open_set),
+            Work(model=RefreshSet, handle=sets.refresh_set, is_owed=True),
+            Work(model=StartMorning, handle=mornings.start_morning),
+            Work(model=OpenMorningList, handle=mornings.open_list),
+        ),
+        presses=dict.fromkeys(SET_CHOICES, sets.handle_press),
+        dialogs={REJECT_SET: PressDialog(build=sets.build_dialog, check=sets.check_dialog)},
+        follow_event=mornings.follow_event,
+        jobs=(mornings.plan_mornings,),
+    )
