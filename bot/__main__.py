@@ -1,6 +1,6 @@
 """`python -m bot`, another way to run `countersign`."""
 
-from bot.cli import main
+from bot.ops.cli import main
 
 if __name__ == "__main__":
     main()

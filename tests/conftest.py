@@ -19,10 +19,10 @@ from hypothesis import settings
 from redis.asyncio import Redis
 
 from bot.core import logs
-from bot.local.embedded import EmbeddedRedis
 from bot.queue import scripts
 from bot.queue.keys import Keys
 from bot.redis.connect import connect_redis
+from bot.redis.embedded import EmbeddedRedis
 from tests.harness.cluster import cluster, server_program
 
 pytest_plugins = ["tests.harness.stores"]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from bot.app.settings import Settings
 from bot.core.errors import NoInstallationError, SettingsError
 from bot.core.i18n import detect_terminal_language, translate
-from bot.local.embedded import EmbeddedRedis
-from bot.local.private import make_private_folder
+from bot.core.private import make_private_folder
+from bot.redis.embedded import EmbeddedRedis
 
 if TYPE_CHECKING:
     from bot.queue.worker import Job

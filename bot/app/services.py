@@ -16,12 +16,12 @@ from typing import Literal
 
 from pydantic import SecretStr
 
+from bot.app.claim import claim_folder
 from bot.app.redis_source import has_redis, open_existing_redis, open_redis_from_settings, require_writable_folder
 from bot.app.settings import Settings
 from bot.core.errors import LocalStartError
 from bot.core.i18n import detect_terminal_language
 from bot.core.redaction import redact_text
-from bot.local.claim import claim_folder
 from bot.queue.worker import Job
 
 OPENAI = "api.openai.com"
@@ -151,7 +151,7 @@ async def _run_standins(
     holds the folder's `lock` until then."""
     tokens = {"bot_token": f"xoxb-local-{secrets.token_hex(12)}", "app_token": f"xapp-local-{secrets.token_hex(12)}"}
     command = [
-        sys.executable, "-m", "bot.local.standins",
+        sys.executable, "-m", "bot.dev.standins",
         "--data", str(settings.data_dir), "--port", str(settings.local_port),
         *(f"--{name}" for name in services),
     ]  # fmt: skip

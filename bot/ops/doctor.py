@@ -38,13 +38,13 @@ from bot.core.errors import (
     SettingsError,
 )
 from bot.core.i18n import translate
-from bot.local.embedded import find_server_program, read_server_version
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import list_held_partitions
 from bot.redis.check import RedisSeverity, check_redis, list_servers
 from bot.redis.cluster import ClusterClient
 from bot.redis.connect import connect_redis, translate_redis_errors
+from bot.redis.embedded import find_server_program, read_server_version
 from bot.redis.sentinel import MasterClient
 from bot.storage.cache import TextCache
 from bot.storage.dead_letters import DeadLetterStore

@@ -29,7 +29,7 @@ from bot.app.company_files import load_persona
 from bot.app.settings import Settings
 from bot.core.errors import SettingsError
 from bot.core.history_entries import EntryKind
-from bot.local.rehearsal.scene import parse_writer_name, unwrap_message
+from bot.dev.rehearsal.scene import parse_writer_name, unwrap_message
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
 from tests.stories.script import DONE, calls, mail

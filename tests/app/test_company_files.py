@@ -113,7 +113,7 @@ def test_the_handbook_is_read_at_the_start_or_refused_by_file(tmp_path: Path) ->
 @pytest.mark.slow
 def test_where_no_server_is_configured_its_sdk_is_not_imported() -> None:
     """It takes as long to import as all the rest."""
-    look = "import sys, bot.app.build, bot.ops.doctor, bot.cli\n"
+    look = "import sys, bot.app.build, bot.ops.doctor, bot.ops.cli\n"
     look += "print([one for one in ('mcp', 'jsonschema') if one in sys.modules])"
     said = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True, timeout=60)
     assert said.stdout.strip() == "[]"

@@ -113,5 +113,5 @@ def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_demo_file_names_every_column() -> None:
-    text = resources.files("bot.local").joinpath("demo", "directory.toml").read_text("utf-8")
+    text = resources.files("bot.dev").joinpath("demo", "directory.toml").read_text("utf-8")
     assert ",".join(COLUMNS) in text

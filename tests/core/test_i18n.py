@@ -11,8 +11,8 @@ from importlib import resources
 
 import pytest
 
-from bot.cli.definition_errors import TOPIC
 from bot.core.i18n import LANGUAGES, load_sentences, translate
+from bot.ops.cli.definition_errors import TOPIC
 from bot.storage.journal_kinds import KINDS
 from tests.core.sentence_keys import KeyUses, Module, find_key_uses, parse_module, read_modules, read_page_words
 

@@ -26,8 +26,6 @@ from bot.agent.tool_executor import format_bounded_json
 from bot.app import mcp_file
 from bot.app.mcp_file import load_mcp_servers
 from bot.app.settings import Settings
-from bot.cli import print_redacted
-from bot.cli.console import sanitize_for_terminal
 from bot.core import logs, redaction
 from bot.core.personal_numbers import is_account_number, is_card_number, is_identity_number
 from bot.core.redaction import (
@@ -39,6 +37,8 @@ from bot.core.redaction import (
     remember_secrets,
     spell_secret,
 )
+from bot.ops.cli import print_redacted
+from bot.ops.cli.console import sanitize_for_terminal
 from bot.queue.keys import Keys
 from bot.storage.journal import Journal
 from bot.tracing.lines import _redact_json

@@ -18,10 +18,10 @@ from redis.exceptions import AuthenticationError, NoPermissionError
 
 from bot.app.setting_names import find_wrong_names, read_env_file
 from bot.app.settings import Settings
-from bot.local.embedded import find_server_program
 from bot.queue.keys import Keys
 from bot.redis.check import check_redis
 from bot.redis.connect import connect_redis
+from bot.redis.embedded import find_server_program
 from tests.deploy.visit import Page, read_address, request_leave
 from tests.harness.programs import ROOT, free_ports
 from tests.harness.tied import build_tied_command, open_tie

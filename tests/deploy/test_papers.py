@@ -123,7 +123,7 @@ def test_what_a_paper_names_is_there() -> None:
 
 
 def test_every_paper_is_looked_at() -> None:
-    written = {file for file in list_files() if file.endswith(".md") and not file.startswith("bot/local/demo/")}
+    written = {file for file in list_files() if file.endswith(".md") and not file.startswith("bot/dev/demo/")}
     assert written == set(PAPERS)
 
 

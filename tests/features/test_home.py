@@ -14,9 +14,9 @@ from slack_sdk.models.views import View
 from bot.chat.messages import Button, Card, HomeButton, HomeEntry, HomePress, HomeSection, HomeView
 from bot.chat.slack.home import render_home_dialog, render_home_view
 from bot.core.errors import ChatUnavailableError, StoreUnavailableError
+from bot.dev.workspace.validate import check_view
 from bot.features.home.page import PAGE
 from bot.features.home.refresh import HomeRefresher
-from bot.local.workspace.validate import check_view
 from bot.queue.rate_limits import RateLimiter
 from bot.storage.homes import HomePlace, HomeStore
 from tests.harness.memory_bot import Bot

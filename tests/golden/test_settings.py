@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from bot.app.settings import Settings
-from bot.cli import app
+from bot.ops.cli import app
 from tests.golden.golden_files import compare_sections
 from tests.golden.rendering import format_line
 from tests.harness.office import ROOT

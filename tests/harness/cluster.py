@@ -17,7 +17,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from bot.local.embedded import find_server_program, read_server_version
+from bot.redis.embedded import find_server_program, read_server_version
 from tests.harness.tied import build_tied_command, open_tie
 
 HOST = "127.0.0.1"

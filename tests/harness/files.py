@@ -6,7 +6,7 @@ import io
 import zipfile
 from collections.abc import Mapping, Sequence
 
-from bot.evaluation.pictures import build_picture
+from bot.dev.evaluation.pictures import build_picture
 
 HTML = b"<!DOCTYPE html><html><body>Sign in</body></html>"
 OFFICE = "application/vnd.openxmlformats-officedocument."

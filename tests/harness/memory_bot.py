@@ -28,7 +28,7 @@ from bot.core.held_lease import assert_may_send
 from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run
 from bot.core.work_items import ButtonPressed, MessageReceived
-from bot.evaluation.environment import IsolatedSettings
+from bot.dev.evaluation.environment import IsolatedSettings
 from bot.features import diagrams, suggestions
 from bot.features.contract import Core, Feature
 from bot.features.sets.morning_lists import MorningLists

@@ -28,21 +28,21 @@ from bot.app.resources import Timing
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.core.clock import Clock
-from bot.evaluation.environment import AdjustableClock, has_pending_work, serve_workspace_and_model
-from bot.evaluation.shown_blocks import (
+from bot.dev.evaluation.environment import AdjustableClock, has_pending_work, serve_workspace_and_model
+from bot.dev.evaluation.shown_blocks import (
     find_block_id,
     list_buttons,
     list_step_lines,
     read_message_key,
     read_message_text,
 )
+from bot.dev.mailbox import Mailbox
+from bot.dev.workspace.delivery import DeliveryTiming
+from bot.dev.workspace.driver import WorkspaceDriver
+from bot.dev.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSetup
+from bot.dev.workspace.world import WorkspaceMember, read_world
 from bot.features import retry
 from bot.features.approver_question import MANAGER_CHOICE
-from bot.local.mailbox import Mailbox
-from bot.local.workspace.delivery import DeliveryTiming
-from bot.local.workspace.driver import WorkspaceDriver
-from bot.local.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSetup
-from bot.local.workspace.world import WorkspaceMember, read_world
 from bot.queue.keys import Keys
 from bot.queue.store_watch import PauseReason
 from bot.storage.approvals import ApprovalStore

@@ -102,7 +102,7 @@ def list_commands() -> set[str]:
     """List every command of the program, as the program itself defines them."""
     import typer.main
 
-    from bot.cli import app
+    from bot.ops.cli import app
 
     found = set[str]()
     for name, one in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
@@ -114,7 +114,7 @@ def list_commands() -> set[str]:
 def invoke(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *arguments: str) -> Ended:
     """Run `countersign …` in this process, as from a terminal, which takes no time. While an event loop runs, use
     `asyncio.to_thread`."""
-    from bot.cli import main
+    from bot.ops.cli import main
 
     patch.setattr(sys, "argv", ["countersign", *arguments])
     code = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.evaluation.results import (
+from bot.dev.evaluation.results import (
     Trial,
 )
 

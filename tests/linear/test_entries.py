@@ -27,10 +27,10 @@ from bot.conversation import agreements
 from bot.core import logs, media
 from bot.core.errors import FileRefusedError
 from bot.core.history_entries import PausedRun
+from bot.dev.rehearsal.notes import WANTED, build_notes
+from bot.dev.rehearsal.plan import plan_reply
+from bot.dev.workspace import typed
 from bot.features.summaries.summary import parse_summary_lines
-from bot.local.rehearsal.notes import WANTED, build_notes
-from bot.local.rehearsal.plan import plan_reply
-from bot.local.workspace import typed
 from tests.harness.rehearsal import system, user
 from tests.linear.pace import measure_pace
 from tests.linear.seeds import COMMON, write

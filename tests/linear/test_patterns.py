@@ -152,9 +152,9 @@ def test_negative_control_the_seeds_find_everything_that_is_slow() -> None:
 
 
 MADE_WHEN_CALLED = {
-    "bot.evaluation.judge": 1,
-    "bot.local.rehearsal.words": 1,
-    "bot.local.workspace.typed": 1,
+    "bot.dev.evaluation.judge": 1,
+    "bot.dev.rehearsal.words": 1,
+    "bot.dev.workspace.typed": 1,
     "bot.agent.grounding.claims": 1,
     "bot.agent.formats.payload": 1,
     "bot.core.redaction": 1,

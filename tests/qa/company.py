@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from functools import cache
 
-from bot.local.workspace.world import Json, WorkspaceMember
+from bot.dev.workspace.world import Json, WorkspaceMember
 from tools.workflow.process.calendar import WorkCalendar
 
 DIRECTORS, TEAM = 3, 8

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from bot.local.workspace import server
-from bot.local.workspace.workspace import Workspace
+from bot.dev.workspace import server
+from bot.dev.workspace.workspace import Workspace
 
 BODY_MAX = 1 << 24
 

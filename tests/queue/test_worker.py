@@ -19,12 +19,12 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisGone
 
 from bot.core.errors import StoreUnavailableError
-from bot.local.embedded import EmbeddedRedis
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem, Lanes, Lease, RetryLater
 from bot.queue.worker import GIVE_UP_TRIES, Worker
 from bot.queue.writes import RPush, Write
 from bot.redis.connect import connect_redis
+from bot.redis.embedded import EmbeddedRedis
 from bot.storage.dead_letters import DeadLetterStore
 from tests.harness.lanes import now_ms
 from tests.harness.tied import build_tied_command, open_tie

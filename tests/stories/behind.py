@@ -10,7 +10,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.evaluation import environment
+from bot.dev.evaluation import environment
 from bot.queue.keys import Keys
 from bot.storage.preferences import Language, Preferences
 from tests.harness.office import ZHANG, Office, list_buttons, read_message_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.evaluation.shown_blocks import list_buttons
+from bot.dev.evaluation.shown_blocks import list_buttons
 from tests.harness.office import LI, ZHANG, Office
 
 

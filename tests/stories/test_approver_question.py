@@ -8,7 +8,7 @@ import pytest
 
 from bot.chat.messages import Click, Message, Place
 from bot.core.records import Run, RunResult
-from bot.evaluation.shown_blocks import list_buttons, read_message_text
+from bot.dev.evaluation.shown_blocks import list_buttons, read_message_text
 from bot.features.approver_question import asks_for_approver
 from tests.harness.office import ADMIN, LI, WANG, ZHANG, Office, found_request
 

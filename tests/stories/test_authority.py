@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.local.workspace.world import WorkspaceMember
+from bot.dev.workspace.world import WorkspaceMember
 from tests.harness.office import DEMO, LI, ZHANG, ZHAO, Office, office, read_message_text
 from tests.harness.programs import ran
 from tests.stories.behind import facts_of, kept, request_of, times_told

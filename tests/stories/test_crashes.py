@@ -50,7 +50,7 @@ async def test_l_the_same_event_delivered_three_times_is_answered_once(desk: Off
 NEVER_FRESH = """
 from bot.chat.slack import directory
 directory.FRESH_S = 0.0
-from bot.cli import main
+from bot.ops.cli import main
 main()
 """
 

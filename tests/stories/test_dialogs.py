@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.evaluation.shown_blocks import list_buttons, read_message_text
+from bot.dev.evaluation.shown_blocks import list_buttons, read_message_text
 from tests.harness.office import LI, ZHANG, Office
 
 LEAVE = "明天起请2天年假，去看父母，审批人李四"

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from bot.agent.model import Messages, ModelReply
 from bot.app import build
 from bot.core.errors import ModelUnavailableError
-from bot.local.workspace.delivery import NotAcknowledgedError
+from bot.dev.workspace.delivery import NotAcknowledgedError
 from bot.queue.keys import Keys
 from tests.harness.office import LI, ZHANG, Office, list_buttons, read_message_text
 from tests.harness.scripted_model import ScriptedModel

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from bot.evaluation.shown_blocks import read_message_text
+from bot.dev.evaluation.shown_blocks import read_message_text
 from bot.queue.keys import Keys
 from bot.storage.files import build_waiting_key
 from tests.harness.files import HTML, archive, office, pdf, png

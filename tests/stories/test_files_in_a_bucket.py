@@ -12,7 +12,7 @@ import pytest
 from bot.app.file_store import MISSING, VERSIONS, open_bucket
 from bot.app.settings import Settings
 from bot.core.errors import SettingsError
-from bot.evaluation.shown_blocks import read_message_text
+from bot.dev.evaluation.shown_blocks import read_message_text
 from tests.harness.files import png
 from tests.harness.office import LI, ZHANG, Office
 from tests.harness.programs import ran

@@ -10,7 +10,7 @@ import pytest
 from slack_sdk.models.views import View
 
 from bot.chat.slack import forms
-from bot.evaluation.shown_blocks import list_buttons, read_message_text
+from bot.dev.evaluation.shown_blocks import list_buttons, read_message_text
 from tests.harness.office import ADMIN, ANN, GENERAL, LI, ZHANG, Office, found_request
 from tools.workflow.process.definition import compile_process
 

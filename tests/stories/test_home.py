@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bot.evaluation.shown_blocks import list_buttons, read_message_text
+from bot.dev.evaluation.shown_blocks import list_buttons, read_message_text
 from bot.features.home import page as home_pages
 from bot.storage.homes import HomeStore
 from tests.harness.office import ADMIN, ANN, LI, WANG, ZHANG, ZHAO, Office, found_request

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.local.workspace.world import WorkspaceMember
+from bot.dev.workspace.world import WorkspaceMember
 from tests.harness.office import LI, ZHANG, Office, office, read_message_text
 from tests.stories.behind import facts_of, kept, people_of
 from tests.stories.endpoint import Endpoint, called, endpoint, said

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from bot.chat.slack import missed_messages
 from bot.chat.slack.missed_messages import MissedMessages
-from bot.local.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
+from bot.dev.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
 from tests.harness.office import GENERAL, LI, WANG, ZHANG, Office, office
 from tests.harness.store_changes import wait_for_store
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.evaluation.shown_blocks import read_message_text
+from bot.dev.evaluation.shown_blocks import read_message_text
 from tests.harness.office import LI, WANG, ZHANG, Office
 from tests.stories.sets import start_claims
 

@@ -14,10 +14,10 @@ import pytest
 from bot.agent.model import Messages, ModelReply
 from bot.chat.slack import listeners
 from bot.core.cancellation import cancel_and_wait
-from bot.local.embedded import EmbeddedRedis
-from bot.local.mailbox import Fault
-from bot.local.workspace.faults import Outcome
+from bot.dev.mailbox import Fault
+from bot.dev.workspace.faults import Outcome
 from bot.redis.connect import connect_redis
+from bot.redis.embedded import EmbeddedRedis
 from tests.harness.office import LI, ZHANG, Office, office, read_message_text
 from tests.harness.programs import Ended, ctrl_c, ended, free_ports, mentioning, printed, ran, started
 from tests.harness.scripted_model import ScriptedModel

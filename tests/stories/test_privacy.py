@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.local.workspace.world import WorkspaceMember
+from bot.dev.workspace.world import WorkspaceMember
 from tests.harness.office import (
     ADMIN,
     ANN,

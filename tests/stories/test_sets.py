@@ -7,7 +7,7 @@ from typing import Any
 
 from slack_sdk.models.blocks import Block
 
-from bot.evaluation.shown_blocks import read_message_text
+from bot.dev.evaluation.shown_blocks import read_message_text
 from tests.harness.office import LI, ZHANG, Office
 from tests.stories.behind import opinions_of, record_of, request_of, times_told
 from tests.stories.sets import approve_several, boxes, labels, now, options, start_claims, tick, ticked

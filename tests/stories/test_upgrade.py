@@ -45,7 +45,7 @@ def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @asynccontextmanager
 async def run_version(office: Office, folder: Path) -> AsyncIterator[Process]:
     """Run a process of this source."""
-    async with office.spawned("from bot.cli import main\nmain()", PYTHONPATH=str(folder)) as process:
+    async with office.spawned("from bot.ops.cli import main\nmain()", PYTHONPATH=str(folder)) as process:
         yield process
 
 

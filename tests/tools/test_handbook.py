@@ -19,7 +19,7 @@ from tools.handbook.search import PAGE_LENGTH, extract_excerpt, split_text_pages
 from tools.spec import Caller, ToolOutcome
 from tools.tool import ToolContext, ToolServices
 
-DEMO = Path("bot/local/demo/handbook")
+DEMO = Path("bot/dev/demo/handbook")
 
 
 @dataclass

@@ -12,7 +12,7 @@ from bot.agent.model import Messages, ModelReply
 from tests.harness.memory_bot import Bot
 from tests.stories.script import calls
 
-DEMO = Path("bot/local/demo/handbook")
+DEMO = Path("bot/dev/demo/handbook")
 
 
 def observed(messages: Messages) -> list[dict[str, Any]]:

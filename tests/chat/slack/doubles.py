@@ -32,7 +32,7 @@ from bot.chat.messages import (
 )
 from bot.chat.slack.web_client import BotIdentity
 from bot.core.errors import StoreUnavailableError
-from bot.local.workspace.validate import BLOCK_TEXT, UPDATE_BYTES, check_blocks, check_view, count_text_characters
+from bot.dev.workspace.validate import BLOCK_TEXT, UPDATE_BYTES, check_blocks, check_view, count_text_characters
 
 ME = BotIdentity(team="T0", user="U0BOT", bot="B0BOT")
 TOKEN, APP_TOKEN = "xoxb-test", "xapp-test"

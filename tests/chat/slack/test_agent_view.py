@@ -13,11 +13,11 @@ from bot.chat.messages import Place, Post, SessionStatus, SuggestedPrompt
 from bot.chat.slack.agent_view import CALL_BURST, AgentView, OptionalFeature
 from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.rate_limits import LocalRateLimiter
-from bot.local.workspace.driver import WorkspaceDriver
-from bot.local.workspace.server import serve_workspace
-from bot.local.workspace.workspace import Workspace
+from bot.dev.workspace.driver import WorkspaceDriver
+from bot.dev.workspace.server import serve_workspace
+from bot.dev.workspace.workspace import Workspace
 from tests.chat.slack.doubles import Slots
-from tests.local.workspace.hands import BOT, BOT_TOKEN, DM_ZHANG, ZHANG, setup, web_client
+from tests.dev.workspace.hands import BOT, BOT_TOKEN, DM_ZHANG, ZHANG, setup, web_client
 
 SESSIONS, STATUS = "agents.sessions.setStatus", "assistant.threads.setStatus"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.chat.messages import Dialog, Place
 from bot.chat.slack.dialogs import PAGE, PAGES, parse_view_state, render_modal
-from bot.local.workspace.validate import check_view
+from bot.dev.workspace.validate import check_view
 from tests.tools.company import SICK, filled
 from tools.cards.fields import FIELD_PREFIX, build_dialog_fields
 from tools.spec import DialogField

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bot.chat.messages import FormDialog, FormInput, FormProblem
 from bot.chat.slack.forms import METADATA, assign_problems, parse_form, render_form
-from bot.local.workspace.validate import check_view
+from bot.dev.workspace.validate import check_view
 from tools.spec import DialogField
 
 TEXTS = st.text(max_size=400)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from bot.chat.slack.app import COMMAND
-from bot.local.workspace.workspace import WorkspaceSetup
+from bot.dev.workspace.workspace import WorkspaceSetup
 
 FILE = Path(__file__).parents[3] / "deploy" / "slack-manifest.yaml"
 

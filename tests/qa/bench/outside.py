@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from bot.local.embedded import EmbeddedRedis
+from bot.redis.embedded import EmbeddedRedis
 from tests.harness.command_server import INHERITED
 from tests.qa.bench.job import Job, Result
 

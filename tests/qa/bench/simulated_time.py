@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bot.local.embedded import find_server_program
+from bot.redis.embedded import find_server_program
 from tests.qa.bench.outside import NotMeasured
 
 SOURCE = Path(__file__).with_suffix(".c")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from bot.local.embedded import EmbeddedRedis
 from bot.redis.connect import connect_redis
+from bot.redis.embedded import EmbeddedRedis
 from tests.qa.bench.census import Family, count_families, find_family
 from tests.qa.bench.growth import Day, Weeks, find_growth
 from tests.qa.bench.job import Job

@@ -16,14 +16,14 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from bot.local.mailbox import Mailbox
-from bot.local.workspace import acts
-from bot.local.workspace.delivery import AppTransport, DeliveryAttempt, NotAcknowledgedError
-from bot.local.workspace.driver import WorkspaceDriver
-from bot.local.workspace.payloads import build_event_callback, build_message_event
-from bot.local.workspace.refused import WorkspaceError
-from bot.local.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSetup
-from bot.local.workspace.world import Json, read_world
+from bot.dev.mailbox import Mailbox
+from bot.dev.workspace import acts
+from bot.dev.workspace.delivery import AppTransport, DeliveryAttempt, NotAcknowledgedError
+from bot.dev.workspace.driver import WorkspaceDriver
+from bot.dev.workspace.payloads import build_event_callback, build_message_event
+from bot.dev.workspace.refused import WorkspaceError
+from bot.dev.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSetup
+from bot.dev.workspace.world import Json, read_world
 from tests.qa.company import DIRECTORS, build_directory_file, build_members, get_dm, list_buttons, read_key
 from tests.qa.process import read_lines
 from tests.qa.serving import serve_workspace

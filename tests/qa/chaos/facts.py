@@ -16,8 +16,8 @@ from redis.asyncio import Redis
 from bot.chat.messages import Place
 from bot.core.history_entries import HistoryEntry
 from bot.core.records import Approval, Run
-from bot.local.mailbox import Mail
-from bot.local.workspace.world import WorkspaceApp
+from bot.dev.mailbox import Mail
+from bot.dev.workspace.world import WorkspaceApp
 from bot.queue.keys import Keys
 from bot.redis.connect import connect_redis
 from bot.storage.approvals import ApprovalStore

@@ -13,19 +13,19 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from bot.local.mailbox import Fault, Mail, Mailbox
-from bot.local.workspace.delivery import (
+from bot.dev.mailbox import Fault, Mail, Mailbox
+from bot.dev.workspace.delivery import (
     AppDelivery,
     AppTransport,
     DeliveryAttempt,
     DeliveryTiming,
     NotAcknowledgedError,
 )
-from bot.local.workspace.driver import WorkspaceDriver
-from bot.local.workspace.faults import Outcome, PlannedFaults
-from bot.local.workspace.webapi import WebApi
-from bot.local.workspace.workspace import Workspace, WorkspaceSetup
-from bot.local.workspace.world import Json
+from bot.dev.workspace.driver import WorkspaceDriver
+from bot.dev.workspace.faults import Outcome, PlannedFaults
+from bot.dev.workspace.webapi import WebApi
+from bot.dev.workspace.workspace import Workspace, WorkspaceSetup
+from bot.dev.workspace.world import Json
 from tests.qa.chaos.plan import Plan, Rates, dice
 from tests.qa.serving import serve_workspace
 

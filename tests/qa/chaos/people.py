@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-from bot.local.workspace.acts import ActResult, send_message
-from bot.local.workspace.methods_files import upload_file
-from bot.local.workspace.refused import WorkspaceError
-from bot.local.workspace.workspace import WorkspaceChange
+from bot.dev.workspace.acts import ActResult, send_message
+from bot.dev.workspace.methods_files import upload_file
+from bot.dev.workspace.refused import WorkspaceError
+from bot.dev.workspace.workspace import WorkspaceChange
 from tests.harness.files import png
 from tests.qa.chaos.outside import Outside
 from tests.qa.chaos.plan import TAG, Conversation, Line, Plan, dice, draw

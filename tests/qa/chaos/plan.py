@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bot.app.settings import Settings
-from bot.local.workspace.world import WorkspaceApp, World
+from bot.dev.workspace.world import WorkspaceApp, World
 from tests.qa.company import TEAM, build_directory_file, build_members, get_dm, get_manager, get_person_id, is_leader
 
 PER_CHANNEL = 8

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from bot.core.cancellation import cancel_and_wait
-from bot.local.workspace.workspace import WorkspaceChange
+from bot.dev.workspace.workspace import WorkspaceChange
 from bot.queue import store_watch
 from tests.harness.forked import fork_process
 from tests.qa.chaos.bot import HELD

@@ -18,8 +18,8 @@ from pathlib import Path
 from redis.asyncio import Redis
 
 from bot.core.errors import StoreUnavailableError
-from bot.local.embedded import EmbeddedRedis
 from bot.redis.connect import connect_redis, translate_redis_errors
+from bot.redis.embedded import EmbeddedRedis
 from tests.harness.cluster import Node, cluster, server, server_program
 from tests.qa.chaos.plan import OWNED, PROXIED, REPLICATED
 from tests.qa.chaos.proxy import Proxy, open_proxy

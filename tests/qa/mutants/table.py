@@ -47,7 +47,7 @@ PARTS = (
         "bot/core",
         ("records.py", "outcomes.py", "redaction.py", "logs.py", "disclosure.py"),
         "tests/core",
-        ("tests/approvals", "tests/conversation", "tests/linear", "tests/cli", "tests/tracing"),
+        ("tests/approvals", "tests/conversation", "tests/linear", "tests/ops/cli", "tests/tracing"),
     ),
     Part(
         "bot/features",
@@ -61,7 +61,7 @@ PARTS = (
         "bot/storage",
         ("approvals.py", "spending.py", "dead_letters.py"),
         "tests/storage",
-        ("tests/approvals", "tests/conversation", "tests/queue", "tests/cli"),
+        ("tests/approvals", "tests/conversation", "tests/queue", "tests/ops/cli"),
     ),
     Part("tools/mail", ("completeness.py", "send_email.py", "smtp.py"), "tests/tools/test_*.py", ("tests/approvals",)),
     Part(
@@ -73,7 +73,7 @@ PARTS = (
         "tests/tools/workflow/test_*.py",
         ("tests/tools/test_*.py", "tests/approvals"),
     ),
-    Part("bot/evaluation", ("judge.py",), "tests/evaluation", ()),
+    Part("bot/dev/evaluation", ("judge.py",), "tests/dev/evaluation", ()),
 )  # fmt: skip
 PATHS = {f"{part.folder}/{name}": part for part in PARTS for name in part.files}
 """Every file that is changed."""

@@ -54,7 +54,7 @@ def test_every_section_is_found_by_its_name_and_names_are_bounded(text: str) -> 
         assert one.text.endswith(one.body)
 
 
-DEMO = Path("bot/local/demo/handbook")
+DEMO = Path("bot/dev/demo/handbook")
 QUESTIONS = [
     ("年假可以结转吗", "leave.zh.md#年假结转"),
     ("没休完的年假明年还能用吗？", "leave.zh.md#年假结转"),

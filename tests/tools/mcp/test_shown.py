@@ -16,7 +16,7 @@ from bot.chat.slack.blocks import render_post
 from bot.chat.slack.dialogs import render_modal
 from bot.chat.slack.text import unescape_text
 from bot.core.records import Approval
-from bot.local.workspace.validate import VIEW_BYTES, check_view
+from bot.dev.workspace.validate import VIEW_BYTES, check_view
 from tests.chat.slack.doubles import validate
 from tests.harness.corpus import corpus
 from tests.tools.mcp.running import USE

@@ -1,0 +1,258 @@
+"""The world of one scenario: workspace, mailbox and model on real sockets, and the whole bot connected to them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+
+from bot.agent.model import Model
+from bot.app.build import Application, build_app
+from bot.app.resources import Timing
+from bot.app.services import Services
+from bot.app.settings import Settings
+from bot.core.clock import Clock
+from bot.core.errors import CountersignError
+from bot.dev.evaluation.scenario import Scenario
+from bot.dev.mailbox import Mailbox
+from bot.dev.rehearsal.serve import RehearsalEndpoint
+from bot.dev.workspace import server
+from bot.dev.workspace.delivery import DeliveryTiming
+from bot.dev.workspace.driver import WorkspaceDriver
+from bot.dev.workspace.workspace import Workspace, WorkspaceSetup
+from bot.dev.workspace.world import WorkspaceMember, World, read_world
+from bot.queue.keys import Keys
+
+BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-evaluation", "xapp-local-evaluation", "evaluation"
+OUTBOX = "cs:{wf}:outbox"
+LOOK_S = 0.02
+"""Seconds between two looks for work that becomes due in a moment, or that lies in a lane without a holder."""
+ZONE = ZoneInfo("Asia/Shanghai")
+
+
+class IsolatedSettings(Settings):
+    """Settings from the scenario alone; this machine's environment has no influence."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+
+class AdjustableClock:
+    """Real time plus an offset that can be increased."""
+
+    def __init__(self) -> None:
+        self.offset = timedelta()
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.offset
+
+
+class NotIdleError(Exception):
+    """Raised when the bot does not come to rest in time."""
+
+
+@dataclass
+class ScenarioEnvironment:
+    """The world of one scenario, with the bot at work in it."""
+
+    world: World
+    driver: WorkspaceDriver
+    mailbox: Mailbox
+    bot: Application
+    today: datetime
+    """Time at which the scenario takes place."""
+    clock: AdjustableClock
+    idle_timeout_s: float
+    """Seconds that the bot may take to come to rest."""
+
+    @property
+    def person_ids(self) -> Mapping[str, str]:
+        """Handle → person id."""
+        return {person.name: person.id for person in self.world.people}
+
+    def get_channel_id(self, act_where: str, person: str) -> str:
+        """Return the id of a channel by its name, or of the person's DM if the name is empty."""
+        named = {name: id for id, name in self.world.channels}
+        return named[act_where] if act_where else self.driver.get_dm_id(person)
+
+    async def wait_until_idle(self) -> None:
+        """Wait until every event is taken and no lane has work left. Raises `NotIdleError`.
+
+        The engine's events are relayed here at once. An event that cannot be relayed is retried by the bot's own relay.
+        """
+        try:
+            async with asyncio.timeout(self.idle_timeout_s):
+                while True:
+                    await self.driver.wait_until(lambda: not self.driver.ws.delivery.waiting, self.idle_timeout_s)
+                    await self.bot.worker.wait_until_idle()
+                    with contextlib.suppress(CountersignError):
+                        await self.bot.dispatcher.handlers.outbox.relay_events()
+                    if not self.driver.ws.delivery.waiting and not await has_pending_work(self.bot):
+                        return
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError as error:
+            raise NotIdleError(
+                f"still at work after {self.idle_timeout_s:.0f} s; last said: {self.driver.describe_last_messages()}"
+            ) from error
+
+    async def pass_hours(self, hours: float) -> None:
+        await advance_clock(self.bot, self.clock, hours)
+
+
+async def has_pending_work(bot: Application) -> bool:
+    """Return whether a lane has work left, or the engine has events to announce."""
+    keys = Keys()
+    async with bot.redis.pipeline(transaction=True) as at_once:  # sequential counts would miss work that moves
+        for place in (*(keys.build_key(n, "z") for n in range(keys.partitions)), OUTBOX):
+            at_once.zcard(place)
+        return any(await at_once.execute())
+
+
+async def advance_clock(bot: Application, clock: AdjustableClock, hours: float) -> None:
+    """Advance the bot's clock, and move the timers that are due by then into their lanes.
+
+    Timers go by the server's clock, which stands still here. Due timers are therefore set back by the clock's offset;
+    the others stay exactly as the bot has set them."""
+    keys, redis = Keys(), bot.redis
+    clock.offset += timedelta(hours=hours)
+    for partition in range(keys.partitions):
+        schedule = keys.build_key(partition, "t")
+        for timer in await redis.zrangebyscore(schedule, "-inf", clock().timestamp() * 1000):
+            await redis.zincrby(schedule, -clock.offset.total_seconds() * 1000, str(timer))
+    await bot.ingress.lanes.move_due_timers()
+
+
+@contextlib.asynccontextmanager
+async def open_environment(
+    scenario: Scenario,
+    redis_url: str,
+    folder: Path,
+    *,
+    style: str,
+    open_model: Callable[[str], contextlib.AbstractAsyncContextManager[Model]],
+    patience_s: float,
+) -> AsyncIterator[ScenarioEnvironment]:
+    """Open the world and the bot.
+
+    `redis_url` is an empty database for this scenario alone, and `folder` takes its files. `open_model` opens the
+    model, given the address of the rehearsal's endpoint."""
+    world, clock = _build_world(scenario), AdjustableClock()
+    today = datetime.combine(scenario.today, time(10), ZONE).astimezone(UTC)
+    async with contextlib.AsyncExitStack() as stack:
+        mailbox = Mailbox()
+        smtp_port = await mailbox.start()
+        stack.push_async_callback(mailbox.close)
+        workspace = Workspace(
+            WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SECRET, timing=DeliveryTiming(ack=5.0, redelivery=(0.1, 0.2, 0.3))),
+            world=world,
+            mailbox=mailbox,
+        )
+        address = await stack.enter_async_context(serve_workspace_and_model(workspace))
+        services = Services(
+            redis_url=redis_url,
+            slack_api_url=f"{address}/api/",
+            bot_token=BOT_TOKEN,
+            app_token=APP_TOKEN,
+            signing_secret=SECRET,
+            model_url=f"{address}/v1",
+            model_key="none",
+            model_name="evaluation",
+            smtp_url=f"smtp://127.0.0.1:{smtp_port}",
+            directory_file=_write_directory_file(scenario, folder),
+            handbook_dir=_write_handbook_folder(scenario, folder),
+        )
+        chosen: dict[str, Any] = {str(name): value for name, value in scenario.setting.items()}
+        settings = IsolatedSettings(post_spacing_ms=1, lease_seconds=30.0, react_style=style, data_dir=folder, **chosen)
+        timing = Timing(
+            poll_s=0.25, outage_retry_s=0.05, grace_s=5, clock=Clock(read_now=clock, read_today=lambda: today)
+        )
+        model = await stack.enter_async_context(open_model(f"{address}/v1"))
+        bot = await stack.enter_async_context(build_app(settings, services, timing=timing, model=model))
+        await stack.enter_async_context(bot.connect())
+        here = ScenarioEnvironment(world, WorkspaceDriver(workspace), mailbox, bot, today, clock, patience_s)
+        await here.driver.wait_for_sockets()
+        working = asyncio.create_task(bot.worker.run())
+        try:
+            yield here
+        finally:
+            bot.worker.stop()
+            await working
+
+
+@contextlib.asynccontextmanager
+async def serve_workspace_and_model(workspace: Workspace, *middlewares: Middleware) -> AsyncIterator[str]:
+    """Serve the workspace and the rehearsal model; yield their common address."""
+    app = web.Application(client_max_size=32 * 1024 * 1024, middlewares=middlewares)
+    app.add_routes([*server.build_routes(workspace), *RehearsalEndpoint().build_routes()])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        address = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        workspace.start_delivery(address)
+        yield address
+    finally:
+        await workspace.close()
+        await runner.cleanup()
+
+
+def _build_world(scenario: Scenario) -> World:
+    demo = read_world()
+    added = (
+        WorkspaceMember(
+            id=f"U9{one.name.upper()}",
+            name=one.name,
+            real_name=one.real_name,
+            display_name=one.display_name,
+            title=one.title,
+            email=f"{one.name}@example.com",
+            locale=one.locale,
+            tz="Asia/Shanghai",
+        )
+        for one in scenario.person
+    )
+    return replace(demo, people=(*demo.people, *added))
+
+
+def _get_demo_path(name: str) -> Path:
+    return Path(server.__file__).parent.parent / "demo" / name
+
+
+def _write_directory_file(scenario: Scenario, folder: Path) -> Path:
+    """Write the demo's directory file with the scenario's people added."""
+    text = _get_demo_path("directory.toml").read_text(encoding="utf-8")
+    for one in scenario.person:
+        manager = f'manager = "{one.manager}@example.com"\n' if one.manager else ""
+        text += f'\n[[person]]\nemail = "{one.name}@example.com"\ntitle = {json.dumps(one.title)}\n'
+        text += f"{manager}roles = {json.dumps(one.roles)}\n"
+    file = folder / "directory.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def _write_handbook_folder(scenario: Scenario, folder: Path) -> Path:
+    if not scenario.handbook:
+        return _get_demo_path("handbook")
+    pages = folder / "handbook"
+    pages.mkdir()
+    for page in scenario.handbook:
+        (pages / page.file).write_text(page.text, encoding="utf-8")
+    return pages

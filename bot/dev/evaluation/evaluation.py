@@ -1,0 +1,210 @@
+"""Plays many scenarios, several at a time, each in its own database."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from bot.agent.model import Model
+from bot.dev.evaluation.adversary import AdversaryModel, build_intrusion
+from bot.dev.evaluation.recording import ExchangeRecorder, Recording, ReplayModel
+from bot.dev.evaluation.results import ModelEffort, ReplayComparison, Trial
+from bot.dev.evaluation.runner import Opened, ScenarioRunner, measure_effort
+from bot.dev.evaluation.scenario import Scenario, Style
+from bot.dev.evaluation.scripted_models import ModelExchange, ScenarioScriptModel
+from bot.dev.evaluation.slips import SlippingModel
+from bot.redis.embedded import EmbeddedRedis
+
+AT_ONCE = 4
+"""Number of scenarios played at a time. Each has a database of the embedded server, which has 16."""
+
+
+QUICK_S, SLOW_S = 20.0, 400.0
+"""Seconds that the bot may take after each act: with a model on this machine, and with a real one."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationEndpoint:
+    """Address and settings of a real model."""
+
+    url: str
+    """Base URL; empty for OpenAI's."""
+    key: str = field(repr=False)
+    name: str
+    prices: Path | None = None
+    """PRICES_FILE: the model's prices."""
+    api: Literal["auto", "chat", "responses"] = "auto"
+    effort: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
+    """OPENAI_API and OPENAI_REASONING: how requests to the model are made."""
+    reply_s: float = 60.0
+    run_s: float = 180.0
+    """REPLY_SECONDS and RUN_SECONDS: time limits in seconds for a reply and for a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialJob:
+    """One scenario, to be played once."""
+
+    scenario: Scenario
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """An evaluation: scenarios, and the model that plays them.
+
+    The model is `scripted` (the scenarios' own scripts, or the rehearsal for a scenario without one), `slips` (the
+    scripts with slips), `rehearsal`, `hostile`, or an endpoint's. With a `recording`, its replies are given instead."""
+
+    scenarios: Sequence[Scenario]
+    model: str = "scripted"
+    style: Style | str = "native"
+    repeat: int = 1
+    endpoint: EvaluationEndpoint | None = None
+    recorder: ExchangeRecorder | None = None
+    """Writes down every request to the model and every reply."""
+    recording: Recording | None = None
+
+    @property
+    def jobs(self) -> list[TrialJob]:
+        if self.recording is not None:
+            by_name = {one.name: one for one in self.scenarios}
+            return [TrialJob(by_name[name], seed) for name, seed in self.recording.exchanges if name in by_name]
+        return [TrialJob(one, seed) for seed in range(self.repeat) for one in self.scenarios if self.can_play(one)]
+
+    def can_play(self, scenario: Scenario) -> bool:
+        """Return whether the model can play a scenario. A script fits only its styles, the rehearsal only the native
+        style, and a scenario about scripts needs its script."""
+        if self.endpoint is not None:
+            return scenario.only != "script"
+        if self.model == "hostile":
+            return True
+        if self.model == "slips":
+            return bool(scenario.reply) and not scenario.only and self.style in scenario.styles
+        if self.model == "rehearsal" or not scenario.reply:
+            return not scenario.reply and self.style == "native"
+        return self.style in scenario.styles
+
+    async def run(self, done: Callable[[Trial], None], at_once: int = AT_ONCE) -> None:
+        """Play every job, and call `done` for each as it ends."""
+        if not (waiting := deque(self.jobs)):
+            return
+
+        async def run_waiting_jobs(redis_url: str) -> None:
+            while waiting:
+                done(await self.run_job(waiting.popleft(), redis_url))
+
+        async with _open_redis_server() as url, asyncio.TaskGroup() as group:
+            workers = [
+                group.create_task(run_waiting_jobs(f"{url}?db={number}"))
+                for number in range(min(at_once, len(waiting)))
+            ]
+            try:
+                await asyncio.wait(workers)
+            finally:
+                waiting.clear()  # a worker that missed the cancellation within a scenario starts no other one
+
+    async def run_job(self, job: TrialJob, redis_url: str) -> Trial:
+        """Play one job in an empty database."""
+        if self.recording is not None:
+            return await self._replay_job(self.recording, job, redis_url)
+        if self.model == "hostile" and self.endpoint is None:
+            hostile = AdversaryModel(f"{job.scenario.name} {job.seed}", self._script_style, list(job.scenario.reply))
+            player = ScenarioRunner(
+                _build_model_opener(hostile),
+                self.style,
+                intrude=build_intrusion(hostile.chance),
+                write_exchange=self._build_exchange_writer(job),
+            )
+            return await player.run_scenario(job.scenario, redis_url, job.seed)
+        if self.endpoint is not None or not job.scenario.reply:
+            scenario, patience_s = job.scenario, QUICK_S
+            if (at := self.endpoint) is not None:  # its time limits give way to the scenario's own
+                prices = {"prices_file": at.prices} if at.prices else {}
+                times = {"reply_seconds": at.reply_s, "run_seconds": at.run_s}
+                scenario = scenario.model_copy(update={"setting": {**times, **scenario.setting, **prices}})
+                patience_s = SLOW_S
+            player = ScenarioRunner(
+                self._open_endpoint_model, self.style, patience_s, write_exchange=self._build_exchange_writer(job)
+            )
+            return await player.run_scenario(scenario, redis_url, job.seed)
+        script = ScenarioScriptModel(list(job.scenario.reply), self._script_style)
+        if self.model == "slips":
+            return await self._run_slipping_job(script, job, redis_url)
+        player = ScenarioRunner(
+            _build_model_opener(script), self.style, write_exchange=self._build_exchange_writer(job)
+        )
+        return await player.run_scenario(job.scenario, redis_url, job.seed, script)
+
+    async def _run_slipping_job(self, script: ScenarioScriptModel, job: TrialJob, redis_url: str) -> Trial:
+        """Play a script with slips. The script need not be played to its end: only the outcome counts."""
+        model = SlippingModel(script, job.scenario.language, f"{job.scenario.name} {job.seed}")
+        trial = await ScenarioRunner(
+            _build_model_opener(model), self.style, write_exchange=self._build_exchange_writer(job)
+        ).run_scenario(job.scenario, redis_url, job.seed)
+        told = [f"slip: {one.kind} instead of {one.instead}{'' if one.mended else ', not told'}" for one in model.slips]
+        reasons = trial.reasons if trial.passed else (*trial.reasons, *told)
+        return trial.model_copy(update={"slips": tuple(model.slips), "reasons": reasons})
+
+    def _build_exchange_writer(self, job: TrialJob) -> Callable[[ModelExchange], None] | None:
+        return self.recorder.build_exchange_writer(job.scenario.name, job.seed, self.style) if self.recorder else None
+
+    async def _replay_job(self, recording: Recording, job: TrialJob, redis_url: str) -> Trial:
+        """Replay the recorded replies of a job in their style."""
+        recorded = recording.exchanges[job.scenario.name, job.seed]
+        model, exchanges = ReplayModel(deque(recorded)), list[ModelExchange]()
+        style = recording.detect_style(job.scenario.name, job.seed)
+        trial = await ScenarioRunner(_build_model_opener(model), style, write_exchange=exchanges.append).run_scenario(
+            job.scenario, redis_url, job.seed
+        )
+        then = ModelEffort(
+            calls=len(recorded),
+            tokens_in=sum(one.request_tokens for one in recorded),
+            tokens_out=sum(one.reply.tokens_out for one in recorded if one.reply),
+        )
+        now = measure_effort(exchanges)
+        replay = ReplayComparison(then=then, now=now, left=len(model.recorded), wanting=model.missing_replies)
+        wanting = [f"the recording ended {model.missing_replies} replies too early"] if model.missing_replies else []
+        failed = {"passed": False, "reasons": (*trial.reasons, *wanting)} if wanting else {}
+        return trial.model_copy(update={"replay": replay, **failed})
+
+    @property
+    def _script_style(self) -> Style:
+        return "text" if self.style == "text" else "json" if self.style == "json" else "native"
+
+    @contextlib.asynccontextmanager
+    async def _open_endpoint_model(self, rehearsal: str) -> AsyncIterator[Model]:
+        """Open the endpoint's model, or else the rehearsal's."""
+        from bot.agent.models.openai_model import (
+            open_model,  # only now: the SDK takes as long to import as all the rest
+        )
+
+        real = self.endpoint or EvaluationEndpoint(rehearsal, "none", "rehearsal")
+        async with open_model(real.url, real.key, real.name, api=real.api, effort=real.effort) as model:
+            yield model
+
+
+def _build_model_opener(model: Model) -> Opened:
+    @contextlib.asynccontextmanager
+    async def open_ready_model(rehearsal: str) -> AsyncIterator[Model]:
+        yield model
+
+    return open_ready_model
+
+
+@contextlib.asynccontextmanager
+async def _open_redis_server() -> AsyncIterator[str]:
+    """Start a Redis for this evaluation alone, because it is emptied again and again."""
+    with tempfile.TemporaryDirectory(prefix="countersign-eval-", ignore_cleanup_errors=True) as folder:
+        embedded = EmbeddedRedis(Path(folder))
+        url = await embedded.ensure_running()
+        try:
+            yield url
+        finally:
+            await embedded.close()

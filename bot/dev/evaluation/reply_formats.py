@@ -1,0 +1,84 @@
+"""Formats a scripted reply in the style under test: native tool calls, labelled text, or one JSON object."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bot.agent.model import ModelReply, RawToolCall
+from bot.agent.situation import CARDS_START
+from bot.dev.evaluation.scenario import ScenarioCall, ScenarioReply, Style
+from bot.dev.rehearsal.serve import count_approximate_tokens
+
+CARD = re.compile(r"\bA\d\d[0-9a-z]{12}\b")
+"""Pattern of a card's id."""
+_LISTED = re.compile(r"^- (A\d\d[0-9a-z]{12}): ", re.MULTILINE)
+
+
+def build_styled_reply(one: ScenarioReply, style: Style, messages: Sequence[str], extra: str) -> ModelReply:
+    """Build the reply to these messages (JSON), with estimated tokens. `{card}` stands for the newest open card that
+    the messages list."""
+    contents = [str(message.get("content") or "") for message in json.loads(f"[{','.join(messages)}]")]
+    cards = _LISTED.findall("\n".join(text for text in contents if text.startswith(CARDS_START)))
+    filled = one.model_validate_json(one.model_dump_json().replace("{card}", cards[-1] if cards else "{card}"))
+    text, calls = _FORMS[style](filled)
+    finish = one.finish or ("tool_calls" if calls else "stop")
+    written = count_approximate_tokens(text + "".join(call.arguments for call in calls))
+    return ModelReply(
+        text, calls, finish, one.refusal, count_approximate_tokens(extra + ",".join(messages)), 0, written
+    )
+
+
+def _list_calls(one: ScenarioReply) -> Sequence[ScenarioCall]:
+    return one.calls or ([ScenarioCall(tool=one.tool, args=one.args, reason=one.reason)] if one.tool else [])
+
+
+def _format_native_reply(one: ScenarioReply) -> tuple[str, tuple[RawToolCall, ...]]:
+    calls = tuple(
+        RawToolCall(
+            f"call_{n}", call.tool, _cut_broken_text(_dump_json({"note": call.reason, **call.args}), one.broken)
+        )
+        for n, call in enumerate(_list_calls(one))
+    )
+    return one.say or one.raw or "", calls
+
+
+def _format_text_reply(one: ScenarioReply) -> tuple[str, tuple[RawToolCall, ...]]:
+    if one.say:
+        return f"Final Answer: {one.say}", ()
+    asked = [
+        f"Thought: {call.reason}\nAction: {call.tool}\n"
+        f"Action Input: {_cut_broken_text(_dump_json(call.args), one.broken)}"
+        for call in _list_calls(one)
+    ]
+    invented = [f"Observation: {one.invents}"] if one.invents else []
+    return one.raw or "\n".join([*asked, *invented]), ()
+
+
+def _format_json_reply(one: ScenarioReply) -> tuple[str, tuple[RawToolCall, ...]]:
+    if one.say:
+        return _dump_json({"type": "final", "answer": one.say}), ()
+    asked = [
+        {"type": "tool_call", "tool": call.tool, "args": call.args, "reason_summary": call.reason}
+        for call in _list_calls(one)
+    ]
+    written = _dump_json(asked[0] if len(asked) == 1 else asked) if asked else ""
+    invented = f"\nObservation: {one.invents}" if one.invents else ""
+    return one.raw or _cut_broken_text(written, one.broken) + invented, ()
+
+
+_FORMS: Mapping[Style, Callable[[ScenarioReply], tuple[str, tuple[RawToolCall, ...]]]] = {
+    "native": _format_native_reply,
+    "text": _format_text_reply,
+    "json": _format_json_reply,
+}
+
+
+def _dump_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _cut_broken_text(text: str, broken: bool) -> str:
+    return text[: len(text) * 2 // 3] if broken else text

@@ -1,0 +1,426 @@
+"""Acts of people in the workspace: write, edit, press, submit, open. Each act notifies the app as the platform
+would."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot.dev.workspace import answers, methods_files, methods_streams, posting, views
+from bot.dev.workspace.delivery import Kind, NotAcknowledgedError
+from bot.dev.workspace.fields import (
+    VALUE_OF,
+    build_state_entry,
+    build_state_values,
+    check_input_values,
+    find_element,
+    keep_typed_values,
+)
+from bot.dev.workspace.once import ResponseUrl
+from bot.dev.workspace.payloads import (
+    build_home_opened_event,
+    build_interaction,
+    build_message_shortcut,
+    build_session_stopped_event,
+    build_shortcut,
+    build_slash_command,
+)
+from bot.dev.workspace.refused import WorkspaceError
+from bot.dev.workspace.typed import build_rich_text, escape_text, mark_up_text
+from bot.dev.workspace.validate import POST_TEXT
+from bot.dev.workspace.workspace import Workspace
+from bot.dev.workspace.world import Json, WorkspaceMember, WorkspaceRoom
+
+
+@dataclass(frozen=True, slots=True)
+class ActResult:
+    """Outcome of an act. `error` is empty on success; `errors` are a dialog's problems by block_id."""
+
+    error: str = ""
+    errors: Mapping[str, str] = field(default_factory=dict)
+    answer: Json = field(default_factory=dict)
+    """Content of the app's acknowledgement."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.error
+
+
+def encode_typed_text(ws: Workspace, text: str, encoded: bool) -> str:
+    if not text.strip():
+        raise WorkspaceError("no_text")
+    if len(text) > POST_TEXT:
+        raise WorkspaceError("msg_too_long")
+    return mark_up_text(text, ws.state.people.values(), ws.state.rooms.values(), encoded=encoded)
+
+
+def send_message(
+    ws: Workspace,
+    person: str,
+    channel: str,
+    text: str,
+    thread_ts: str | None = None,
+    *,
+    encoded: bool = False,
+    files: Sequence[str] = (),
+) -> str:
+    """Send a message of a person; return its timestamp.
+
+    `encoded` marks text as a client sends it, instead of as typed. `files` are ids of files uploaded for the message; a
+    message with files may have no text."""
+    who = ws.get_person(person)
+    room = ws.get_room(channel, who.id)
+    shared = [methods_files.get_own_file(ws, id, who.id) for id in files]
+    marked = encode_typed_text(ws, text, encoded) if text.strip() or not shared else ""
+    blocks = {"blocks": build_rich_text(marked, posting.create_short_id())} if marked else {}
+    message: Json = {"user": who.id, "text": marked, "client_msg_id": str(uuid.uuid4()), **blocks}
+    if shared:
+        message |= {"subtype": "file_share", "upload": False}
+        message["files"] = [methods_files.build_file_object(ws, file, None) for file in shared]
+        for file in shared:
+            file.rooms.add(room.id)
+    ts = str(posting.post_message(ws, room, message, thread_ts)["ts"])
+    ws.state.prompts.pop(channel, None)
+    mark_read(ws, person, channel)
+    return ts
+
+
+def get_own_message(ws: Workspace, person: str, channel: str, ts: str, error: str) -> tuple[WorkspaceRoom, Json]:
+    room = ws.get_room(channel, ws.get_person(person).id)
+    message = posting.get_message(ws, channel, ts)
+    if message["user"] != person or message.get("subtype") == "tombstone":
+        raise WorkspaceError(error)
+    return room, message
+
+
+def edit_message(ws: Workspace, person: str, channel: str, ts: str, text: str, *, encoded: bool = False) -> None:
+    room, message = get_own_message(ws, person, channel, ts, "cant_update_message")
+    marked = encode_typed_text(ws, text, encoded)
+    posting.update_message(
+        ws, room, message, {"text": marked, "blocks": build_rich_text(marked, posting.create_short_id())}, person
+    )
+
+
+def delete_message(ws: Workspace, person: str, channel: str, ts: str) -> None:
+    posting.remove_message(ws, *get_own_message(ws, person, channel, ts, "cant_delete_message"))
+
+
+def mark_read(ws: Workspace, person: str, channel: str) -> None:
+    """Mark everything in the room as read."""
+    room = ws.get_room(channel, person)
+    if room.messages:
+        ws.state.read.setdefault(person, {})[channel] = next(reversed(room.messages))
+    ws.notify_change("channels", channel, person)
+
+
+def set_locale(ws: Workspace, person: str, locale: str) -> None:
+    if locale not in ("zh-CN", "en-US"):
+        raise WorkspaceError("invalid_locale")
+    ws.get_person(person).locale = locale
+    ws.notify_change("people", person=person)
+
+
+async def send_interaction(ws: Workspace, kind: Kind, payload: Json) -> ActResult:
+    try:
+        return ActResult(answer=await ws.delivery.deliver_interaction(kind, payload))
+    except NotAcknowledgedError as missing_answer:
+        return ActResult("no_app" if missing_answer.reason == "no_app" else "no_answer")
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenMessage:
+    """A message on somebody's screen. With `is_ephemeral`, only that person sees it."""
+
+    message: Json
+    is_ephemeral: bool
+
+
+def get_screen_message(ws: Workspace, person: str, channel: str, ts: str) -> ScreenMessage:
+    notice = next((n for n in ws.state.private.get(person, []) if n["ts"] == ts and n["channel"] == channel), None)
+    return ScreenMessage(notice, True) if notice else ScreenMessage(posting.get_message(ws, channel, ts), False)
+
+
+async def click_button(
+    ws: Workspace,
+    person: str,
+    channel: str,
+    ts: str,
+    action_id: str,
+    *,
+    block_id: str | None = None,
+    value: Any = None,
+    force: bool = False,
+) -> ActResult:
+    """Press a button, or choose an option `value`. Raises `WorkspaceError` if the message does not show the button now.
+
+    With `force`, the press is made as on a screen that was not repainted: on the button as it last was, and with
+    `value` if given."""
+    who, room = ws.get_person(person), ws.get_room(channel, person)
+    on = get_screen_message(ws, person, channel, ts)
+    found = find_element(on.message.get("blocks", []), action_id, block_id)
+    if found is None and force:
+        found = build_stale_element(ws, channel, ts, action_id, block_id, value)
+    if found is None:
+        raise WorkspaceError("action_not_found")
+    block, element = found
+    if not force and person not in element.get("visible_to_user_ids", [person]):
+        raise WorkspaceError("action_not_found")
+    action = build_action(ws, block, element, value, force)
+    if element["type"] in VALUE_OF and element["type"] != "overflow":
+        put = ws.state.ticked.setdefault((person, channel, ts), {})
+        put[block["block_id"]] = {action_id: build_state_entry(element, value)}
+    payload = build_block_actions(ws, who, room, on, action)
+    return await send_interaction(ws, "interactive", payload)
+
+
+def build_stale_element(
+    ws: Workspace, channel: str, ts: str, action_id: str, block_id: str | None, value: Any
+) -> tuple[Json, Json]:
+    """Return the element as the message last had it, or an invented one."""
+    for blocks in reversed(ws.state.old_blocks.get((channel, ts), [])):
+        if found := find_element(blocks, action_id, block_id):
+            return found
+    button = {"type": "button", "action_id": action_id, "text": {"type": "plain_text", "text": "?"}, "value": value}
+    return {"type": "actions", "block_id": block_id or posting.create_short_id()}, button
+
+
+def build_action(ws: Workspace, block: Json, element: Json, value: Any, force: bool) -> Json:
+    """Build one item of `actions`."""
+    common = {
+        "action_id": element["action_id"],
+        "block_id": block["block_id"],
+        "type": element["type"],
+        "action_ts": ws.create_timestamp(),
+    }
+    if element["type"] in VALUE_OF:
+        return {**common, **build_state_entry(element, value)}
+    if element["type"] == "feedback_buttons":
+        button = find_feedback_button(element, value)
+        return {**common, "text": button["text"], "value": button["value"]}
+    pressed = value if force and value is not None else element.get("value")
+    extra = {"value": pressed} if pressed is not None else {}
+    style = {"style": element["style"]} if "style" in element else {}
+    return {**common, "text": element.get("text"), **extra, **style}
+
+
+def find_feedback_button(element: Json, value: Any) -> Json:
+    """Return the one of the two buttons with this value."""
+    buttons: list[Json] = [element["positive_button"], element["negative_button"]]
+    found = next((one for one in buttons if one["value"] == value), None)
+    if found is None:
+        raise WorkspaceError("action_not_found")
+    return found
+
+
+def build_block_actions(
+    ws: Workspace, who: WorkspaceMember, room: WorkspaceRoom, on: ScreenMessage, pressed: Json
+) -> Json:
+    message = on.message
+    thread = message.get("thread_ts")
+    reply = ResponseUrl(who.id, room.id, ws.clock(), message["ts"], thread, on.is_ephemeral)
+    container = {
+        "type": "message",
+        "message_ts": message["ts"],
+        "channel_id": room.id,
+        "is_ephemeral": on.is_ephemeral,
+        **({"thread_ts": thread} if thread else {}),
+    }
+    visible = {} if on.is_ephemeral else {"message": message}
+    blocks = message.get("blocks", [])
+    put = keep_typed_values(blocks, ws.state.ticked.get((who.id, room.id, message["ts"]), {}))
+    return {
+        **build_interaction(ws.app, "block_actions", who, ws.triggers.create_trigger(who.id)),
+        "container": container,
+        "channel": {"id": room.id, "name": room.name},
+        **visible,
+        "state": {"values": build_state_values(blocks, put)},
+        "response_url": f"{ws.address}/response/{ws.reply_urls.create_url(reply)}",
+        "actions": [pressed],
+    }
+
+
+async def click_view_button(
+    ws: Workspace,
+    person: str,
+    view_id: str,
+    action_id: str,
+    *,
+    block_id: str | None = None,
+    value: Any = None,
+    values: Mapping[str, Any] | None = None,
+) -> ActResult:
+    """Press a button, or choose an option, of the Home tab or of the open dialog.
+
+    `values` are the present values of its inputs by block_id; None takes those that the workspace knows."""
+    who = ws.get_person(person)
+    view = get_own_view(ws, person, view_id)
+    found = find_element(view["blocks"], action_id, block_id)
+    if found is None:
+        raise WorkspaceError("action_not_found")
+    pressed = build_action(ws, *found, value, False)
+    given = keep_known_values(ws, view) if values is None else share_chosen_files(ws, who, view, values)
+    state = build_state_values(view["blocks"], given)
+    if view_id in ws.state.views:
+        ws.state.typed[view_id] = state
+    payload = {
+        **build_interaction(ws.app, "block_actions", who, ws.triggers.create_trigger(who.id)),
+        "container": {"type": "view", "view_id": view_id},
+        "view": {**view, "state": {"values": state}},
+        "actions": [pressed],
+    }
+    return await send_interaction(ws, "interactive", payload)
+
+
+async def change_input(ws: Workspace, person: str, view_id: str, block_id: str, value: Any) -> ActResult:
+    """Put a value into an input of the top dialog. The app is notified if the input asks for it."""
+    view = views.get_top_view(ws, person, view_id)
+    block = next((one for one in view["blocks"] if one["block_id"] == block_id and one["type"] == "input"), None)
+    if block is None:
+        raise WorkspaceError("invalid_block_id")
+    element = block["element"]
+    value = share_chosen_files(ws, ws.get_person(person), view, {block_id: value})[block_id]
+    values = {**keep_known_values(ws, view), block_id: {element["action_id"]: build_state_entry(element, value)}}
+    ws.state.typed[view_id] = build_state_values(view["blocks"], values)
+    if not block.get("dispatch_action"):
+        return ActResult()
+    return await click_view_button(ws, person, view_id, element["action_id"], block_id=block_id, value=value)
+
+
+def keep_known_values(ws: Workspace, view: Json) -> dict[str, Json]:
+    """Return the values that the person has put into a view, for the inputs that it still has."""
+    return keep_typed_values(view["blocks"], ws.state.typed.get(view["id"], {}))
+
+
+def share_chosen_files(ws: Workspace, who: WorkspaceMember, view: Json, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Replace chosen file ids in the values by the platform's file objects. From here on the app can see these
+    files."""
+    shown = dict(values)
+    for block in view["blocks"]:
+        name = block["block_id"]
+        if block["type"] != "input" or block["element"]["type"] != "file_input" or name not in values:
+            continue
+        put = values[name]
+        for key in (block["element"]["action_id"], "files"):
+            put = put[key] if isinstance(put, Mapping) and key in put else put
+        if not isinstance(put, list):
+            raise WorkspaceError("invalid_arguments")
+        ids = [str(one.get("id") if isinstance(one, Mapping) else one) for one in put]
+        chosen = [methods_files.get_own_file(ws, id, who.id) for id in ids]
+        shown[name] = [methods_files.build_file_object(ws, file, None) for file in chosen]
+        for file in chosen:
+            file.is_in_dialog = True
+    return shown
+
+
+def get_own_view(ws: Workspace, person: str, view_id: str) -> Json:
+    home = ws.state.homes.get(person)
+    if home and home["id"] == view_id:
+        return home
+    if view_id not in ws.state.stacks.get(person, []):
+        raise WorkspaceError("view_not_found")
+    return ws.state.views[view_id]
+
+
+async def submit_view(
+    ws: Workspace, person: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
+) -> ActResult:
+    """Submit the top dialog with `values` by block_id. Without `force`, values that the composer refuses are not
+    sent."""
+    who, view = ws.get_person(person), views.get_top_view(ws, person, view_id)
+    given = share_chosen_files(ws, who, view, values)
+    state = build_state_values(view["blocks"], {**keep_known_values(ws, view), **given})
+    if not force and (problems := check_input_values(view["blocks"], state)):
+        return ActResult("invalid_input", problems)
+    done = await send_interaction(
+        ws, "interactive", build_view_submission(ws, who, {**view, "state": {"values": state}})
+    )
+    if not done.ok:
+        return done
+    try:
+        errors = views.apply_response_action(ws, person, view_id, done.answer)
+    except WorkspaceError as refused:
+        return ActResult(refused.error, answer=done.answer)
+    return ActResult("app_errors", errors, done.answer) if errors else done
+
+
+def build_view_submission(ws: Workspace, who: WorkspaceMember, view: Json) -> Json:
+    return {
+        **build_interaction(ws.app, "view_submission", who, ws.triggers.create_trigger(who.id)),
+        "view": view,
+        "response_urls": [],
+    }
+
+
+async def close_view(ws: Workspace, person: str, view_id: str) -> ActResult:
+    """Close the top dialog. The app is notified if it asked for it."""
+    who, view = ws.get_person(person), views.get_top_view(ws, person, view_id)
+    if view["clear_on_close"]:
+        views.close_all_views(ws, person)
+    else:
+        views.close_top_view(ws, person)
+    if not view["notify_on_close"]:
+        return ActResult()
+    payload = build_interaction(ws.app, "view_closed", who, "")
+    del payload["trigger_id"]
+    return await send_interaction(ws, "interactive", {**payload, "view": view, "is_cleared": view["clear_on_close"]})
+
+
+async def run_slash_command(ws: Workspace, person: str, channel: str, command: str, text: str) -> ActResult:
+    """Use a slash command; show the person the content of the app's acknowledgement."""
+    who, room = ws.get_person(person), ws.get_room(channel, person)
+    if command not in ws.setup.commands:
+        raise WorkspaceError("unknown_command")
+    reply = ResponseUrl(who.id, room.id, ws.clock())
+    url = f"{ws.address}/response/{ws.reply_urls.create_url(reply)}"
+    trigger = ws.triggers.create_trigger(who.id)
+    payload = build_slash_command(ws.app, who, room, command, escape_text(text.strip()), trigger, url)
+    done = await send_interaction(ws, "slash_commands", payload)
+    if done.ok and (done.answer.get("text") or done.answer.get("blocks")):
+        answers.apply_response(ws, reply, done.answer)
+    return done
+
+
+async def use_shortcut(ws: Workspace, person: str, callback_id: str, channel: str = "", ts: str = "") -> ActResult:
+    """Use an entry of the app in the composer's menu, or, with `channel` and `ts`, in a message's menu."""
+    who = ws.get_person(person)
+    known = next((one for one in ws.setup.shortcuts if one.callback_id == callback_id), None)
+    if known is None or known.on_messages != bool(ts):
+        raise WorkspaceError("unknown_shortcut")
+    trigger = ws.triggers.create_trigger(who.id)
+    if not known.on_messages:
+        return await send_interaction(ws, "interactive", build_shortcut(ws.app, who, callback_id, trigger))
+    room = ws.get_room(channel, who.id)
+    message = posting.get_message(ws, channel, ts)
+    url = f"{ws.address}/response/{ws.reply_urls.create_url(ResponseUrl(who.id, room.id, ws.clock()))}"
+    payload = build_message_shortcut(ws.app, who, room, message, callback_id, trigger, url)
+    return await send_interaction(ws, "interactive", payload)
+
+
+def open_home(ws: Workspace, person: str) -> str:
+    """Open the app's Home tab; return the event's id."""
+    who = ws.get_person(person)
+    return ws.send_event(
+        "app_home_opened", build_home_opened_event(who, ws.state.homes.get(person), ws.create_timestamp())
+    )
+
+
+def open_messages(ws: Workspace, person: str) -> str:
+    """Open the DM with the app; return the event's id."""
+    who = ws.get_person(person)
+    return ws.send_event("app_home_opened", build_home_opened_event(who, None, ws.create_timestamp(), tab="messages"))
+
+
+def stop_session(ws: Workspace, person: str, channel: str, thread_ts: str, *, force: bool = False) -> str:
+    """Press the *Stop* of a working session; return the event's id. The app itself says when it has stopped.
+
+    With `force`, the press is made as on a screen that was not repainted."""
+    who, room = ws.get_person(person), ws.get_room(channel, person)
+    session = ws.state.sessions.get((channel, thread_ts))
+    if not force and (session is None or session["status"] != "processing"):
+        raise WorkspaceError("action_not_found")
+    streams = methods_streams.stop_streams(ws, channel, thread_ts)
+    event = build_session_stopped_event(who, room, thread_ts, streams, ws.create_timestamp())
+    ws.notify_change("messages", channel)
+    return ws.send_event("agent_session_stopped", event)

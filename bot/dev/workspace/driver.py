@@ -1,0 +1,215 @@
+"""Hands of a person, for tests: write, press, submit, cause faults, and look at the result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from bot.dev.workspace import acts, methods_files, views
+from bot.dev.workspace.acts import ActResult
+from bot.dev.workspace.faults import Outcome
+from bot.dev.workspace.sockets import EnvelopeAck
+from bot.dev.workspace.workspace import WebApiCall, Workspace
+from bot.dev.workspace.world import Json
+
+T = TypeVar("T")
+
+
+class WorkspaceDriver:
+    """Drives one workspace. A refusal raises `WorkspaceError`, where it would stop a person."""
+
+    def __init__(self, workspace: Workspace, recheck_s: float | None = None) -> None:
+        """`recheck_s` is the interval in seconds in which `wait_until` looks again without a change in the workspace,
+        for tests that wait for something elsewhere."""
+        self.ws, self.recheck_s = workspace, recheck_s
+
+    # Acts of people
+
+    async def send_message(
+        self, user: str, channel: str, text: str, thread_ts: str | None = None, *, files: Sequence[str] = ()
+    ) -> str:
+        """Type a message; return its timestamp. Typed `<`, `>`, `&` arrive escaped, and `@Countersign` becomes a
+        mention.
+
+        `files` are ids of files uploaded for it."""
+        return acts.send_message(self.ws, user, channel, text, thread_ts, files=files)
+
+    async def mention_bot(
+        self, user: str, channel: str, text: str, thread_ts: str | None = None, *, files: Sequence[str] = ()
+    ) -> str:
+        """Send a message addressed to the bot: `@Countersign text`."""
+        return await self.send_message(user, channel, f"@{self.ws.app.real_name} {text}", thread_ts, files=files)
+
+    def upload_file(self, user: str, name: str, content: bytes, *, is_external: bool = False) -> str:
+        """Choose a file in the composer or a dialog; return its id. `is_external` marks a file stored with another
+        service."""
+        return methods_files.upload_file(self.ws, user, name, content, is_external=is_external).id
+
+    async def edit_message(self, user: str, channel: str, ts: str, text: str) -> None:
+        acts.edit_message(self.ws, user, channel, ts, text)
+
+    async def delete_message(self, user: str, channel: str, ts: str) -> None:
+        acts.delete_message(self.ws, user, channel, ts)
+
+    async def click_button(
+        self,
+        user: str,
+        channel: str,
+        ts: str,
+        action_id: str,
+        *,
+        block_id: str | None = None,
+        value: Any = None,
+        force: bool = False,
+    ) -> ActResult:
+        """Press a button; return how it was acknowledged. A button that is not there now is refused.
+
+        With `force`, the press is made as on a screen that was not repainted, with `value` in place of the button's."""
+        return await acts.click_button(
+            self.ws, user, channel, ts, action_id, block_id=block_id, value=value, force=force
+        )
+
+    async def click_view_button(self, user: str, view_id: str, action_id: str, *, value: Any = None) -> ActResult:
+        """Press a button of the Home tab or of a dialog."""
+        return await acts.click_view_button(self.ws, user, view_id, action_id, value=value)
+
+    async def change_input(self, user: str, view_id: str, block_id: str, value: Any) -> ActResult:
+        """Put a value into an input of the open dialog: a bare value, or an entry in the platform's form."""
+        return await acts.change_input(self.ws, user, view_id, block_id, value)
+
+    async def use_shortcut(self, user: str, callback_id: str, channel: str = "", ts: str = "") -> ActResult:
+        """Use an entry of the app in the composer's menu, or in a message's menu."""
+        return await acts.use_shortcut(self.ws, user, callback_id, channel, ts)
+
+    async def submit_view(
+        self, user: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
+    ) -> ActResult:
+        """Submit a dialog with `values` by block_id: bare values, or entries in the platform's form. Without `force`,
+        empty required inputs are not sent, as in the composer."""
+        return await acts.submit_view(self.ws, user, view_id, values, force=force)
+
+    async def close_view(self, user: str, view_id: str) -> ActResult:
+        return await acts.close_view(self.ws, user, view_id)
+
+    async def run_slash_command(self, user: str, channel: str, command: str, text: str = "") -> ActResult:
+        return await acts.run_slash_command(self.ws, user, channel, command, text)
+
+    async def open_home(self, user: str) -> str:
+        """Open the app's Home tab; return the event's id."""
+        return acts.open_home(self.ws, user)
+
+    async def open_messages(self, user: str) -> str:
+        """Open the DM with the app; return the event's id."""
+        return acts.open_messages(self.ws, user)
+
+    async def stop_session(self, user: str, channel: str, thread_ts: str, *, force: bool = False) -> str:
+        """Press the *Stop* of a working session; return the event's id."""
+        return acts.stop_session(self.ws, user, channel, thread_ts, force=force)
+
+    # Faults
+
+    async def disconnect_sockets(self, reason: str = "refresh_requested") -> None:
+        """Send every socket a disconnect frame (`warning`, `refresh_requested`, `link_disabled`, …) and end it."""
+        await self.ws.sockets.disconnect_sockets(reason)
+
+    async def drop_sockets(self) -> None:
+        """Close every socket without a disconnect frame."""
+        await self.ws.sockets.drop_sockets()
+
+    def fail_next_call(self, method: str, outcome: Outcome, times: int = 1) -> None:
+        """Make the next calls of a method fail: an error name, 429, 500, `drop` or `drop_after`."""
+        self.ws.faults.fail_next_call(method, outcome, times)
+
+    def delay_answers(self, seconds: float, *methods: str) -> None:
+        """Delay all later answers of these methods, or of all methods, by so many seconds."""
+        self.ws.faults.delays_s.update(dict.fromkeys(methods or ("",), seconds))
+
+    def hold_next_acks(self, times: int = 1) -> None:
+        """Drop the next acknowledgements, so that those events come again."""
+        self.ws.faults.hold_next_acks(times)
+
+    def redeliver_event(self, event_id: str) -> None:
+        """Deliver an event once more with an unchanged event id, as if the platform had lost count."""
+        self.ws.delivery.deliver_event(
+            next(payload for payload in reversed(self.events) if payload["event_id"] == event_id)
+        )
+
+    def inject_event(self, subscription: str, event: Json) -> str:
+        """Deliver any event in the test's own form; return its event id."""
+        return self.ws.send_event(subscription, event)
+
+    # Results
+
+    @property
+    def calls(self) -> list[WebApiCall]:
+        return list(self.ws.calls)
+
+    def list_call_arguments(self, method: str) -> list[Json]:
+        """List the arguments of a method's successful calls."""
+        return [call.args for call in self.ws.calls if call.method == method and not call.error]
+
+    @property
+    def acks(self) -> list[EnvelopeAck]:
+        return list(self.ws.sockets.acks)
+
+    @property
+    def sent_envelopes(self) -> list[Json]:
+        """Envelopes sent over sockets."""
+        return list(self.ws.sockets.sent)
+
+    @property
+    def events(self) -> list[Json]:
+        """Event payloads given to delivery, in order (the last 1,000)."""
+        return list(self.ws.delivery.delivered_events)
+
+    @property
+    def homes(self) -> Mapping[str, Json]:
+        return self.ws.state.homes
+
+    def get_dm_id(self, user: str) -> str:
+        """Return the id of the DM between a person and the bot."""
+        return self.ws.get_person(user).dm_id
+
+    def list_messages(self, channel: str) -> list[Json]:
+        """List every message of a room, oldest first, threads included."""
+        return list(self.ws.state.rooms[channel].messages.values())
+
+    def list_thread_messages(self, channel: str, ts: str) -> list[Json]:
+        """List a thread, its first message included."""
+        return [m for m in self.list_messages(channel) if ts in (m["ts"], m.get("thread_ts"))]
+
+    def list_ephemerals(self, user: str) -> list[Json]:
+        """List the messages that only this person sees."""
+        return list(self.ws.state.private.get(user, []))
+
+    def list_open_views(self, user: str) -> list[Json]:
+        """List the dialogs open in front of a person, the top one last."""
+        return [self.ws.state.views[id] for id in self.ws.state.stacks.get(user, [])]
+
+    def find_top_view(self, user: str) -> Json | None:
+        return views.find_top_view(self.ws, user)
+
+    async def wait_until(self, predicate: Callable[[], T], timeout: float = 20.0) -> T:
+        """Wait until the predicate is true, checked at every change; return its value. Raises `TimeoutError` with the
+        last messages."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout
+        while True:
+            bell = self.ws.changes.next_change
+            if found := predicate():
+                return found
+            if (left_s := end - loop.time()) <= 0:
+                raise TimeoutError(f"nothing came of it within {timeout} s; last said: {self.describe_last_messages()}")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(bell.wait(), min(left_s, self.recheck_s or left_s))
+
+    async def wait_for_sockets(self, sockets: int = 1, timeout: float = 60.0) -> None:
+        """Wait until that many sockets are up."""
+        await self.wait_until(lambda: len(self.ws.sockets.list_live_links()) >= sockets, timeout)
+
+    def describe_last_messages(self, most: int = 5) -> Sequence[str]:
+        said = [m for room in self.ws.state.rooms.values() for m in room.messages.values()]
+        said.sort(key=lambda message: str(message["ts"]))
+        return [f"{m['user']}: {m.get('text', '')[:120]}" for m in said[-most:]]

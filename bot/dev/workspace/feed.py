@@ -1,0 +1,67 @@
+"""The live feed of the page: changes and log lines, over one socket for each open page."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from aiohttp import web
+
+from bot.dev.workspace.sockets import CLOSE_SECONDS
+from bot.dev.workspace.workspace import Workspace, WorkspaceChange
+from bot.dev.workspace.world import Json
+
+MOST_BEHIND = 1000
+"""Maximum number of frames that a page may be behind before it is disconnected. The page then reconnects and reloads
+everything."""
+FOR_TESTS = ("calls", "acks")
+
+
+class PageFeed:
+    """The feed of one page. Changes of rooms go to everybody, because the page also counts unread messages for others.
+    Changes of one person go to that person."""
+
+    def __init__(self, workspace: Workspace, person: str) -> None:
+        self.ws, self.person = workspace, person
+        self.frames: asyncio.Queue[Json] = asyncio.Queue(MOST_BEHIND)
+        self.socket = web.WebSocketResponse(heartbeat=30, timeout=CLOSE_SECONDS)
+        self.behind = False
+
+    async def serve_socket(self, request: web.Request) -> web.WebSocketResponse:
+        await self.socket.prepare(request)
+        for line in self.ws.lines:
+            self._enqueue_log_line(line)
+        self.ws.changes.listeners.append(self._enqueue_change)
+        self.ws.line_listeners.append(self._enqueue_log_line)
+        self.ws.feeds.add(self.socket)
+        sender = asyncio.create_task(self._send_frames())
+        try:
+            async for _ in self.socket:
+                pass
+        finally:
+            sender.cancel()
+            self.ws.feeds.discard(self.socket)
+            self.ws.changes.listeners.remove(self._enqueue_change)
+            self.ws.line_listeners.remove(self._enqueue_log_line)
+            await asyncio.gather(sender, return_exceptions=True)
+        return self.socket
+
+    def _enqueue_change(self, change: WorkspaceChange) -> None:
+        if change.what in FOR_TESTS or change.person not in ("", self.person):
+            return
+        self._enqueue_frame({"type": "changed", "what": change.what, "channel": change.channel})
+
+    def _enqueue_log_line(self, line: Json) -> None:
+        self._enqueue_frame({"type": "log", "line": line})
+
+    def _enqueue_frame(self, frame: Json) -> None:
+        try:
+            self.frames.put_nowait(frame)
+        except asyncio.QueueFull:
+            self.behind = True
+
+    async def _send_frames(self) -> None:
+        with suppress(ConnectionResetError):
+            while not self.behind:
+                await self.socket.send_json(await self.frames.get())
+        await self.socket.close()

@@ -1,0 +1,281 @@
+"""Web API: chat.*, histories, reactions, status."""
+
+from __future__ import annotations
+
+from bot.dev.workspace import posting
+from bot.dev.workspace.arguments import MethodArguments
+from bot.dev.workspace.payloads import drop_metadata
+from bot.dev.workspace.refused import WorkspaceError
+from bot.dev.workspace.schema import check_items, check_shape, check_string
+from bot.dev.workspace.validate import (
+    BLOCK_TEXT,
+    MARKDOWN_TEXT,
+    METADATA_BYTES,
+    POST_TEXT,
+    UPDATE_BYTES,
+    check_blocks,
+    check_metadata,
+    count_json_bytes,
+    count_text_characters,
+)
+from bot.dev.workspace.workspace import Workspace
+from bot.dev.workspace.world import Json, WorkspaceRoom
+
+SESSION_STATUSES = ("active", "processing", "suspended", "closed")
+SESSION_TITLE = 200
+SUGGESTED_PROMPTS = check_items(check_shape({"title": check_string(75), "message": check_string(4000)}), 4)
+
+
+def get_bot_room(ws: Workspace, channel: str) -> WorkspaceRoom:
+    """Return the room that the app posts to. A person's id stands for the DM with that person."""
+    person = ws.state.people.get(channel)
+    if person is not None and not person.is_bot:
+        channel = person.dm_id
+    return ws.get_room(channel, ws.app.user)
+
+
+def read_message_content(args: MethodArguments) -> Json:
+    """Read and check `text`, `blocks`, `attachments` and `metadata` of a message."""
+    found: Json = {}
+    blocks = args.read_blocks()
+    if args.has_value("markdown_text"):
+        blocks = build_markdown_blocks(args, blocks)
+    if args.has_value("text"):
+        found["text"] = args.read_text("text")
+    if blocks is not None:
+        found["blocks"] = require_valid_blocks(blocks)
+    if (attachments := args.read_json("attachments")) is not None:
+        found["attachments"] = attachments
+    if (metadata := args.read_json("metadata")) is not None:
+        found["metadata"] = require_valid_metadata(metadata)
+    if len(found.get("text", "")) > POST_TEXT:
+        raise WorkspaceError("msg_too_long")
+    return found
+
+
+def require_message_content(args: MethodArguments) -> Json:
+    """Read a message like `read_message_content`. Raises `WorkspaceError` without any text or block to show."""
+    found = read_message_content(args)
+    if not (found.get("text") or found.get("blocks")):
+        raise WorkspaceError("no_text")
+    return found
+
+
+def build_markdown_blocks(args: MethodArguments, blocks: list[Json] | None) -> list[Json]:
+    if blocks or args.read_text("text"):
+        raise WorkspaceError("markdown_text_conflict")
+    if len(args.read_text("markdown_text")) > MARKDOWN_TEXT:
+        raise WorkspaceError("msg_too_long")
+    return [{"type": "markdown", "text": args.read_text("markdown_text")}]
+
+
+def require_valid_blocks(blocks: list[Json]) -> list[Json]:
+    if problems := check_blocks(blocks):
+        raise WorkspaceError("invalid_blocks", problems, errors=problems)
+    if count_text_characters(blocks) > BLOCK_TEXT:
+        raise WorkspaceError("msg_blocks_too_long")
+    return posting.fill_block_ids(blocks)
+
+
+def require_valid_metadata(metadata: object) -> object:
+    if problems := check_metadata(metadata):
+        raise WorkspaceError("invalid_metadata_format", problems)
+    if count_json_bytes(metadata) > METADATA_BYTES:
+        raise WorkspaceError("metadata_too_large")
+    return metadata
+
+
+def chat_post_message(ws: Workspace, args: MethodArguments) -> Json:
+    channel = args.read_text("channel")
+    if not channel:
+        raise WorkspaceError("channel_not_found")
+    room = get_bot_room(ws, channel)
+    found = read_message_content(args)
+    if not (found.get("text") or found.get("blocks") or found.get("attachments")):
+        raise WorkspaceError("no_text")
+    message = {"text": "", **found, **posting.build_bot_fields(ws)}
+    if args.read_flag("reply_broadcast") and args.read_text("thread_ts"):
+        message["subtype"] = "thread_broadcast"
+    posted = posting.post_message(ws, room, message, args.read_text("thread_ts") or None)
+    return {"channel": room.id, "ts": posted["ts"], "message": posted}
+
+
+def get_bot_message(ws: Workspace, args: MethodArguments, error: str) -> tuple[WorkspaceRoom, Json]:
+    room = get_bot_room(ws, args.require_text("channel"))
+    message = posting.get_message(ws, room.id, args.require_text("ts"))
+    if message.get("user") != ws.app.user or message.get("subtype") == "tombstone":
+        raise WorkspaceError(error)
+    return room, message
+
+
+def chat_update(ws: Workspace, args: MethodArguments) -> Json:
+    """Update a message. Omitted blocks stay; `[]` clears them."""
+    room, message = get_bot_message(ws, args, "cant_update_message")
+    if (room.id, message["ts"]) in ws.state.streams and message["streaming_state"] == "in_progress":
+        raise WorkspaceError("streaming_state_conflict")
+    found = read_message_content(args)
+    if not found:
+        raise WorkspaceError("no_text")
+    if len(found.get("text", "").encode()) > UPDATE_BYTES:
+        raise WorkspaceError("msg_too_long")
+    if found.get("text") == "" and not found.get("blocks", message.get("blocks")):
+        raise WorkspaceError("no_text")
+    posting.update_message(ws, room, message, found, ws.app.user)
+    return {"channel": room.id, "ts": message["ts"], "text": message["text"], "message": message}
+
+
+def chat_delete(ws: Workspace, args: MethodArguments) -> Json:
+    room, message = get_bot_message(ws, args, "cant_delete_message")
+    posting.remove_message(ws, room, message)
+    return {"channel": room.id, "ts": message["ts"]}
+
+
+def chat_post_ephemeral(ws: Workspace, args: MethodArguments) -> Json:
+    room = get_bot_room(ws, args.require_text("channel"))
+    user = args.require_text("user")
+    if user not in room.members or user == ws.app.user:
+        raise WorkspaceError("user_not_in_channel")
+    found = require_message_content(args)
+    thread = args.read_text("thread_ts") or None
+    posting.find_thread_root(room, thread)
+    notice = posting.post_ephemeral(ws, room, user, found.get("text", ""), found.get("blocks", []), thread)
+    return {"message_ts": notice["ts"]}
+
+
+def chat_get_permalink(ws: Workspace, args: MethodArguments) -> Json:
+    room = ws.get_room(args.require_text("channel"), ws.app.user)
+    message = posting.get_message(ws, room.id, args.require_text("message_ts"))
+    link = f"{ws.address}/archives/{room.id}/p{message['ts'].replace('.', '')}"
+    return {"channel": room.id, "permalink": link}
+
+
+def build_history_message(message: Json, args: MethodArguments) -> Json:
+    return message if args.read_flag("include_all_metadata") else drop_metadata(message)
+
+
+def is_in_time_range(message: Json, args: MethodArguments) -> bool:
+    oldest, latest, ts = args.read_text("oldest"), args.read_text("latest"), message["ts"]
+    inclusive = args.read_flag("inclusive")
+    after = not oldest or float(ts) > float(oldest) or (inclusive and float(ts) == float(oldest))
+    before = not latest or float(ts) < float(latest) or (inclusive and float(ts) == float(latest))
+    return after and before
+
+
+def build_message_page(messages: list[Json], args: MethodArguments, most: int = 999) -> Json:
+    """Build one page of messages, by `limit` and an opaque `cursor`."""
+    limit = args.read_number("limit", 100, most)
+    start = parse_cursor(args.read_text("cursor"))
+    rest = messages[start + limit :]
+    following = {"response_metadata": {"next_cursor": f"next:{start + limit}"}} if rest else {}
+    chosen = [build_history_message(message, args) for message in messages[start : start + limit]]
+    return {"messages": chosen, "has_more": bool(rest), **following}
+
+
+def parse_cursor(cursor: str) -> int:
+    number = cursor.removeprefix("next:")
+    if cursor and not (cursor.startswith("next:") and number.isdigit()):
+        raise WorkspaceError("invalid_cursor")
+    return int(number or 0)
+
+
+def conversations_history(ws: Workspace, args: MethodArguments) -> Json:
+    """List the messages of a room, newest first. Replies in threads are left out, unless they were broadcast."""
+    room = ws.get_room(args.require_text("channel"), ws.app.user)
+    top = [
+        message
+        for message in reversed(room.messages.values())
+        if message.get("thread_ts", message["ts"]) == message["ts"] or message.get("subtype") == "thread_broadcast"
+    ]
+    return build_message_page([message for message in top if is_in_time_range(message, args)], args)
+
+
+def conversations_replies(ws: Workspace, args: MethodArguments) -> Json:
+    """List a thread: its first message, followed by its replies, oldest first."""
+    room = ws.get_room(args.require_text("channel"), ws.app.user)
+    ts = args.require_text("ts")
+    root = room.messages.get(ts)
+    if root is None:
+        raise WorkspaceError("thread_not_found")
+    root = room.messages.get(root.get("thread_ts", ts), root)
+    later = [message for message in posting.list_replies(room, root["ts"]) if is_in_time_range(message, args)]
+    return build_message_page([root, *later], args)
+
+
+def assistant_threads_set_status(ws: Workspace, args: MethodArguments) -> Json:
+    room = ws.get_room(args.require_text("channel_id"), ws.app.user)
+    key = (room.id, args.require_text("thread_ts"))
+    if status := args.read_text("status"):
+        ws.state.statuses[key] = status
+    else:
+        ws.state.statuses.pop(key, None)
+    ws.notify_change("messages", room.id)
+    return {}
+
+
+def agents_sessions_set_status(ws: Workspace, args: MethodArguments) -> Json:
+    """Set a session's status. Title and initiator count only when the session begins."""
+    require_agent(ws)
+    room = ws.get_room(args.require_text("channel_id"), ws.app.user)
+    status, title = args.require_text("status"), args.read_text("title")
+    if status not in SESSION_STATUSES or len(title) > SESSION_TITLE:
+        raise WorkspaceError("invalid_arguments")
+    key = (room.id, args.require_text("thread_ts"))
+    if key[1] not in room.messages:
+        raise WorkspaceError("invalid_thread_ts")
+    session = ws.state.sessions.setdefault(key, {"title": title, "user": args.read_text("initiator_user_id")})
+    session["status"] = status
+    ws.notify_change("messages", room.id)
+    is_stoppable = "agent_session_stopped" in ws.setup.events
+    warning = {} if is_stoppable else {"warning": "missing_agent_session_stopped_event_subscription"}
+    return {"status": status, "title": session["title"], **warning}
+
+
+def assistant_threads_set_suggested_prompts(ws: Workspace, args: MethodArguments) -> Json:
+    """Suggest prompts. With a thread, the call has no effect for an agent, and reports no error."""
+    require_agent(ws)
+    room = ws.get_room(args.require_text("channel_id"), ws.app.user)
+    prompts = args.read_json("prompts")
+    if problems := list(SUGGESTED_PROMPTS(prompts, "/prompts")):
+        raise WorkspaceError("invalid_arguments", problems)
+    if not args.read_text("thread_ts"):
+        ws.state.prompts[room.id] = prompts
+        ws.notify_change("messages", room.id)
+    return {}
+
+
+def require_agent(ws: Workspace) -> None:
+    if not ws.setup.is_agent:
+        raise WorkspaceError("not_allowed")
+
+
+def reactions_add(ws: Workspace, args: MethodArguments) -> Json:
+    message, found = find_reaction(ws, args)
+    if found is not None and ws.app.user in found["users"]:
+        raise WorkspaceError("already_reacted")
+    if found is None:
+        found = {"name": args.require_text("name"), "users": [], "count": 0}
+        message.setdefault("reactions", []).append(found)
+    found["users"].append(ws.app.user)
+    found["count"] = len(found["users"])
+    ws.notify_change("messages", args.read_text("channel"))
+    return {}
+
+
+def reactions_remove(ws: Workspace, args: MethodArguments) -> Json:
+    message, found = find_reaction(ws, args)
+    if found is None or ws.app.user not in found["users"]:
+        raise WorkspaceError("no_reaction")
+    found["users"].remove(ws.app.user)
+    found["count"] = len(found["users"])
+    message["reactions"] = [r for r in message["reactions"] if r["count"]]
+    ws.notify_change("messages", args.read_text("channel"))
+    return {}
+
+
+def find_reaction(ws: Workspace, args: MethodArguments) -> tuple[Json, Json | None]:
+    room = ws.get_room(args.require_text("channel"), ws.app.user)
+    message = posting.get_message(ws, room.id, args.require_text("timestamp"))
+    name = args.require_text("name")
+    if not all(c.isalnum() or c in "_+-:'" for c in name):
+        raise WorkspaceError("invalid_name")
+    return message, next((r for r in message.get("reactions", []) if r["name"] == name), None)

@@ -1,0 +1,140 @@
+"""Web API methods about people and rooms: auth.test, users.*, conversations.*, team.info, bots.info."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from bot.dev.workspace.arguments import MethodArguments
+from bot.dev.workspace.methods_chat import parse_cursor
+from bot.dev.workspace.payloads import SLACKBOT, build_channel_object, build_user_object
+from bot.dev.workspace.refused import WorkspaceError
+from bot.dev.workspace.workspace import Workspace
+from bot.dev.workspace.world import Json, WorkspaceMember
+
+T = TypeVar("T")
+
+
+def auth_test(ws: Workspace, args: MethodArguments) -> Json:
+    app = ws.app
+    return {
+        "url": f"{ws.address}/",
+        "team": app.team_name,
+        "user": app.name,
+        "team_id": app.team,
+        "user_id": app.user,
+        "bot_id": app.bot,
+        "is_enterprise_install": False,
+    }
+
+
+def team_info(ws: Workspace, args: MethodArguments) -> Json:
+    app = ws.app
+    return {"team": {"id": app.team, "name": app.team_name, "domain": app.domain, "email_domain": "", "icon": {}}}
+
+
+def bots_info(ws: Workspace, args: MethodArguments) -> Json:
+    app = ws.app
+    if args.has_value("bot") and args.read_text("bot") != app.bot:
+        raise WorkspaceError("bot_not_found")
+    bot = {"id": app.bot, "deleted": False, "name": app.name, "updated": 1, "app_id": app.app, "user_id": app.user}
+    return {"bot": {**bot, "icons": {}}}
+
+
+def slice_cursor_page(rows: list[T], args: MethodArguments, usual: int) -> tuple[list[T], Json]:
+    """Return the rows for `limit` (`usual` if not given) and `cursor`, and the metadata with the next cursor."""
+    start, limit = parse_cursor(args.read_text("cursor")), args.read_number("limit", usual, 1000)
+    more = f"next:{start + limit}" if rows[start + limit :] else ""
+    return rows[start : start + limit], {"response_metadata": {"next_cursor": more}}
+
+
+def build_visible_user(ws: Workspace, person: WorkspaceMember, args: MethodArguments) -> Json:
+    email = "users:read.email" in ws.setup.scopes
+    return build_user_object(ws.app, person, locale=args.read_flag("include_locale"), email=email)
+
+
+def users_info(ws: Workspace, args: MethodArguments) -> Json:
+    person = ws.state.people.get(args.require_text("user"))
+    if person is None:
+        raise WorkspaceError("user_not_found")
+    return {"user": build_visible_user(ws, person, args)}
+
+
+def users_list(ws: Workspace, args: MethodArguments) -> Json:
+    people = [SLACKBOT, *ws.state.people.values()]
+    chosen, following = slice_cursor_page(people, args, 1000)
+    return {
+        "members": [build_visible_user(ws, person, args) for person in chosen],
+        "cache_ts": int(ws.clock()),
+        **following,
+    }
+
+
+def users_lookup_by_email(ws: Workspace, args: MethodArguments) -> Json:
+    wanted = args.require_text("email").lower()
+    for person in ws.state.people.values():
+        if person.email.lower() == wanted and not person.deleted:
+            return {"user": build_visible_user(ws, person, args)}
+    raise WorkspaceError("users_not_found")
+
+
+def users_profile_get(ws: Workspace, args: MethodArguments) -> Json:
+    person = ws.state.people.get(args.require_text("user"))
+    if person is None:
+        raise WorkspaceError("user_not_found")
+    profile = build_visible_user(ws, person, args)["profile"]
+    return {"profile": {**profile, "fields": {id: {"value": said, "alt": ""} for id, said in person.fields.items()}}}
+
+
+def team_profile_get(ws: Workspace, args: MethodArguments) -> Json:
+    fixed = {"hint": "", "possible_values": None, "is_hidden": False, "options": {"is_protected": True}}
+    return {"profile": {"fields": [{**field, **fixed, "ordering": n} for n, field in enumerate(ws.world.profile)]}}
+
+
+def conversations_open(ws: Workspace, args: MethodArguments) -> Json:
+    if args.read_text("channel"):
+        room = ws.get_room(args.read_text("channel"), ws.app.user)
+        return {"channel": {"id": room.id}, "no_op": True, "already_open": True}
+    users = args.require_text("users").strip("[]").replace('"', "").split(",")
+    if len(users) != 1:
+        raise WorkspaceError("invalid_user_combination")
+    person = ws.state.people.get(users[0].strip())
+    if person is None:
+        raise WorkspaceError("user_not_found")
+    if person.is_bot:
+        raise WorkspaceError("cannot_dm_bot")
+    room = ws.get_room(person.dm_id, ws.app.user)
+    channel = build_channel_object(ws.app, room) if args.read_flag("return_im") else {"id": room.id}
+    return {"channel": channel, "no_op": True, "already_open": True}
+
+
+def conversations_info(ws: Workspace, args: MethodArguments) -> Json:
+    room = ws.state.rooms.get(args.require_text("channel"))
+    if room is None or (room.kind != "channel" and ws.app.user not in room.members):
+        raise WorkspaceError("channel_not_found")
+    return {"channel": build_channel_object(ws.app, room)}
+
+
+def conversations_list(ws: Workspace, args: MethodArguments) -> Json:
+    types = {kind.strip() for kind in (args.read_text("types") or "public_channel").split(",")}
+    kinds = {"im": "im", "mpim": "mpim", "public_channel": "channel", "private_channel": "group"}
+    wanted = {kinds[kind] for kind in types if kind in kinds}
+    rooms = [
+        room
+        for room in ws.state.rooms.values()
+        if room.kind in wanted and (room.kind == "channel" or ws.app.user in room.members)
+    ]
+    chosen, following = slice_cursor_page(rooms, args, 100)
+    return {"channels": [build_channel_object(ws.app, room) for room in chosen], **following}
+
+
+def users_conversations(ws: Workspace, args: MethodArguments) -> Json:
+    """List the rooms of a person; without `user`, those of the app itself."""
+    person = args.read_text("user") or ws.app.user
+    listed = conversations_list(ws, args)
+    return {**listed, "channels": [one for one in listed["channels"] if person in ws.state.rooms[one["id"]].members]}
+
+
+def conversations_members(ws: Workspace, args: MethodArguments) -> Json:
+    room = ws.get_room(args.require_text("channel"), ws.app.user)
+    members, following = slice_cursor_page(room.members, args, 100)
+    return {"members": members, **following}

@@ -1,0 +1,340 @@
+"""The page's own API: `/`, `/page/*` and `/local/*`, in JSON, for one person at a time, from this machine only."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TypeAlias
+
+from aiohttp import web
+
+from bot.core.i18n import LANGUAGES, load_sentences, translate
+from bot.dev.workspace import acts, methods_files, methods_streams, views
+from bot.dev.workspace.arguments import MethodArguments, read_json_body
+from bot.dev.workspace.feed import PageFeed
+from bot.dev.workspace.guard import HEADERS, build_file_response, require_own_page
+from bot.dev.workspace.payloads import drop_metadata
+from bot.dev.workspace.refused import WorkspaceError
+from bot.dev.workspace.workspace import Workspace
+from bot.dev.workspace.world import Json, WorkspaceMember, WorkspaceRoom
+
+PAGE = Path(__file__).parent / "page"
+Act: TypeAlias = Callable[["PageApi", MethodArguments], Awaitable[Json]]
+Look: TypeAlias = Callable[["PageApi", WorkspaceMember, web.Request], Json]
+
+
+class PageApi:
+    """Serves the page and its API."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.ws = workspace
+
+    def build_routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/", self.serve_index),
+            web.get("/page/{file:.+}", self.serve_static_file),
+            web.get("/local/feed", self.serve_feed),
+            web.get("/local/texts", self.serve_texts),
+            web.get("/local/file/{id}", self.serve_file),
+            web.post("/local/upload", self.receive_file),
+            web.get("/local/{what}", self.serve_look),
+            web.post("/local/{what}", self.handle_act),
+        ]
+
+    async def serve_index(self, request: web.Request) -> web.Response:
+        require_own_page(request)
+        return build_file_response(PAGE, "index.html")
+
+    async def serve_static_file(self, request: web.Request) -> web.Response:
+        require_own_page(request)
+        return build_file_response(PAGE, request.match_info["file"])
+
+    async def serve_texts(self, request: web.Request) -> web.Response:
+        """Serve every text of the page by key, in the language `?lang=`."""
+        require_own_page(request)
+        lang = request.query.get("lang", "zh")
+        if lang not in LANGUAGES:
+            return build_json_response({"ok": False, "error": "unknown_language"}, 400)
+        return build_json_response(
+            {
+                f"{key}.one" if form.endswith("_one") else key: text
+                for key, words in load_sentences().items()
+                for form, text in words.items()
+                if key.startswith("page.") and form.startswith(lang)
+            }
+        )
+
+    async def serve_look(self, request: web.Request) -> web.Response:
+        require_own_page(request)
+        look = LOOKS.get(request.match_info["what"])
+        if look is None:
+            return build_json_response({"ok": False, "error": "unknown"}, 404)
+        try:
+            return build_json_response(look(self, self.get_viewer(request), request))
+        except WorkspaceError as refused:
+            return build_json_response(refused.to_body(), 404)
+
+    async def serve_file(self, request: web.Request) -> web.Response:
+        """Serve a file to a person (`?person=`) in whose room it was shared. A file that is no picture is only saved,
+        never shown as a page of ours."""
+        require_own_page(request)
+        try:
+            file = methods_files.get_shared_file(self.ws, request.match_info["id"], self.get_viewer(request).id)
+        except WorkspaceError as refused:
+            return build_json_response(refused.to_body(), 404)
+        kind = methods_files.detect_mime_type(file)
+        saved = {"Content-Disposition": "attachment"} if kind == methods_files.OTHER else {}
+        return web.Response(body=file.content or b"", content_type=kind, headers={**HEADERS, **saved})
+
+    async def receive_file(self, request: web.Request) -> web.Response:
+        """Take the bytes of a file that a person has chosen (`?person=&name=`); answer with its id."""
+        require_own_page(request)
+        try:
+            person, name = self.get_viewer(request), request.query.get("name", "")
+            file = methods_files.upload_file(self.ws, person.id, name, await request.read())
+        except WorkspaceError as refused:
+            return build_json_response(refused.to_body(), 400)
+        return build_json_response({"ok": True, "id": file.id, "name": file.name, "size": file.length})
+
+    async def handle_act(self, request: web.Request) -> web.Response:
+        require_own_page(request)
+        act = ACTS.get(request.match_info["what"])
+        if act is None:
+            return build_json_response({"ok": False, "error": "unknown"}, 404)
+        args = MethodArguments({})
+        try:
+            args = MethodArguments(await read_json_body(request))
+            return build_json_response({"ok": True, **await act(self, args)})
+        except WorkspaceError as refused:
+            return build_json_response({**refused.to_body(), **self.describe_error(args, refused.error)})
+
+    async def serve_feed(self, request: web.Request) -> web.StreamResponse:
+        require_own_page(request)
+        try:
+            person = self.get_viewer(request).id
+        except WorkspaceError as refused:
+            return build_json_response(refused.to_body(), 404)
+        return await PageFeed(self.ws, person).serve_socket(request)
+
+    def get_viewer(self, request: web.Request) -> WorkspaceMember:
+        """Return the person that the page shows; the first one if the page names none."""
+        wanted = request.query.get("person")
+        return self.ws.get_person(wanted) if wanted else next(p for p in self.ws.state.people.values() if not p.is_bot)
+
+    def describe_error(self, args: MethodArguments, error: str) -> Json:
+        """Return `message` with the error in the person's language, if there is a text for it."""
+        key = f"workspace.{error}"
+        return {"message": translate(key, self.choose_language(args))} if key in load_sentences() else {}
+
+    def choose_language(self, args: MethodArguments) -> str:
+        person = self.ws.state.people.get(args.read_text("person"))
+        return "en" if person and not person.locale.startswith("zh") else "zh"
+
+
+def build_json_response(body: Json, status: int = 200) -> web.Response:
+    return web.json_response(body, status=status, headers=HEADERS)
+
+
+def build_person_row(person: WorkspaceMember) -> Json:
+    return {
+        "id": person.id,
+        "name": person.name,
+        "display": person.real_name,
+        "also": person.display_name,
+        "title": person.title,
+        "locale": person.locale,
+        "tz": person.tz,
+        "email": person.email,
+        "is_bot": person.is_bot,
+    }
+
+
+def choose_room_name(ws: Workspace, room: WorkspaceRoom, me: WorkspaceMember) -> str:
+    """Return the page's name for a room; a DM is named after the other person."""
+    if room.kind not in ("im", "mpim"):
+        return room.name
+    others = [ws.state.people[id].real_name for id in room.members if id != me.id]
+    return others[-1] if room.kind == "im" else ", ".join(others)
+
+
+def build_page_state(api: PageApi, me: WorkspaceMember, request: web.Request) -> Json:
+    ws = api.ws
+    channels = [
+        {"id": r.id, "name": choose_room_name(ws, r, me), "kind": r.kind, "unread": ws.state.count_unread(me.id, r)}
+        for r in ws.state.list_rooms(me.id)
+    ]
+    return {
+        "team": {"id": ws.app.team, "name": ws.app.team_name},
+        "bot": {"id": ws.app.user, "name": ws.app.real_name},
+        "me": build_person_row(me),
+        "people": [build_person_row(person) for person in ws.state.people.values()],
+        "channels": channels,
+        "standins": [asdict(standin) for standin in ws.standins],
+        "commands": list(ws.setup.commands),
+        "shortcuts": [asdict(one) for one in ws.setup.shortcuts],
+    }
+
+
+def build_page_messages(api: PageApi, me: WorkspaceMember, request: web.Request) -> Json:
+    ws = api.ws
+    room = ws.get_room(request.query.get("channel", ""), me.id)
+    return {
+        "messages": [drop_metadata(message) for message in room.messages.values()],
+        "streams": methods_streams.list_live_streams(ws, room.id),
+        "private": [notice for notice in ws.state.private.get(me.id, []) if notice["channel"] == room.id],
+        "status": [
+            {"thread_ts": thread, "status": words}
+            for (channel, thread), words in ws.state.statuses.items()
+            if channel == room.id
+        ],
+        "sessions": [
+            {"thread_ts": thread, **session}
+            for (channel, thread), session in ws.state.sessions.items()
+            if channel == room.id
+        ],
+        "prompts": ws.state.prompts.get(room.id, []),
+    }
+
+
+def build_page_mails(api: PageApi, me: WorkspaceMember, request: web.Request) -> Json:
+    return {"mails": list(api.ws.mailbox.mails) if api.ws.mailbox else []}
+
+
+LOOKS: dict[str, Look] = {
+    "state": build_page_state,
+    "messages": build_page_messages,
+    "views": lambda api, me, request: {"view": views.find_top_view(api.ws, me.id)},
+    "home": lambda api, me, request: {"view": api.ws.state.homes.get(me.id)},
+    "mail": build_page_mails,
+}
+
+
+async def act_say(api: PageApi, args: MethodArguments) -> Json:
+    thread, files = args.read_text("thread_ts") or None, args.read_json("files") or []
+    if not isinstance(files, list):
+        raise WorkspaceError("invalid_arguments")
+    return {
+        "ts": acts.send_message(
+            api.ws,
+            args.require_text("person"),
+            args.require_text("channel"),
+            args.read_text("text"),
+            thread,
+            encoded=True,
+            files=[str(id) for id in files],
+        )
+    }
+
+
+async def act_edit(api: PageApi, args: MethodArguments) -> Json:
+    where = (args.require_text("person"), args.require_text("channel"), args.require_text("ts"))
+    acts.edit_message(api.ws, *where, args.read_text("text"), encoded=True)
+    return {}
+
+
+async def act_delete(api: PageApi, args: MethodArguments) -> Json:
+    acts.delete_message(api.ws, args.require_text("person"), args.require_text("channel"), args.require_text("ts"))
+    return {}
+
+
+async def act_click(api: PageApi, args: MethodArguments) -> Json:
+    """Press a button of a message (`channel`, `ts`), or of a dialog or the Home tab (`view_id`)."""
+    person, action = args.require_text("person"), args.require_text("action_id")
+    block, value = args.read_text("block_id") or None, args.values.get("value")
+    if args.has_value("view_id"):
+        values = args.values.get("values")
+        if values is not None and not isinstance(values, dict):
+            raise WorkspaceError("invalid_arguments")
+        done = await acts.click_view_button(
+            api.ws, person, args.read_text("view_id"), action, block_id=block, value=value, values=values
+        )
+    else:
+        where = (args.require_text("channel"), args.require_text("ts"))
+        done = await acts.click_button(api.ws, person, *where, action, block_id=block, value=value)
+    return require_success(done)
+
+
+async def act_submit(api: PageApi, args: MethodArguments) -> Json:
+    values = args.read_json("values")
+    if not isinstance(values, dict):
+        raise WorkspaceError("invalid_arguments")
+    done = await acts.submit_view(api.ws, args.require_text("person"), args.require_text("view_id"), values)
+    if done.error == "invalid_input":
+        return {
+            "errors": {
+                block: translate(f"workspace.{what}", api.choose_language(args)) for block, what in done.errors.items()
+            }
+        }
+    return {"errors": dict(done.errors)} if done.errors else require_success(done)
+
+
+async def act_close(api: PageApi, args: MethodArguments) -> Json:
+    await acts.close_view(api.ws, args.require_text("person"), args.require_text("view_id"))
+    return {}
+
+
+async def act_slash(api: PageApi, args: MethodArguments) -> Json:
+    where = (args.require_text("person"), args.require_text("channel"))
+    return require_success(
+        await acts.run_slash_command(api.ws, *where, args.require_text("command"), args.read_text("text"))
+    )
+
+
+async def act_shortcut(api: PageApi, args: MethodArguments) -> Json:
+    """Use a shortcut in the composer's menu, or in a message's menu (`channel`, `ts`)."""
+    where = (args.read_text("channel"), args.read_text("ts"))
+    return require_success(
+        await acts.use_shortcut(api.ws, args.require_text("person"), args.require_text("callback_id"), *where)
+    )
+
+
+async def act_home(api: PageApi, args: MethodArguments) -> Json:
+    acts.open_home(api.ws, args.require_text("person"))
+    return {}
+
+
+async def act_open(api: PageApi, args: MethodArguments) -> Json:
+    """Open the DM with the bot."""
+    acts.open_messages(api.ws, args.require_text("person"))
+    return {}
+
+
+async def act_stop(api: PageApi, args: MethodArguments) -> Json:
+    """Press the *Stop* of a session."""
+    where = (args.require_text("channel"), args.require_text("thread_ts"))
+    acts.stop_session(api.ws, args.require_text("person"), *where)
+    return {}
+
+
+async def act_read(api: PageApi, args: MethodArguments) -> Json:
+    acts.mark_read(api.ws, args.require_text("person"), args.require_text("channel"))
+    return {}
+
+
+async def act_locale(api: PageApi, args: MethodArguments) -> Json:
+    acts.set_locale(api.ws, args.require_text("person"), args.require_text("locale"))
+    return {}
+
+
+def require_success(done: acts.ActResult) -> Json:
+    if not done.ok:
+        raise WorkspaceError(done.error)
+    return {}
+
+
+ACTS: dict[str, Act] = {
+    "say": act_say,
+    "edit": act_edit,
+    "delete": act_delete,
+    "click": act_click,
+    "submit": act_submit,
+    "close": act_close,
+    "slash": act_slash,
+    "shortcut": act_shortcut,
+    "home": act_home,
+    "open": act_open,
+    "stop": act_stop,
+    "read": act_read,
+    "locale": act_locale,
+}

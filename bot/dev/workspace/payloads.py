@@ -1,0 +1,254 @@
+"""Objects and payloads in the platform's full shape, built by pure functions."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from bot.dev.workspace.signed import VERIFICATION_TOKEN
+from bot.dev.workspace.world import Json, WorkspaceApp, WorkspaceMember, WorkspaceRoom
+
+SLACKBOT = WorkspaceMember("USLACKBOT", "slackbot", "Slackbot", "Slackbot")
+"""Slackbot, listed by `users.list` as on the platform, where it is not marked as a bot either."""
+
+
+def build_user_object(app: WorkspaceApp, person: WorkspaceMember, *, locale: bool, email: bool) -> Json:
+    """Build a user in the form of `users.info` and `users.list`."""
+    offset = datetime.now(ZoneInfo(person.tz)).utcoffset()
+    bot = {"bot_id": app.bot, "api_app_id": app.app} if person.is_bot else {}
+    profile = {
+        "title": person.title,
+        "real_name": person.real_name,
+        "real_name_normalized": person.real_name,
+        "display_name": person.display_name,
+        "display_name_normalized": person.display_name,
+        "status_text": "",
+        "status_emoji": "",
+        "avatar_hash": "",
+        "team": app.team,
+        **({"email": person.email} if email and person.email else {}),
+        **bot,
+    }
+    return {
+        "id": person.id,
+        "team_id": person.home_team or app.team,
+        "name": person.name,
+        "deleted": person.deleted,
+        "color": "4bbe2e",
+        "real_name": person.real_name,
+        "tz": person.tz,
+        "tz_label": person.tz,
+        "tz_offset": int(offset.total_seconds()) if offset else 0,
+        "profile": profile,
+        "is_admin": person.is_admin,
+        "is_owner": False,
+        "is_primary_owner": False,
+        "is_restricted": person.is_restricted,
+        "is_ultra_restricted": False,
+        "is_bot": person.is_bot,
+        "is_app_user": False,
+        "updated": 1,
+        "is_email_confirmed": bool(person.email),
+        **({"locale": person.locale} if locale else {}),
+        **({"enterprise_user": build_enterprise_user(app, person)} if person.home_team else {}),
+    }
+
+
+def build_enterprise_user(app: WorkspaceApp, person: WorkspaceMember) -> Json:
+    """Build a member of an Enterprise Grid, with all workspaces of that member."""
+    return {
+        "id": "W" + person.id[1:],
+        "enterprise_id": "E0LOCAL",
+        "enterprise_name": app.team_name,
+        "is_admin": False,
+        "is_owner": False,
+        "teams": [person.home_team, app.team],
+    }
+
+
+def build_channel_object(app: WorkspaceApp, room: WorkspaceRoom) -> Json:
+    """Build a conversation in the form of `conversations.info`."""
+    common = {"id": room.id, "created": 1, "is_archived": False, "is_org_shared": False, "context_team_id": app.team}
+    if room.kind == "im":
+        other = next((member for member in room.members if member != app.user), app.user)
+        return {**common, "is_im": True, "user": other, "is_user_deleted": False, "is_open": True, "priority": 0}
+    return {
+        **common,
+        "name": room.name,
+        "name_normalized": room.name,
+        "is_channel": room.kind == "channel",
+        "is_group": room.kind == "group",
+        "is_im": False,
+        "is_mpim": room.kind == "mpim",
+        "is_private": room.kind != "channel",
+        "is_general": room.name == "general",
+        "is_shared": room.is_ext_shared,
+        "is_ext_shared": room.is_ext_shared,
+        "is_pending_ext_shared": False,
+        "is_member": app.user in room.members,
+        "num_members": len(room.members),
+        "topic": {"value": "", "creator": "", "last_set": 0},
+        "purpose": {"value": "", "creator": "", "last_set": 0},
+    }
+
+
+def build_event_callback(app: WorkspaceApp, event: Json, now: float) -> Json:
+    """Build the outer payload of an Events API delivery."""
+    authorization = {
+        "enterprise_id": None,
+        "team_id": app.team,
+        "user_id": app.user,
+        "is_bot": True,
+        "is_enterprise_install": False,
+    }
+    return {
+        "token": VERIFICATION_TOKEN,
+        "team_id": app.team,
+        "context_team_id": app.team,
+        "context_enterprise_id": None,
+        "api_app_id": app.app,
+        "event": event,
+        "type": "event_callback",
+        "event_id": "Ev" + secrets.token_hex(6).upper(),
+        "event_time": int(now),
+        "authorizations": [authorization],
+        "is_ext_shared_channel": False,
+        "event_context": "4-" + secrets.token_hex(16),
+    }
+
+
+def build_message_event(message: Json, room: WorkspaceRoom) -> Json:
+    return {**drop_metadata(message), "channel": room.id, "event_ts": message["ts"], "channel_type": room.kind}
+
+
+def build_mention_event(message: Json, room: WorkspaceRoom) -> Json:
+    """Build the second event of a mention: with an equal ts, no channel_type, and no files, whatever the message
+    has."""
+    shown = {name: value for name, value in drop_metadata(message).items() if name not in ("files", "subtype")}
+    return {**shown, "type": "app_mention", "channel": room.id, "event_ts": message["ts"]}
+
+
+def build_message_changed_event(message: Json, previous: Json, room: WorkspaceRoom, stamp: str) -> Json:
+    return {
+        "type": "message",
+        "subtype": "message_changed",
+        "message": drop_metadata(message),
+        "previous_message": drop_metadata(previous),
+        "channel": room.id,
+        "hidden": True,
+        "ts": stamp,
+        "event_ts": stamp,
+        "channel_type": room.kind,
+    }
+
+
+def build_message_deleted_event(previous: Json, room: WorkspaceRoom, stamp: str) -> Json:
+    return {
+        "type": "message",
+        "subtype": "message_deleted",
+        "previous_message": drop_metadata(previous),
+        "deleted_ts": previous["ts"],
+        "channel": room.id,
+        "hidden": True,
+        "ts": stamp,
+        "event_ts": stamp,
+        "channel_type": room.kind,
+    }
+
+
+def build_home_opened_event(person: WorkspaceMember, view: Json | None, stamp: str, tab: str = "home") -> Json:
+    known = {"view": view} if view else {}
+    return {
+        "type": "app_home_opened",
+        "user": person.id,
+        "channel": person.dm_id,
+        "tab": tab,
+        "event_ts": stamp,
+        **known,
+    }
+
+
+def build_session_stopped_event(
+    person: WorkspaceMember, room: WorkspaceRoom, thread_ts: str, streams: list[str], stamp: str
+) -> Json:
+    return {
+        "type": "agent_session_stopped",
+        "user": person.id,
+        "channel": room.id,
+        "thread_ts": thread_ts,
+        "streaming_message_ts": streams,
+        "event_ts": stamp,
+    }
+
+
+def drop_metadata(message: Json) -> Json:
+    """Drop a message's metadata, as events and plain histories do."""
+    return {key: value for key, value in message.items() if key != "metadata"}
+
+
+def build_interaction(app: WorkspaceApp, kind: str, person: WorkspaceMember, trigger: str) -> Json:
+    """Build the fields that all interactive payloads have."""
+    return {
+        "type": kind,
+        "user": {"id": person.id, "username": person.name, "name": person.name, "team_id": app.team},
+        "api_app_id": app.app,
+        "token": VERIFICATION_TOKEN,
+        "team": {"id": app.team, "domain": app.domain},
+        "enterprise": None,
+        "is_enterprise_install": False,
+        "trigger_id": trigger,
+    }
+
+
+def build_shortcut(app: WorkspaceApp, person: WorkspaceMember, callback_id: str, trigger: str) -> Json:
+    """Build the payload of a shortcut in the composer's menu."""
+    used = {"callback_id": callback_id, "action_ts": trigger.split(".")[0]}
+    return {**build_interaction(app, "shortcut", person, trigger), **used}
+
+
+def build_message_shortcut(
+    app: WorkspaceApp,
+    person: WorkspaceMember,
+    room: WorkspaceRoom,
+    message: Json,
+    callback_id: str,
+    trigger: str,
+    response_url: str,
+) -> Json:
+    """Build the payload of a shortcut in a message's menu."""
+    return {
+        **build_interaction(app, "message_action", person, trigger),
+        "callback_id": callback_id,
+        "action_ts": trigger.split(".")[0],
+        "message_ts": message["ts"],
+        "channel": {"id": room.id, "name": room.name},
+        "message": drop_metadata(message),
+        "response_url": response_url,
+    }
+
+
+def build_slash_command(
+    app: WorkspaceApp,
+    person: WorkspaceMember,
+    room: WorkspaceRoom,
+    command: str,
+    text: str,
+    trigger: str,
+    response_url: str,
+) -> Json:
+    return {
+        "token": VERIFICATION_TOKEN,
+        "team_id": app.team,
+        "team_domain": app.domain,
+        "channel_id": room.id,
+        "channel_name": room.name,
+        "user_id": person.id,
+        "user_name": person.name,
+        "command": command,
+        "text": text,
+        "api_app_id": app.app,
+        "is_enterprise_install": "false",
+        "response_url": response_url,
+        "trigger_id": trigger,
+    }

@@ -1,0 +1,177 @@
+"""Socket Mode: single-use tickets, at most ten sockets, and every envelope to exactly one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from bot.dev.workspace.delivery import DeliveryAttempt, DeliveryTiming, NotAcknowledgedError
+from bot.dev.workspace.faults import PlannedFaults
+from bot.dev.workspace.world import Json, WorkspaceApp
+
+MOST_SOCKETS = 10
+CLOSE_SECONDS = 1.0
+"""Seconds that the other end may take to confirm a socket's end."""
+
+
+@dataclass(eq=False, slots=True)
+class SocketLink:
+    """One open socket. `leaving` is set once it was told to disconnect; nothing new is sent there."""
+
+    socket: web.WebSocketResponse
+    leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopeAck:
+    """An acknowledgement from the app. `is_held` means that it was dropped on order, so the envelope counts as
+    unacknowledged."""
+
+    envelope_id: str
+    payload: Json
+    is_held: bool = False
+
+
+@dataclass(slots=True)
+class SocketModeTransport:
+    """Transport over Socket Mode."""
+
+    app: WorkspaceApp
+    timing: DeliveryTiming
+    faults: PlannedFaults
+    changed: Callable[[], None]
+    links: list[SocketLink] = field(default_factory=list)
+    acks: list[EnvelopeAck] = field(default_factory=list)
+    sent: list[Json] = field(default_factory=list)
+    """Envelopes sent, oldest first (the last 1,000)."""
+    _tickets: set[str] = field(default_factory=set)
+    _pending: dict[str, asyncio.Future[Json]] = field(default_factory=dict)
+    _open: asyncio.Event = field(default_factory=asyncio.Event)
+    _turn: int = 0
+
+    def create_ticket(self) -> str:
+        ticket = secrets.token_hex(16)
+        self._tickets.add(ticket)
+        return ticket
+
+    def is_ready(self) -> bool:
+        return self._open.is_set()
+
+    async def wait_until_ready(self) -> None:
+        await self._open.wait()
+
+    def list_live_links(self) -> list[SocketLink]:
+        return [link for link in self.links if not link.leaving and not link.socket.closed]
+
+    async def handle_request(self, request: web.Request) -> web.StreamResponse:
+        """Serve `GET /link/?ticket=…`: open a socket for a valid ticket."""
+        ticket = request.query.get("ticket", "")
+        if ticket not in self._tickets:
+            return web.Response(status=401, text="invalid_ticket")
+        self._tickets.discard(ticket)
+        link = SocketLink(web.WebSocketResponse(timeout=CLOSE_SECONDS))
+        await link.socket.prepare(request)
+        if len(self.links) >= MOST_SOCKETS:
+            await self._send_disconnect(link, "too_many_websockets")
+            await link.socket.close()
+            return link.socket
+        self.links.append(link)
+        try:
+            hello = {
+                "type": "hello",
+                "num_connections": len(self.links),
+                "connection_info": {"app_id": self.app.app},
+                "debug_info": {"host": "applink-local", "build_number": 1, "approximate_connection_time": 18060},
+            }
+            await link.socket.send_json(hello)
+            self._update_readiness()
+            async for frame in link.socket:
+                if frame.type == WSMsgType.TEXT:
+                    self._accept_ack(frame.data)
+        except ConnectionResetError:
+            pass  # the app went away: unacknowledged envelopes run into their time limit
+        finally:
+            self.links.remove(link)
+            self._update_readiness()
+        return link.socket
+
+    def _update_readiness(self) -> None:
+        if self.list_live_links():
+            self._open.set()
+        else:
+            self._open.clear()
+        self.changed()
+
+    def _accept_ack(self, text: str) -> None:
+        try:
+            frame = json.loads(text)
+            envelope_id, payload = frame["envelope_id"], frame.get("payload") or {}
+        except (ValueError, TypeError, KeyError):
+            return
+        held = self.faults.take_ack_hold()
+        self.acks.append(EnvelopeAck(envelope_id, payload, held))
+        del self.acks[:-1000]
+        waiter = self._pending.get(envelope_id)
+        if waiter is not None and not waiter.done() and not held:
+            waiter.set_result(payload)
+        self.changed()
+
+    async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
+        live = self.list_live_links()
+        if not live:
+            raise NotAcknowledgedError("timeout")
+        self._turn += 1
+        is_event = parcel.kind == "events_api"
+        envelope: Json = {
+            "envelope_id": str(uuid.uuid4()),
+            "type": parcel.kind,
+            "accepts_response_payload": not is_event,
+            "payload": parcel.payload,
+            **({"retry_attempt": parcel.attempt, "retry_reason": parcel.reason} if is_event else {}),
+        }
+        waiter = self._pending[envelope["envelope_id"]] = asyncio.get_running_loop().create_future()
+        self.sent.append(envelope)
+        del self.sent[:-1000]
+        self.changed()
+        try:
+            await live[self._turn % len(live)].socket.send_json(envelope)
+            return await asyncio.wait_for(waiter, self.timing.ack)
+        except (TimeoutError, ConnectionResetError):
+            raise NotAcknowledgedError("timeout") from None
+        finally:
+            del self._pending[envelope["envelope_id"]]
+
+    async def disconnect_sockets(self, reason: str = "refresh_requested") -> None:
+        """Tell every socket to reconnect. Each ends at once, or after a while for a mere `warning`."""
+        leaving = self.list_live_links()
+        for link in leaving:
+            link.leaving = True
+        self._update_readiness()
+        for link in leaving:
+            await self._send_disconnect(link, reason)
+        if reason == "warning":
+            await asyncio.sleep(self.timing.warning)
+        for link in leaving:
+            await link.socket.close()
+
+    async def _send_disconnect(self, link: SocketLink, reason: str) -> None:
+        frame = {"type": "disconnect", "reason": reason, "debug_info": {"host": "applink-local"}}
+        with suppress(ConnectionResetError):  # already gone
+            await link.socket.send_json(frame)
+
+    async def drop_sockets(self) -> None:
+        """End every socket without a disconnect frame, as a failing network does."""
+        for link in list(self.links):
+            link.leaving = True
+            await link.socket.close()
+        self._update_readiness()
+
+    async def close(self) -> None:
+        await asyncio.gather(*(link.socket.close(code=WSCloseCode.GOING_AWAY) for link in list(self.links)))

@@ -1,0 +1,92 @@
+"""Typed text as the platform passes it on: escaped, with mentions and links marked up, and its rich text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from bot.dev.workspace.world import Json, WorkspaceMember, WorkspaceRoom
+
+LINK = re.compile(r"https?://[^\s<>|]+[^\s<>|.,;:!?)\]}，。；：！？）】]")
+MAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)
+MARKUP = re.compile(r"<(?P<mark>@[A-Z0-9]+|#[A-Z0-9]+(?:\|[^<>]*+)?|![a-z]+|https?://[^<>]++|mailto:[^<>]++)>")
+
+
+ENCODED = re.compile(r"<@[A-Z0-9]+>|&(?:amp|lt|gt);|[&<>]")
+
+
+def escape_text(text: str) -> str:
+    """Replace `&`, `<` and `>` by entities, so that typed text cannot become a mention or a link by itself."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def unescape_text(text: str) -> str:
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def escape_encoded_text(text: str) -> str:
+    """Escape text that a client has encoded already: its entities and mentions of people stay unchanged."""
+    return ENCODED.sub(lambda m: m[0] if len(m[0]) > 1 else escape_text(m[0]), text)
+
+
+def mark_up_text(
+    text: str, people: Iterable[WorkspaceMember], rooms: Iterable[WorkspaceRoom], *, encoded: bool = False
+) -> str:
+    """Convert typed text to the form that apps get: entities escaped, and `@name`, `#channel`, links and addresses
+    marked up.
+
+    `encoded` means that a client has escaped the text already and written `<@U…>` for people."""
+    clean = (escape_encoded_text if encoded else escape_text)(text.strip())
+    out = MAIL.sub(lambda m: f"<mailto:{m[0]}|{m[0]}>", LINK.sub(lambda m: f"<{m[0]}>", clean))
+    for sign, names in (("@", build_mention_names(people)), ("#", build_channel_names(rooms))):
+        out = replace_names(out, sign, names)
+    return out
+
+
+def replace_names(text: str, sign: str, names: Mapping[str, str]) -> str:
+    longest_first = sorted(names, key=len, reverse=True)
+    if not longest_first:
+        return text
+    pattern = rf"(?<![\w.|]){sign}({'|'.join(map(re.escape, longest_first))})(?![A-Za-z0-9_])"
+    return re.sub(pattern, lambda m: names[m[1].lower()], text, flags=re.IGNORECASE | re.ASCII)
+
+
+def build_mention_names(people: Iterable[WorkspaceMember]) -> dict[str, str]:
+    names = {"channel": "<!channel>", "here": "<!here>", "everyone": "<!everyone>"}
+    for person in people:
+        for name in (person.name, person.display_name, person.real_name):
+            if name:
+                names.setdefault(name.lower(), f"<@{person.id}>")
+    return names
+
+
+def build_channel_names(rooms: Iterable[WorkspaceRoom]) -> dict[str, str]:
+    return {room.name.lower(): f"<#{room.id}|{room.name}>" for room in rooms if room.kind == "channel"}
+
+
+def build_rich_text(text: str, block_id: str) -> list[Json]:
+    """Build the `blocks` that the platform's composer sends with marked-up text."""
+    elements: list[Json] = []
+    at = 0
+    for match in MARKUP.finditer(text):
+        elements += build_text_elements(text[at : match.start()])
+        elements.append(build_mark_element(match["mark"]))
+        at = match.end()
+    elements += build_text_elements(text[at:])
+    section = {"type": "rich_text_section", "elements": elements}
+    return [{"type": "rich_text", "block_id": block_id, "elements": [section]}]
+
+
+def build_text_elements(text: str) -> list[Json]:
+    return [{"type": "text", "text": unescape_text(text)}] if text else []
+
+
+def build_mark_element(mark: str) -> Json:
+    if mark.startswith("@"):
+        return {"type": "user", "user_id": mark[1:]}
+    if mark.startswith("#"):
+        return {"type": "channel", "channel_id": mark[1:].partition("|")[0]}
+    if mark.startswith("!"):
+        return {"type": "broadcast", "range": mark[1:]}
+    url, _, label = mark.partition("|")
+    return {"type": "link", "url": unescape_text(url), **({"text": unescape_text(label)} if label else {})}

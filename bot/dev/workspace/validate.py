@@ -1,0 +1,194 @@
+"""Refusals of the platform: block counts, text lengths, ids, dialog limits, unknown blocks and elements.
+
+The tables of `kit` come first, followed by rules over several places, and slack_sdk's own models as a second opinion.
+Problems read like the platform's `response_metadata.messages`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, TypeAlias
+
+from slack_sdk.errors import SlackObjectFormationError
+from slack_sdk.models.blocks import Block
+
+from bot.dev.workspace.kit import BLOCKS, MESSAGE_ONLY, MODAL_ONLY, check_plain_text
+from bot.dev.workspace.schema import (
+    check_anything,
+    check_boolean,
+    check_by_type,
+    check_items,
+    check_shape,
+    check_string,
+    format_problem,
+)
+from bot.dev.workspace.world import Json
+
+Surface: TypeAlias = Literal["message", "modal", "home"]
+
+POST_TEXT = 40_000
+"""Maximum characters of a message's text."""
+UPDATE_BYTES = 4_000
+"""Maximum UTF-8 bytes of the text of `chat.update`, less than for a post."""
+MARKDOWN_TEXT = 12_000
+BLOCK_TEXT = 13_200
+"""Maximum characters of all text in a message's blocks together (observed: slackapi/bolt-js issue 2509)."""
+METADATA_BYTES = 8_000
+VIEW_BYTES = 250_000
+TABLE_TEXT = 10_000
+EVENT_TYPE = re.compile(r"^[A-Za-z0-9_.:-]{1,255}$")
+
+VIEW = check_by_type(
+    {
+        "modal": check_shape(
+            {"title": check_plain_text(24), "blocks": check_anything},
+            {
+                "close": check_plain_text(24),
+                "submit": check_plain_text(24),
+                "private_metadata": check_string(3000, 0),
+                "callback_id": check_string(255, 0),
+                "external_id": check_string(255, 0),
+                "clear_on_close": check_boolean,
+                "notify_on_close": check_boolean,
+                "submit_disabled": check_boolean,
+            },
+        ),
+        "home": check_shape(
+            {"blocks": check_anything},
+            {
+                "private_metadata": check_string(3000, 0),
+                "callback_id": check_string(255, 0),
+                "external_id": check_string(255, 0),
+            },
+        ),
+    }
+)
+
+
+def check_blocks(blocks: Any, surface: Surface = "message", at: str = "/blocks") -> list[str]:
+    """List all problems that the platform would report about these blocks."""
+    most = 50 if surface == "message" else 100
+    least = 0 if surface == "message" else 1
+    return list(check_items(check_by_type(BLOCKS), most, least)(blocks, at)) or list(
+        check_across_blocks(blocks, surface, at)
+    )
+
+
+def check_view(view: Any) -> list[str]:
+    found = list(VIEW(view, "/view")) or check_blocks(view["blocks"], view["type"], "/view/blocks")
+    if not found and view["type"] == "modal" and view.get("submit") is None and has_input(view["blocks"]):
+        return [format_problem("missing required field: submit", "/view")]
+    return found
+
+
+def has_input(blocks: Sequence[Json]) -> bool:
+    return any(block["type"] == "input" for block in blocks)
+
+
+def check_across_blocks(blocks: Sequence[Json], surface: Surface, at: str) -> Iterator[str]:
+    """Check rules over several places of well-shaped blocks."""
+    yield from check_placement(blocks, surface, at)
+    yield from check_unique_ids(blocks, at)
+    yield from check_inputs(blocks, at)
+    if sum(len(block["text"]) for block in blocks if block["type"] == "markdown") > MARKDOWN_TEXT:
+        yield format_problem(f"markdown text must be less than {MARKDOWN_TEXT + 1} characters", at)
+    tables = [block for block in blocks if block["type"] == "table"]
+    if len(tables) > 1:
+        yield format_problem("only one table is allowed", at)
+    if sum(count_text_characters(table) for table in tables) > TABLE_TEXT:
+        yield format_problem(f"table text must be less than {TABLE_TEXT + 1} characters", at)
+    for index, block in enumerate(blocks):
+        yield from check_with_slack_sdk(block, f"{at}/{index}")
+
+
+def check_placement(blocks: Sequence[Json], surface: Surface, at: str) -> Iterator[str]:
+    refused = MODAL_ONLY if surface == "message" else MESSAGE_ONLY | (MODAL_ONLY if surface == "home" else set())
+    for index, block in enumerate(blocks):
+        if block["type"] in refused:
+            yield format_problem(f"unsupported type: {block['type']}", f"{at}/{index}/type")
+
+
+def check_unique_ids(blocks: Sequence[Json], at: str) -> Iterator[str]:
+    seen: set[str] = set()
+    focused = 0
+    for index, block in enumerate(blocks):
+        if (name := block.get("block_id")) is not None:
+            if name in seen:
+                yield format_problem(f"`block_id` already exists: {name}", f"{at}/{index}/block_id")
+            seen.add(name)
+        ids = [element["action_id"] for element in list_elements(block) if element.get("action_id")]
+        for name in {name for name in ids if ids.count(name) > 1}:
+            yield format_problem(f"`action_id` already exists: {name}", f"{at}/{index}/elements")
+        focused += sum(bool(element.get("focus_on_load")) for element in list_elements(block))
+    if focused > 1:
+        yield format_problem("only one element may have focus_on_load", at)
+
+
+def list_elements(block: Json) -> list[Json]:
+    """List the interactive elements and images in a block."""
+    inside = [*block.get("elements", ())] if block.get("type") in ("actions", "context_actions") else []
+    inside += [block[name] for name in ("accessory", "element") if isinstance(block.get(name), dict)]
+    return inside
+
+
+def check_inputs(blocks: Sequence[Json], at: str) -> Iterator[str]:
+    for index, block in enumerate(blocks):
+        for element in list_elements(block):
+            options = list_options(element)
+            values = [option["value"] for option in options]
+            if len(set(values)) < len(values):
+                yield format_problem("option values must be unique", f"{at}/{index}")
+            for initial in list_initial_options(element):
+                if initial not in options:
+                    yield format_problem("initial option must be one of the options", f"{at}/{index}")
+            least, most = element.get("min_length", 0), element.get("max_length", 3000)
+            if element["type"] == "plain_text_input" and not 0 <= least <= most <= 3000:
+                yield format_problem("min_length and max_length must be between 0 and 3000", f"{at}/{index}/element")
+
+
+def list_options(element: Json) -> list[Json]:
+    grouped = [option for group in element.get("option_groups") or () for option in group["options"]]
+    return [*(element.get("options") or ()), *grouped]
+
+
+def list_initial_options(element: Json) -> list[Json]:
+    if element["type"].startswith("external"):
+        return []
+    one = element.get("initial_option")
+    return [*([one] if one else []), *(element.get("initial_options") or ())]
+
+
+def check_with_slack_sdk(block: Json, at: str) -> Iterator[str]:
+    """Check a block with slack_sdk's models."""
+    try:
+        parsed = Block.parse(block)
+        if parsed is None:
+            yield format_problem(f"unsupported type: {block['type']}", f"{at}/type")
+        else:
+            parsed.to_dict()
+    except (SlackObjectFormationError, TypeError, ValueError, AttributeError, KeyError) as refused:
+        yield format_problem(str(refused), at)
+
+
+def count_text_characters(value: Any) -> int:
+    """Count the characters of all `text` strings at any depth."""
+    if isinstance(value, dict):
+        return sum(len(v) if k == "text" and isinstance(v, str) else count_text_characters(v) for k, v in value.items())
+    return sum(map(count_text_characters, value)) if isinstance(value, list) else 0
+
+
+def check_metadata(metadata: Any) -> list[str]:
+    check = check_shape(
+        {"event_type": check_string(255), "event_payload": check_anything}, {"entities": check_anything}
+    )
+    found = list(check(metadata, "/metadata"))
+    if not found and not isinstance(metadata["event_payload"], dict):
+        found.append(format_problem("must be an object", "/metadata/event_payload"))
+    if not found and not EVENT_TYPE.match(metadata["event_type"]):
+        found.append(format_problem("must be alphanumeric", "/metadata/event_type"))
+    return found
+
+
+def count_json_bytes(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode())

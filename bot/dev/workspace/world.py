@@ -1,0 +1,101 @@
+"""The contents of a workspace: people, rooms and the app itself, read from a TOML file or built in a test."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any, Literal, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+"""A JSON object in the platform's own shape."""
+RoomKind: TypeAlias = Literal["im", "mpim", "channel", "group"]
+"""Type of a room as in events (`channel_type`)."""
+
+
+@dataclass(slots=True)
+class WorkspaceMember:
+    """A member of the workspace, with the platform's data."""
+
+    id: str
+    name: str
+    """Handle, e.g. `lisi`."""
+    real_name: str
+    display_name: str = ""
+    title: str = ""
+    email: str = ""
+    locale: str = "en-US"
+    tz: str = "UTC"
+    is_bot: bool = False
+    is_restricted: bool = False
+    """Whether the member is a guest."""
+    is_admin: bool = False
+    """Whether the member runs the workspace."""
+    deleted: bool = False
+    fields: Json = field(default_factory=dict)
+    """Id of a profile field → its value."""
+    home_team: str = ""
+    """On Enterprise Grid, the workspace that they joined first, if it is not ours. Such a person is a member of ours as
+    well."""
+
+    @property
+    def dm_id(self) -> str:
+        """Id of the DM between this person and the bot."""
+        return "D" + self.id[1:]
+
+
+@dataclass(slots=True)
+class WorkspaceRoom:
+    """A channel, a private channel (`group`), a DM or a group DM, with its messages by timestamp, oldest first."""
+
+    id: str
+    name: str
+    kind: RoomKind
+    members: list[str]
+    messages: dict[str, Json] = field(default_factory=dict)
+    is_ext_shared: bool = False
+    """Whether another company reads it too (Slack Connect)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceApp:
+    """The team and its one installed app."""
+
+    team: str = "T0LOCAL"
+    team_name: str = "Countersign Demo"
+    domain: str = "countersign-demo"
+    user: str = "U0BOT"
+    bot: str = "B0BOT"
+    app: str = "A0APP"
+    name: str = "countersign"
+    real_name: str = "Countersign"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The contents of a workspace before any message."""
+
+    app: WorkspaceApp
+    people: tuple[WorkspaceMember, ...]
+    channels: tuple[tuple[str, str], ...]
+    """(id, name) of channels; everybody and the bot are members."""
+    profile: tuple[Json, ...] = ()
+    """The workspace's own profile fields: id, label, type."""
+    shared: frozenset[str] = frozenset()
+    """Ids of the channels that another company reads too (`shared = true` in the file)."""
+    closed: tuple[tuple[str, str, RoomKind, tuple[str, ...]], ...] = ()
+    """(id, name, kind, people) of private channels and group DMs; the bot is in them as well."""
+
+
+def read_world() -> World:
+    """Read the world of the demo people."""
+    data = tomllib.loads(resources.files("bot.dev").joinpath("demo", "people.toml").read_text("utf-8"))
+    team, bot = data["team"], data["bot"]
+    app = WorkspaceApp(
+        team["id"], team["name"], team["domain"], bot["user"], bot["id"], bot["app"], bot["name"], bot["real_name"]
+    )
+    people = tuple(WorkspaceMember(**person) for person in data["person"])
+    channels = tuple((c["id"], c["name"]) for c in data["channel"])
+    shared = frozenset(c["id"] for c in data["channel"] if c.get("shared"))
+    closed = tuple((c["id"], c["name"], c["kind"], tuple(c["people"])) for c in data["closed"])
+    return World(app, people, channels, tuple(data["profile"]), shared, closed)

@@ -1,0 +1,73 @@
+"""`countersign dead`: dead letters, given up after their tries, and putting them back."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Column, Table
+
+from bot.core.errors import CountersignError
+from bot.core.i18n import load_sentences, translate
+from bot.core.redaction import redact_text
+from bot.ops.cli import console
+from bot.ops.cli.console import Json, sanitize_for_terminal
+from bot.storage.dead_letters import DeadLetter, DeadLetterStore
+
+app = typer.Typer(help="Dead letters: what was given up after its tries.")
+
+
+@app.callback(invoke_without_command=True)
+def print_dead_letters(context: typer.Context, as_json: Json = False) -> None:
+    """List what was given up after its tries: when, whose, and why."""
+
+    async def load_and_print_letters() -> None:
+        async with console.open_bot_store() as (redis, keys):
+            letters = await DeadLetterStore(redis, keys).list_dead_letters()
+        if as_json:
+            for letter in letters:
+                console.print_json(_to_letter_fields(letter))
+            return
+        language = console.get_terminal_language()
+        if not letters:
+            typer.echo(translate("dead.none", language))
+            return
+        names = ("at", "id", "kind", "person", "lane", "tries", "error")
+        table = Table(*(Column(translate(f"dead.title_{name}", language), overflow="fold") for name in names))
+        for letter in letters:
+            kind = f"dead.kind_{letter.kind}"
+            word = translate(kind if kind in load_sentences() else "dead.kind_other", language)
+            fields = _to_letter_fields(letter) | {"at": console.format_terminal_time(letter.given_up_ms), "kind": word}
+            table.add_row(*(sanitize_for_terminal(str(fields[name])) for name in names))
+        console.build_rich_console().print(table)
+        typer.echo(translate("dead.cure", language))
+
+    if context.invoked_subcommand is None:
+        console.run_until_complete(load_and_print_letters())
+
+
+@app.command()
+def retry(id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+    """Put one back into its lane, once: a message is handled anew, a press judged anew, a stopped run goes on."""
+    by, language = console.get_os_user(), console.get_terminal_language()
+
+    async def retry_and_report() -> None:
+        async with console.open_bot_store() as (redis, keys):
+            letters = DeadLetterStore(redis, keys)
+            letter = await letters.find_dead_letter(id)
+            if letter is None:
+                raise CountersignError(translate("dead.unknown", language, id=id))
+            done = None if letter.retried_as else await letters.retry_dead_letter(letter, by)
+            if done is None:
+                now = await letters.find_dead_letter(id) or letter
+                raise CountersignError(translate("dead.already", language, id=id, by=now.by, retried=now.retried_as))
+        typer.echo(sanitize_for_terminal(translate("dead.retried", language, lane=done.item.lane, id=done.retried_as)))
+
+    console.run_until_complete(retry_and_report())
+
+
+def _to_letter_fields(letter: DeadLetter) -> dict[str, Any]:
+    """Return a dead letter as JSON fields. `tries` counts how often it was handled before it was given up."""
+    item = letter.item
+    fields: dict[str, Any] = {"at_ms": letter.given_up_ms, "id": item.id, "lane": item.lane, "person": letter.person}
+    return fields | {"kind": letter.kind, "tries": item.tries - 1, "error": redact_text(item.error)}

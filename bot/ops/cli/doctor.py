@@ -1,0 +1,60 @@
+"""`countersign doctor`: checks every outside service once, and says how to repair a failure."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+
+import typer
+
+from bot.app.mcp_file import load_mcp_servers
+from bot.app.services import open_services
+from bot.app.settings import load_settings
+from bot.core import logs
+from bot.ops.cli import console
+from bot.ops.cli.console import sanitize_for_terminal
+from bot.ops.doctor import (
+    DoctorFinding,
+    check_approvers,
+    check_calendar,
+    check_company_files,
+    check_file_bucket,
+    check_services,
+    check_variable_names,
+)
+
+app = typer.Typer()
+
+
+@app.command()
+def doctor() -> None:
+    """Check tokens, scopes, Redis, the model (a call and its result) and SMTP, and say how to mend what is wrong."""
+
+    logs.configure_logging("ERROR", stream=sys.stderr)
+
+    async def print_findings() -> None:
+        settings, failed = load_settings(), False
+        for finding in (
+            *check_variable_names(),
+            *check_company_files(settings),
+            *check_calendar(settings, datetime.now(UTC).date()),
+        ):
+            failed = _print_finding(finding) or failed
+        async for finding in check_file_bucket(settings):
+            failed = _print_finding(finding) or failed
+        async with open_services(settings, start=False) as outside:
+            async for finding in check_services(outside, settings.react_style, load_mcp_servers(settings)):
+                failed = _print_finding(finding) or failed
+            async for finding in check_approvers(settings, outside):
+                failed = _print_finding(finding) or failed
+        if failed:
+            sys.exit(1)
+
+    console.run_until_complete(print_findings())
+
+
+def _print_finding(finding: DoctorFinding) -> bool:
+    """Print a finding; return whether it is a failure."""
+    mark, colour = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow")}.get(finding.level, ("FAIL", "red"))
+    typer.secho(sanitize_for_terminal(f"{mark} {finding.subject}: {finding.text}"), fg=colour)
+    return finding.level == "fail"

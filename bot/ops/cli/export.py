@@ -1,0 +1,162 @@
+"""`countersign export`: writes or sends the records of runs, for evaluation elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from bot.app.settings import load_settings
+from bot.app.tracing import GATES, open_sender_from_settings
+from bot.core import logs
+from bot.core.cancellation import wait_or_cancel
+from bot.core.errors import CountersignError
+from bot.core.i18n import translate
+from bot.core.records import Run
+from bot.features.feedback import FeedbackStore
+from bot.ops.cli import console
+from bot.storage.approvals import ApprovalStore
+from bot.storage.journal import Journal
+from bot.storage.runs import RunStore
+from bot.tracing.lines import ExportedRun, export_run, format_run_line
+
+app = typer.Typer()
+
+DAY = "24h"
+
+
+class Rated(StrEnum):
+    """How people have rated an answer."""
+
+    GOOD = "good"
+    BAD = "bad"
+    ANY = "any"
+
+
+@dataclass(slots=True)
+class StoredRunReader:
+    """Reads runs one after another, and counts the runs of which only the journal is left."""
+
+    runs: RunStore
+    journal: Journal
+    missing_count: int = 0
+
+    async def stream_runs_by_id(self, ids: Sequence[str]) -> AsyncIterator[Run]:
+        for id in dict.fromkeys(ids):
+            run = await self.runs.load_run(id)
+            if run is None:
+                raise CountersignError(
+                    translate("export.unknown", console.get_terminal_language(), run=console.sanitize_for_terminal(id))
+                )
+            yield run
+
+    async def stream_runs_since(self, age: str) -> AsyncIterator[Run]:
+        """Yield every run that the journal mentions, in the order of first mention."""
+        seen: set[str] = set()
+        async for record in self.journal.stream_records(since=age):
+            if not record.run or record.run in seen:
+                continue
+            seen.add(record.run)
+            run = await self.runs.load_run(record.run)
+            if run is None:
+                self.missing_count += 1
+                continue
+            yield run
+
+
+@app.command()
+def export(
+    since: Annotated[str, typer.Option(help="How far back, e.g. 2h, 7d.", callback=console.require_age)] = DAY,
+    run_id: Annotated[
+        list[str] | None, typer.Option("--run", metavar="R", help="Only this run; may be repeated.")
+    ] = None,
+    content: Annotated[
+        bool, typer.Option("--content", help="With what people and models wrote, redacted as logs are.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
+    rated: Annotated[
+        Rated | None, typer.Option("--rated", help="Only runs with an answer that somebody has rated so.")
+    ] = None,
+    otlp: Annotated[bool, typer.Option("--otlp", help="Send them as OpenTelemetry spans instead.")] = False,
+) -> None:
+    """One line of JSON for each run: steps, gates, decisions, tokens, times, how it ended.
+
+    Runs are kept for 7 days after they have ended. Messages, arguments,
+    observations and answers are left out without --content. The meaning of
+    each field is written in bot/tracing/lines.py.
+
+    \b
+    countersign export > runs.jsonl
+    countersign export --since 7d --content --out runs.jsonl
+    countersign export --run R…
+    countersign export --since 7d --rated bad --content --out set.jsonl   # what to look into
+    countersign export --since 7d --otlp      # to OTEL_EXPORTER_OTLP_ENDPOINT
+    """
+    logs.configure_logging("ERROR", stream=sys.stderr)
+    if otlp and out:
+        raise typer.BadParameter(translate("export.either", console.get_terminal_language()), param_hint="--out")
+
+    async def stream_lines(
+        runs: AsyncIterator[Run], approvals: ApprovalStore, store: FeedbackStore
+    ) -> AsyncIterator[ExportedRun]:
+        task = asyncio.current_task()
+        async for run in runs:
+            if task is not None and task.cancelling():  # maybe swallowed, see `bot.core.cancellation.cancel_and_wait`
+                raise asyncio.CancelledError
+            feedback = await store.load_feedback(run.id)
+            if rated is None or any(rated in (Rated.ANY, one.rating) for one in feedback.values()):
+                yield await export_run(run, approvals, GATES, content=content, feedback=feedback)
+
+    async def send_or_write(lines: AsyncIterator[ExportedRun], approvals: ApprovalStore) -> None:
+        count, language = 0, console.get_terminal_language()
+        if not otlp:
+            with open_output(out) as file:
+                async for line in lines:
+                    typer.echo(console.sanitize_for_terminal(format_run_line(line)), file=file)
+                    count += 1
+            typer.echo(translate("export.written", language, n=count), err=True)
+            return
+        async with open_sender_from_settings(load_settings(), approvals) as sender:
+            async for line in lines:
+                # Only runs that have ended are sent. A run sent earlier would be another trace later.
+                if line.ended_ms is not None and not await sender.send_run(line):
+                    raise CountersignError(translate("export.not_taken", language))
+        typer.echo(translate("export.sent", language, n=sender.sent), err=True)
+
+    async def run_export() -> None:
+        async with console.open_bot_store() as (redis, keys):
+            found = StoredRunReader(RunStore(redis, keys), Journal(redis, keys))
+            runs = found.stream_runs_by_id(run_id) if run_id else found.stream_runs_since(since)
+            approvals = ApprovalStore(redis, keys)
+            lines = stream_lines(runs, approvals, FeedbackStore(redis, keys))
+            await wait_or_cancel(asyncio.create_task(send_or_write(lines, approvals)))
+        if found.missing_count:
+            typer.echo(translate("export.gone", console.get_terminal_language(), n=found.missing_count), err=True)
+
+    console.run_until_complete(run_export())
+
+
+@contextmanager
+def open_output(out: Path | None) -> Iterator[TextIO]:
+    """Open a new file for its owner alone (0600), or standard output without a path. An existing file is never
+    overwritten. Raises CountersignError."""
+    if out is None:
+        yield sys.stdout
+        return
+    try:
+        file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise CountersignError(
+            translate("export.not_written", console.get_terminal_language(), file=str(out), reason=why)
+        ) from error
+    with open(file, "w", encoding="utf-8") as opened:  # noqa: PTH123 (of a descriptor)
+        yield opened

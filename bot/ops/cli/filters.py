@@ -1,0 +1,104 @@
+"""Checks of a command's filters. A filter that cannot match is an error: an empty list would look like an answer.
+
+The record is searched as far back as the command asks (`since`) and no further: it may hold months."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+import typer
+
+from bot.app.settings import Settings
+from bot.core.errors import CountersignError
+from bot.core.i18n import translate
+from bot.ops.cli.console import get_terminal_language, sanitize_for_terminal
+from bot.ops.cli.name_lookup import open_name_lookup
+from bot.queue.keys import Keys
+from bot.storage.journal import Journal, JournalFilter
+from tools.people.names import MENTION, describe_person, find_people
+
+CHANNEL = re.compile(r"[CDG][A-Z0-9]{2,30}")
+PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")
+NEAR = 5
+"""Maximum number of kinds or people named in an error about one that was not found."""
+
+
+async def require_known_kinds(journal: Journal, kinds: Sequence[str], *, since: str) -> None:
+    """Raise CountersignError for a kind that is neither written by this version nor in the record."""
+    if not kinds:
+        return
+    from bot.storage.journal_kinds import KINDS
+
+    for kind in kinds:
+        if kind not in KINDS and not await journal.has_record(JournalFilter(kinds=frozenset({kind})), since):
+            topic = sorted(one for one in KINDS if kind and one.partition(".")[0] == kind.strip(".").partition(".")[0])
+            alike = get_close_matches(kind.lower(), sorted(KINDS), NEAR)
+            near = list(dict.fromkeys([*alike, *topic]))
+            shown = ", ".join(near or sorted(KINDS))
+            which = translate("tail.near_kinds" if near else "tail.all_kinds", get_terminal_language(), kinds=shown)
+            raise _build_filter_error("no_kind", kind=kind, near=which, since=since)
+
+
+async def require_known_run(journal: Journal, keys: Keys, run: str, *, since: str) -> None:
+    """Raise CountersignError for a run that is no longer kept and that the record does not mention."""
+    if not run:
+        return
+    from bot.storage.runs import RunStore
+
+    is_kept = await RunStore(journal.redis, keys).load_run(run) is not None
+    if not is_kept and not await journal.has_record(JournalFilter(run=run), since):
+        raise _build_filter_error("no_run", run=run, since=since)
+
+
+async def require_known_channel(journal: Journal, channel: str, *, since: str, follow: bool) -> None:
+    """Raise CountersignError for a text that is no id, and for a channel without any record. With `follow`, a channel
+    without a record only prints a note."""
+    if not channel:
+        return
+    if not CHANNEL.fullmatch(channel):
+        raise _build_filter_error("odd_channel", channel=channel)
+    if await journal.has_record(JournalFilter(channel=channel), since):
+        return
+    if not follow:
+        raise _build_filter_error("no_channel", channel=channel, since=since)
+    typer.echo(translate("tail.no_channel_yet", get_terminal_language(), channel=channel, since=since), err=True)
+
+
+async def find_person_id(journal: Journal, settings: Settings, text: str, *, since: str) -> str:
+    """Return the id of the person that `text` means: an id, a mention, an exact e-mail address or a name. Empty stays
+    empty.
+
+    Ids are looked for in the record first, so that they need no Slack. Raises CountersignError if nobody matches, or
+    several people do."""
+    text = text.strip()
+    mention = MENTION.match(text)
+    person = mention[1] if mention else text
+    if not person or (PERSON.fullmatch(person) and await journal.has_record(JournalFilter(person=person), since)):
+        return person
+    async with open_name_lookup(settings) as names:
+        if PERSON.fullmatch(person) and await names.find_name(person):
+            return person
+        people = await names.list_people()
+    found = find_people(people, text)
+    if found.is_certain:
+        return found.people[0].id
+    if found.people:
+        language = get_terminal_language()
+        named = (f"{describe_person(one, people, language)} {one.id}" for one in found.people[:NEAR])
+        candidates = "; ".join(named)
+        raise _build_filter_error("some_people", person=text, candidates=candidates)
+    if await journal.has_record(JournalFilter(person=person), since):  # for example a user of this system
+        return person
+    raise _build_filter_error("no_person" if people else "no_person_nor_names", person=text, since=since)
+
+
+def _build_filter_error(name: str, **params: str) -> CountersignError:
+    return CountersignError(
+        translate(
+            f"tail.{name}",
+            get_terminal_language(),
+            **{key: sanitize_for_terminal(value) for key, value in params.items()},
+        )
+    )

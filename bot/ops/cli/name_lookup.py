@@ -1,0 +1,166 @@
+"""Names of people for lists that people read. Names are optional: they need a connected Slack that answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import typer
+from redis.asyncio import Redis
+
+from bot.app.settings import Settings
+from bot.chat.slack.members import list_member_names
+from bot.core.errors import ChatError, CountersignError
+from bot.core.i18n import translate
+from bot.dev.workspace.world import read_world
+from bot.ops.cli.console import get_terminal_language
+from bot.queue.keys import Keys
+from bot.storage.members import RedisMemberStore
+from bot.storage.processes import ProcessStore
+from tools.spec import Person
+from tools.workflow.engine.state import SYSTEM
+
+if TYPE_CHECKING:
+    from slack_sdk.web.async_client import AsyncWebClient
+
+PATIENCE_S = 10.0
+"""Seconds that Slack may take to name somebody."""
+
+
+class PeopleSource(Protocol):
+    """A source of people's names: Slack, or the people of the local workspace."""
+
+    async def find_person(self, person: str) -> Person | None: ...
+    async def list_people(self) -> tuple[Person, ...]: ...
+
+
+class NameLookup:
+    """Person id → name; empty for a person without a known name. After Slack has failed, no further call is made."""
+
+    def __init__(self, directory: PeopleSource | None = None) -> None:
+        self._directory = directory
+        self._known: dict[str, str] = {}
+
+    async def find_name(self, person: str) -> str:
+        if person in self._known:
+            return self._known[person]
+        found: Person | None = None
+        if person and not person.startswith(SYSTEM) and self._directory is not None:
+            try:
+                # All at once, instead of one by one.
+                await asyncio.wait_for(self._directory.list_people(), PATIENCE_S)
+                found = await asyncio.wait_for(self._directory.find_person(person), PATIENCE_S)
+            except (ChatError, TimeoutError) as error:
+                self._directory = None
+                print_lookup_failure(error)
+        self._known[person] = found.name if found else ""
+        return self._known[person]
+
+    async def format_name_and_id(self, person: str) -> str:
+        return f"{await self.find_name(person)} {person}".strip()
+
+    async def list_people(self) -> tuple[Person, ...]:
+        """List everybody who can be found by name; empty without a source of names."""
+        if self._directory is None:
+            return ()
+        try:
+            return await asyncio.wait_for(self._directory.list_people(), PATIENCE_S)
+        except (ChatError, TimeoutError) as error:
+            self._directory = None
+            print_lookup_failure(error)
+            return ()
+
+
+class DemoDirectory:
+    """The people of the local workspace. Every local workspace has the same people, so it need not run."""
+
+    def __init__(self) -> None:
+        self._people = dict[str, Person]()
+        for one in read_world().people:
+            if not one.is_bot:
+                names = tuple(dict.fromkeys(filter(None, (one.display_name, one.name))))
+                person = Person(id=one.id, name=one.real_name, names=names, email=one.email, active=not one.deleted)
+                self._people[one.id] = person
+
+    async def find_person(self, person: str) -> Person | None:
+        return self._people.get(person)
+
+    async def list_people(self) -> tuple[Person, ...]:
+        return tuple(one for one in self._people.values() if one.active)
+
+
+class BuildSource(Protocol):
+    """Builds the source of names for a workspace."""
+
+    def __call__(self, client: AsyncWebClient, team: str) -> PeopleSource: ...
+
+
+@asynccontextmanager
+async def open_name_lookup(settings: Settings) -> AsyncIterator[NameLookup]:
+    """Open the names of the workspace in the settings, or else of the local workspace. A shell with a `REDIS_URL` and
+    no token looks into a store whose people nobody here can name."""
+
+    def build_directory(client: AsyncWebClient, team: str) -> PeopleSource:
+        from bot.chat.slack.directory import SlackDirectory  # slow to import, like Slack's client below
+
+        return SlackDirectory(client, {}, team=team)
+
+    async with _open_workspace_lookup(settings, build_directory) as names:
+        yield names
+
+
+@asynccontextmanager
+async def _open_workspace_lookup(
+    settings: Settings, build_source: BuildSource, tolerated: type[CountersignError] = ChatError
+) -> AsyncIterator[NameLookup]:
+    """Open names from the workspace in the settings. An error of type `tolerated` leaves people without names instead
+    of ending the command."""
+    if not settings.has_real_slack or settings.slack_bot_token is None:
+        yield NameLookup(None if settings.redis_url else DemoDirectory())
+        return
+    from bot.chat.slack.web_client import identify_bot, open_web_client  # slow to import, and seldom needed
+
+    async with open_web_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url) as client:
+        try:
+            me = await asyncio.wait_for(identify_bot(client), PATIENCE_S)
+        except (tolerated, TimeoutError) as error:
+            print_lookup_failure(error)
+            yield NameLookup()
+            return
+        yield NameLookup(build_source(client, me.team))
+
+
+class StoredPeople:
+    """The people whom the bot has stored; naming them takes no call to Slack."""
+
+    def __init__(self, store: RedisMemberStore) -> None:
+        self._store = store
+
+    async def find_person(self, person: str) -> Person | None:
+        record = (await self._store.load_records([person])).get(person)
+        return Person(id=person, name=list_member_names(record.member)[0]) if record else None
+
+    async def list_people(self) -> tuple[Person, ...]:
+        """Return nobody: each person is looked up alone."""
+        return ()
+
+
+@asynccontextmanager
+async def open_stored_names(settings: Settings, redis: Redis, keys: Keys) -> AsyncIterator[NameLookup]:
+    """Open names like `open_name_lookup`, but only of people whom the bot knows already. A running bot has stored its
+    workspace's id; without that id, Slack is asked for it."""
+
+    def build_source(client: object, team: str) -> PeopleSource:
+        return StoredPeople(RedisMemberStore(redis, keys, team))
+
+    if team := await ProcessStore(redis, keys).find_team():
+        yield NameLookup(build_source(None, team))
+        return
+    async with _open_workspace_lookup(settings, build_source, tolerated=CountersignError) as names:
+        yield names
+
+
+def print_lookup_failure(error: Exception) -> None:
+    typer.echo(translate("audit.no_names", get_terminal_language(), error=str(error) or type(error).__name__), err=True)

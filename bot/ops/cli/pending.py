@@ -1,0 +1,67 @@
+"""`countersign pending`: open approvals, and the people they wait for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from bot.app.settings import load_settings
+from bot.core.i18n import translate
+from bot.core.records import Approval
+from bot.ops.cli import console
+from bot.ops.cli.console import Json, format_terminal_time, sanitize_for_terminal
+from bot.ops.cli.name_lookup import open_stored_names
+from bot.storage.approvals import ApprovalStore
+
+app = typer.Typer()
+
+
+@app.command()
+def pending(as_json: Json = False) -> None:
+    """All that waits, and for whom."""
+
+    async def print_pending() -> None:
+        async with console.open_bot_store() as (redis, keys):
+            waiting = await ApprovalStore(redis, keys).list_open_approvals()
+            if as_json:
+                for one in waiting:
+                    console.print_json(_to_pending_fields(one))
+                return
+            async with open_stored_names(load_settings(), redis, keys) as names:
+                language = console.get_terminal_language()
+                if not waiting:
+                    typer.echo(translate("pending.none", language))
+                    return
+                table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+                for name in ("until", "what", "waits_for", "asked_by", "card"):
+                    title = translate(f"pending.title_{name}", language)
+                    table.add_column(title, no_wrap=name in ("until", "card"), min_width=12)
+                for one in waiting:
+                    fields = _to_pending_fields(one)
+                    whom = [await names.format_name_and_id(person) for person in one.proposal.deciders]
+                    asker = await names.format_name_and_id(fields["asked_by"])
+                    table.add_row(
+                        sanitize_for_terminal(fields["until"]),
+                        sanitize_for_terminal(f"{one.tool} {one.proposal.subject}".strip()),
+                        "\n".join(map(sanitize_for_terminal, whom)),
+                        sanitize_for_terminal(asker),
+                        sanitize_for_terminal(one.id),
+                    )
+                console.build_rich_console().print(table)
+
+    console.run_until_complete(print_pending())
+
+
+def _to_pending_fields(one: Approval) -> dict[str, Any]:
+    until = format_terminal_time(one.expires_ms, "%m-%d %H:%M")
+    return {
+        "card": one.id,
+        "tool": one.tool,
+        "about": one.proposal.subject,
+        "waits_for": ", ".join(one.proposal.deciders),
+        "asked_by": one.caller or "engine",
+        "until": until,
+    }

@@ -1,0 +1,200 @@
+"""`countersign person`: exports, erases, or hands over to somebody else what is kept of one person."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bot.app.file_store import open_file_bytes
+from bot.app.settings import Settings, load_settings
+from bot.core.errors import CountersignError
+from bot.core.i18n import render_value, translate
+from bot.core.redaction import redact_text
+from bot.ops.cli import console
+from bot.ops.cli.console import sanitize_for_terminal
+from bot.ops.cli.export import open_output
+from bot.ops.cli.filters import PERSON, find_person_id
+from bot.ops.cli.name_lookup import open_name_lookup
+from bot.ops.cli.processes import require_person
+from bot.ops.cli.request_store import open_request_store
+from bot.ops.personal_data import PersonalData
+from bot.storage.files import FileStore
+from bot.storage.journal import Journal
+from tools.spec import ToolError
+from tools.workflow.engine.administration import ADMIN, NOBODY
+from tools.workflow.engine.authority import reject_bad_delegation
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.process.definition import load_shipped_processes
+
+app = typer.Typer(help="What is kept of one person: export it, erase it, hand it over.")
+
+NAMED = 10
+"""Maximum number of open items named in an error."""
+Who = Annotated[str, typer.Argument(metavar="PERSON", help="An id, e-mail address or name.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+@app.command("export")
+def export_person(
+    person: Who,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
+) -> None:
+    """All that is kept of a person, one line of JSON a record: messages and runs, cards, files (names, sizes, hashes),
+    journal, figures of use, preferences, and every request that concerns them with its record.
+
+    \b
+    countersign person export zhangsan@example.com --out zhangsan.jsonl
+    """
+
+    async def write_records() -> None:
+        count = 0
+        async with console.open_bot_store() as (redis, keys):
+            journal = Journal(redis, keys)
+            who = await _find_person(journal, load_settings(), person)
+            with open_output(out) as file:
+                async for record in PersonalData(redis, keys, who).stream_records():
+                    data = redact_nested(record.data)
+                    line = json.dumps({"kind": record.kind, "data": data}, ensure_ascii=False, default=str)
+                    typer.echo(sanitize_for_terminal(line), file=file)
+                    count += 1
+            await journal.append_record("alert", "person.exported", person=console.get_os_user(), text=who)
+        said = translate("person.written", console.get_terminal_language(), count=count, person=who)
+        typer.echo(sanitize_for_terminal(said), err=True)
+
+    console.run_until_complete(write_records())
+
+
+@app.command("forget")
+def forget_person(person: Who, yes: Yes = False) -> None:
+    """Erase what is kept of a person: conversations, runs, cards, journal, files on no request, preferences.
+
+    Requests and their record stay: their hashes name people, and a record that
+    was changed could not be verified any more. Files on requests stay as long
+    as FILES_DAYS says. Slack, backups and journals kept elsewhere are
+    not touched. Refused while anything of theirs is open.
+    """
+
+    async def confirm_and_forget() -> None:
+        language, settings = console.get_terminal_language(), load_settings()
+        async with console.open_bot_store() as (redis, keys), open_file_bytes(settings) as content:
+            journal = Journal(redis, keys)
+            who = await _find_person(journal, settings, person)
+            pseudonym = f"gone-{secrets.token_hex(4)}"
+            data = PersonalData(redis, keys, who, pseudonym)
+            if waiting := await data.list_open_work():
+                what = ", ".join(waiting[:NAMED])
+                raise CountersignError(translate("person.open_work", language, person=who, what=what))
+            console.require_confirmation(translate("person.sure_forget", language, person=who), yes)
+
+            async def delete_file(team: str, member: str) -> None:
+                await FileStore(redis, keys, team, content).delete_file(member)
+
+            counts = await data.erase_records(delete_file)
+            await journal.append_record("alert", "person.forgotten", person=console.get_os_user(), text=pseudonym)
+        deleted, kept = _format_counts(counts, language, kept=False), _format_counts(counts, language, kept=True)
+        typer.echo(sanitize_for_terminal(translate("person.forgotten", language, deleted=deleted, pseudonym=pseudonym)))
+        typer.echo(sanitize_for_terminal(translate("person.kept", language, kept=kept)))
+
+    console.run_until_complete(confirm_and_forget())
+
+
+@app.command("leave")
+def hand_over(
+    person: Who,
+    to: Annotated[str, typer.Option("--to", metavar="OTHER", help="Who takes over: an id or e-mail address.")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the record.")] = "",
+    yes: Yes = False,
+) -> None:
+    """Hand a leaver's open tasks and stand-ins over to somebody else, and end their own absences.
+
+    Each task is moved as by `processes assign`, as an event in its request's
+    record; one that the other may not decide (their own request, say) stays
+    and is named, and the exit code is 1.
+    """
+
+    async def confirm_and_hand_over() -> None:
+        language, settings, now = console.get_terminal_language(), load_settings(), datetime.now(UTC)
+        async with open_request_store() as (store, journal):
+            leaver = await _find_person(journal, settings, person)
+            async with open_name_lookup(settings) as names:
+                heir = require_person(await names.list_people(), to)
+            if leaver == heir:
+                raise CountersignError(translate("person.same_person", language))
+            tasks = [name for name, _ in await store.list_members("todo", leaver)]
+            stand_ins = [one for one in await store.list_delegations_to(leaver) if one.end > now]
+            absences = [one for one in await store.list_delegations_from(leaver) if one.end > now]
+            counts = {"tasks": len(tasks), "stand_ins": len(stand_ins)}
+            console.require_confirmation(
+                translate("person.sure_leave", language, person=leaver, to=heir, **counts), yes
+            )
+            await journal.append_record("alert", "person.left", person=console.get_os_user(), text=f"{leaver} → {heir}")
+            engine, actor = EmbeddedEngine(store, load_shipped_processes(), NOBODY), ADMIN + console.get_os_user()
+            problems: dict[str, ToolError] = {}
+            for task in tasks:
+                try:
+                    before = (await engine.get_task(task)).request
+                    await engine.assign_task(task, heir, actor, f"assign:{task}:{heir}:{before.head}", now, reason)
+                except ToolError as refused:
+                    problems[task] = refused
+            for one in stand_ins:
+                moved_one = one.model_copy(update={"id": f"{one.id}-{secrets.token_hex(4)}", "deputy": heir})
+                others = [known for known in await store.list_delegations_from(one.person) if known.id != one.id]
+                try:
+                    reject_bad_delegation(moved_one, others, now)
+                except ToolError as refused:
+                    problems[f"{one.person} {one.id}"] = refused
+                    continue
+                await store.delete_delegation(one)
+                await store.save_delegation(moved_one, others)
+            for absence in absences:
+                await store.delete_delegation(absence)
+        for what, why in problems.items():
+            shown = render_value(why.note, language)
+            typer.echo(sanitize_for_terminal(translate("person.not_moved", language, what=what, why=shown)), err=True)
+        moved = {"tasks": len(tasks), "stand_ins": len(stand_ins)}
+        for what in problems:
+            moved["tasks" if what in tasks else "stand_ins"] -= 1
+        said = translate("person.left", language, to=heir, absences=len(absences), **moved)
+        typer.echo(sanitize_for_terminal(said))
+        if problems:
+            raise CountersignError(translate("person.some_not_moved", language, count=len(problems)))
+
+    console.run_until_complete(confirm_and_hand_over())
+
+
+async def _find_person(journal: Journal, settings: Settings, text: str) -> str:
+    """Return a person's id. An id is taken unchanged: a leaver is in no directory, and perhaps no longer in the
+    journal."""
+    person = text.strip()
+    return person if PERSON.fullmatch(person) else await find_person_id(journal, settings, person, since="90d")
+
+
+def _format_counts(counts: Counter[str], language: str, *, kept: bool) -> str:
+    chosen = {kind.removeprefix("kept "): n for kind, n in counts.items() if kind.startswith("kept ") is kept}
+    listed = ", ".join(f"{kind} {n}" for kind, n in sorted(chosen.items()))
+    return listed or translate("person.nothing", language)
+
+
+def redact_nested(value: object) -> object:
+    """Return a copy without secrets. Text that is JSON is parsed first: the escapes of nested JSON would hide a
+    secret."""
+    match value:
+        case dict():
+            return {str(name): redact_nested(one) for name, one in value.items()}
+        case list() | tuple():
+            return [redact_nested(one) for one in value]
+        case str() if value[:1] in "{[" and value:
+            try:
+                return redact_nested(json.loads(value))
+            except (ValueError, RecursionError):
+                return redact_text(value, addresses=False)
+        case str():
+            return redact_text(value, addresses=False)
+        case _:
+            return value

@@ -1,0 +1,530 @@
+"""`countersign processes`: the kinds of requests that people can make, and their versions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from bot.app.company_files import read_policy
+from bot.app.engine import open_engine_from_settings
+from bot.app.settings import load_settings
+from bot.chat.directory_file import read_directory_file
+from bot.core.errors import CountersignError
+from bot.core.i18n import render_value, translate
+from bot.ops.cli import console
+from bot.ops.cli.console import Json, sanitize_for_terminal
+from bot.ops.cli.definition_errors import describe_definition_error
+from bot.ops.cli.form_reference import format_form_reference
+from bot.ops.cli.name_lookup import open_name_lookup
+from bot.ops.cli.request_store import open_request_store
+from bot.storage.journal import Journal
+from tools.spec import Person, ToolError
+from tools.workflow.bpmn.graph import InvalidDefinitionError, NodeKind
+from tools.workflow.bpmn.xml import MAX_BYTES, find_line, list_ignored_attributes
+from tools.workflow.engine.administration import (
+    ADMIN,
+    NOBODY,
+    ProcessVersion,
+    compare_processes,
+    list_process_versions,
+    list_running_requests,
+    migrate_requests,
+    reject_number_clash,
+)
+from tools.workflow.engine.assignment import find_dead_ends
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.process.checks import FORM
+from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
+from tools.workflow.remote.engine import RemoteEngine
+from tools.workflow.remote.extension_names import convert_to_engine
+from tools.workflow.remote.rebuild import list_multi_decider_steps
+
+app = typer.Typer(no_args_is_help=True, help="Processes: which there are, and bringing in your own.")
+
+SHORT = 12
+"""Characters of a version that are shown."""
+COLUMNS = ("key", "name", "bpmn", "form", "origin", "running")
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The .bpmn file; its form stands beside it as .toml.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+class EngineOption(Enum):
+    """An engine that processes can be written for."""
+
+    CAMUNDA = "camunda"
+    OPERATON = "operaton"
+    FLOWABLE = "flowable"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRegistry:
+    """The store, the journal and the process versions that the commands work on."""
+
+    store: RedisStore
+    journal: Journal
+    versions: tuple[ProcessVersion, ...]
+
+    def find_current_version(self, key: str) -> ProcessVersion | None:
+        return next((one for one in self.versions if one.is_current and one.key == key), None)
+
+
+@asynccontextmanager
+async def _open_registry() -> AsyncIterator[ProcessRegistry]:
+    async with open_request_store() as (store, journal):
+        yield ProcessRegistry(store, journal, await list_process_versions(store, load_shipped_processes()))
+
+
+# Lists and checks
+
+
+@app.command("list")
+def print_processes(as_json: Json = False) -> None:
+    """Every process with its versions, where they come from, and how many requests are under way in each.
+
+    The version marked with a star is the one that requests are started with.
+    """
+
+    language = console.get_terminal_language()
+
+    async def load_and_print_versions() -> None:
+        async with _open_registry() as office:
+            if as_json:
+                for one in office.versions:
+                    fields = {
+                        "key": one.key,
+                        "name": one.process.form.title if one.process else None,
+                        "bpmn": one.version[0],
+                        "form": one.version[1],
+                        "shipped": one.is_shipped,
+                        "deployed": one.is_deployed,
+                        "current": one.is_current,
+                        "running": one.running_requests,
+                        "problem": one.error,
+                    }
+                    console.print_json(fields)
+                return
+            table = Table(box=box.SIMPLE_HEAD)
+            for title in COLUMNS:
+                table.add_column(translate(f"processes.title_{title}", language), overflow="fold")
+            for one in office.versions:
+                name = one.process.form.title[language] if one.process else one.error
+                key = f"{one.key} *" if one.is_current else one.key
+                short = [version[:SHORT] for version in one.version]
+                origins = {"shipped": one.is_shipped, "deployed": one.is_deployed}
+                named = [origin for origin, is_so in origins.items() if is_so] or ["earlier"]
+                origin = translate("card.comma", language).join(translate(f"processes.{n}", language) for n in named)
+                table.add_row(*map(sanitize_for_terminal, (key, name, *short, origin, str(one.running_requests))))
+            console.build_rich_console().print(table)
+
+    console.run_until_complete(load_and_print_versions())
+
+
+@app.command()
+def check(
+    file: File,
+    engine: Annotated[
+        EngineOption | None, typer.Option(help="Also say whether it can run in this engine, or which steps cannot.")
+    ] = None,
+) -> None:
+    """Read a process and its form, and say that they can be used, or which element is wrong and why. Needs no Redis.
+
+    Steps that nobody can decide are named: no rule says who, or only people
+    with a role that nobody has in DIRECTORY_FILE.
+
+    \b
+    countersign processes check trip.bpmn        # reads trip.toml too
+    countersign processes check trip.bpmn --engine flowable
+    """
+    process, language = _compile_file(file), console.get_terminal_language()
+    if engine and (steps := list_multi_decider_steps(process)):
+        raise _build_not_remote_error(file.name, engine.value, steps)
+    tasks = [node for node in process.definition.nodes.values() if node.kind is NodeKind.USER]
+    typer.echo(
+        sanitize_for_terminal(
+            translate("processes.fine", language, file=file.name, form=file.with_suffix(".toml").name)
+        )
+    )
+    facts = {
+        "name": f"{process.key} · {process.form.title[language]} · {process.form.number}-0001",
+        "fields": ", ".join(f"{field.name} ({field.label.by_language[language]})" for field in process.form.fields),
+        "tasks": ", ".join(f"{node.id} ({', '.join(node.who)})" for node in tasks),
+        "bpmn": process.version[0],
+        "form": process.version[1],
+    }
+    for name, fact in facts.items():
+        typer.echo(sanitize_for_terminal(f"  {translate(f'processes.title_{name}', language)}: {fact}"))
+    bpmn = _read_process_file(file)
+    for element, attribute in list_ignored_attributes(bpmn):
+        line, why = find_line(bpmn, element), translate(f"processes.ignored_{attribute.casefold()}", language)
+        typer.echo(
+            sanitize_for_terminal(
+                translate("processes.ignored", language, line=line, element=element, attribute=attribute, why=why)
+            )
+        )
+    _print_dead_ends(process)
+    if engine:
+        typer.echo(sanitize_for_terminal(translate("processes.runs_there", language, engine=engine.value)))
+        typer.echo(sanitize_for_terminal(translate("processes.not_there", language)))
+
+
+@app.command("reference")
+def print_reference() -> None:
+    """Everything that a form file can say: its tables and keys, the kinds of fields, who can be named."""
+    typer.echo(format_form_reference(console.get_terminal_language()))
+
+
+def _build_not_remote_error(file: str, engine: str, steps: Sequence[str]) -> CountersignError:
+    return CountersignError(
+        translate(
+            "processes.several_deciders",
+            console.get_terminal_language(),
+            file=file,
+            engine=engine,
+            steps=", ".join(map(sanitize_for_terminal, steps)),
+        )
+    )
+
+
+def _print_dead_ends(process: Process) -> None:
+    """Print each step that nobody can decide according to the company's files. Otherwise the first request would reveal
+    it."""
+    settings, language = load_settings(), console.get_terminal_language()
+    rows = [row for row in read_policy(settings) if row.process == process.key]
+    entries = read_directory_file(settings.directory_file).values()
+    roles = {role for one in entries for role in one.roles} if entries or settings.has_real_slack else None
+    for task, needed in find_dead_ends(process.form, process.definition, rows, roles):
+        key = "processes.no_holder" if needed else "processes.no_row"
+        reason = translate(key, language, roles=translate("card.comma", language).join(sorted(needed)))
+        line = find_line(process.bpmn, task)
+        typer.echo(
+            sanitize_for_terminal(translate("processes.problem_at", language, line=line, element=task, reason=reason))
+        )
+
+
+@app.command()
+def export(
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="A process that is shipped, e.g. leave, or a .bpmn file of your own.")
+    ],
+    into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the files are written.")] = Path(),
+    for_flowable: Annotated[bool, typer.Option("--flowable", help="The same as --engine flowable.")] = False,
+    engine: Annotated[
+        EngineOption | None, typer.Option(help="With every attribute of engines in this one's own name.")
+    ] = None,
+) -> None:
+    """Write a shipped process, or one of your own, as its two files: to change it, or to deploy it in another engine.
+
+    Needs no Redis.
+
+    \b
+    countersign processes export leave
+    countersign processes export leave --engine flowable --into flowable
+    countersign processes export trip.bpmn --engine operaton --into operaton
+    """
+    language = console.get_terminal_language()
+    if key.endswith(".bpmn"):
+        process = _compile_file(Path(key))
+    else:
+        shipped = {one.key: one for one in load_shipped_processes()}
+        if key not in shipped:
+            raise CountersignError(translate("processes.unknown", language, key=key, keys=", ".join(shipped)))
+        process = shipped[key]
+    target = EngineOption.FLOWABLE if for_flowable else engine
+    bpmn = convert_to_engine(process.bpmn, target.value) if target else process.bpmn
+    for name, content in ((f"{process.key}.bpmn", bpmn), (f"{process.key}.toml", process.toml)):
+        file = into / name
+        try:
+            into.mkdir(parents=True, exist_ok=True)
+            with file.open("xb") as opened:  # an existing file is never overwritten
+                opened.write(content)
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise CountersignError(translate("processes.not_written", language, file=str(file), reason=why)) from error
+        typer.echo(sanitize_for_terminal(str(file)))
+
+
+# Deployment
+
+
+@app.command()
+def deploy(file: File, yes: Yes = False) -> None:
+    """Let requests be made with a process of your own, or with another version of one.
+
+    The two files are checked, what changes is shown, and after a yes every
+    bot uses them at once. Requests that are under way stay with the version
+    they were started with, until they are migrated. With another engine
+    (WORKFLOW_ENGINE) the process is deployed there too, in its own names.
+
+    \b
+    countersign processes deploy trip.bpmn
+    countersign processes deploy trip.bpmn --yes        # from a script
+    """
+    process, language = _compile_file(file), console.get_terminal_language()
+
+    async def confirm_and_deploy() -> None:
+        _print_dead_ends(process)
+        if load_settings().workflow_engine != "embedded":
+            await _deploy_remotely(file, process, yes)
+            return
+        async with _open_registry() as office:
+            try:
+                reject_number_clash(process, office.versions)
+            except InvalidDefinitionError as refused:
+                raise _build_definition_error(f"{process.key}.toml", refused) from refused
+            before = office.find_current_version(process.key)
+            if before and before.version == process.version:
+                typer.echo(translate("processes.same", language, key=process.key))
+                return
+            if before is None:
+                typer.echo(translate("processes.another", language, key=process.key, name=process.form.title))
+            elif before.process is None:
+                wrong = translate("processes.unreadable", language, key=process.key, reason=before.error)
+                typer.echo(sanitize_for_terminal(wrong))
+            else:
+                was = before.version[0][:SHORT]
+                typer.echo(translate("processes.changes", language, key=process.key, version=was))
+                for one in compare_processes(before.process, process):
+                    typer.echo(sanitize_for_terminal(f"  {one.where}: {one.before or '-'} → {one.after or '-'}"))
+            console.require_confirmation(translate("processes.sure_deploy", language, key=process.key), yes)
+            await _journal_deployment(office.journal, process)
+            await EmbeddedEngine(office.store, load_shipped_processes(), NOBODY).deploy_process(process)
+            running = sum(one.running_requests for one in office.versions if one.key == process.key)
+            version = process.version[0][:SHORT]
+            typer.echo(translate("processes.deployed_now", language, key=process.key, version=version))
+            if running:
+                typer.echo(translate("processes.stay", language, key=process.key, running=running))
+
+    console.run_until_complete(confirm_and_deploy())
+
+
+async def _deploy_remotely(file: Path, process: Process, yes: bool) -> None:
+    settings, language = load_settings(), console.get_terminal_language()
+    if steps := list_multi_decider_steps(process):
+        raise _build_not_remote_error(file.name, settings.workflow_engine, steps)
+    async with (
+        console.open_bot_store() as (redis, keys),
+        open_engine_from_settings(settings, redis, NOBODY) as engine,
+    ):
+        assert isinstance(engine, RemoteEngine)
+        for other in await engine.list_all_processes():
+            if other.key != process.key and other.form.number == process.form.number:
+                clash = InvalidDefinitionError(
+                    "form", f"number {process.form.number!r} is that of {other.key!r} already"
+                )
+                raise _build_definition_error(f"{process.key}.toml", clash)
+        console.require_confirmation(translate("processes.sure_deploy", language, key=process.key), yes)
+        await _journal_deployment(Journal(redis, keys), process)
+        try:
+            await engine.deploy_process(process)
+        except ToolError as refused:
+            raise CountersignError(render_value(refused.note, language)) from refused
+    version = process.version[0][:SHORT]
+    typer.echo(translate("processes.deployed_now", language, key=process.key, version=version))
+
+
+async def _journal_deployment(journal: Journal, process: Process) -> None:
+    """Write the deployment to the journal beforehand, so that nothing is deployed that the journal does not know of."""
+    bpmn, form = process.version
+    facts = {"process": process.key, "bpmn": bpmn[:SHORT], "form": form[:SHORT]}
+    await journal.append_record(
+        process.key, "process.deploy", person=console.get_os_user(), text=f"deploys {process.key}", **facts
+    )
+
+
+# Migration
+
+
+@app.command("migrate")
+def run_migration(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The process, e.g. leave.")],
+    request: Annotated[str, typer.Option("--request", metavar="R", help="Only this request, e.g. L-0001.")] = "",
+    dry: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of each.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Let requests that are under way go on in the current version of their process.
+
+    A request stays where it is, with the reason, if a step it has come
+    through is not the same in the current version, or if its form lacks what
+    that version asks for. Each move is an event in the request's record, by
+    the user of this system. The exit code is 1 if any request stays.
+
+    \b
+    countersign processes migrate leave --dry-run
+    countersign processes migrate leave --request L-0001
+    countersign processes migrate leave --yes
+    """
+
+    async def confirm_and_migrate() -> None:
+        language = console.get_terminal_language()
+        async with _open_registry() as office:
+            known = office.find_current_version(key)
+            if known is None:
+                keys = ", ".join(one.key for one in office.versions if one.is_current)
+                raise CountersignError(translate("processes.unknown", language, key=key, keys=keys))
+            process = known.process
+            if process is None:
+                raise CountersignError(translate("processes.unreadable", language, key=key, reason=known.error))
+            if wanted := request.strip().upper():
+                found = await office.store.load_request(wanted)
+                if found is None or found.process != process.key:
+                    raise CountersignError(translate("processes.not_of", language, request=wanted, key=process.key))
+                if not found.is_running:
+                    raise CountersignError(translate("processes.ended", language, request=wanted))
+                moving = [wanted] if (found.definition, found.form) != process.version else []
+            else:
+                running = list_running_requests(office.store, process.key)
+                moving = [one.id async for one in running if (one.definition, one.form) != process.version]
+            if not moving:
+                typer.echo(translate("processes.none_to_move", language, key=key))
+                return
+            if not dry:
+                question = translate("processes.sure_migrate", language, key=key, count=len(moving))
+                console.require_confirmation(question, yes)
+            await _migrate_and_report(office, process, moving, dry)
+
+    console.run_until_complete(confirm_and_migrate())
+
+
+async def _migrate_and_report(office: ProcessRegistry, process: Process, moving: Sequence[str], dry: bool) -> None:
+    language, stay = console.get_terminal_language(), 0
+    async for one in migrate_requests(
+        office.store, process, moving, ADMIN + console.get_os_user(), datetime.now(UTC), dry=dry
+    ):
+        if not dry:
+            text = f"{one.request} stays: {one.error.text}" if one.error else f"migrates {one.request}"
+            facts = {"process": process.key, "request": one.request, "was": one.version[0][:SHORT]}
+            facts |= {"bpmn": process.version[0][:SHORT], "form": process.version[1][:SHORT]}
+            await office.journal.append_record(
+                one.request, "process.migrate", person=console.get_os_user(), text=text, **facts
+            )
+        stay += one.error is not None
+        outcome = "stays" if one.error else "would_move" if dry else "moved"
+        reason = ""
+        if one.error and one.error.code == "not_movable":  # with the step, which people in chat are not told
+            reason = translate("processes.why_not_movable", language, **one.error.params)
+        elif one.error:
+            reason = render_value(one.error.note, language)
+        typer.echo(
+            sanitize_for_terminal(translate(f"processes.{outcome}", language, request=one.request, reason=reason))
+        )
+    if stay:
+        raise CountersignError(translate("processes.some_stay", language, stay=stay, count=len(moving)))
+
+
+# Moving a task
+
+
+@app.command("assign")
+def run_assignment(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="An open task, e.g. L-0001-2.")],
+    person: Annotated[str, typer.Argument(metavar="PERSON", help="Who decides it from now on: id or e-mail address.")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the record.")] = "",
+    yes: Yes = False,
+) -> None:
+    """Give an open task to somebody else, when who has it has left or is not to be reached.
+
+    The same holds as for a transfer: nobody decides on their own request, or
+    twice on one. The task's clocks go on. It is an event in the request's
+    record, by the user of this system.
+
+    \b
+    countersign processes assign L-0001-2 li@example.com --reason "has left"
+    """
+
+    async def confirm_and_assign() -> None:
+        language = console.get_terminal_language()
+        async with _open_registry() as office, open_name_lookup(load_settings()) as names:
+            people = await names.list_people()
+            to = require_person(people, person)
+            console.require_confirmation(translate("processes.sure_assign", language, task=task, person=to), yes)
+            engine = EmbeddedEngine(office.store, load_shipped_processes(), NOBODY)
+            actor, name = ADMIN + console.get_os_user(), task.strip().upper()
+            try:
+                before = (await engine.get_task(name)).request
+                await office.journal.append_record(
+                    before.id,
+                    "process.assign",
+                    person=console.get_os_user(),
+                    text=f"gives {name} to {to}",
+                    request=before.id,
+                )
+                await engine.assign_task(
+                    name, to, actor, f"assign:{name}:{to}:{before.head}", datetime.now(UTC), reason
+                )
+            except ToolError as refused:
+                raise CountersignError(render_value(refused.note, language)) from refused
+        typer.echo(sanitize_for_terminal(translate("processes.assigned_now", language, task=name, person=to)))
+
+    console.run_until_complete(confirm_and_assign())
+
+
+def require_person(people: Sequence[Person], text: str) -> str:
+    """Return the id of one active person by id or e-mail address. Without a source of names, the text is taken for an
+    id. Raises CountersignError."""
+    wanted = text.strip()
+    if not people:
+        return wanted
+    found = [one.id for one in people if one.active and wanted.casefold() in (one.id.casefold(), one.email.casefold())]
+    if len(found) != 1:
+        raise CountersignError(translate("processes.no_person", console.get_terminal_language(), person=wanted))
+    return found[0]
+
+
+# Files and questions
+
+
+def _compile_file(file: Path) -> Process:
+    """Compile a process from its file and its form. Raises CountersignError naming what is wrong. More than one problem
+    is printed first, each on a line of its own."""
+    if file.suffix != ".bpmn":
+        raise CountersignError(translate("processes.no_bpmn", console.get_terminal_language(), file=str(file)))
+    bpmn, toml = _read_process_file(file), _read_process_file(file.with_suffix(".toml"))
+    try:
+        return compile_process(bpmn, toml)
+    except InvalidDefinitionError as refused:
+        language, form = console.get_terminal_language(), file.with_suffix(".toml")
+        problems = [
+            ((form if one.element == FORM else file).name, describe_definition_error(one, bpmn, language))
+            for one in (refused, *refused.others)
+        ]
+        if len(problems) == 1:
+            wrong, problem = problems[0]
+            said = translate("processes.refused", language, file=wrong, problem=problem)
+            raise CountersignError(said) from refused
+        for wrong, problem in problems:
+            typer.echo(sanitize_for_terminal(f"{wrong}: {problem}"), err=True)
+        said = translate("processes.refused_often", language, file=file.name, count=len(problems))
+        raise CountersignError(said) from refused
+
+
+def _read_process_file(file: Path) -> bytes:
+    """Read at most one byte more than a process file may have, so that a huge file is refused without reading all of
+    it."""
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(MAX_BYTES + 1)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise CountersignError(
+            translate("processes.no_file", console.get_terminal_language(), file=str(file), reason=reason)
+        ) from error
+    if len(content) > MAX_BYTES:
+        kib = MAX_BYTES // 1024
+        raise CountersignError(translate("processes.too_big", console.get_terminal_language(), file=str(file), kib=kib))
+    return content
+
+
+def _build_definition_error(file: str, refused: InvalidDefinitionError) -> CountersignError:
+    language = console.get_terminal_language()
+    problem = describe_definition_error(refused, b"", language)
+    return CountersignError(translate("processes.refused", language, file=file, problem=problem))

@@ -1,0 +1,17 @@
+"""`countersign run`: starts the bot."""
+
+from __future__ import annotations
+
+import typer
+
+from bot.app import lifecycle
+from bot.app.settings import load_settings
+from bot.ops.cli import console
+
+app = typer.Typer()
+
+
+@app.command()
+def run() -> None:
+    """Start the bot: on the real Slack with SLACK_BOT_TOKEN and SLACK_APP_TOKEN set, otherwise all on this machine."""
+    console.run_until_complete(lifecycle.serve_until_stopped(load_settings()))

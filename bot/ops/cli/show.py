@@ -1,0 +1,53 @@
+"""`countersign show`: prints a whole run."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from bot.app.settings import load_settings
+from bot.core.errors import CountersignError
+from bot.ops.cli import console
+from bot.ops.cli.console import sanitize_for_terminal
+from bot.ops.cli.name_lookup import open_stored_names
+from bot.ops.cli.record_lines import print_record
+from bot.ops.cli.usage import format_cost
+from bot.storage.journal import Journal
+from bot.storage.runs import RunStore
+
+app = typer.Typer()
+
+
+@app.command()
+def show(run_id: str) -> None:
+    """Print a whole run: its message, every step with its reason, cards, decisions and figures."""
+
+    async def print_run() -> None:
+        async with console.open_bot_store() as (redis, keys):
+            found = await RunStore(redis, keys).load_run(run_id)
+            if found is None:
+                raise CountersignError(f"there is no run {run_id}; `countersign tail` shows the ids")
+            spent = found.state
+            where = f"{found.message.person}  {found.message.place.channel}"
+            typer.echo(sanitize_for_terminal(f"{found.id}  {found.status.value}  {where}"))
+            typer.echo(f"  {sanitize_for_terminal(found.message.text)}")
+            for call in spent.calls:
+                args = json.dumps(call.args, ensure_ascii=False)
+                typer.echo(sanitize_for_terminal(f"  {call.uid}  {call.tool}  {call.status.value}  {args}"))
+                card = f"  card: {call.approval}" if call.approval else ""
+                typer.echo(sanitize_for_terminal(f"      reason: {call.reason}{card}"))
+            tokens = f"{spent.tokens_in}+{spent.tokens_out} tokens, {spent.tokens_cached} cached"
+            costs = {spent.currency: spent.cost} if spent.currency else {}
+            tokens += (
+                f", {format_cost(costs, spent.unpriced, console.get_terminal_language())}" if spent.model_calls else ""
+            )
+            tokens += f" ({sanitize_for_terminal(spent.model)})" if spent.model else ""
+            supported = f", {spent.supported_claims} of {spent.claims} claims supported" if spent.claims else ""
+            typer.echo(f"  {spent.steps} steps, {spent.active_ms} ms, {tokens}{supported}")
+            records = Journal(redis, keys).stream_records(since=found.created_ms - 60_000, run=run_id)
+            async with open_stored_names(load_settings(), redis, keys) as names:
+                async for record in records:
+                    print_record(record, await names.find_name(record.person))
+
+    console.run_until_complete(print_run())

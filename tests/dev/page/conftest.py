@@ -1,0 +1,39 @@
+"""The page of a real workspace in a real browser, with a little Bolt app as the bot."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+
+from bot.dev.workspace.server import serve_workspace
+from bot.dev.workspace.workspace import StandInService, Workspace
+from tests.dev.workspace.hands import setup
+from tests.harness.browser import Browser
+
+
+@pytest.fixture
+async def workspace() -> AsyncIterator[Workspace]:
+    ws = Workspace(setup())
+    ws.standins = (StandInService("workspace", "a local stand-in for Slack"),)
+    async with serve_workspace(ws):
+        yield ws
+
+
+Opener = Callable[..., AbstractAsyncContextManager[Browser]]
+
+
+@pytest.fixture
+def page(workspace: Workspace) -> Opener:
+    """`async with page(size=…, dark=…) as browser`: the page, open and loaded; it must not complain meanwhile."""
+
+    @asynccontextmanager
+    async def opened(size: tuple[int, int] = (1280, 800), dark: bool = False) -> AsyncIterator[Browser]:
+        async with Browser(size=size, dark=dark, wait_s=20) as browser:
+            await browser.open(f"{workspace.address}/")
+            await browser.find(".face[aria-pressed=true]")
+            yield browser
+            assert await browser.console() == []
+
+    return opened

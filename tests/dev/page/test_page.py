@@ -1,0 +1,333 @@
+"""The page in a browser: what people do on it, and what hostile text cannot do to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import resvg_py
+from slack_bolt.async_app import AsyncApp
+
+from bot.dev.workspace.driver import WorkspaceDriver
+from bot.dev.workspace.workspace import Workspace
+from tests.dev.page.conftest import Opener
+from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, bolt, online, sinks, web_client
+from tests.harness.browser import ABSENT, Browser
+
+pytestmark = pytest.mark.skipif(bool(ABSENT), reason=str(ABSENT))
+
+THREAD = "#panel-thread"
+WRITE = "#write textarea"
+
+
+def plain(text: str) -> dict[str, Any]:
+    return {"type": "plain_text", "text": text}
+
+
+def button(name: str, label: str, style: str = "") -> dict[str, Any]:
+    return {"type": "button", "action_id": name, "text": plain(label), **({"style": style} if style else {})}
+
+
+def card(*last: dict[str, Any]) -> list[dict[str, Any]]:
+    facts = [{"type": "mrkdwn", "text": "*天数*\n8"}, {"type": "mrkdwn", "text": f"*审批人*\n<@{LI}>"}]
+    return [{"type": "header", "text": plain("请假申请")}, {"type": "section", "fields": facts}, *last]
+
+
+OPEN = card({"type": "actions", "elements": [button("confirm", "确认", "primary"), button("edit", "修改")]})
+DIALOG = {
+    "type": "modal",
+    "callback_id": "edit",
+    "title": plain("修改请假"),
+    "submit": plain("提交"),
+    "blocks": [
+        {
+            "type": "input",
+            "block_id": "reason",
+            "label": plain("原因"),
+            "element": {"type": "plain_text_input", "action_id": "text", "multiline": True, "max_length": 300},
+        },
+        {
+            "type": "input",
+            "block_id": "start",
+            "label": plain("开始"),
+            "element": {"type": "datepicker", "action_id": "date", "initial_date": "2026-11-23"},
+        },
+        {
+            "type": "input",
+            "block_id": "cc",
+            "label": plain("抄送"),
+            "element": {"type": "multi_users_select", "action_id": "people", "initial_users": [LI]},
+        },
+    ],
+}
+
+
+def leave_bot(workspace: Workspace, forms: list[Any]) -> AsyncApp:
+    """Shows one step and a card for everything said; a dialog behind *edit*; whispers on *confirm*."""
+    app = bolt(workspace)
+
+    @app.event("message")
+    async def heard(event: dict[str, Any], say: Any) -> None:
+        await say("查找同事：找到 李四", thread_ts=event["ts"])
+        await say("请确认", blocks=OPEN, thread_ts=event["ts"])
+
+    @app.action("edit")
+    async def edit(ack: Any, body: dict[str, Any], client: Any) -> None:
+        await ack()
+        await client.views_open(trigger_id=body["trigger_id"], view=DIALOG)
+
+    @app.action("confirm")
+    async def confirm(ack: Any, body: dict[str, Any], client: Any) -> None:
+        await ack()
+        at = {"channel": body["channel"]["id"], "ts": body["message"]["ts"]}
+        done = card({"type": "context", "elements": [{"type": "mrkdwn", "text": f"<@{body['user']['id']}> 已确认"}]})
+        await client.chat_update(**at, text="已确认", blocks=done)
+        await client.chat_postEphemeral(channel=at["channel"], user=body["user"]["id"], text="李四会收到卡片")
+
+    @app.view("edit")
+    async def submitted(ack: Any, view: dict[str, Any]) -> None:
+        forms.append(view["state"]["values"])
+        short = len(view["state"]["values"]["reason"]["text"]["value"]) < 4
+        if short:
+            await ack(response_action="errors", errors={"reason": "请多写几个字"})
+        else:
+            await ack()
+
+    sinks(app)
+    return app
+
+
+async def test_a_person_works_through_a_card(workspace: Workspace, driver: WorkspaceDriver, page: Opener) -> None:
+    forms: list[Any] = []
+    async with page() as browser, online(driver, leave_bot(workspace, forms)):
+        await browser.type(WRITE, "我肚子疼 <b> & 请假")
+        await browser.press("Enter")
+        await browser.find(f"{THREAD} .message", "我肚子疼 <b> & 请假")
+        await browser.find(f"{THREAD} .message", "找到 李四")
+        await browser.find("#list .thread-link", "2 条回复")
+
+        await browser.click(f"{THREAD} button", "修改")
+        await browser.find("#modal[open] h2", "修改请假")
+        await browser.click("#modal [type=submit]")
+        await browser.find("#modal .error", "请填写这一项")
+        assert forms == []
+        await browser.type("#modal textarea", "胃")
+        await browser.click("#modal [type=submit]")
+        await browser.find("#modal .error", "请多写几个字")
+        await browser.type("#modal textarea", "疼，在家")
+        await browser.click("#modal .choice", "王五")
+        await browser.click("#modal [type=submit]")
+        await browser.gone("#modal")
+        assert forms[-1]["reason"]["text"]["value"] == "胃疼，在家"
+        assert forms[-1]["start"]["date"]["selected_date"] == "2026-11-23"
+        assert forms[-1]["cc"]["people"]["selected_users"] == [LI, "U03WANG"]
+
+        await browser.click(f"{THREAD} button", "确认")
+        await browser.find(f"{THREAD} .context", "@张三 已确认")
+        await browser.gone(f"{THREAD} .actions")
+        await browser.find(".message.private", "李四会收到卡片")
+        await browser.find(".message.private", "只有您能看到")
+
+
+@pytest.mark.slow
+async def test_a_press_without_a_bot_says_so(workspace: Workspace, driver: WorkspaceDriver, page: Opener) -> None:
+    async with page() as browser:
+        await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN)
+        await browser.click("#list button", "确认")
+        await browser.find(".toast.error", "机器人")
+        await browser.wait_for(not_busy(browser), what="the button to be released")
+
+
+def not_busy(browser: Browser) -> Any:
+    async def released() -> bool:
+        return await browser.count("[aria-busy]") == 0
+
+    return released
+
+
+@pytest.mark.slow
+async def test_people_languages_and_places_are_remembered(
+    workspace: Workspace, driver: WorkspaceDriver, page: Opener
+) -> None:
+    async with page() as browser:
+        await browser.find("h3", "张三，你好")
+        await driver.send_message(LI, "D02LI", "有人吗")
+        await browser.press("Alt", "2")
+        await browser.find(".face[aria-keyshortcuts='Alt+2'][aria-pressed=true]")
+        await browser.find("#list .message", "有人吗")
+        await browser.click("[data-language=en]")
+        await browser.find("#tab-mail", "Mailbox")
+        await driver.wait_until(lambda: workspace.get_person(LI).locale == "en-US")
+        assert workspace.get_person(ZHANG).locale == "zh-CN"
+        await browser.click("#nav button", "general")
+        await browser.open(f"{workspace.address}/")
+        await browser.find(".face[aria-pressed=true]", "李四")
+        await browser.find("#title", "#general")
+        await browser.press("Alt", "1")
+        await browser.find(".face[aria-keyshortcuts='Alt+1'][aria-pressed=true]")
+        await browser.find("#tab-mail", "邮箱")
+
+
+@pytest.mark.slow
+async def test_mentions_and_unread_counts(workspace: Workspace, driver: WorkspaceDriver, page: Opener) -> None:
+    async with page() as browser:
+        await browser.click("#nav button", "general")
+        await browser.find("#title", "#general")
+        await browser.type(WRITE, "@cou")
+        await browser.find(".offers [role=option]", "Countersign")
+        await browser.press("Enter")
+        await browser.type(WRITE, "早上好")
+        await browser.press("Enter")
+        await browser.find("#list .mention", "@Countersign")
+        await driver.wait_until(lambda: driver.list_messages(GENERAL)[-1]["text"] == "<@U0BOT> 早上好")
+        await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="新卡片")
+        await web_client(workspace).chat_postMessage(channel="D02LI", text="新卡片")
+        await browser.find("#nav .count", "1")
+        await browser.find(f"[data-person={LI}] .count", "1")
+
+
+@pytest.mark.slow
+async def test_lost_connection_comes_back_with_what_was_missed(workspace: Workspace, page: Opener) -> None:
+    async with page() as browser:
+        await browser.type(WRITE, "写了一半")
+        stop = "const Real = WebSocket; window.WebSocket = function () { return new Real('ws://127.0.0.1:9/') };"
+        await browser.execute(stop + "window.back = () => { window.WebSocket = Real };")
+        for socket in list(workspace.feeds):
+            await socket.close()
+        await browser.find("#banner", "连接断开")
+        await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="断线时说的话")
+        await browser.execute("window.back()")
+        await browser.find("#list .message", "断线时说的话")
+        await browser.gone("#banner", "连接")
+        assert await browser.execute("return document.querySelector(arguments[0]).value", WRITE) == "写了一半"
+
+
+HOSTILE = """<img src=x onerror="window.hit=1"><script>window.hit=1</script> &lt;b&gt; \u202egnp.exe
+[x](javascript:window.hit=1) <javascript:window.hit=1|click> <!channel> <@U02LI> *bold* `code`"""
+
+
+@pytest.mark.slow
+async def test_a_complaint_of_the_page_would_be_noticed(page: Opener) -> None:
+    async with page() as browser:
+        await browser.execute("document.body.setAttribute('style', 'color: red')")
+        assert "Content Security Policy" in (await browser.console())[0]
+
+
+@pytest.mark.slow
+async def test_hostile_text_stays_text(workspace: Workspace, page: Opener) -> None:
+    mrkdwn = {"type": "mrkdwn", "text": HOSTILE}
+    blocks: list[dict[str, Any]] = [
+        {"type": "header", "text": plain(HOSTILE[:140])},
+        {"type": "section", "text": mrkdwn, "fields": [mrkdwn, plain(HOSTILE)]},
+        {"type": "context", "elements": [mrkdwn]},
+        {"type": "markdown", "text": HOSTILE + "\n\n" + ">" * 3000 + "\n" + "*" * 500},
+        {"type": "actions", "elements": [button("x", "<img src=x onerror=window.hit=1>")]},
+    ]
+    async with page() as browser:
+        client = web_client(workspace)
+        await client.chat_postMessage(channel=DM_ZHANG, text=HOSTILE)
+        await client.chat_postMessage(channel=DM_ZHANG, text=HOSTILE, blocks=blocks)
+        await browser.find("#list button", "<img src=x")
+        assert await browser.execute("return window.hit ?? null") is None
+        assert await browser.count("#list :is(img, script, iframe, b > b)") == 0
+        assert await browser.count("#list a:not([href^='https:'], [href^='http:'], [href^='mailto:'])") == 0
+        assert await browser.count("#list strong") > 0, "the formatting itself is drawn"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True])
+async def test_fits_a_phone(workspace: Workspace, driver: WorkspaceDriver, page: Opener, dark: bool) -> None:
+    root = await driver.send_message(ZHANG, DM_ZHANG, "一句很长的话，" * 30 + "x" * 300)
+    await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN, thread_ts=root)
+    async with page(size=(390, 844), dark=dark) as browser:
+        for pane in ("nav", "chat", "thread", "mail", "log"):
+            await browser.click(f"#bar [data-pane={pane}]")
+            wide = "return [...document.querySelectorAll('body, body *')].filter((e) => e.checkVisibility() &&"
+            over = (
+                " !e.closest('.heard, .popover, pre') && e.getBoundingClientRect().right > 391).map((e) => e.className)"
+            )
+            assert await browser.execute(wide + over) == [], pane
+        await browser.click("#bar [data-pane=chat]")
+        await browser.click(".thread-link")
+        await browser.find(f"{THREAD} button", "确认")
+        ground = await browser.execute("return getComputedStyle(document.body).backgroundColor")
+        assert (ground == "rgb(18, 20, 22)") is dark
+
+
+@pytest.mark.slow
+async def test_everything_is_reached_by_keyboard_and_has_a_name(
+    workspace: Workspace, driver: WorkspaceDriver, page: Opener
+) -> None:
+    root = await driver.send_message(ZHANG, DM_ZHANG, "请假")
+    await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN, thread_ts=root)
+    async with page() as browser:
+        await browser.find(f"{THREAD} button", "确认")
+        nameless = """return [...document.querySelectorAll('button, a, input, select, textarea')].filter((e) =>
+            e.checkVisibility() && !(e.ariaLabel || e.textContent.trim() || e.labels?.length)).length"""
+        assert await browser.execute(nameless) == 0
+        reached = set()
+        for _ in range(40):
+            await browser.press("Tab")
+            reached.add(await browser.execute("return document.activeElement.textContent"))
+        assert {"确认", "修改", "general", "EN"} <= {text.strip() for text in reached}
+        await browser.click("#tab-thread")
+        await browser.press("ArrowRight")
+        await browser.find("#panel-mail h3", "还没有邮件")
+
+
+@pytest.mark.slow
+async def test_a_picture_is_shown_in_its_thread(workspace: Workspace, driver: WorkspaceDriver, page: Opener) -> None:
+    root = await driver.send_message(ZHANG, DM_ZHANG, "流程图")
+    task = '<bpmn:userTask id="t" name="审批"/>'
+    png = resvg_py.svg_to_bytes(svg_string='<svg xmlns="http://www.w3.org/2000/svg" width="90" height="40"/>')
+    where = {"channel": DM_ZHANG, "thread_ts": root, "filename": "process.png"}
+    async with page() as browser:
+        await browser.click(".thread-link, #list button[title]")
+        await web_client(workspace).files_upload_v2(**where, content=bytes(png), title="请假", alt_txt=task)
+        await browser.find(f"{THREAD} .picture img")
+        wide = f"return document.querySelector('{THREAD} .picture img').naturalWidth"
+        await browser.wait_for(lambda: browser.execute(wide), what="the picture to be loaded")
+        assert await browser.execute(wide) == 90
+        assert await browser.execute(wide.replace("naturalWidth", "alt")) == task
+
+
+@pytest.mark.slow
+async def test_a_stream_is_read_while_it_grows(workspace: Workspace, driver: WorkspaceDriver, page: Opener) -> None:
+    root = await driver.send_message(ZHANG, DM_ZHANG, "查一下")
+    client = web_client(workspace)
+    task = {"type": "task_update", "id": "a", "title": "查余额"}
+    async with page() as browser:
+        await browser.click(".thread-link, #list button[title]")
+        stream = await client.chat_stream(channel=DM_ZHANG, thread_ts=root, buffer_size=1)
+        await stream.append(chunks=[{**task, "status": "in_progress", "details": "年假"}])
+        await browser.find(f"{THREAD} .streaming .task.in_progress", "查余额")
+        source = {"type": "url", "url": "https://example.com/a", "text": "制度"}
+        await stream.append(chunks=[{**task, "status": "complete", "output": "余 5 天", "sources": [source]}])
+        await browser.find(f"{THREAD} .streaming .task.complete", "查余额")
+        await browser.find(f"{THREAD} .streaming .plan .context", "余 5 天")
+        await browser.find(f"{THREAD} .sources a", "制度")
+        await stream.append(markdown_text="还有 **5** 天")
+        await browser.find(f"{THREAD} .streaming strong", "5")
+        await stream.stop(blocks=[{"type": "actions", "elements": [button("ask", "去请假")]}])
+        await browser.find(f"{THREAD} button", "去请假")
+        await browser.gone(".streaming")
+        left = await client.chat_startStream(channel=DM_ZHANG, thread_ts=root, markdown_text="写到一半")
+        await browser.find(f"{THREAD} .streaming", "写到一半")
+        workspace.state.streams.clear()  # as after a restart
+        workspace.notify_change("messages", DM_ZHANG)
+        await browser.find(f"{THREAD} [data-ts='{left['ts']}'] .edited", "没有写完")
+        await browser.gone(".streaming")
+
+
+@pytest.mark.slow
+async def test_log_lines_are_shown_and_filtered(workspace: Workspace, page: Opener) -> None:
+    line = {"at_ms": 1_790_000_000_000, "kind": "step", "run": "R03abc", "person": ZHANG, "channel": DM_ZHANG}
+    workspace.append_log_line({**line, "text": "查找同事"})
+    async with page() as browser:
+        await browser.click("#tab-log")
+        await browser.find(".lines li", "查找同事")
+        workspace.append_log_line({**line, "kind": "refused", "run": "R04xyz", "text": "不是你的卡片"})
+        await browser.find(".lines [data-tone=warn]", "不是你的卡片")
+        await browser.type(".filter input", "r04")
+        await browser.gone(".lines li", "查找同事")
+        assert await browser.count(".lines li") == 1

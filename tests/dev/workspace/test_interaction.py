@@ -1,0 +1,359 @@
+"""Trigger ids, dialogs, response URLs, stale presses: what a press may do, how often, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.webhook.async_client import AsyncWebhookClient
+
+from bot.dev.workspace.acts import ActResult
+from bot.dev.workspace.delivery import DeliveryAttempt, DeliveryTiming
+from bot.dev.workspace.driver import WorkspaceDriver
+from bot.dev.workspace.refused import WorkspaceError
+from bot.dev.workspace.server import serve_workspace
+from bot.dev.workspace.workspace import Workspace
+from bot.dev.workspace.world import Json
+from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, SetClock, error_of, setup
+
+
+class Obedient:
+    """A carrier to an app that answers what the test says, and keeps what it got."""
+
+    def __init__(self) -> None:
+        self.got: list[DeliveryAttempt] = []
+        self.answer: Json = {}
+
+    def is_ready(self) -> bool:
+        return True
+
+    async def wait_until_ready(self) -> None:
+        return
+
+    async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
+        self.got.append(parcel)
+        return self.answer
+
+    async def close(self) -> None:
+        return
+
+    @property
+    def last(self) -> Json:
+        return [p.payload for p in self.got if p.kind != "events_api"][-1]
+
+
+@pytest.fixture
+def app() -> Obedient:
+    return Obedient()
+
+
+@pytest.fixture
+async def workspace(clock: SetClock, app: Obedient) -> AsyncIterator[Workspace]:
+    ws = Workspace(setup(timing=DeliveryTiming()), clock=clock)
+    ws.delivery.carrier = app
+    async with serve_workspace(ws):
+        yield ws
+
+
+def modal(**more: Any) -> Json:
+    name = {"type": "plain_text_input", "action_id": "text", "max_length": 10}
+    blocks = [{"type": "input", "block_id": "why", "label": plain("Why"), "element": name}]
+    return {"type": "modal", "title": plain("Title"), "submit": plain("Send"), "blocks": blocks, **more}
+
+
+def plain(text: str) -> Json:
+    return {"type": "plain_text", "text": text}
+
+
+def button(action: str, value: str = "1") -> Json:
+    return {"type": "button", "action_id": action, "text": plain("Press"), "value": value}
+
+
+def card(*buttons: Json) -> list[Json]:
+    return [{"type": "actions", "block_id": "a", "elements": list(buttons)}]
+
+
+async def test_trigger_ids(workspace: Workspace, client: AsyncWebClient, clock: SetClock) -> None:
+    used, late = workspace.triggers.create_trigger(ZHANG), workspace.triggers.create_trigger(ZHANG)
+    await client.views_open(trigger_id=used, view=modal())
+    assert await error_of(client.views_open(trigger_id=used, view=modal())) == "exchanged_trigger_id"
+    clock.now += 3.1
+    assert await error_of(client.views_open(trigger_id=late, view=modal())) == "expired_trigger_id"
+    assert await error_of(client.views_open(trigger_id="12345.98765.abcd", view=modal())) == "invalid_trigger_id"
+    fresh = workspace.triggers.create_trigger(ZHANG)
+    assert (
+        await error_of(client.views_open(trigger_id=fresh, view={"type": "modal", "blocks": []})) == "invalid_arguments"
+    )
+    await client.views_open(trigger_id=fresh, view=modal())
+
+
+async def test_dialogs_stack_three_high(workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+    mint = workspace.triggers.create_trigger
+    root = (await client.views_open(trigger_id=mint(ZHANG), view=modal()))["view"]
+    for _ in range(2):
+        top = (await client.views_push(trigger_id=mint(ZHANG), view=modal()))["view"]
+    assert (top["root_view_id"], len(driver.list_open_views(ZHANG))) == (root["id"], 3)
+    assert await error_of(client.views_push(trigger_id=mint(ZHANG), view=modal())) == "push_limit_reached"
+    new = await client.views_update(view_id=top["id"], view=modal(callback_id="new"), hash=top["hash"])
+    assert driver.find_top_view(ZHANG) == new["view"]
+    stale = client.views_update(view_id=top["id"], view=modal(), hash=top["hash"])
+    assert await error_of(stale) == "hash_conflict"
+    assert await error_of(client.views_update(view_id="V0", view=modal())) == "not_found"
+    await client.views_open(trigger_id=mint(ZHANG), view=modal())
+    assert len(driver.list_open_views(ZHANG)) == 1
+
+
+def ask(block: str, action: str = "a", *, tells: bool = False) -> Json:
+    """An input block."""
+    element = {"type": "plain_text_input", "action_id": action}
+    label = {"type": "plain_text", "text": block}
+    return {"type": "input", "block_id": block, "label": label, "element": element, "dispatch_action": tells}
+
+
+def typed(app: Obedient) -> Json:
+    """What the app was last told of the fields."""
+    values = app.got[-1].payload["view"]["state"]["values"]
+    return {block: entry["value"] for block, entries in values.items() for entry in entries.values()}
+
+
+async def test_the_app_hears_of_changes_where_it_asked_to_and_what_was_typed_stays_where_it_can(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+) -> None:
+    form = modal(blocks=[ask("quiet"), ask("loud", tells=True)])
+    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=form))["view"]
+    assert (await driver.change_input(ZHANG, view["id"], "quiet", "one")).ok and not app.got
+    assert (await driver.change_input(ZHANG, view["id"], "loud", "two")).ok
+    told = app.got[-1].payload
+    assert (told["type"], told["actions"][0]["block_id"], told["actions"][0]["value"]) == (
+        "block_actions",
+        "loud",
+        "two",
+    )
+    assert typed(app) == {"quiet": "one", "loud": "two"}
+    form = modal(blocks=[ask("same"), ask("moved"), ask("gone")])
+    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=form))["view"]
+    for block in ("same", "moved", "gone"):
+        await driver.change_input(ZHANG, view["id"], block, block)
+    await client.views_update(view_id=view["id"], view=modal(blocks=[ask("same"), ask("moved", "b"), ask("new")]))
+    await driver.submit_view(ZHANG, view["id"], {}, force=True)
+    assert typed(app) == {"same": "same", "moved": None, "new": None}
+
+
+async def test_shortcuts_are_told_as_the_platform_does(
+    workspace: Workspace, driver: WorkspaceDriver, app: Obedient
+) -> None:
+    await driver.use_shortcut(ZHANG, "cs:request")
+    told = app.got[-1].payload
+    assert (told["type"], told["callback_id"], told["user"]["id"]) == ("shortcut", "cs:request", ZHANG)
+    ts = await driver.send_message(LI, GENERAL, "taxi")
+    await driver.use_shortcut(ZHANG, "cs:request:expense", GENERAL, ts)
+    told = next(one.payload for one in reversed(app.got) if one.payload["type"] == "message_action")
+    assert (told["message"]["text"], told["message"]["user"], told["message_ts"]) == ("taxi", LI, ts)
+    assert told["channel"]["id"] == GENERAL and told["trigger_id"] and told["response_url"]
+    for wrong in (("cs:request:expense", "", ""), ("cs:request", GENERAL, ts), ("cs:other", "", "")):
+        with pytest.raises(WorkspaceError):
+            await driver.use_shortcut(ZHANG, *wrong)
+
+
+@pytest.mark.parametrize("action", ["update", "push", "clear", ""])
+async def test_what_an_answer_does(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient, action: str
+) -> None:
+    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=modal()))["view"]
+    app.answer = {"response_action": action, "view": modal(callback_id="next")} if action else {}
+    assert (await driver.submit_view(ZHANG, view["id"], {"why": "because"})).ok
+    left = [v["callback_id"] for v in driver.list_open_views(ZHANG)]
+    assert left == {"update": ["next"], "push": ["", "next"], "clear": [], "": []}[action]
+
+
+async def test_the_composer_refuses_what_is_missing(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+) -> None:
+    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=modal()))["view"]
+    assert (await driver.submit_view(ZHANG, view["id"], {"why": ""})).errors == {"why": "required"}
+    assert (await driver.submit_view(ZHANG, view["id"], {"why": "x" * 11})).errors == {"why": "too_long"}
+    assert not app.got
+    with pytest.raises(WorkspaceError, match="invalid_block_id"):
+        await driver.submit_view(ZHANG, view["id"], {"other": "x"})
+    with pytest.raises(WorkspaceError, match="view_not_found"):
+        await driver.submit_view(LI, view["id"], {"why": "x"})
+    assert (await driver.submit_view(ZHANG, view["id"], {}, force=True)).ok
+    assert app.last["view"]["state"]["values"]["why"]["text"] == {"type": "plain_text_input", "value": None}
+
+
+async def test_every_kind_of_value(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+) -> None:
+    options = [{"text": plain(word), "value": word} for word in ("a", "b")]
+    kinds: dict[str, tuple[Json, Any, Json]] = {
+        "text": ({"type": "plain_text_input", "initial_value": "x"}, None, {"value": "x"}),
+        "date": ({"type": "datepicker"}, "2026-11-02", {"selected_date": "2026-11-02"}),
+        "who": ({"type": "users_select"}, LI, {"selected_user": LI}),
+        "team": ({"type": "multi_users_select"}, [LI, ZHANG], {"selected_users": [LI, ZHANG]}),
+        "nobody": ({"type": "multi_users_select", "initial_users": [LI]}, [], {"selected_users": []}),
+        "kept": ({"type": "multi_users_select", "initial_users": [LI]}, None, {"selected_users": [LI]}),
+        "one": ({"type": "static_select", "options": options}, "b", {"selected_option": options[1]}),
+        "many": ({"type": "checkboxes", "options": options}, ["a", "b"], {"selected_options": options}),
+        "radio": (
+            {"type": "radio_buttons", "options": options, "initial_option": options[0]},
+            None,
+            {"selected_option": options[0]},
+        ),
+        "entry": (
+            {"type": "number_input", "is_decimal_allowed": True},
+            {"i": {"type": "number_input", "value": "1.5"}},
+            {"value": "1.5"},
+        ),
+    }
+    blocks = [
+        {
+            "type": "input", "block_id": name, "label": plain(name), "optional": name == "nobody",
+            "element": {**element, "action_id": "i"},
+        }
+        for name, (element, _, _) in kinds.items()
+    ]  # fmt: skip
+    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=modal(blocks=blocks)))[
+        "view"
+    ]
+    given = {name: value for name, (_, value, _) in kinds.items() if value is not None}
+    with pytest.raises(WorkspaceError, match="invalid_option"):
+        await driver.submit_view(ZHANG, view["id"], {**given, "one": "c"})
+    assert (await driver.submit_view(ZHANG, view["id"], given)).ok
+    values = app.last["view"]["state"]["values"]
+    for name, (element, _, expected) in kinds.items():
+        assert values[name]["i"] == {"type": element["type"], **expected}
+
+
+async def test_buttons_that_are_gone(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+) -> None:
+    ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=card(button("approve", "v1"))))["ts"]
+    assert (await driver.click_button(ZHANG, GENERAL, ts, "approve")).ok
+    await client.chat_update(channel=GENERAL, ts=ts, text="done", blocks=[])
+    with pytest.raises(WorkspaceError, match="action_not_found"):
+        await driver.click_button(ZHANG, GENERAL, ts, "approve")
+    assert (await driver.click_button(ZHANG, GENERAL, ts, "approve", force=True)).ok
+    assert app.last["actions"][0]["value"] == "v1"
+    assert app.last["message"]["text"] == "done"
+    await driver.click_button(ZHANG, GENERAL, ts, "approve", force=True, value="forged")
+    assert app.last["actions"][0]["value"] == "forged"
+    await driver.click_button(ZHANG, GENERAL, ts, "never_there", force=True, value="x")
+    assert app.last["actions"][0]["action_id"] == "never_there"
+    with pytest.raises(WorkspaceError, match="not_in_channel"):
+        await driver.click_button(LI, DM_ZHANG, ts, "approve")
+
+
+async def test_menus_and_private_messages(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+) -> None:
+    options = [{"text": plain(word), "value": word} for word in ("a", "b")]
+    menu = {"type": "static_select", "action_id": "pick", "options": options}
+    await client.chat_postEphemeral(channel=GENERAL, user=ZHANG, text="x", blocks=card(menu))
+    ts = driver.list_ephemerals(ZHANG)[0]["ts"]
+    assert (await driver.click_button(ZHANG, GENERAL, ts, "pick", value="b")).ok
+    assert app.last["actions"][0]["selected_option"] == options[1]
+    assert app.last["container"]["is_ephemeral"] is True and "message" not in app.last
+    with pytest.raises(WorkspaceError, match="message_not_found"):
+        await driver.click_button(LI, GENERAL, ts, "pick", value="b")
+    await AsyncWebhookClient(app.last["response_url"]).send(text="picked", replace_original=True)
+    assert (driver.list_ephemerals(ZHANG)[0]["text"], driver.list_ephemerals(ZHANG)[0]["blocks"]) == ("picked", [])
+
+
+async def test_home_and_dialog_buttons(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+) -> None:
+    await client.views_publish(user_id=ZHANG, view={"type": "home", "blocks": card(button("open"))})
+    home = driver.homes[ZHANG]
+    assert (await driver.click_view_button(ZHANG, home["id"], "open")).ok
+    assert app.last["container"] == {"type": "view", "view_id": home["id"]}
+    with pytest.raises(WorkspaceError, match="view_not_found"):
+        await driver.click_view_button(LI, home["id"], "open")
+
+
+async def test_response_url_five_times(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient, clock: SetClock
+) -> None:
+    ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=card(button("go"))))["ts"]
+    await driver.click_button(ZHANG, GENERAL, ts, "go")
+    hook = AsyncWebhookClient(app.last["response_url"])
+    assert (await hook.send(text="to you")).status_code == 200
+    assert (await hook.send(text="to all", response_type="in_channel")).status_code == 200
+    assert (await hook.send(text="instead", replace_original=True, blocks=[])).status_code == 200
+    assert driver.list_ephemerals(ZHANG)[0]["text"] == "to you"
+    assert [m["text"] for m in driver.list_messages(GENERAL)] == ["instead", "to all"]
+    assert "blocks" not in driver.list_messages(GENERAL)[0]
+    assert (await hook.send(delete_original=True)).status_code == 200
+    assert (await hook.send(text="five")).status_code == 200
+    assert "used_url" in (await hook.send(text="six")).body
+    await driver.run_slash_command(ZHANG, GENERAL, "/countersign", "x")
+    late = AsyncWebhookClient(app.last["response_url"])
+    clock.now += 1801
+    assert "expired_url" in (await late.send(text="late")).body
+    answer = await AsyncWebhookClient(f"{workspace.address}/response/guess").send(text="x")
+    assert answer.status_code == 404
+
+
+async def test_slash_answers(workspace: Workspace, driver: WorkspaceDriver, app: Obedient) -> None:
+    app.answer = {"text": "for all", "response_type": "in_channel"}
+    await driver.run_slash_command(ZHANG, GENERAL, "/countersign", "x")
+    assert driver.list_messages(GENERAL)[0]["text"] == "for all"
+    with pytest.raises(WorkspaceError, match="unknown_command"):
+        await driver.run_slash_command(ZHANG, GENERAL, "/other", "x")
+
+
+async def test_what_a_person_cannot_send(driver: WorkspaceDriver) -> None:
+    for text, error in ((" \n", "no_text"), ("x" * 40_001, "msg_too_long")):
+        with pytest.raises(WorkspaceError, match=error):
+            await driver.send_message(ZHANG, GENERAL, text)
+    with pytest.raises(WorkspaceError, match="not_in_channel"):
+        await driver.send_message(LI, DM_ZHANG, "x")
+    with pytest.raises(WorkspaceError, match="user_not_found"):
+        await driver.send_message("U0BOT", GENERAL, "x")
+    ts = await driver.send_message(ZHANG, GENERAL, "x" * 40_000)
+    with pytest.raises(WorkspaceError, match="cant_update_message"):
+        await driver.edit_message(LI, GENERAL, ts, "y")
+
+
+async def test_buttons_for_some_people_only(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
+) -> None:
+    mine = {**button("go"), "visible_to_user_ids": [ZHANG]}
+    ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=card(mine)))["ts"]
+    assert await driver.click_button(ZHANG, GENERAL, ts, "go") == ActResult()
+    with pytest.raises(WorkspaceError, match="action_not_found"):
+        await driver.click_button(LI, GENERAL, ts, "go")
+
+
+def boxes(*values: str, ticked: tuple[str, ...] = ()) -> list[Json]:
+    options = [{"text": plain(one), "value": one} for one in values]
+    initial = {"initial_options": [one for one in options if one["value"] in ticked]} if ticked else {}
+    element = {"type": "checkboxes", "action_id": "tick", "options": options, **initial}
+    return [
+        {"type": "actions", "block_id": "t", "elements": [element]},
+        {"type": "actions", "block_id": "a", "elements": [button("go")]},
+    ]
+
+
+def chosen(app: Obedient) -> list[str]:
+    return [one["value"] for one in app.last["state"]["values"]["t"]["tick"]["selected_options"]]
+
+
+async def test_ticks_of_a_message_come_with_every_press_and_stay_while_it_is_rewritten(
+    driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+) -> None:
+    sent = await client.chat_postMessage(
+        channel=DM_ZHANG, text="x", blocks=boxes("1", "2", "3", ticked=("1", "2", "3"))
+    )
+    ts = sent["ts"]
+    await driver.click_button(ZHANG, DM_ZHANG, ts, "go")
+    assert chosen(app) == ["1", "2", "3"], "as they are at first"
+    await driver.click_button(ZHANG, DM_ZHANG, ts, "tick", value=["1", "3"])
+    assert app.last["actions"][0]["selected_options"] == [{"text": plain(one), "value": one} for one in ("1", "3")]
+    assert chosen(app) == ["1", "3"]
+    await client.chat_update(channel=DM_ZHANG, ts=ts, text="x", blocks=boxes("2", "3", ticked=("2", "3")))
+    await driver.click_button(ZHANG, DM_ZHANG, ts, "go")
+    assert chosen(app) == ["3"], "what is not there any more is not ticked"
+    with pytest.raises(WorkspaceError, match="invalid_option"):
+        await driver.click_button(ZHANG, DM_ZHANG, ts, "tick", value=["1"])

@@ -1,0 +1,251 @@
+"""A corpus of what the platform accepts and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.dev.workspace.validate import check_blocks, check_metadata, check_view
+from bot.dev.workspace.world import Json
+
+
+def plain(text: str = "x") -> Json:
+    return {"type": "plain_text", "text": text}
+
+
+def mrkdwn(text: str = "x") -> Json:
+    return {"type": "mrkdwn", "text": text}
+
+
+def button(**more: Any) -> Json:
+    return {"type": "button", "action_id": "a", "text": plain(), **more}
+
+
+def option(text: str = "x", value: str = "v") -> Json:
+    return {"text": plain(text), "value": value}
+
+
+def actions(*elements: Json, **more: Any) -> Json:
+    return {"type": "actions", "elements": list(elements), **more}
+
+
+def section(**more: Any) -> Json:
+    return {"type": "section", "text": mrkdwn(), **more}
+
+
+def field(element: Json | None = None, **more: Any) -> Json:
+    text = {"type": "plain_text_input", "action_id": "i"}
+    return {"type": "input", "label": plain(), "element": element or text, **more}
+
+
+def select(*options: Json, **more: Any) -> Json:
+    return {"type": "static_select", "action_id": "s", "options": list(options), **more}
+
+
+def options(count: int) -> list[Json]:
+    return [option(str(n), str(n)) for n in range(count)]
+
+
+CONFIRM = {"title": plain(), "text": plain(), "confirm": plain(), "deny": plain()}
+
+VALID: dict[str, list[Json]] = {
+    "nothing": [],
+    "section": [section()],
+    "fifty blocks": [{"type": "divider"}] * 50,
+    "fields only": [{"type": "section", "fields": [mrkdwn()] * 10}],
+    "3000 characters": [section(text=mrkdwn("x" * 3000))],
+    "accessory": [section(accessory=button())],
+    "image accessory": [section(accessory={"type": "image", "image_url": "https://a.example/i.png", "alt_text": "i"})],
+    "header": [{"type": "header", "text": plain("x" * 150)}],
+    "context": [{"type": "context", "elements": [mrkdwn(), plain()]}],
+    "buttons": [actions(*(button(action_id=str(n)) for n in range(25)))],
+    "confirm": [actions(button(confirm=CONFIRM, style="danger", value="v" * 2000))],
+    "same action id in two blocks": [actions(button(), block_id="1"), actions(button(), block_id="2")],
+    "select": [actions(select(*options(100)))],
+    "initial option": [actions(select(*options(2), initial_option=option("1", "1")))],
+    "option groups": [actions({"type": "static_select", "option_groups": [{"label": plain(), "options": options(2)}]})],
+    "date": [actions({"type": "datepicker", "action_id": "d", "initial_date": "2026-11-02"})],
+    "markdown": [{"type": "markdown", "text": "# x"}],
+    "input": [field()],
+    "rich text": [
+        {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [{"type": "text", "text": "x"}]}]}
+    ],
+    "image": [{"type": "image", "image_url": "https://a.example/i.png", "alt_text": "i", "title": plain()}],
+    "overflow": [section(accessory={"type": "overflow", "action_id": "o", "options": options(5)})],
+    "checkboxes": [actions({"type": "checkboxes", "action_id": "c", "options": options(10)})],
+    "visible to some": [actions(button(visible_to_user_ids=["U01ZHANG"]))],
+    "table": [{"type": "table", "rows": [[{"type": "raw_text", "text": "x"}]]}],
+    "plan": [{"type": "plan", "title": "Steps", "tasks": [{"task_id": "1", "title": "one", "status": "complete"}]}],
+}
+
+INVALID: dict[str, tuple[list[Any], str]] = {
+    "51 blocks": ([{"type": "divider"}] * 51, "no more than 50 items"),
+    "not an object": (["x"], "must be an object"),
+    "no type": ([{"text": mrkdwn()}], "missing required field: type"),
+    "unknown block": ([{"type": "bogus"}], "unsupported type: bogus"),
+    "unknown property": ([section(colour="red")], "invalid additional property: colour"),
+    "no text": ([{"type": "section"}], "missing required field"),
+    "empty text": ([section(text=mrkdwn(""))], "must be more than 0 characters"),
+    "text too long": ([section(text=mrkdwn("x" * 3001))], "must be less than 3001 characters"),
+    "text without a type": ([section(text={"text": "x"})], "missing required field: type"),
+    "text not a string": ([section(text={"type": "mrkdwn", "text": 1})], "must be a string"),
+    "text a bare string": ([section(text="x")], "must be an object"),
+    "eleven fields": ([section(fields=[mrkdwn()] * 11)], "no more than 10 items"),
+    "field too long": ([section(fields=[mrkdwn("x" * 2001)])], "must be less than 2001"),
+    "header too long": ([{"type": "header", "text": plain("x" * 151)}], "must be less than 151"),
+    "mrkdwn header": ([{"type": "header", "text": mrkdwn()}], "unsupported type: mrkdwn"),
+    "context too many": ([{"type": "context", "elements": [mrkdwn()] * 11}], "no more than 10 items"),
+    "context empty": ([{"type": "context", "elements": []}], "no less than 1 items"),
+    "button in context": ([{"type": "context", "elements": [button()]}], "unsupported type: button"),
+    "actions empty": ([actions()], "no less than 1 items"),
+    "actions too many": ([actions(*(button(action_id=str(n)) for n in range(26)))], "no more than 25 items"),
+    "text input in actions": ([actions({"type": "plain_text_input", "action_id": "i"})], "unsupported type"),
+    "unknown element": ([actions({"type": "slider"})], "unsupported type: slider"),
+    "button without text": ([actions({"type": "button", "action_id": "a"})], "missing required field: text"),
+    "button text too long": ([actions(button(text=plain("x" * 76)))], "must be less than 76"),
+    "button text empty": ([actions(button(text=plain("")))], "must be more than 0"),
+    "mrkdwn button": ([actions(button(text=mrkdwn()))], "unsupported type: mrkdwn"),
+    "button value too long": ([actions(button(value="x" * 2001))], "must be less than 2001"),
+    "button value not a string": ([actions(button(value=1))], "must be a string"),
+    "button style": ([actions(button(style="green"))], "must be one of"),
+    "button url": ([actions(button(url="nonsense"))], "must be a valid URL"),
+    "action id too long": ([actions(button(action_id="x" * 256))], "must be less than 256"),
+    "block id too long": ([section(block_id="x" * 256)], "must be less than 256"),
+    "same action id twice": ([actions(button(), button())], "`action_id` already exists"),
+    "same block id twice": ([section(block_id="b"), section(block_id="b")], "`block_id` already exists"),
+    "confirm without deny": ([actions(button(confirm={**CONFIRM, "deny": None}))], "missing required field: deny"),
+    "confirm text too long": ([actions(button(confirm={**CONFIRM, "text": plain("x" * 301)}))], "less than 301"),
+    "select without options": ([actions(select())], "no less than 1 items"),
+    "select without anything": ([actions({"type": "static_select"})], "exactly one"),
+    "101 options": ([actions(select(*options(101)))], "no more than 100 items"),
+    "option text too long": ([actions(select(option("x" * 76)))], "must be less than 76"),
+    "option value too long": ([actions(select(option(value="x" * 151)))], "must be less than 151"),
+    "same option value twice": ([actions(select(option(), option()))], "option values must be unique"),
+    "initial option elsewhere": ([actions(select(option(), initial_option=option("y", "y")))], "initial option"),
+    "overflow too many": ([section(accessory={"type": "overflow", "options": options(6)})], "no more than 5"),
+    "radio too many": ([actions({"type": "radio_buttons", "options": options(11)})], "no more than 10"),
+    "date format": ([actions({"type": "datepicker", "initial_date": "2.11.2026"})], "YYYY-MM-DD"),
+    "time format": ([actions({"type": "timepicker", "initial_time": "25:00"})], "HH:mm"),
+    "image without alt": (
+        [{"type": "image", "image_url": "https://a.example/i.png"}],
+        "missing required field: alt_text",
+    ),
+    "image without source": ([{"type": "image", "alt_text": "i"}], "exactly one"),
+    "input without label": ([{"type": "input", "element": field()["element"]}], "missing required field: label"),
+    "button as input": ([field(button())], "unsupported type: button"),
+    "placeholder too long": (
+        [field({"type": "plain_text_input", "action_id": "i", "placeholder": plain("x" * 151)})],
+        "must be less than 151",
+    ),
+    "max_length too long": ([field({"type": "plain_text_input", "max_length": 3001})], "min_length and max_length"),
+    "two focused": (
+        [
+            field({"type": "plain_text_input", "action_id": "1", "focus_on_load": True}),
+            field({"type": "plain_text_input", "action_id": "2", "focus_on_load": True}),
+        ],
+        "only one element may have focus_on_load",
+    ),
+    "markdown too long": ([{"type": "markdown", "text": "x" * 6001}] * 2, "markdown text must be less than"),
+    "two tables": ([{"type": "table", "rows": [[{"type": "raw_text", "text": "x"}]]}] * 2, "only one table"),
+    "table too wide": ([{"type": "table", "rows": [[{"type": "raw_text", "text": "x"}] * 21]}], "no more than 20"),
+    "alert in a message": ([{"type": "alert", "text": plain()}], "unsupported type: alert"),
+}
+
+
+def test_what_the_platform_accepts_is_accepted() -> None:
+    assert {name: problems for name, blocks in VALID.items() if (problems := check_blocks(blocks))} == {}
+
+
+def test_what_the_platform_refuses_is_refused_where_it_stands(subtests: pytest.Subtests) -> None:
+    for name, (blocks, words) in INVALID.items():
+        with subtests.test(name):
+            problems = check_blocks(blocks)
+            assert any(words in problem for problem in problems), problems
+            assert all(one.startswith("[ERROR] ") and "[json-pointer:/blocks" in one for one in problems)
+
+
+def modal(**more: Any) -> Json:
+    return {"type": "modal", "title": plain("T"), "submit": plain("Send"), "blocks": [field()], **more}
+
+
+VALID_VIEWS: list[Json] = [
+    modal(),
+    modal(private_metadata="x" * 3000, callback_id="x" * 255, close=plain("x" * 24), notify_on_close=True),
+    modal(blocks=[section()], submit=None),
+    modal(blocks=[{"type": "divider"}] * 100),
+    modal(blocks=[{"type": "alert", "text": plain(), "level": "info"}]),
+    {"type": "home", "blocks": [section(), actions(button())]},
+]
+INVALID_VIEWS: dict[str, tuple[Json, str]] = {
+    "title too long": (modal(title=plain("x" * 25)), "must be less than 25"),
+    "no title": (modal(title=None), "missing required field: title"),
+    "mrkdwn title": (modal(title=mrkdwn()), "unsupported type: mrkdwn"),
+    "submit too long": (modal(submit=plain("x" * 25)), "must be less than 25"),
+    "input without submit": ({k: v for k, v in modal().items() if k != "submit"}, "missing required field: submit"),
+    "private metadata too long": (modal(private_metadata="x" * 3001), "must be less than 3001"),
+    "callback id too long": (modal(callback_id="x" * 256), "must be less than 256"),
+    "no blocks": (modal(blocks=[]), "no less than 1 items"),
+    "101 blocks": (modal(blocks=[{"type": "divider"}] * 101), "no more than 100 items"),
+    "unknown type": ({"type": "popup", "blocks": [section()]}, "unsupported type: popup"),
+    "unknown property": (modal(colour="red"), "invalid additional property"),
+    "home with submit": ({"type": "home", "blocks": [section()], "submit": plain()}, "invalid additional property"),
+    "markdown in a modal": (modal(blocks=[{"type": "markdown", "text": "x"}]), "unsupported type: markdown"),
+    "bad block": (modal(blocks=[section(text=mrkdwn("x" * 3001))]), "/view/blocks/0/text/text"),
+}
+
+
+def test_views_are_accepted_and_refused_alike() -> None:
+    assert [problems for view in VALID_VIEWS if (problems := check_view(view))] == []
+    found = {name: check_view(view) for name, (view, _) in INVALID_VIEWS.items()}
+    missed = {name: found[name] for name, (_, words) in INVALID_VIEWS.items() if words not in " ".join(found[name])}
+    assert missed == {}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def paths(value: Any, so_far: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where every value inside stands."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [so_far, *(path for key, inner in inside for path in paths(inner, (*so_far, key)))]
+
+
+def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """The same value with another one at `path`."""
+    if not path:
+        return new
+    key, *rest = path
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[key] = replaced(value[key], tuple(rest), new)
+    return copy
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_spoilt_blocks_are_answered_never_crash(data: st.DataObject) -> None:
+    """Any valid payload with any one value in it replaced by any JSON."""
+    blocks = VALID[data.draw(st.sampled_from(sorted(VALID)))]
+    spoilt = replaced(blocks, data.draw(st.sampled_from(paths(blocks))), data.draw(JSON))
+    assert all(isinstance(problem, str) for problem in check_blocks(spoilt))
+    assert isinstance(check_view({"type": "modal", "title": plain(), "blocks": spoilt}), list)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_spoilt_views_are_answered_never_crash(data: st.DataObject) -> None:
+    view = data.draw(st.sampled_from(VALID_VIEWS[:2]))
+    spoilt = replaced(view, data.draw(st.sampled_from(paths(view))), data.draw(JSON))
+    assert isinstance(check_view(spoilt), list)
+
+
+@settings(deadline=None)
+@given(JSON)
+def test_any_metadata_is_answered(metadata: Any) -> None:
+    assert isinstance(check_metadata(metadata), list)

@@ -1,0 +1,345 @@
+"""The Web API: encodings, tokens, scopes, errors, semantics of every method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import pytest
+from slack_sdk.errors import SlackApiError
+from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.dev.workspace.driver import WorkspaceDriver
+from bot.dev.workspace.refused import WorkspaceError
+from bot.dev.workspace.server import serve_workspace
+from bot.dev.workspace.workspace import Workspace
+from bot.dev.workspace.world import WorkspaceRoom
+from tests.dev.workspace.hands import (
+    APP_TOKEN,
+    BOT_TOKEN,
+    DM_LI,
+    DM_ZHANG,
+    GENERAL,
+    LI,
+    ZHANG,
+    error_of,
+    setup,
+    web_client,
+)
+
+SECTION = [{"type": "section", "block_id": "s", "text": {"type": "mrkdwn", "text": "hello"}}]
+
+
+@pytest.mark.parametrize("encoding", ["json", "form", "query"])
+async def test_three_encodings(workspace: Workspace, driver: WorkspaceDriver, encoding: str) -> None:
+    url, args = f"{workspace.address}/api/chat.postMessage", {"channel": GENERAL, "text": "hello"}
+    sent: dict[str, Any] = {"json": {"json": args}, "form": {"data": args}, "query": {"params": args}}[encoding]
+    headers = {"Authorization": f"Bearer {BOT_TOKEN}"}
+    async with aiohttp.ClientSession(headers=headers) as session, session.post(url, **sent) as response:
+        body = await response.json()
+        assert body["ok"] and "chat:write" in response.headers["X-OAuth-Scopes"]
+    assert driver.list_messages(GENERAL)[0]["text"] == "hello"
+
+
+async def test_tokens(workspace: Workspace, client: AsyncWebClient) -> None:
+    assert (await client.auth_test())["user_id"] == "U0BOT"
+    assert await error_of(web_client(workspace, "xoxb-invented").auth_test()) == "invalid_auth"
+    assert await error_of(web_client(workspace, APP_TOKEN).auth_test()) == "not_allowed_token_type"
+    assert await error_of(client.apps_connections_open(app_token=BOT_TOKEN)) == "not_allowed_token_type"
+    async with aiohttp.ClientSession() as session:
+        async with session.post(f"{workspace.address}/api/auth.test") as response:
+            assert (await response.json())["error"] == "not_authed"
+        async with session.post(f"{workspace.address}/api/auth.test", data={"token": BOT_TOKEN}) as response:
+            assert (await response.json())["ok"]
+    assert (await client.api_test())["ok"]
+    assert await error_of(client.api_call("chat.invented")) == "unknown_method"
+    assert all(BOT_TOKEN not in str(call) for call in workspace.calls)
+
+
+async def test_scopes_are_needed() -> None:
+    ws = Workspace(setup(scopes=frozenset({"chat:write", "users:read"})))
+    async with serve_workspace(ws):
+        client = web_client(ws)
+        with pytest.raises(SlackApiError) as refused:
+            await client.reactions_add(channel=GENERAL, timestamp="1.0", name="eyes")
+        assert refused.value.response["error"] == "missing_scope"
+        assert refused.value.response["needed"] == "reactions:write"
+        assert "email" not in (await client.users_info(user=ZHANG))["user"]["profile"]
+        assert (await client.chat_postMessage(channel=GENERAL, text="x"))["ok"]
+
+
+async def test_posting(workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+    said = await client.chat_postMessage(channel=ZHANG, text="hello", blocks=SECTION)
+    assert said["channel"] == DM_ZHANG
+    message = driver.list_messages(DM_ZHANG)[0]
+    assert (message["user"], message["bot_id"], message["app_id"]) == ("U0BOT", "B0BOT", "A0APP")
+    assert await error_of(client.chat_postMessage(channel="C0NOWHERE", text="x")) == "channel_not_found"
+    assert await error_of(client.api_call("chat.postMessage", json={"channel": GENERAL})) == "no_text"
+    assert await error_of(client.chat_postMessage(channel=GENERAL, text="x" * 40_001)) == "msg_too_long"
+    assert (
+        await error_of(client.chat_postMessage(channel=GENERAL, text="x", thread_ts="1.0")) == "cannot_reply_to_message"
+    )
+    workspace.state.rooms["C02SECRET"] = WorkspaceRoom("C02SECRET", "secret", "channel", [ZHANG])
+    assert await error_of(client.chat_postMessage(channel="C02SECRET", text="x")) == "not_in_channel"
+    long = [{"type": "section", "text": {"type": "mrkdwn", "text": "x" * 3000}} for _ in range(5)]
+    assert await error_of(client.chat_postMessage(channel=GENERAL, text="x", blocks=long)) == "msg_blocks_too_long"
+    assert (await client.chat_postMessage(channel=GENERAL, markdown_text="# Hi"))["message"]["blocks"][0][
+        "type"
+    ] == "markdown"
+    both = client.chat_postMessage(channel=GENERAL, markdown_text="# Hi", text="x")
+    assert await error_of(both) == "markdown_text_conflict"
+    with pytest.raises(SlackApiError) as refused:
+        await client.chat_postMessage(channel=GENERAL, text="x", blocks=[{"type": "bogus"}])
+    assert refused.value.response["error"] == "invalid_blocks"
+    messages = refused.value.response["response_metadata"]["messages"]
+    assert messages == ["[ERROR] unsupported type: bogus [json-pointer:/blocks/0/type]"]
+    assert (
+        await error_of(client.chat_postMessage(channel=GENERAL, text="x", blocks="nonsense")) == "invalid_blocks_format"
+    )
+
+
+async def test_update_keeps_blocks_that_are_left_out(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+    ts = (await client.chat_postMessage(channel=GENERAL, text="one", blocks=SECTION))["ts"]
+    await client.chat_update(channel=GENERAL, ts=ts, text="two")
+    assert (driver.list_messages(GENERAL)[0]["text"], driver.list_messages(GENERAL)[0]["blocks"]) == ("two", SECTION)
+    await client.chat_update(channel=GENERAL, ts=ts, text="three", blocks=[])
+    assert "blocks" not in driver.list_messages(GENERAL)[0]
+    assert await error_of(client.chat_update(channel=GENERAL, ts="1.0", text="x")) == "message_not_found"
+    theirs = await driver.send_message(ZHANG, GENERAL, "mine")
+    assert await error_of(client.chat_update(channel=GENERAL, ts=theirs, text="x")) == "cant_update_message"
+    assert await error_of(client.chat_update(channel=GENERAL, ts=ts, text="语" * 1334)) == "msg_too_long"
+    assert await error_of(client.chat_delete(channel=GENERAL, ts=theirs)) == "cant_delete_message"
+    await client.chat_delete(channel=GENERAL, ts=ts)
+    assert [m["ts"] for m in driver.list_messages(GENERAL)] == [theirs]
+
+
+async def test_threads_are_kept_book_of(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+    root = await driver.send_message(ZHANG, GENERAL, "root")
+    first = (await client.chat_postMessage(channel=GENERAL, text="1", thread_ts=root))["ts"]
+    last = await driver.send_message(LI, GENERAL, "2", root)
+    book = driver.list_messages(GENERAL)[0]
+    assert (book["reply_count"], book["latest_reply"], book["thread_ts"]) == (2, last, root)
+    assert book["reply_users"] == ["U0BOT", LI]
+    replies = await client.conversations_replies(channel=GENERAL, ts=root)
+    assert [m["ts"] for m in replies["messages"]] == [root, first, last]
+    assert (await client.conversations_replies(channel=GENERAL, ts=first))["messages"][0]["ts"] == root
+    assert [m["ts"] for m in (await client.conversations_history(channel=GENERAL))["messages"]] == [root]
+    assert await error_of(client.conversations_replies(channel=GENERAL, ts="1.0")) == "thread_not_found"
+    await client.chat_delete(channel=GENERAL, ts=first)
+    assert driver.list_messages(GENERAL)[0]["reply_count"] == 1
+    nested = client.chat_postMessage(channel=GENERAL, text="x", thread_ts=last)
+    assert await error_of(nested) == "cannot_reply_to_message"
+    await driver.delete_message(ZHANG, GENERAL, root)
+    assert driver.list_messages(GENERAL)[0]["subtype"] == "tombstone"
+
+
+async def test_history_pages(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+    stamps = [await driver.send_message(ZHANG, GENERAL, str(number)) for number in range(5)]
+    page = await client.conversations_history(channel=GENERAL, limit=2)
+    seen = [m["ts"] for m in page["messages"]]
+    while page["has_more"]:
+        cursor = page["response_metadata"]["next_cursor"]
+        page = await client.conversations_history(channel=GENERAL, limit=2, cursor=cursor)
+        seen += [m["ts"] for m in page["messages"]]
+    assert seen == stamps[::-1]
+    since = await client.conversations_history(channel=GENERAL, oldest=stamps[3], inclusive=True)
+    assert [m["ts"] for m in since["messages"]] == [stamps[4], stamps[3]]
+    assert await error_of(client.conversations_history(channel=GENERAL, cursor="bogus")) == "invalid_cursor"
+    assert await error_of(client.conversations_history(channel=GENERAL, limit=0)) == "invalid_limit"
+
+
+async def test_metadata_is_shown_only_when_asked_for(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+    metadata = {"event_type": "posted", "event_payload": {"key": "k1"}}
+    await client.chat_postMessage(channel=GENERAL, text="x", metadata=metadata)
+    plain = await client.conversations_history(channel=GENERAL)
+    assert "metadata" not in plain["messages"][0]
+    full = await client.conversations_history(channel=GENERAL, include_all_metadata=True)
+    assert full["messages"][0]["metadata"] == metadata
+    assert all("metadata" not in payload["event"] for payload in driver.events)
+    for wrong in (
+        {"event_type": "x"},
+        {"event_type": "a b", "event_payload": {}},
+        {"event_type": "x", "event_payload": []},
+    ):
+        refused = client.chat_postMessage(channel=GENERAL, text="x", metadata=wrong)
+        assert await error_of(refused) == "invalid_metadata_format"
+
+
+async def test_ephemerals(workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+    root = await driver.send_message(ZHANG, GENERAL, "root")
+    await client.chat_postEphemeral(channel=GENERAL, user=LI, text="only you", thread_ts=root)
+    assert driver.list_ephemerals(LI)[0]["text"] == "only you" and driver.list_ephemerals(LI)[0]["thread_ts"] == root
+    assert not driver.list_ephemerals(ZHANG)
+    assert await error_of(client.chat_postEphemeral(channel=DM_LI, user=ZHANG, text="x")) == "user_not_in_channel"
+
+
+async def test_people_and_rooms(client: AsyncWebClient) -> None:
+    user = (await client.users_info(user=LI, include_locale=True))["user"]
+    assert (user["locale"], user["tz"], user["tz_offset"]) == ("zh-CN", "Asia/Shanghai", 28800)
+    assert user["profile"]["email"] == "lisi@example.com"
+    assert "locale" not in (await client.users_info(user=LI))["user"]
+    assert await error_of(client.users_info(user="U0NOBODY")) == "user_not_found"
+    assert (await client.users_lookupByEmail(email="LISI@example.com"))["user"]["id"] == LI
+    assert await error_of(client.users_lookupByEmail(email="no@example.com")) == "users_not_found"
+    ids = []
+    async for page in await client.users_list(limit=3):
+        ids += [member["id"] for member in page["members"]]
+    assert ids[0] == "USLACKBOT" and len(ids) == len(set(ids)) == 7
+    assert (await client.conversations_open(users=LI))["channel"] == {"id": DM_LI}
+    assert await error_of(client.conversations_open(users="U0NOBODY")) == "user_not_found"
+    assert await error_of(client.conversations_open(users="U0BOT")) == "cannot_dm_bot"
+    assert (await client.conversations_info(channel=DM_LI))["channel"]["user"] == LI
+    assert (await client.conversations_info(channel=GENERAL))["channel"]["is_member"] is True
+    assert [c["id"] for c in (await client.conversations_list())["channels"]] == [GENERAL]
+    assert len((await client.conversations_list(types="im"))["channels"]) == 5
+    assert LI in (await client.conversations_members(channel=GENERAL))["members"]
+    labels = {f["id"]: f["label"] for f in (await client.team_profile_get())["profile"]["fields"]}
+    profile = (await client.users_profile_get(user="U04ZHAO"))["profile"]
+    assert {labels[id]: one["value"] for id, one in profile["fields"].items()} == {"上级": "U03WANG", "部门": "Finance"}
+    assert await error_of(client.users_profile_get(user="U0NOBODY")) == "user_not_found"
+    assert (await client.team_info())["team"]["id"] == "T0LOCAL"
+    assert (await client.bots_info(bot="B0BOT"))["bot"]["user_id"] == "U0BOT"
+    mine = await client.users_conversations(types="public_channel,im", user=ZHANG)
+    assert [one["id"] for one in mine["channels"]] == [GENERAL, DM_ZHANG]
+    assert DM_LI in [one["id"] for one in (await client.users_conversations(types="im"))["channels"]]
+
+
+async def test_reactions_status_permalink(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
+) -> None:
+    ts = await driver.send_message(ZHANG, GENERAL, "hello")
+    where = {"channel": GENERAL, "timestamp": ts, "name": "eyes"}
+    await client.reactions_add(**where)
+    assert driver.list_messages(GENERAL)[0]["reactions"] == [{"name": "eyes", "users": ["U0BOT"], "count": 1}]
+    assert await error_of(client.reactions_add(**where)) == "already_reacted"
+    await client.reactions_remove(**where)
+    assert await error_of(client.reactions_remove(**where)) == "no_reaction"
+    await client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=ts, status="is thinking…")
+    assert workspace.state.statuses == {(GENERAL, ts): "is thinking…"}
+    await client.chat_postMessage(channel=GENERAL, text="x", thread_ts=ts)
+    assert not workspace.state.statuses
+    assert ts.replace(".", "") in (await client.chat_getPermalink(channel=GENERAL, message_ts=ts))["permalink"]
+
+
+async def test_sessions_begin_once_and_are_stopped_by_an_event(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
+) -> None:
+    ts = await driver.send_message(ZHANG, DM_ZHANG, "hello")
+    here = {"channel_id": DM_ZHANG, "thread_ts": ts}
+    begun = await client.agents_sessions_setStatus(**here, status="processing", title="a", initiator_user_id=ZHANG)
+    assert (begun["status"], begun["title"]) == ("processing", "a") and "warning" not in begun.data
+    await driver.stop_session(ZHANG, DM_ZHANG, ts)
+    assert workspace.state.sessions[DM_ZHANG, ts]["status"] == "processing", "the app itself says when it has stopped"
+    [stopped] = [one["event"] for one in driver.events if one["event"]["type"] == "agent_session_stopped"]
+    assert (stopped["user"], stopped["thread_ts"], stopped["streaming_message_ts"]) == (ZHANG, ts, [])
+    after = await client.agents_sessions_setStatus(**here, status="active", title="b", initiator_user_id=LI)
+    assert after["title"] == "a" and workspace.state.sessions[DM_ZHANG, ts]["user"] == ZHANG
+    with pytest.raises(WorkspaceError, match="action_not_found"):
+        await driver.stop_session(ZHANG, DM_ZHANG, ts)
+    assert await error_of(client.agents_sessions_setStatus(**here, status="busy")) == "invalid_arguments"
+    assert await error_of(client.agents_sessions_setStatus(**here, status="active", title="x" * 201))
+    elsewhere = client.agents_sessions_setStatus(channel_id=DM_ZHANG, thread_ts="1.0", status="active")
+    assert await error_of(elsewhere) == "invalid_thread_ts"
+
+
+async def test_suggested_prompts_until_something_is_written(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
+) -> None:
+    prompts = [{"title": "Leave", "message": "I need leave"}]
+    ts = await driver.send_message(ZHANG, DM_ZHANG, "hello")
+    await client.assistant_threads_setSuggestedPrompts(channel_id=DM_ZHANG, thread_ts=ts, prompts=prompts)
+    assert not workspace.state.prompts, "with a thread it does nothing for an agent"
+    await client.assistant_threads_setSuggestedPrompts(channel_id=DM_ZHANG, prompts=prompts)
+    assert workspace.state.prompts == {DM_ZHANG: prompts}
+    await driver.send_message(ZHANG, DM_ZHANG, "I need leave")
+    assert not workspace.state.prompts
+    for bad in (prompts * 5, [{"title": "Leave"}], [{"title": "x" * 76, "message": "m"}]):
+        asked = client.assistant_threads_setSuggestedPrompts(channel_id=DM_ZHANG, prompts=bad)
+        assert await error_of(asked) == "invalid_arguments"
+
+
+async def test_an_app_that_is_no_agent_has_neither() -> None:
+    ws = Workspace(setup(is_agent=False))
+    async with serve_workspace(ws):
+        client, driver = web_client(ws), WorkspaceDriver(ws)
+        ts = await driver.send_message(ZHANG, DM_ZHANG, "hello")
+        session = client.agents_sessions_setStatus(channel_id=DM_ZHANG, thread_ts=ts, status="active")
+        assert await error_of(session) == "not_allowed"
+        assert await error_of(client.assistant_threads_setSuggestedPrompts(channel_id=DM_ZHANG, prompts=[]))
+
+
+async def test_files_in_three_steps_or_by_a_form(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+    await client.files_upload_v2(channel=GENERAL, filename="a.txt", content="hello", initial_comment="see")
+    message = driver.list_messages(GENERAL)[0]
+    assert (message["text"], message["files"][0]["name"]) == ("see", "a.txt")
+    assert message["files"][0]["mimetype"] == "application/octet-stream"
+    given = await client.files_getUploadURLExternal(filename="a.gif", length=6)
+    form = aiohttp.FormData()
+    form.add_field("filename", b"GIF89a", filename="a.gif")
+    async with aiohttp.ClientSession() as http, http.post(given["upload_url"], data=form) as response:
+        assert response.status == 200
+    await client.files_completeUploadExternal(files=[{"id": given["file_id"]}], channel_id=GENERAL)
+    assert driver.list_messages(GENERAL)[-1]["files"][0]["mimetype"] == "image/gif"
+
+
+async def test_only_what_was_announced_is_taken_and_only_once(client: AsyncWebClient) -> None:
+    given = await client.files_getUploadURLExternal(filename="a.png", length=3, alt_txt="three")
+    url, file = given["upload_url"], [{"id": given["file_id"]}]
+    assert await error_of(client.files_completeUploadExternal(files=file)) == "file_not_found"
+    async with aiohttp.ClientSession() as http:
+        for end, content, status in (("0", b"abc", 404), ("", b"abcd", 400), ("", b"abc", 200), ("", b"xyz", 404)):
+            async with http.post(url + end, data=content) as response:
+                assert response.status == status, content
+    [shown] = (await client.files_completeUploadExternal(files=file, channel_id=GENERAL))["files"]
+    assert (shown["title"], shown["alt_txt"], shown["size"]) == ("a.png", "three", 3)
+    assert await error_of(client.files_getUploadURLExternal(filename="a", length=30_000_001)) == "invalid_arguments"
+    assert await error_of(client.files_getUploadURLExternal(filename="a", length=0)) == "invalid_arguments"
+    long = client.files_getUploadURLExternal(filename="a", length=1, alt_txt="x" * 1_001)
+    assert await error_of(long) == "alt_txt_too_large"
+
+
+@pytest.mark.parametrize("outcome", ["channel_not_found", 429, 500])
+async def test_failures_on_order(driver: WorkspaceDriver, client: AsyncWebClient, outcome: str | int) -> None:
+    driver.fail_next_call("chat.postMessage", outcome)
+    with pytest.raises(SlackApiError) as failed:
+        await client.chat_postMessage(channel=GENERAL, text="x")
+    assert failed.value.response.status_code == (200 if isinstance(outcome, str) else outcome)
+    assert not driver.list_messages(GENERAL)
+    await client.chat_postMessage(channel=GENERAL, text="x")
+    assert len(driver.list_messages(GENERAL)) == 1
+
+
+@pytest.mark.parametrize(("outcome", "posted"), [("drop", 0), ("drop_after", 1)])
+async def test_dropped_connections(driver: WorkspaceDriver, client: AsyncWebClient, outcome: str, posted: int) -> None:
+    driver.fail_next_call("chat.postMessage", outcome)
+    with pytest.raises(aiohttp.ClientError):
+        await client.chat_postMessage(channel=GENERAL, text="x")
+    assert len(driver.list_messages(GENERAL)) == posted
+
+
+async def test_rate_limit_when_switched_on(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
+) -> None:
+    for number in range(8):
+        await client.chat_postMessage(channel=GENERAL, text=str(number))
+    workspace.limiter.is_enabled, workspace.limiter.post_burst = True, 2
+    for number in range(2):
+        await client.chat_postMessage(channel=GENERAL, text=str(number))
+    with pytest.raises(SlackApiError) as limited:
+        await client.chat_postMessage(channel=GENERAL, text="too many")
+    assert limited.value.response.status_code == 429
+    assert int(limited.value.response.headers["Retry-After"]) >= 1
+    await client.chat_postMessage(channel=DM_LI, text="another channel")
+    patient = web_client(workspace)
+    patient.retry_handlers = [AsyncRateLimitErrorRetryHandler(max_retry_count=2)]
+    await patient.chat_postMessage(channel=GENERAL, text="later")
+    assert driver.list_messages(GENERAL)[-1]["text"] == "later"
+
+
+async def test_blocks_validate_needs_no_token(workspace: Workspace) -> None:
+    nobody = web_client(workspace, "")
+    assert (await nobody.blocks_validate(blocks=SECTION))["ok"]
+    assert await error_of(nobody.blocks_validate(blocks=[{"type": "bogus"}])) == "invalid_blocks"
+    assert await error_of(nobody.blocks_validate(view={"type": "modal", "blocks": []})) == "invalid_blocks"
+    assert await error_of(nobody.api_call("blocks.validate")) == "invalid_arguments"

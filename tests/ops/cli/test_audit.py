@@ -1,0 +1,212 @@
+"""`countersign audit` as a program of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import zlib
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.ops.cli.console import sanitize_for_terminal
+from tests.harness.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, office
+from tests.harness.programs import Ended, ran
+from tests.tools.company import NOW, PEOPLE, SHORT, SICK
+from tests.tools.office import People
+from tests.tools.office import office as company
+from tests.tools.workflow.history import lived
+from tools.workflow.engine.commands import CommentCommand
+from tools.workflow.engine.redis_store import RedisStore
+
+ALL = ("--since", "2026-11-01")
+FORMULA = '=HYPERLINK("http://evil")'
+
+
+@pytest.fixture
+async def store(redis: Redis) -> RedisStore:
+    """Five requests, and one by somebody whose id is a formula and drives terminals."""
+    store = RedisStore(redis)
+    await lived(store)
+    odd = PEOPLE[0].model_copy(update={"id": FORMULA + "\x1b[2J"})
+    there = company(store)
+    there.people.known.append(odd)
+    await there.engine.start_request("leave", SHORT, odd.id, "odd", NOW)
+    return store
+
+
+async def audit(valkey: str, folder: Path, *arguments: str, **env: str) -> Ended:
+    return await ran("audit", *arguments, cwd=folder, env={"REDIS_URL": valkey, **env})
+
+
+# Telling
+
+
+async def test_csv_and_json_tell_every_transition_with_the_same_facts(
+    store: RedisStore, valkey: str, tmp_path: Path
+) -> None:
+    as_csv, as_json, plain = ends = await asyncio.gather(
+        *(audit(valkey, tmp_path, *ALL, *form) for form in (("--csv",), ("--json",), ()))
+    )
+    assert not [end for end in ends if "\x1b" in end.out or end.code], plain
+    rows, told = list(csv.DictReader(io.StringIO(as_csv.out))), [json.loads(line) for line in as_json.out.splitlines()]
+    assert len(rows) == len(told) > 20
+    for row, one in zip(rows, told, strict=True):
+        assert {name: value.removeprefix("'") for name, value in row.items()} == {
+            name: sanitize_for_terminal(str(value)) for name, value in one.items()
+        }
+    columns = "at request n actor on_behalf_of via command task node flow condition arguments previous hash"
+    assert set(columns.split()) <= set(rows[0])
+    (by_rule,) = [
+        row for row in rows if row["node"] == "short_leave" and row["request"] == "L-0002" and row["via"] == "rule"
+    ]
+    assert (by_rule["actor"], by_rule["node"]) == ("system:rule", "short_leave")
+    cells = [cell for row in csv.reader(io.StringIO(as_csv.out)) for cell in row]
+    assert any(cell.startswith("'=HYPERLINK") for cell in cells), "no cell is a formula"
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
+
+
+async def test_a_table_for_people_in_their_language(store: RedisStore, valkey: str, tmp_path: Path) -> None:
+    wide = {"COLUMNS": "180"}
+    en, zh = await asyncio.gather(
+        audit(valkey, tmp_path, "--request", "e-0001", **wide),
+        audit(valkey, tmp_path, "--request", "E-0001", LANG="zh_CN.UTF-8", **wide),
+    )
+    assert en.code == zh.code == 0, (en, zh)
+    for word in ("E-0001", "Who", "approve E-0001-2", "U5 (for U3)", "button", "${decision == 'approve'}"):
+        assert word in en.out, word
+    for word in ("谁", "同意 E-0001-2", "U5（代 U3）", "按钮", "${decision == 'approve'}"):
+        assert word in zh.out, word
+    assert "L-0001" not in en.out
+
+
+async def test_only_what_is_recent_without_asking_for_more(store: RedisStore, valkey: str, tmp_path: Path) -> None:
+    comment = CommentCommand(request="L-0002", actor="U1", text="谢谢")
+    await company(store).engine.execute_command(comment, "today", datetime.now(UTC))
+    day, none = await asyncio.gather(
+        audit(valkey, tmp_path, "--since", "1h", "--json"), audit(valkey, tmp_path, "--since", "2126-01-01")
+    )
+    rows = [json.loads(line) for line in day.out.splitlines()]
+    assert [row["command"] for row in rows if row["request"] == "L-0002"] == ["comment"]
+    assert none.code == 0 and "There are no records" in none.out
+
+
+async def test_names_where_slack_answers_and_ids_in_any_case(redis: Redis, valkey: str, tmp_path: Path) -> None:
+    people = People(
+        [PEOPLE[0].model_copy(update={"id": ZHANG, "manager": LI}), PEOPLE[1].model_copy(update={"id": LI})]
+    )
+    there = company(RedisStore(redis))
+    there.people.known[:] = people.known
+    await there.engine.start_request("leave", {**SICK, "approver": LI}, ZHANG, "a", NOW)
+    env = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN}
+    async with office(valkey) as opened:
+        named, away = await asyncio.gather(
+            audit(valkey, tmp_path, *ALL, "--json", **env, SLACK_API_URL=f"{opened.address}/api/"),
+            audit(valkey, tmp_path, *ALL, "--json", **env, SLACK_API_URL="http://127.0.0.1:1/api/"),
+        )
+    first = [json.loads(end.out.splitlines()[0]) for end in (named, away)]
+    assert [(one["actor"], one["actor_name"]) for one in first] == [(ZHANG, "张三"), (ZHANG, "")]
+    assert not named.err and "Slack cannot be reached" in away.err and away.code == 0
+
+
+async def test_what_cannot_be_read_is_named_and_not_passed_over(
+    store: RedisStore, redis: Redis, valkey: str, tmp_path: Path
+) -> None:
+    await redis.lset("cs:{wf}:events:L-0001", 1, "{}")  # type: ignore[misc]
+    end = await audit(valkey, tmp_path, "--request", "L-0001", "--json")
+    assert end.code == 1 and len(end.out.splitlines()) > 2, "the rest is told"
+    assert "L-0001 1" in end.err and "audit verify" in end.err
+
+
+# Verifying
+
+
+async def test_an_untouched_store_is_whole(store: RedisStore, valkey: str, tmp_path: Path) -> None:
+    everything, one, zh = await asyncio.gather(
+        audit(valkey, tmp_path, "verify"),
+        audit(valkey, tmp_path, "verify", "--request", "l-0001"),
+        audit(valkey, tmp_path, "verify", LANG="zh_CN.UTF-8"),
+    )
+    assert everything.code == one.code == zh.code == 0, (everything, one)
+    assert "requests: 7" in everything.out and "requests: 1, events: 3" in one.out and "没有改动" in zh.out
+
+
+async def test_what_is_wrong_is_a_line_each_and_the_exit_code(
+    store: RedisStore, redis: Redis, valkey: str, tmp_path: Path
+) -> None:
+    event = (await store.load_events("L-0001"))[1].replace("approve", "reject")
+    await redis.lset("cs:{wf}:events:L-0001", 1, zlib.compress(event.encode()))  # type: ignore[misc]
+    await redis.delete("cs:{wf}:request:L-0002", "cs:{wf}:events:L-0002")
+    en, zh, fine = await asyncio.gather(
+        audit(valkey, tmp_path, "verify"),
+        audit(valkey, tmp_path, "verify", LC_ALL="zh_CN.UTF-8"),
+        audit(valkey, tmp_path, "verify", "--request", "L-0003"),
+    )
+    assert en.code == zh.code == 1 and fine.code == 0
+    altered, gone = en.out.splitlines()
+    assert altered.startswith("L-0001: event 1 was altered") and gone.startswith("L-0002: this number was issued")
+    assert "problems found: 2" in en.err and "L-0001：第 1 条记录被改过" in zh.out
+
+
+async def test_heads_kept_elsewhere_find_a_history_that_was_rewritten(
+    store: RedisStore, redis: Redis, valkey: str, tmp_path: Path
+) -> None:
+    exported = await audit(valkey, tmp_path, "heads")
+    assert exported.code == 0 and len(exported.out.splitlines()) == 8
+    assert exported.out.splitlines()[-1].startswith("# 7 heads, sha256 ")
+    (tmp_path / "heads.txt").write_text(exported.out)
+    against = ("verify", "--against", "heads.txt")
+    assert "heads exported earlier: 7" in (await audit(valkey, tmp_path, *against)).out
+    await redis.delete("cs:{wf}:request:E-0001", "cs:{wf}:events:E-0001")
+    await redis.zrem("cs:{wf}:changed", "E-0001")
+    await redis.hdel("cs:{wf}:numbers", "E")  # type: ignore[misc]
+    alone, both = await asyncio.gather(audit(valkey, tmp_path, "verify"), audit(valkey, tmp_path, *against))
+    assert alone.code == 0, "the limit that the help names"
+    assert both.code == 1 and len(both.out.splitlines()) == 1 and "E-0001: event 5 as exported earlier" in both.out
+
+
+async def test_heads_of_an_older_version_are_read_and_what_is_gone_is_named(
+    store: RedisStore, redis: Redis, valkey: str, tmp_path: Path
+) -> None:
+    exported = await audit(valkey, tmp_path, "heads")
+    (tmp_path / "old.txt").write_text("".join(exported.out.splitlines(keepends=True)[:-1]))
+    old = await audit(valkey, tmp_path, "verify", "--against", "old.txt")
+    assert old.code == 0 and "heads exported earlier: 7" in old.out and "no closing line" in old.err, old
+    await redis.delete("cs:{wf}:request:L-0002", "cs:{wf}:events:L-0002")
+    en, zh = await asyncio.gather(
+        audit(valkey, tmp_path, "heads"), audit(valkey, tmp_path, "heads", LANG="zh_CN.UTF-8")
+    )
+    assert en.code == zh.code == 1 and len(en.out.splitlines()) == 7, "what is there is printed"
+    assert "L-0002" in en.err and "audit verify" in en.err and "找不到申请" in zh.err
+
+
+# What is asked in the wrong way
+
+
+async def test_odd_questions_are_one_clear_answer(store: RedisStore, valkey: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.txt").write_text("L-0001 0 abc\n")
+    (tmp_path / "odd.bin").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "empty.txt").write_text("\n")
+    head = f"L-0001 2 {'0' * 64}\n"
+    (tmp_path / "cut.txt").write_text(head + f"# 7 heads, sha256 {'0' * 64}\n")
+    asked = {
+        ("--since", "yesterday"): "2026-11-01",
+        ("--since", "9d9"): "2026-11-01",
+        ("--since", "999999d"): "2026-11-01",
+        ("--request", "L-0099"): "L-0099",
+        ("verify", "--request", "L-0099"): "L-0099",
+        ("verify", "--request", "nonsense"): "NONSENSE",
+        ("verify", "--against", "odd.txt"): "line 1",
+        ("verify", "--against", "odd.bin"): "--against",
+        ("verify", "--against", "nowhere.txt"): "nowhere.txt",
+        ("verify", "--against", "empty.txt"): "no heads",
+        ("verify", "--against", "cut.txt"): "line 2",
+        ("heads", "--request", "L-0099"): "L-0099",
+    }
+    ends = await asyncio.gather(*(audit(valkey, tmp_path, *one) for one in asked))
+    for (question, answer), end in zip(asked.items(), ends, strict=True):
+        assert end.code and answer in end.err and "Traceback" not in end.all, (question, end)

@@ -1,0 +1,238 @@
+"""`countersign init`: what it asks, what it writes, and what it leaves alone."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from dotenv import dotenv_values
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.ops.cli.init import ASKED
+from bot.ops.env_file import (
+    HEADING,
+    EnvFileChangedError,
+    find_answer_problem,
+    merge_env_text,
+    parse_env_text,
+    write_env_file,
+)
+from tests.harness.programs import PATIENCE_S, ROOT, Ended, ran
+
+BOT, APP, KEY = "xoxb-1234-not-a-real-one", "xapp-1-not-a-real-one", "sk-not-a-real-one"
+ENGLISH, CHINESE = {"LANG": "en_US.UTF-8"}, {"LANG": "zh_CN.UTF-8"}
+
+
+ON_TERMINAL = """
+import fcntl, runpy, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # from now on Ctrl-C comes to this process
+runpy.run_module("bot", run_name="__main__", alter_sys=True)
+"""
+
+
+async def init(folder: Path, *options: str, **env: str) -> Ended:
+    return await ran("init", *options, cwd=folder, env={**ENGLISH, **env})
+
+
+class Terminal:
+    """A terminal on which somebody types answers."""
+
+    def __init__(self, screen: int, child: subprocess.Popen[bytes]) -> None:
+        self.screen, self.child, self.said = screen, child, ""
+
+    def wait_for(self, words: str) -> None:
+        late = time.monotonic() + PATIENCE_S
+        while words not in self.said:
+            assert time.monotonic() < late and self.read(), f"no word of {words!r}: {self.said}"
+
+    def read(self) -> bool:
+        if not select.select([self.screen], [], [], PATIENCE_S)[0]:
+            return False
+        try:
+            told = os.read(self.screen, 65536)
+        except OSError:  # the other side is gone
+            return False
+        self.said += told.decode(errors="replace")
+        return bool(told)
+
+    def answer(self, prompt: str, text: str) -> None:
+        self.wait_for(f"  {prompt}")
+        self.said = ""
+        os.write(self.screen, f"{text}\n".encode())
+
+    def end(self) -> int:
+        while self.read():
+            pass
+        return self.child.wait(PATIENCE_S)
+
+
+@contextmanager
+def terminal(folder: Path, *options: str, **env: str) -> Iterator[Terminal]:
+    """`countersign init` on a terminal that is its own."""
+    screen, line = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-c", ON_TERMINAL, "init", *options],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **env},
+        stdin=line,
+        stdout=line,
+        stderr=line,
+        start_new_session=True,
+    )
+    os.close(line)
+    try:
+        yield Terminal(screen, child)
+    finally:
+        os.close(screen)
+        child.kill()
+        child.wait()
+
+
+def list_files(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+async def test_without_questions_it_takes_the_environment(tmp_path: Path) -> None:
+    end = await init(tmp_path, "--no-input", SLACK_BOT_TOKEN=BOT, SLACK_APP_TOKEN=APP, OPENAI_API_KEY=KEY)
+    assert end.code == 0, end
+    assert dotenv_values(tmp_path / ".env") == {"SLACK_BOT_TOKEN": BOT, "SLACK_APP_TOKEN": APP, "OPENAI_API_KEY": KEY}
+    assert (tmp_path / ".env").stat().st_mode & 0o777 == 0o600 and list_files(tmp_path) == [".env"]
+    assert not any(secret in end.all for secret in (BOT, APP, KEY)) and "Redis, mail" in end.out
+
+
+async def test_what_exists_is_left_alone_unless_it_is_said(tmp_path: Path) -> None:
+    before = '# mine\nSTEPS=quiet\nOPENAI_API_KEY=sk-old\nMAIL_FROM="a@b.example"\n'
+    (tmp_path / ".env").write_text(before)
+    refused = await init(tmp_path, "--no-input", OPENAI_API_KEY=KEY)
+    assert refused.code == 1 and "--replace" in refused.err and (tmp_path / ".env").read_text() == before
+    changed = await init(tmp_path, "--no-input", "--replace", OPENAI_API_KEY=KEY)
+    assert changed.code == 0, changed
+    text = (tmp_path / ".env").read_text()
+    assert text.startswith("# mine\nSTEPS=quiet\n") and "sk-old" not in text
+    assert dotenv_values(tmp_path / ".env") == {"STEPS": "quiet", "OPENAI_API_KEY": KEY, "MAIL_FROM": "a@b.example"}
+    again = await init(tmp_path, "--no-input", "--replace", OPENAI_API_KEY=KEY)
+    assert again.code == 0 and (tmp_path / ".env").read_text() == text, "a second time changes nothing"
+
+
+WRONG: tuple[tuple[dict[str, str], str], ...] = (
+    ({"SLACK_BOT_TOKEN": "xoxp-secret-1"}, "begins with xoxb-"),
+    ({"SLACK_BOT_TOKEN": BOT}, "SLACK_APP_TOKEN is missing"),
+    ({"OPENAI_API_KEY": "sk-secret-1 and more"}, "no blanks"),
+    ({"REDIS_URL": "http://secret-1@host"}, "redis://host:6379/0"),
+    ({"SMTP_URL": "smtp//secret-1@host"}, "smtps://"),
+    ({"COMPANY_TIMEZONE": "Mars/Olympus"}, "IANA"),
+    ({"DIRECTORY_FILE": "gone.toml"}, "no such file"),
+    ({"REDIS_URL": "redis://:$(id)secret-1@host"}, "%24"),
+    ({"MAIL_FROM": "a@b.example,c@d.example"}, "one e-mail address"),
+)
+
+
+async def test_a_wrong_value_is_told_and_nothing_is_written(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for wrong, says in WRONG:
+        with subtests.test(says):
+            end = await init(tmp_path, "--no-input", **wrong)
+            assert end.code == 1 and says in end.err, end
+            assert "secret-1" not in end.all and list_files(tmp_path) == []
+
+
+async def test_without_a_terminal_it_does_not_wait_for_answers(tmp_path: Path) -> None:
+    end = await init(tmp_path)
+    assert end.code == 1 and "--no-input" in end.err and list_files(tmp_path) == []
+
+
+def test_somebody_answers_in_chinese(tmp_path: Path) -> None:
+    with terminal(tmp_path, **CHINESE) as shown:
+        shown.wait_for("slack-manifest.yaml")
+        shown.answer("SLACK_BOT_TOKEN", "xapp-the-other-one")
+        shown.wait_for("以 xoxb- 开头")
+        shown.answer("SLACK_BOT_TOKEN", BOT)
+        shown.answer("SLACK_APP_TOKEN", APP)
+        assert BOT not in shown.said, "a secret is not shown while it is typed"
+        shown.answer("OPENAI_API_KEY", "")
+        shown.answer("OPENAI_BASE_URL", "http://127.0.0.1:11434/v1")
+        shown.answer("OPENAI_MODEL", "qwen4")
+        shown.answer("REDIS_URL", "redis://:p%24w@store:6379/0")
+        shown.answer("SMTP_URL", "")
+        shown.answer("COMPANY_TIMEZONE", "Europe/Berlin")
+        shown.answer("DIRECTORY_FILE", "")
+        assert shown.end() == 0
+    assert "邮件" in shown.said and "countersign doctor" in shown.said
+    assert dotenv_values(tmp_path / ".env") == {
+        "SLACK_BOT_TOKEN": BOT,
+        "SLACK_APP_TOKEN": APP,
+        "OPENAI_BASE_URL": "http://127.0.0.1:11434/v1",
+        "OPENAI_MODEL": "qwen4",
+        "REDIS_URL": "redis://:p%24w@store:6379/0",
+        "COMPANY_TIMEZONE": "Europe/Berlin",
+    }
+
+
+def test_ctrl_c_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("STEPS=quiet\n")
+    with terminal(tmp_path, **ENGLISH) as shown:
+        shown.wait_for("[y/N]")
+        os.write(shown.screen, b"y\n")
+        shown.answer("SLACK_BOT_TOKEN", BOT)
+        shown.wait_for("  SLACK_APP_TOKEN")
+        os.write(shown.screen, b"\x03")
+        assert shown.end() == 130
+    assert "Nothing was written" in shown.said and "Traceback" not in shown.said
+    assert list_files(tmp_path) == [".env"] and (tmp_path / ".env").read_text() == "STEPS=quiet\n"
+
+
+@given(st.sampled_from(ASKED), st.text(max_size=40))
+def test_what_is_accepted_is_read_back_as_it_is(name: str, value: str) -> None:
+    value = value.strip()
+    if find_answer_problem(name, value):
+        return
+    written = merge_env_text("STEPS=quiet\n", {name: value})
+    line = written.splitlines()[-1]
+    expected = {"STEPS": "quiet", **({name: value} if value else {})}
+    assert parse_env_text(written) == expected
+    assert not value or shlex.split(line) == [f"{name}={value}"], "a shell, and with it systemd, reads the same"
+
+
+@given(st.lists(st.sampled_from(["# a", "", "STEPS=quiet", "export TRACES=off", 'NOTE="two\nlines"', "odd line"])))
+def test_lines_that_are_not_asked_about_stay(lines: list[str]) -> None:
+    before = "\n".join(lines)
+    after = merge_env_text(before, {"OPENAI_MODEL": "m"})
+    assert after.startswith(before.rstrip("\n")) and after.endswith(f"{HEADING}\nOPENAI_MODEL=m\n")
+
+
+@pytest.mark.parametrize(("stood", "stands"), [(None, "A=1\n"), ("A=1\n", "A=2\n")])
+def test_what_somebody_else_has_written_meanwhile_stays(tmp_path: Path, stood: str | None, stands: str) -> None:
+    file = tmp_path / ".env"
+    file.write_text(stands)
+    with pytest.raises(EnvFileChangedError):
+        write_env_file(file, "B=1\n", stood)
+    assert file.read_text() == stands and list_files(tmp_path) == [".env"]
+    write_env_file(file, "B=1\n", stands)
+    assert file.read_text() == "B=1\n", "control: nobody has written it"
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    kept, file = tmp_path / "kept", tmp_path / ".env"
+    kept.write_text("A=1\n")
+    kept.chmod(0o644)
+    file.symlink_to(kept)
+    write_env_file(file, "B=1\n", "A=1\n")
+    assert file.is_symlink() and kept.read_text() == "B=1\n" and kept.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes a file for somebody else")
+def test_a_file_of_somebody_else_stays_theirs(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text("A=1\n")
+    os.chown(file, 12345, 12346)
+    write_env_file(file, "B=1\n", "A=1\n")
+    assert (file.stat().st_uid, file.stat().st_gid, file.stat().st_mode & 0o777) == (12345, 12346, 0o600)
