@@ -140,7 +140,7 @@ def _build_services(settings: Settings, redis_url: str, local: dict[str, str], s
 
 
 def _get_demo_path(name: str) -> Path:
-    return Path(__file__).parent.parent / "local" / "demo" / name
+    return Path(__file__).parent.parent / "dev" / "demo" / name
 
 
 @asynccontextmanager

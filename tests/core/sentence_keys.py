@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "bot" / "local" / "workspace" / "page"
+PAGE = ROOT / "bot" / "dev" / "workspace" / "page"
 KEY = re.compile(r"[a-z_]+(?:\.[a-z0-9_]+)+")
 PIECE = re.compile(r"(?:[a-z_]+_|\(\.\*\)_)(?:\(\.\*\))+(?:_[a-z_]+)?|(?:\(\.\*\))+_[a-z_]+")
 LEVELS = frozenset({"debug", "info", "warning", "error", "exception"})

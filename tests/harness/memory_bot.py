@@ -65,7 +65,7 @@ from tools.workflow.engine.store import Store
 from tools.workflow.process.definition import load_shipped_processes
 
 TODAY = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
-HANDBOOK = Path(__file__).parents[2] / "bot" / "local" / "demo" / "handbook"
+HANDBOOK = Path(__file__).parents[2] / "bot" / "dev" / "demo" / "handbook"
 MAX_ROUNDS = 200
 """Number of deliveries that no story reaches."""
 OUTSIDE = Services(

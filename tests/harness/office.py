@@ -56,7 +56,7 @@ from tests.harness.store_changes import EMPTIED, wait_for_store
 from tests.harness.tied import build_tied_command, open_tie
 
 ROOT = Path(__file__).parent.parent.parent
-DEMO = ROOT / "bot" / "local" / "demo" / "directory.toml"
+DEMO = ROOT / "bot" / "dev" / "demo" / "directory.toml"
 ZHANG, LI, WANG, ZHAO, ADMIN = "U01ZHANG", "U02LI", "U03WANG", "U04ZHAO", "U05ADMIN"
 ANN = WorkspaceMember(
     id="U06ANN",

@@ -8,6 +8,7 @@ hidden in (a table, a class, a closure, the default of an argument).
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import json
 import pkgutil
@@ -98,7 +99,13 @@ def parse_modules() -> Iterator[tuple[str, ast.Module]]:
     for package in PACKAGES:
         for file in sorted((ROOT / package).rglob("*.py")):
             module = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-            yield module, ast.parse(file.read_text("utf-8"))
+            text = file.read_text("utf-8")
+            gc.disable()  # CPython 3.11 raises SystemError if a collection runs while it builds a tree
+            try:
+                tree = ast.parse(text)
+            finally:
+                gc.enable()
+            yield module, tree
 
 
 def record_patterns() -> list[tuple[str, int, str, int, bool]]:
