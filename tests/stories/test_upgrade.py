@@ -45,7 +45,9 @@ def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @asynccontextmanager
 async def run_version(office: Office, folder: Path) -> AsyncIterator[Process]:
     """Run a process of this source."""
-    async with office.spawned("from bot.ops.cli import main\nmain()", PYTHONPATH=str(folder)) as process:
+    async with office.spawned(
+        "import runpy\nrunpy.run_module('bot', run_name='__main__')", PYTHONPATH=str(folder)
+    ) as process:
         yield process
 
 

@@ -150,7 +150,7 @@ async def test_people_languages_and_places_are_remembered(
     workspace: Workspace, driver: WorkspaceDriver, page: Opener
 ) -> None:
     async with page() as browser:
-        await browser.find("h3", "张三，你好")
+        await browser.find("h3", "张三，您好")
         await driver.send_message(LI, "D02LI", "有人吗")
         await browser.press("Alt", "2")
         await browser.find(".face[aria-keyshortcuts='Alt+2'][aria-pressed=true]")
