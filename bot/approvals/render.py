@@ -300,7 +300,10 @@ def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click:
         place=click.place,
         card=click.card,
         fields=choice.fields,
-        labels=tuple(translate_label(one.label, language) for one in choice.fields),
+        labels=tuple(
+            _translate_known(f"ask.{one.label}", language) or translate_label(one.label, language)
+            for one in choice.fields
+        ),
         options=tuple(tuple((value, words[language]) for value, words in one.choices) for one in choice.fields),
         lead=lead,
         matter=describe_matter(approval.proposal, reader),

@@ -24,7 +24,7 @@ async def test_every_person_that_a_card_names_can_be_checked() -> None:
     assert people_of(transfer)["transfer_to"] == [ZHAO.id]
     more = {"task_id": "L-0001-1", "where": "beside", "mode": "any"}
     added = await there.plan(LI, "add_sign", people=[ZHAO.id, "U5"], **more)
-    assert people_of(added)["also_decides"] == [ZHAO.id, "U5"]
+    assert people_of(added)["add_who"] == [ZHAO.id, "U5"]
     assert people_of(await there.plan(ZHANG, "cc_request", request_id="L-0001", people=[ZHAO.id]))["cc"] == [ZHAO.id]
     assert people_of(await there.plan(ZHANG, "urge_task", task_id="L-0001"))["urged"] == [LI.id]
     await there.do(LI, "set_absence", first_day="2026-11-20", last_day="2026-11-27", deputy=ZHAO.id)

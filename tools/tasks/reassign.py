@@ -62,7 +62,7 @@ async def prepare_transfer_task(context: ToolContext, args: TransferTaskArgs) ->
 async def prepare_add_sign(context: ToolContext, args: AddSignArgs) -> Proposal:
     people = await resolve_people_ids(context, args.people)
     extra_args = {"decision": "add_sign", "people": list(people), "where": args.where, "mode": args.mode}
-    who = CardField(label="also_decides", value=await identify_people(context.services.directory, people))
+    who = CardField(label="add_who", value=await identify_people(context.services.directory, people))
     how = (CardField(label="add_mode", value=MODES[VotingMode(args.mode)]),) if len(people) > 1 else ()
     return await _propose_reassignment(
         context, args.task, args.opinion, extra_args, f"title.add_sign_{args.where}", people, (who, *how)
