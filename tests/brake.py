@@ -53,12 +53,6 @@ def count_lines(files: list[Path]) -> int:
     return sum(file.read_text(encoding="utf-8").count("\n") for file in files)
 
 
-def parse_modules() -> Iterator[ast.Module]:
-    for file in list_product():
-        if file.suffix == ".py":
-            yield ast.parse(file.read_text(encoding="utf-8"))
-
-
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

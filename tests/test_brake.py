@@ -9,6 +9,7 @@ import pytest
 
 from tests import brake
 from tests.brake import hold_brake
+from tests.linear.collect import parse_modules
 
 
 def test_the_product_and_its_kernel_do_not_grow() -> None:
@@ -19,7 +20,7 @@ def test_the_product_and_its_kernel_do_not_grow() -> None:
 
 
 def test_a_helper_that_is_used_once_hides_something() -> None:
-    found = list(map(brake.find_helpers_used_once, brake.parse_modules()))
+    found = [brake.find_helpers_used_once(tree) for _, tree in parse_modules()]
     functions, once = sum(count for count, _ in found), [one for _, helpers in found for one in helpers]
     small = [one for one in once if brake.count_body_lines(one) <= brake.SMALL]
     assert functions > 3_000
@@ -28,7 +29,7 @@ def test_a_helper_that_is_used_once_hides_something() -> None:
 
 
 def test_no_clause_is_a_subject() -> None:
-    docstrings = chain.from_iterable(map(brake.list_docstrings, brake.parse_modules()))
+    docstrings = chain.from_iterable(brake.list_docstrings(tree) for _, tree in parse_modules())
     hold_brake("clauses as subjects in docstrings", brake.count_clause_subjects(docstrings))
     hold_brake("clauses as subjects in papers", brake.count_clause_subjects(brake.list_papers()))
 

@@ -70,7 +70,6 @@ class Application:
     journal: Journal
     ingress: LaneIngress
     watch: StoreWatch
-    features: Features
     ingress_gate: IngressGate
     file_cleaner: FileCleaner
     health: HealthState
@@ -162,7 +161,6 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
             journal=stores.journal,
         ),
         watch=stores.watch,
-        features=added,
         ingress_gate=parts.ingress_gate,
         file_cleaner=cleaner,
         health=health,

@@ -24,7 +24,6 @@ from bot.features.collected import Features
 class Approvals:
     """The objects that handle cards."""
 
-    card_delivery: CardDelivery
     lifecycle: ApprovalLifecycle
     card_opener: CardOpener
     dialogs: CardDialogs
@@ -87,7 +86,6 @@ def build_approvals(parts: Foundation, basics: CardBasics, features: Features) -
         clock=clock,
     )
     return Approvals(
-        card_delivery=card_delivery,
         lifecycle=lifecycle,
         card_opener=card_opener,
         dialogs=dialogs,

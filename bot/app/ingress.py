@@ -121,11 +121,14 @@ class LaneIngress:
         text = translate("turn.held", await get_person_language(self.directory, click.person))
         await self.delivery.chat.post_ephemeral(click.place, click.person, text)
 
+    async def _accept_item(self, lane: str, id: str, body: str, person: str) -> None:
+        """Accept an item of this person. Raises StoreUnavailableError if its lane is full."""
+        if await self.worker.accept_item(lane, id, body, person=person) is EnqueueResult.FULL:
+            raise StoreUnavailableError(f"too much waits for {lane}")
+
     async def accept_change(self, message: Message, *, is_deleted: bool) -> None:
         lane, change = message.place.conversation, MessageChanged(message=message, is_deleted=is_deleted)
-        accepted = await self.worker.accept_item(lane, message.id, change.model_dump_json(), person=message.person)
-        if accepted is EnqueueResult.FULL:
-            raise StoreUnavailableError(f"too much waits for {lane}")
+        await self._accept_item(lane, message.id, change.model_dump_json(), message.person)
 
     async def accept_click(self, click: Click) -> None:
         """Accept a press into the lane of its approval, so that no slow conversation delays a decision."""
@@ -166,9 +169,7 @@ class LaneIngress:
         """Stop the session. The item behind it, in the same lane, cancels the runs that wait for a card."""
         await self.stop_conversation(place, person, at)
         stopped = SessionStopped(place=place, person=person, at=at)
-        accepted = await self.worker.accept_item(place.conversation, id, stopped.model_dump_json(), person=person)
-        if accepted is EnqueueResult.FULL:
-            raise StoreUnavailableError(f"too much waits for {place.conversation}")
+        await self._accept_item(place.conversation, id, stopped.model_dump_json(), person)
 
     def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
         """Start work that neither the platform nor anything else waits for; its failure is logged."""
@@ -235,9 +236,7 @@ class LaneIngress:
             return HomeAnswer()
         answer, items = await self.features.home.check_submission(submission)
         for item in items:
-            accepted = await self.worker.accept_item(item.lane, item.id, item.body, person=submission.person)
-            if accepted is EnqueueResult.FULL:
-                raise StoreUnavailableError(f"too much waits for {item.lane}")
+            await self._accept_item(item.lane, item.id, item.body, submission.person)
         return answer
 
     async def list_prompts(self, person: str) -> Sequence[SuggestedPrompt]:
@@ -265,9 +264,7 @@ class LaneIngress:
         lane = self.features.forms.derive_card_id(form.person, form.id)
         work = FormSubmitted(dialog=form.id, person=form.person, process=form.process, values=form.values)
         id_ = f"form:{form.person}:{form.id}"
-        accepted = await self.worker.accept_item(lane, id_, work.model_dump_json(), person=form.person)
-        if accepted is EnqueueResult.FULL:
-            raise StoreUnavailableError(f"too much waits for {lane}")
+        await self._accept_item(lane, id_, work.model_dump_json(), form.person)
         return answer
 
 

@@ -13,16 +13,14 @@ from functools import partial
 from bot.chat.messages import Button, ChatDirectory, Click, PersonPicker, Post
 from bot.core.errors import ChatError
 from bot.core.i18n import translate
-from bot.core.records import Run, RunResult, RunStatus
+from bot.core.records import Run, RunResult
 from bot.core.work_items import MessageReceived
 from bot.features.contract import Core, Feature
-from bot.queue.lanes import Lease, RetryLater
+from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
 from tools.spec import Person
 
 MANAGER_CHOICE, PICKER_CHOICE = "approver_manager", "approver_person"
-END_WAIT_MS = 500
-"""How long a press waits that comes before the end of its run is stored."""
 _ASKED = re.compile(r"审批人|谁(?:来)?审批|approver|who (?:should|will|can|is to) approve", re.IGNORECASE)
 _END_CHARACTERS = 160
 """How far from the end of an answer its question stands."""
@@ -65,9 +63,7 @@ async def _find_manager(directory: ChatDirectory, person: str) -> Person | None:
 
 async def answer_question(core: Core, lease: Lease, click: Click) -> Sequence[Write]:
     """Puts the pressed name into the conversation as a message of its person, once."""
-    run = await core.runs.load_run(click.approval)
-    if run is not None and run.status is RunStatus.RUNNING and run.result is not None:
-        raise RetryLater(END_WAIT_MS, "the question is asked and not yet written")
+    run = await core.load_answered_run(click)
     chosen = await _find_chosen_person(core, run, click)
     if run is None or isinstance(chosen, str):
         return await core.refuse_run_press(click, str(chosen))

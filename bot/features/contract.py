@@ -33,15 +33,15 @@ from bot.chat.messages import (
     Place,
     Post,
     SuggestedPrompt,
-)  # fmt: skip
+)
 from bot.conversation.file_intake import FileIntake
 from bot.conversation.reply import MessageDelivery
 from bot.core.clock import Clock
 from bot.core.history_entries import PausedRun
 from bot.core.i18n import translate
-from bot.core.records import Approval, Run, RunResult
+from bot.core.records import Approval, Run, RunResult, RunStatus
 from bot.queue.keys import Keys
-from bot.queue.lanes import LaneItem, Lease
+from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.store_watch import StoreWatch
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.approvals import ApprovalStore
@@ -56,6 +56,8 @@ from tools.spec import FrozenModel, Proposal
 from tools.tool import Tool, ToolServices
 from tools.workflow.engine.store import OutboxEvent
 
+END_WAIT_MS = 500
+"""Wait of a press on an answer until the end of its run is stored (ms)."""
 W = TypeVar("W", bound=FrozenModel)
 Writes: TypeAlias = Awaitable[Sequence[Write]]
 
@@ -135,6 +137,13 @@ class Core:
     morning_pause_s: float
     """How often it is looked whether morning lists are due (s)."""
     settings: FeatureSettings
+
+    async def load_answered_run(self, click: Click) -> Run | None:
+        """Load the run whose answer was pressed. Raises `RetryLater` until the end of the run is stored."""
+        run = await self.runs.load_run(click.approval)
+        if run is not None and run.status is RunStatus.RUNNING and run.result is not None:
+            raise RetryLater(END_WAIT_MS, "the answer is posted and its end not yet stored")
+        return run
 
     async def tell_presser(self, click: Click, key: str) -> None:
         """Tells the person who pressed a sentence that nobody else reads."""

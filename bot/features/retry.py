@@ -14,12 +14,10 @@ from bot.core.i18n import translate
 from bot.core.records import Run, RunResult, RunStatus
 from bot.core.work_items import MessageReceived
 from bot.features.contract import Core, Feature
-from bot.queue.lanes import Lease, RetryLater
+from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
 
 CHOICE = "anew"
-END_WAIT_MS = 500
-"""How long a press waits that comes before the end of its run is stored."""
 
 
 def build(core: Core) -> Feature:
@@ -35,9 +33,7 @@ async def add_button(run: Run, result: RunResult, post: Post, is_here: bool) -> 
 
 async def retry_message(core: Core, lease: Lease, click: Click) -> Sequence[Write]:
     """Runs the message again. Refuses everybody but its author, and refuses once the conversation has gone on."""
-    run = await core.runs.load_run(click.approval)
-    if run is not None and run.status is RunStatus.RUNNING and run.result is not None:
-        raise RetryLater(END_WAIT_MS, "the stop is said and not yet written")
+    run = await core.load_answered_run(click)
     if await core.directory.find_caller(click.person) is None:
         return await core.refuse_run_press(click, "stranger")
     latest = await core.history.load_latest_run(run.message.place.conversation) if run else ""

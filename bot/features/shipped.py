@@ -14,7 +14,7 @@ from bot.core.work_items import (
     OpenSet,
     RefreshSet,
     StartMorning,
-)  # fmt: skip
+)
 from bot.features import (
     approver_question,
     changed_messages,
@@ -26,7 +26,7 @@ from bot.features import (
     retry,
     suggestions,
     welcome,
-)  # fmt: skip
+)
 from bot.features.contract import Core, Feature
 from bot.features.home import feature as home
 from bot.features.sets import feature as sets

@@ -325,7 +325,7 @@ async def test_what_was_dropped_before_it_was_folded_is_not_in_the_range(redis: 
 async def test_a_flood_of_folds_leaves_hands_for_people(redis: Redis) -> None:
     bot = Bot(redis, [DONE], history_tokens=1_600)
     for _ in range(4):
-        await bot.app.features.work[CompactConversation].handle.__self__.draft_semaphore.acquire()
+        await bot.handlers.features.work[CompactConversation].handle.__self__.draft_semaphore.acquire()
     await bot.lanes.enqueue("F00x", "fold:R1", CompactConversation(place=DM, person="U1").model_dump_json())
     [lease] = await claimed(bot)
     with pytest.raises(RetryLater) as later:

@@ -192,7 +192,7 @@ class Bot:
 
     @property
     def morning_lists(self) -> MorningLists:
-        return next(one.__self__ for one in self.app.features.jobs if one.__name__ == "plan_mornings")  # type: ignore[attr-defined]
+        return next(one.__self__ for one in self.handlers.features.jobs if one.__name__ == "plan_mornings")  # type: ignore[attr-defined]
 
     @property
     def handlers(self) -> WorkHandlers:
