@@ -21,6 +21,8 @@ from tests.harness.office import GENERAL, LI, PATIENCE_S, WANG, ZHANG, ZHAO, Off
 from tests.harness.store_changes import wait_for_store
 
 GRACE_S = 25.0
+AS_IN_PRODUCTION = {"LEASE_SECONDS": "20"}
+"""A lease so long that a living process never loses one; other stories have short ones and wait for them to run out."""
 PEOPLE = (ZHANG, LI, WANG, ZHAO)
 LEAVE = "我肚子疼，从明天起请10天假"
 
@@ -80,7 +82,11 @@ async def finished(redis: Redis, count: int) -> list[str]:
 @pytest.mark.slow
 async def test_a_rolling_restart_under_load_loses_nothing_and_redoes_nothing(empty: Office, redis: Redis) -> None:
     enough = asyncio.Event()
-    async with empty.spawned() as leaving, empty.spawned() as staying, watching(redis) as seen:
+    async with (
+        empty.spawned(**AS_IN_PRODUCTION) as leaving,
+        empty.spawned(**AS_IN_PRODUCTION) as staying,
+        watching(redis) as seen,
+    ):
         await empty.driver.wait_for_sockets(2)
         writing = asyncio.create_task(writes(empty, enough))
         await empty.until(lambda: answers(empty) >= 4)
@@ -113,7 +119,7 @@ async def asked_to_end_at_work(office: Office, leaving: Process) -> None:
 @pytest.mark.slow
 async def test_asked_twice_it_ends_at_once_and_the_work_is_handed_over_uncounted(empty: Office, redis: Redis) -> None:
     here = empty.dm(ZHANG)
-    async with empty.spawned(STEPS="replies") as leaving:
+    async with empty.spawned(STEPS="replies", **AS_IN_PRODUCTION) as leaving:
         await asked_to_end_at_work(empty, leaving)
         asked = time.monotonic()
         leaving.child.send_signal(signal.SIGTERM)
