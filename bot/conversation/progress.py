@@ -40,6 +40,7 @@ from bot.core.run_state import CallRecord, CallStatus, RunState
 from bot.core.work_items import RefreshProgress, build_show_lane
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
+from tools.platform_ids import PERSON_ID
 from tools.spec import ReceiptLine
 
 log = logs.get_logger(__name__)
@@ -56,8 +57,6 @@ _NUMBER = re.compile(r"^\d+\. ")
 SUBJECT_MAX = 80
 UNDONE_SHOWN, SHORT_VALUE = 3, 30
 """Most undone calls that are named, and most characters of a value by which people recognize one."""
-PLATFORM_ID = re.compile(r"[UW][A-Z0-9]{5,}")
-"""Platform ids of people, which mean nothing to readers."""
 REASON_MAX = 160
 SESSION_TITLE_MAX = 80
 """Most characters of a message that name its session."""
@@ -256,7 +255,7 @@ def render_step_line(
         names = ("name", "person", "request", "request_id", "task", "task_id", "to")
         values = [step.call.args.get(name) for name in names]
         subjects = [" ".join(one.split()) for one in values if isinstance(one, str)]
-        subject = next((one for one in subjects if one and not PLATFORM_ID.fullmatch(one)), "")[:SUBJECT_MAX]
+        subject = next((one for one in subjects if one and not PERSON_ID.fullmatch(one)), "")[:SUBJECT_MAX]
         key = "steps.line_about" if subject else "steps.line"
         line = translate(key, language, number=number, action=action, subject=subject, result=result)
     reason = " ".join(step.call.reason.split())[:REASON_MAX] if audience is Disclosure.HERE else ""
@@ -354,7 +353,7 @@ def _list_short_values(value: Any) -> Iterator[str]:
             yield from _list_short_values(one)
     elif isinstance(value, str | int | float):
         text = " ".join(str(value).split())
-        if text and len(text) <= SHORT_VALUE and not PLATFORM_ID.fullmatch(text):
+        if text and len(text) <= SHORT_VALUE and not PERSON_ID.fullmatch(text):
             yield text
 
 

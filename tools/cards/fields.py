@@ -10,6 +10,7 @@ from tools.cards.files import build_reading_fields, describe_file, describe_refe
 from tools.day_words import LANGUAGES, list_day_words
 from tools.people.identities import identify_people
 from tools.people.names import format_people_names, format_stand_in, get_names_by_language
+from tools.platform_ids import FILE_ID
 from tools.ports import Directory, TextRenderer
 from tools.spec import AttachedFile, CardChoice, CardField, DialogField, Identities, TextRef
 from tools.workflow.bpmn.graph import ServiceTopic
@@ -26,7 +27,7 @@ from tools.workflow.engine.state import (
 )
 from tools.workflow.process.definition import Process, find_passing_rule, format_request_line, format_values
 from tools.workflow.process.form_preview import FormPreview
-from tools.workflow.process.forms import DAYS, FILE, PERSONS, FieldKind, Form, FormField
+from tools.workflow.process.forms import DAYS, PERSONS, FieldKind, Form, FormField
 from tools.workflow.process.rolling_limits import COUNT_PREFIX
 
 CONFIRM = CardChoice(name="confirm", style="primary")
@@ -271,7 +272,7 @@ def _build_file_field(field: FormField, value: str, files: Sequence[AttachedFile
     a line of text."""
     names = {file.id: describe_file(file) for file in files}
     kept = [part for part in value.split(",") if part]
-    is_only_files = all(FILE.fullmatch(part) for part in kept)
+    is_only_files = all(FILE_ID.fullmatch(part) for part in kept)
     return DialogField(
         name=FIELD_PREFIX + field.name,
         label=field.label.by_language,

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 
 from tools.characters import has_invisible, show_invisible
 from tools.people.lookalikes import compute_looks, compute_skeleton, is_lookalike, remove_hidden, split_skeleton
+from tools.platform_ids import MENTION, PERSON_ID
 from tools.ports import Directory
 from tools.spec import Person, ToolError
 
-MENTION = re.compile(r"<@([A-Z0-9_]+)(?:\|[^<>]*)?>", re.IGNORECASE)
-PLATFORM_ID = re.compile(r"[UW](?=[A-Z0-9]*[0-9])[A-Z0-9]{6,}")
-"""Slack's ids of people. No name of this form finds anybody, because it may have been another person's id."""
 MIN_PART_LENGTH = 2
 """Fewest letters in a part of a Latin name; one Chinese character is enough."""
 _ENGLISH_NAME = re.compile(r"[A-ZÀ-ÖØ-Þ][A-Za-zÀ-ÖØ-öø-ɏ .'’-]{1,79}")
@@ -126,7 +124,7 @@ def is_searchable_name(name: str) -> bool:
     """Whether a name may be used to find its person: it imitates neither an address nor an id, and has no invisible
     characters."""
     plain = unicodedata.normalize("NFKC", name)
-    return not ("@" in plain or has_invisible(name) or PLATFORM_ID.fullmatch(remove_hidden(plain)))
+    return not ("@" in plain or has_invisible(name) or PERSON_ID.fullmatch(remove_hidden(plain)))
 
 
 def describe_person(person: Person, people: Iterable[Person], language: str) -> str:

@@ -17,7 +17,8 @@ from bot.ops.cli.console import get_terminal_language, sanitize_for_terminal
 from bot.ops.cli.name_lookup import open_name_lookup
 from bot.queue.keys import Keys
 from bot.storage.journal import Journal, JournalFilter
-from tools.people.names import MENTION, describe_person, find_people
+from tools.people.names import describe_person, find_people
+from tools.platform_ids import MENTION
 
 CHANNEL = re.compile(r"[CDG][A-Z0-9]{2,30}")
 PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")

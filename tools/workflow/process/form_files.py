@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tools.platform_ids import FILE_ID
 from tools.spec import AttachedFile, ToolError
 from tools.workflow.bpmn.expressions import Value
 from tools.workflow.engine.state import FilledForm
-from tools.workflow.process.forms import FILE, FieldKind, Form, list_file_ids
+from tools.workflow.process.forms import FieldKind, Form, list_file_ids
 
 MAX_LENGTH = 4_000
 """Characters of a value in which files are sought."""
@@ -16,7 +17,7 @@ MAX_LENGTH = 4_000
 def list_named_files(form: Form, values: Mapping[str, str]) -> tuple[str, ...]:
     """Ids of all files named in the attachment fields, as typed."""
     typed = [values.get(f.name, "")[:MAX_LENGTH] for f in form.fields if f.kind is FieldKind.ATTACHMENT]
-    return tuple(dict.fromkeys(id for text in typed for id in FILE.findall(text)))
+    return tuple(dict.fromkeys(id for text in typed for id in FILE_ID.findall(text)))
 
 
 def remove_files(values: Mapping[str, str], ids: Sequence[str]) -> dict[str, str]:

@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 from tools.characters import clean_value
 from tools.day_words import list_day_words
 from tools.people.names import fold_text, remove_spaces
+from tools.platform_ids import FILE_ID
 from tools.spec import ToolError, raise_errors
 from tools.workflow.engine.state import format_decimal
 from tools.workflow.process.calendar import MAX_SPAN, WorkCalendar, WorkingTime
 from tools.workflow.process.day_lengths import fill_end_date, parse_days
 from tools.workflow.process.forms import (
     DAYS,
-    FILE,
     MAX_FILES,
     FieldKind,
     Form,
@@ -193,7 +193,7 @@ def _parse_attachment_field(field: FormField, text: str) -> str:
         except ValueError:
             host = ""
         is_link = LINK.fullmatch(address) and address.isprintable() and "." in host.strip(".")
-        if not FILE.fullmatch(address) and (len(address) > field.max_length or not is_link):
+        if not FILE_ID.fullmatch(address) and (len(address) > field.max_length or not is_link):
             message = f"{field.name}: ask for the file itself, sent here, or for an https:// address"
             raise ToolError("bad_attachment", message, needs_person=True, field=field.name, label=label)
         named[address] = None

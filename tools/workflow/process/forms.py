@@ -6,7 +6,6 @@ requests within some days."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from decimal import Decimal
 from enum import StrEnum
@@ -15,12 +14,11 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from tools.characters import clean_value
+from tools.platform_ids import FILE_ID
 from tools.spec import FrozenModel, ToolError
 from tools.workflow.bpmn.expressions import Type
 from tools.workflow.process.policy import ConditionalRow, PeopleSelector, PolicyRow
 
-FILE = re.compile(r"F[A-Z0-9]{6,20}")
-"""Slack's id of a file."""
 MAX_FILES = 10
 """Most files of one field."""
 NAME = r"^[a-z][a-z_]{0,30}$"
@@ -245,7 +243,7 @@ class Form(FrozenModel):
 
 def list_file_ids(value: str) -> tuple[str, ...]:
     """Ids of the files in the value of an attachment field."""
-    return tuple(dict.fromkeys(part for part in value.split(",") if FILE.fullmatch(part)))
+    return tuple(dict.fromkeys(part for part in value.split(",") if FILE_ID.fullmatch(part)))
 
 
 def check_missing_fields(fields: Iterable[FormField], hint: str = "") -> ToolError | None:
