@@ -9,7 +9,6 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import cast
 
 from redis.asyncio import Redis
@@ -19,12 +18,7 @@ from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop
 from bot.agent.model import Model
 from bot.app.build_approvals import Approvals, CardBasics, build_approvals, build_card_basics
-from bot.app.build_conversation import (
-    build_file_intake,
-    build_notice_poster,
-    build_session_stop_handler,
-    build_turn_handler,
-)
+from bot.app.build_conversation import build_notice_poster, build_session_stop_handler, build_turn_handler
 from bot.app.company_files import build_daily_budget, load_calendar, open_handbook
 from bot.app.dispatch import WorkDispatcher
 from bot.app.health import HealthState, IsConnected
@@ -34,7 +28,6 @@ from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.slack_platform import open_slack
 from bot.app.work_kinds import WorkHandlers
-from bot.approvals.file_copies import FileCleaner, FileCopier
 from bot.approvals.outbox import OutboxRelay, TimerJob
 from bot.chat.ingress_gate import IngressGate
 from bot.conversation.alerts import AdministratorAlerts, JournalAlerts
@@ -71,7 +64,6 @@ class Application:
     ingress: LaneIngress
     watch: StoreWatch
     ingress_gate: IngressGate
-    file_cleaner: FileCleaner
     health: HealthState
     alerts: AdministratorAlerts
 
@@ -105,19 +97,13 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
     basics = build_card_basics(parts)
     core = _build_feature_core(parts, basics)
     added = Features([build(core) for build in features])
+    base.files.keeper = added.files
     approvals = build_approvals(parts, basics, added)
     dispatcher = WorkDispatcher(
         handlers=_build_work_handlers(parts, approvals, added),
         journal=stores.journal,
         clock=clock,
         away_ms=int(base.timing.outage_retry_s * 1000),
-    )
-    cleaner = FileCleaner(
-        files=base.files,
-        claims=parts.tool_services.engine,
-        clock=clock,
-        kept_for=timedelta(days=base.settings.files_days),
-        is_paused=lambda: stores.watch.is_paused,
     )
     alerts = AdministratorAlerts(
         redis=stores.redis,
@@ -138,7 +124,7 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
         gate=parts.ingress_gate,
         report_foreign=lambda connections: alerts.send_alert("shared", n=connections),
     )
-    health.worker = worker = _build_worker(parts, dispatcher, added, cleaner, health, alerts)
+    health.worker = worker = _build_worker(parts, dispatcher, added, health, alerts)
     return Application(
         resources=base,
         tool_services=parts.tool_services,
@@ -152,7 +138,6 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
             watch=stores.watch,
             dialogs=approvals.dialogs,
             features=added,
-            files=base.files,
             history=stores.history,
             runs=stores.runs,
             delivery=parts.delivery,
@@ -162,7 +147,6 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
         ),
         watch=stores.watch,
         ingress_gate=parts.ingress_gate,
-        file_cleaner=cleaner,
         health=health,
         alerts=alerts,
     )
@@ -195,7 +179,6 @@ def _build_foundation(base: Resources) -> Foundation:
         ),
         ingress_gate=IngressGate(),
         overflows=LaneOverflows(stores.redis, stores.keys),
-        file_intake=build_file_intake(base),
     )
 
 
@@ -204,6 +187,7 @@ def _build_feature_core(parts: Foundation, basics: CardBasics) -> Core:
     return Core(
         redis=stores.redis,
         keys=stores.keys,
+        team=base.platform.team,
         chat=base.platform.channel,
         directory=base.platform.directory,
         delivery=parts.delivery,
@@ -215,7 +199,9 @@ def _build_feature_core(parts: Foundation, basics: CardBasics) -> Core:
         card_delivery=basics.card_delivery,
         lifecycle=basics.lifecycle,
         refuser=basics.refuser,
-        file_intake=parts.file_intake,
+        files=base.files,
+        file_source=base.platform.file_source,
+        file_patience_ms=int(base.timing.file_patience_s * 1000),
         tool_services=parts.tool_services,
         tools=parts.tools,
         model=base.model,
@@ -225,11 +211,13 @@ def _build_feature_core(parts: Foundation, basics: CardBasics) -> Core:
         preferences=stores.preferences,
         publish_home=base.platform.publish_home,
         model_name=base.services.model_name,
+        has_vision=base.settings.openai_vision == "on" and "model" not in base.services.standins,
         watch=stores.watch,
         budget=build_daily_budget(base.settings),
         summary_pause_ms=round(base.timing.summary_pause_s * 1000),
         morning_pause_s=base.timing.morning_pause_s,
         settings=base.settings,
+        on_close=base.on_close,
     )
 
 
@@ -272,12 +260,6 @@ def _build_work_handlers(parts: Foundation, approvals: Approvals, features: Feat
         ),
         memory=parts.memory,
         notices=build_notice_poster(parts),
-        file_copier=FileCopier(
-            poster=base.platform.channel,
-            files=base.files,
-            directory=base.platform.directory,
-            journal=stores.journal,
-        ),
     )
 
 
@@ -285,7 +267,6 @@ def _build_worker(
     parts: Foundation,
     dispatcher: WorkDispatcher,
     features: Features,
-    cleaner: FileCleaner,
     health: HealthState,
     alerts: AdministratorAlerts,
 ) -> Worker:
@@ -309,7 +290,6 @@ def _build_worker(
             JournalAlerts(alerts=alerts, clock=timing.clock, pause_s=timing.alert_pause_s).watch_journal,
             pause_job(handlers.outbox.relay_events, watch),
             timers.run_timers,
-            cleaner.delete_old_files,
             build_trim_job(stores.journal, watch, timing.trim_pause_s),
             base.platform.directory.keep_up_to_date,
             *features.jobs,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 
 from bot.app.resources import Foundation
 from bot.approvals.card_editor import CardEditor
@@ -16,7 +15,6 @@ from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.openings import CardOpener, OpenTime
 from bot.approvals.press import PressHandler
 from bot.approvals.refusals import PressRefuser
-from bot.conversation.file_intake import take_chosen_files
 from bot.features.collected import Features
 
 
@@ -136,6 +134,6 @@ def _build_press_handler(
             clock=clock,
         ),
         clock=clock,
-        take_files=partial(take_chosen_files, parts.file_intake),
+        files=features.files,
         feature_presses=features.card_presses,
     )

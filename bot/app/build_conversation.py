@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from bot.agent.loop import AgentLoop
-from bot.agent.picture_reader import ReceiptReader
 from bot.app.company_files import build_daily_budget
 from bot.app.resources import Foundation, Resources
 from bot.conversation.agreements import AgreementAnswerer
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.commands import CommandHandler
 from bot.conversation.endings import RunReplies
-from bot.conversation.file_intake import FileIntake, PictureReading
 from bot.conversation.notices import NoticePoster
 from bot.conversation.progress import ProgressReporter
 from bot.conversation.prompt_head import PromptHeadBuilder
@@ -58,6 +56,7 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, features: Features) -
             history=stores.history,
             spending=stores.usage,
             loop=loop,
+            files=features.files,
             tool_services=desk,
             clock=clock,
             budget=budget,
@@ -93,7 +92,8 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, features: Features) -
         replies=replies,
         run_recorder=run_recorder,
         clock=clock,
-        file_intake=parts.file_intake,
+        file_source=platform.file_source,
+        files=features.files,
         ingress_gate=parts.ingress_gate,
         budget=budget,
         down_ms=int(base.timing.outage_retry_s * 1000),
@@ -129,28 +129,6 @@ def build_session_stop_handler(resources: Resources) -> SessionStopHandler:
         directory=resources.platform.directory,
         run_stopper=_build_run_stopper(resources),
         journal=resources.stores.journal,
-    )
-
-
-def build_file_intake(resources: Resources) -> FileIntake:
-    """Build the file intake. The model sees pictures if the settings say so; the rehearsal model sees none."""
-    settings, platform = resources.settings, resources.platform
-    sees = settings.openai_vision == "on" and "model" not in resources.services.standins
-    reader = PictureReading(
-        reader=ReceiptReader(resources.model),
-        spending=resources.stores.usage,
-        prices=resources.prices,
-        budget=build_daily_budget(settings),
-    )
-    return FileIntake(
-        source=platform.file_source,
-        directory=platform.directory,
-        files=resources.files,
-        clock=resources.timing.clock,
-        max_bytes=int(settings.files_mb * 1_000_000),
-        max_bytes_per_day=int(settings.files_mb_per_day * 1_000_000),
-        patience_ms=int(resources.timing.file_patience_s * 1000),
-        reader=reader if sees else None,
     )
 
 

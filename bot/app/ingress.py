@@ -25,7 +25,6 @@ from bot.chat.messages import (
     Message,
     Place,
     Post,
-    SentFile,
     SuggestedPrompt,
 )
 from bot.conversation import commands
@@ -53,7 +52,6 @@ from bot.queue.store_watch import StoreWatch
 from bot.queue.worker import Worker
 from bot.queue.writes import EnqueueItem, apply_writes
 from bot.storage.approvals import ApprovalStore, Verdict, derive_task_card_id
-from bot.storage.files import FileStore
 from bot.storage.history import HistoryStore
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
@@ -77,8 +75,6 @@ class LaneIngress:
     overflows: LaneOverflows
     journal: Journal
     watch: StoreWatch
-    files: FileStore | None = None
-    """The store of files; None if dialogs take no files."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     """Work that continues after the platform was answered."""
 
@@ -213,14 +209,8 @@ class LaneIngress:
     async def check_dialog(self, click: Click) -> dict[str, str]:
         if dialog := self.features.dialogs.get(click.choice):
             return dialog.check(click)
-        await self._announce_files(click.person, click.files)
+        await self.features.files.announce_files(click.person, click.files)
         return await self.dialogs.check_dialog(click)
-
-    async def _announce_files(self, person: str, files: Sequence[SentFile]) -> None:
-        """Announce the chosen files, so that they may be named from now on; they are fetched when the dialog is
-        handled."""
-        if self.files is not None:
-            await self.files.announce_files(person, files)
 
     async def build_home(self, person: str, *, is_opened: bool = False) -> HomeView | None:
         home = self.features.home
@@ -247,7 +237,7 @@ class LaneIngress:
             await self.worker.accept_item(item.lane, item.id, item.body, person=person)
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
-        await self._announce_files(form.person, form.files)
+        await self.features.files.announce_files(form.person, form.files)
         if self.features.forms is None:
             return translate("form.off", await get_person_language(self.directory, form.person))
         return await self.features.forms.build_form(form)
@@ -255,7 +245,7 @@ class LaneIngress:
     async def submit_form(self, form: FormSubmission) -> FormAnswer:
         """Accept a form into the lane of the card that it becomes. Neither a conversation delays it nor its files,
         which are fetched there."""
-        await self._announce_files(form.person, form.files)
+        await self.features.files.announce_files(form.person, form.files)
         if self.features.forms is None:
             return FormAnswer()
         answer = await self.features.forms.check_form(form)

@@ -23,7 +23,6 @@ from bot.agent.prices import PriceTable
 from bot.agent.probe import LeakRecorder, choose_formats
 from bot.app.company_files import load_persona, load_policy, load_prices
 from bot.app.engine import open_engine_from_settings
-from bot.app.file_store import open_file_bytes
 from bot.app.health import IsConnected
 from bot.app.mcp_file import load_mcp_servers
 from bot.app.services import Services
@@ -32,7 +31,6 @@ from bot.app.tracing import open_sender_from_settings
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Channel, ChatDirectory, FileSource, HomeView, Ingress, ReaderClassifier
 from bot.chat.slack.directory import FRESH_S
-from bot.conversation.file_intake import FileIntake
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.reply import MessageDelivery
 from bot.core import logs, metrics
@@ -50,8 +48,7 @@ from bot.redis.check import require_fit_redis
 from bot.redis.connect import connect_redis
 from bot.storage.approvals import ApprovalStore
 from bot.storage.cache import TextCache
-from bot.storage.file_bytes import FileBytes
-from bot.storage.files import FileStore
+from bot.storage.file_keeper import FileDesk
 from bot.storage.history import HistoryStore
 from bot.storage.homes import HomeStore
 from bot.storage.journal import Journal
@@ -116,7 +113,6 @@ class Stores:
     usage: UsageStore
     homes: HomeStore
     preferences: PreferenceStore
-    file_bytes: FileBytes
     watch: StoreWatch
 
 
@@ -148,7 +144,7 @@ class Resources:
     timing: Timing
     stores: Stores
     platform: Platform
-    files: FileStore
+    files: FileDesk
     """The files that people have sent."""
     engine: Engine
     outside: Outside
@@ -164,6 +160,8 @@ class Resources:
     """Tools of MCP servers by name, as they come and go."""
     on_run_ended: Callable[[Run], object]
     """Gets every run that ends (`bot.tracing`)."""
+    on_close: Callable[[Callable[[], None]], object]
+    """Takes functions that are called when all this is closed."""
     remember_leaks: Callable[[str], Awaitable[None]] = ignore_leaks
     """Gets the name of a model that writes its calls as text."""
 
@@ -182,17 +180,16 @@ async def open_resources(
     timing = timing or Timing()
     remember_secrets(settings.secrets, personal=settings.redact_personal == "on")
     async with AsyncExitStack() as stack:
-        file_bytes = await stack.enter_async_context(open_file_bytes(settings))
         redis, keys = await connect_redis(services.redis_url), Keys()
         stack.push_async_callback(redis.aclose)
         for finding in await require_fit_redis(redis, keys, "en", allow_non_durable=settings.allow_non_durable):
             log.warning(finding.format_sentence("en"))
-        stores = build_stores(settings, services, timing, redis, keys, file_bytes)
+        stores = build_stores(settings, services, timing, redis, keys)
         await stores.preferences.reload_if_changed()
         await stores.watch.watch_store()  # before any use of it
         timing = replace(timing, clock=stores.watch.adjust_clock(timing.clock))
         platform = await stack.enter_async_context(open_platform(settings, services, stores, timing))
-        files = FileStore(stores.redis, stores.keys, platform.team, file_bytes)
+        files = FileDesk()
         model = await stack.enter_async_context(_open_models(settings, services, stores)) if model is None else model
         mcp_tools: Mapping[str, Tool] = {}
         if servers := load_mcp_servers(settings):
@@ -237,12 +234,11 @@ async def open_resources(
             tools=tools,
             mcp_tools=mcp_tools,
             on_run_ended=sender.enqueue_run if sender else lambda run: None,
+            on_close=stack.callback,
         )
 
 
-def build_stores(
-    settings: Settings, services: Services, timing: Timing, redis: Redis, keys: Keys, file_bytes: FileBytes
-) -> Stores:
+def build_stores(settings: Settings, services: Services, timing: Timing, redis: Redis, keys: Keys) -> Stores:
     """Build the stores, without any request to Redis yet."""
     confirmation = Confirmation(ConfirmedBy(settings.redis_confirm))
     address = hashlib.sha256(services.redis_url.encode()).hexdigest()[:12]
@@ -264,7 +260,6 @@ def build_stores(
         usage=UsageStore(redis, keys, clock=timing.clock, zone=ZoneInfo(settings.company_timezone)),
         homes=HomeStore(redis, keys),
         preferences=PreferenceStore(redis, keys),
-        file_bytes=file_bytes,
         watch=StoreWatch(
             scripts=ScriptRunner.from_redis(redis, keys),
             keys=keys,
@@ -342,7 +337,6 @@ class Foundation:
     memory: ConversationMemory
     ingress_gate: IngressGate
     overflows: LaneOverflows
-    file_intake: FileIntake
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from typing import Annotated, Any, cast
 
 from pydantic import Field, TypeAdapter
 
-from bot.approvals.file_copies import FileCopier
 from bot.approvals.lifecycle import ApprovalLifecycle, build_set_refresh
 from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
@@ -52,7 +51,6 @@ KERNEL_MODELS: Sequence[type[FrozenModel]] = (
     work_items.ResumeRun,
     work_items.SessionStopped,
     work_items.SettleCard,
-    work_items.ShowFiles,
     work_items.StopOpenCard,
 )
 MODELS = (*KERNEL_MODELS, *FEATURE_MODELS)
@@ -82,7 +80,6 @@ class WorkHandlers:
     outbox: OutboxRelay
     memory: ConversationMemory
     notices: NoticePoster
-    file_copier: FileCopier
 
 
 def list_work(to: WorkHandlers) -> Mapping[type[FrozenModel], Work[Any]]:
@@ -170,7 +167,6 @@ def list_work(to: WorkHandlers) -> Mapping[type[FrozenModel], Work[Any]]:
             handle=lambda lease, work: lifecycle.settle_card(lease, silent=work.is_silent),
         ),
         Work(model=work_items.JoinSet, handle=lifecycle.join_set),
-        Work(model=work_items.ShowFiles, handle=to.file_copier.show_files),
         # The rest
         Work(
             model=work_items.AppendDirectHistory,

@@ -28,7 +28,6 @@ from bot.approvals.events import (
     SaveRecord,
     SubjectClosed,
 )
-from bot.approvals.file_copies import build_show_writes
 from bot.approvals.state import has_ended, record_copies, transition, try_transition
 from bot.approvals.waiters import notify_stopped, notify_undelivered, notify_waiter
 from bot.chat.messages import Click, MessageRef
@@ -43,6 +42,7 @@ from bot.core.work_items import (
     RecordDirectEvent,
     RefreshCard,
     RefreshSet,
+    ShowFiles,
     StopOpenCard,
     build_show_lane,
 )
@@ -108,7 +108,7 @@ class ApprovalLifecycle:
         updates the copies that could not be reached."""
         return [
             *self.write_effects(card.approval, effects),
-            *build_show_writes(card),
+            *build_file_writes(card),
             *self.build_refresh_request(item, card),
         ]
 
@@ -294,6 +294,20 @@ def build_event_writes(item: LaneItem, sentences: Mapping[str, str]) -> list[Wri
         EnqueueItem(f"notice:{person}", f"{item.id}:{person}:direct_event", event.model_dump_json())
         for person, event in events.items()
     ]
+
+
+def build_file_writes(card: DeliveredCard) -> list[Write]:
+    """Build the items that show a card's files to the deciders who got a copy now, once per copy. Its requester has
+    the files."""
+    approval, proposal = card.approval, card.approval.proposal
+    if not proposal.files or approval.gate is not Gate.APPROVE or approval.place is not None:
+        return []
+    writes = list[Write]()
+    for reader, ref in card.posted:
+        if reader != proposal.requester:
+            work = ShowFiles(person=reader, card=ref, files=proposal.files, subject=proposal.subject)
+            writes.append(EnqueueItem(f"files:{ref.channel}:{ref.ts}", f"files:{ref.ts}", work.model_dump_json()))
+    return writes
 
 
 def build_set_refresh(item: LaneItem, set_id: str, **refused: Any) -> Write:

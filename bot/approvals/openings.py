@@ -9,8 +9,7 @@ from typing import TypedDict
 
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.events import ApprovalEffects, CardRedrafted, CardRequested, WaiterAdded
-from bot.approvals.file_copies import build_show_writes
-from bot.approvals.lifecycle import ApprovalLifecycle, build_event_writes
+from bot.approvals.lifecycle import ApprovalLifecycle, build_event_writes, build_file_writes
 from bot.approvals.opinion_drafts import has_draft, has_new_draft
 from bot.approvals.render import ADVICE_LABEL
 from bot.approvals.state import transition
@@ -70,7 +69,7 @@ class CardOpener:
             *self.approvals.build_home_marks(card.approval),
             journal_write,
             *(self.build_card_writes(approval) if unseen else ()),
-            *build_show_writes(card),
+            *build_file_writes(card),
             *events,
             *self.lifecycle.build_refresh_request(item, card),
         ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from bot.agent.proposals import clean_form, count_removed_characters
 from bot.approvals import render
@@ -37,6 +36,7 @@ from bot.core.run_state import validate_args
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
 from bot.storage.approvals import ApprovalStore
+from bot.storage.file_keeper import FileKeeper
 from tools.spec import Caller, CardChoice, ToolError
 from tools.tool import Tool, ToolContext, ToolServices
 from tools.workflow.process.forms import list_file_ids
@@ -45,11 +45,6 @@ CHOICES_WITHOUT_DECISION = RENEWAL_CHOICES | RECOVERY_CHOICES
 """Presses that decide nothing about an open card."""
 UNAUTHORIZED_CODES = frozenset({"not_named", "nobody_named"})
 """Codes of `Tool.authorize` for a person whom the rules no longer name. The effect reports any other code."""
-
-
-FileTaker: TypeAlias = Callable[[Lease, Caller, Sequence[str]], Awaitable[str]]
-"""(lease, person who chose the files, file ids) → sentence about the files that could not be taken, in the person's
-language; empty if all were taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +60,7 @@ class PressHandler:
     effect_runner: EffectRunner
     card_replacer: CardReplacer
     clock: Clock
-    take_files: FileTaker | None = None
-    """None: dialogs take no files."""
+    files: FileKeeper
     feature_presses: Mapping[str, Callable[[Approval, Click], Awaitable[Sequence[Write]]]]
     """By choice: buttons of features for everybody whom a card concerns."""
 
@@ -111,8 +105,9 @@ class PressHandler:
         click = click.with_form(read_form_answers(approval.proposal, choice, click))
         named = [(click.form or {}).get(field.name, "") for field in choice.inputs if field.kind == "file"]
         files = [id for text in named for id in list_file_ids(text)]
-        if self.take_files is not None and files and (refused := await self.take_files(lease, person, files)):
-            await self.card_delivery.post_ephemeral(click, refused)
+        taken = await self.files.take_chosen_files(lease, person.id, files)
+        if taken.refused:
+            await self.card_delivery.post_ephemeral(click, taken.refusals[person.person.language])
             return []
         if choice.edits:
             metrics.PRESSES.labels("changed").inc()

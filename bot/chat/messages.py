@@ -410,19 +410,7 @@ class SuggestedPrompt:
     message: str
 
 
-class FilePoster(Protocol):
-    """The part of a platform's channel that shows files to people."""
-
-    async def open_dm(self, person: str) -> Place:
-        """Open the DM with a person."""
-
-    async def upload_files(
-        self, place: Place, files: Sequence[tuple[str, bytes]], *, comment: str, key: str, again: bool = False
-    ) -> None:
-        """Post files, (name, bytes) each, in one message. `key` and `again` are those of `Channel.post_message`."""
-
-
-class Channel(FilePoster, Protocol):
+class Channel(Protocol):
     """A chat platform as the rest of the bot sees it. Every call may raise `ChatError`."""
 
     async def post_message(
@@ -463,6 +451,14 @@ class Channel(FilePoster, Protocol):
     ) -> None:
         """Post a PNG. `name` is its file name, such as `process.png`. `title` is shown with it. `alt` describes the
         picture for people who cannot see it. `key` and `again` are those of `post_message`."""
+
+    async def open_dm(self, person: str) -> Place:
+        """Open the DM with a person."""
+
+    async def upload_files(
+        self, place: Place, files: Sequence[tuple[str, bytes]], *, comment: str, key: str, again: bool = False
+    ) -> None:
+        """Post files, (name, bytes) each, in one message. `key` and `again` are those of `post_message`."""
 
     def find_rate_slot(self, place: Place) -> RateSlot | None:
         """Return the rate limit for posts to this place, if any."""

@@ -14,9 +14,9 @@ from bot.core.clock import Clock
 from bot.core.i18n import LANGUAGES, load_sentences, shorten_text, translate
 from bot.core.redaction import redact_text
 from bot.queue.writes import Delete, Write
-from bot.storage.files import build_waiting_key
 from bot.storage.history import HistoryStore
 from bot.storage.morning_preferences import MorningPreferenceStore
+from bot.storage.runs import build_waiting_files_key
 from tools.people.names import get_person_name
 from tools.spec import Caller
 from tools.tasks.task_actions import WITHDRAWAL_WORDS
@@ -111,8 +111,8 @@ class CommandHandler:
                 return await self._answer_settings(caller)
             case "forget":
                 conversation = message.place.conversation
-                waiting = [Delete(build_waiting_key(self.history.keys, conversation))] if message.place.direct else []
-                writes = (*self.history.build_forget_writes(conversation), *waiting)
+                files = Delete(build_waiting_files_key(self.history.keys, conversation))
+                writes = (*self.history.build_forget_writes(conversation), *((files,) if message.place.direct else ()))
                 return CommandReply("forget", translate("command.forgotten", language), writes)
             case "stop":  # running work was stopped before the queue; the runs that wait for a card are stopped now
                 result = await self.run_stopper.stop_waiting_runs(message.place, caller, message.at)

@@ -11,12 +11,12 @@ from bot.agent.limits import DailyBudget
 from bot.agent.loop import AgentLoop
 from bot.chat.messages import Message
 from bot.conversation.turn_context import TurnContext
-from bot.conversation.waiting_files import list_usable_files
 from bot.core.clock import Clock
 from bot.core.logs import bind_context
 from bot.core.records import Run, RunStatus
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
+from bot.storage.file_keeper import FileKeeper
 from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.runs import ConversationState, RunStore, derive_run_id
 from bot.storage.spending import DailyUsageQuery, UsageStore
@@ -31,6 +31,7 @@ class RunLoader:
     history: HistoryStore
     spending: UsageStore
     loop: AgentLoop
+    files: FileKeeper
     tool_services: ToolServices
     clock: Clock
     budget: DailyBudget = field(default_factory=DailyBudget)
@@ -53,7 +54,8 @@ class RunLoader:
             await self.refresh_start_tools()
             recent = RecentConversation(conversation.history)
             run.state.offered_tools = self.loop.selector.choose_offered_tools(message.text, recent)
-            files, today = list_usable_files(run, conversation.files), self.clock.today(person.zone)
+            files = self.files.list_usable_files(run, conversation.waiting_files)
+            today = self.clock.today(person.zone)
             run.state.append_message(prompt.build_user_message(caller, message.text, today, files))
         return TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from bot.chat.messages import ChatDirectory, Message
 from bot.conversation.commands import CommandHandler
 from bot.conversation.endings import RunReplies
-from bot.conversation.file_intake import TakenFile, describe_kept_files
 from bot.conversation.run_recorder import RunRecorder
 from bot.core.i18n import translate
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
+from bot.storage.file_keeper import TakenFiles
+from tools.cards.files import describe_files
 from tools.spec import Caller, Privacy
 
 TEXT_MAX = 12_000
@@ -36,13 +37,12 @@ class MessageTriage:
         return [self.run_recorder.build_journal_write(message, "message.ignored", text=why)]
 
     async def answer_without_model(
-        self, lease: Lease, message: Message, caller: Caller, files: Sequence[TakenFile] = ()
+        self, lease: Lease, message: Message, caller: Caller, files: TakenFiles
     ) -> Sequence[Write] | None:
         """Answer a message by code alone. Returns None if the message needs the model. `files`: outcomes of the
         message's files; the kept ones are named here too."""
         language = caller.person.language
-        kept = [one.file for one in files if not one.refused]
-        if files and not kept and not message.text.strip():  # the person was told why
+        if files.refused and not files.kept and not message.text.strip():  # the person was told why
             return [self.run_recorder.build_journal_write(message, "message.empty")]
         writes: Sequence[Write] | None = None
         if (answer := await self.commands.answer_command(message, caller)) is not None:
@@ -50,13 +50,13 @@ class MessageTriage:
             writes = [*answer.writes, self.run_recorder.build_journal_write(message, "command", text=answer.command)]
         elif message.unread:
             writes = await self._refuse_long_message(lease, message, message.unread, language)
-        elif not message.text.strip() and not kept:
+        elif not message.text.strip() and not files.kept:
             await self.replies.post_notice(lease, message, translate("turn.empty", language), key="empty")
             writes = [self.run_recorder.build_journal_write(message, "message.empty")]
         elif len(message.text) > TEXT_MAX:
             writes = await self._refuse_long_message(lease, message, len(message.text), language)
-        if writes is not None and kept:
-            text = describe_kept_files(kept, language)
+        if writes is not None and files.kept:
+            text = translate("file.kept", language, files=describe_files(files.kept)[language])
             await self.replies.post_notice(lease, message, text, key="kept", privacy=Privacy.OWN_TEXT)
         return writes
 

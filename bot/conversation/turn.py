@@ -20,11 +20,10 @@ from bot.agent.loop import AgentLoop
 from bot.agent.past_calls import list_undone_calls
 from bot.agent.recall import list_call_results
 from bot.chat.ingress_gate import IngressGate
-from bot.chat.messages import ChatDirectory, Message
+from bot.chat.messages import ChatDirectory, FileSource, Message
 from bot.conversation.agreements import AgreementAnswerer
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.endings import RunReplies
-from bot.conversation.file_intake import FileIntake, TakenFile, describe_file_troubles, describe_kept_files
 from bot.conversation.notices import build_given_up_notice
 from bot.conversation.progress import ProgressReporter, describe_stop
 from bot.conversation.prompt_head import PromptHeadBuilder
@@ -33,26 +32,23 @@ from bot.conversation.run_loader import RunLoader
 from bot.conversation.run_recorder import RunRecorder
 from bot.conversation.triage import MessageTriage
 from bot.conversation.turn_context import TurnContext
-from bot.conversation.waiting_files import (
-    build_hold_writes,
-    build_release_writes,
-    list_left_files,
-    list_usable_files,
-    note_used_files,
-)
+from bot.core import logs
 from bot.core.clock import Clock
-from bot.core.errors import NEEDS_ADMINISTRATOR, ModelUnavailableError
+from bot.core.errors import NEEDS_ADMINISTRATOR, ChatError, ChatUnavailableError, ModelUnavailableError
 from bot.core.history_entries import PausedRun
 from bot.core.i18n import translate
-from bot.core.logs import bind_context
 from bot.core.records import STOPPED_CHOICE, OpenCard, Run, RunResult, RunStatus
 from bot.core.run_state import CallStatus
 from bot.core.work_items import RefreshProgress, ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
+from bot.storage.file_keeper import FileKeeper, TakenFiles
+from tools.cards.files import describe_files
 from tools.requests.status import describe_current_states
 from tools.spec import Privacy, Proposal
 from tools.tool import ToolContext, ToolServices
+
+log = logs.get_logger(__name__)
 
 DOWN_MAX_MS = 300_000
 """Longest wait that a model may ask for (ms)."""
@@ -74,8 +70,8 @@ class TurnHandler:
     replies: RunReplies
     run_recorder: RunRecorder
     clock: Clock
-    file_intake: FileIntake | None = None
-    """Takes the files of messages; None if files are not taken."""
+    file_source: FileSource
+    files: FileKeeper
     ingress_gate: IngressGate = field(default_factory=IngressGate)
     budget: DailyBudget = field(default_factory=DailyBudget)
     down_ms: int = 5_000
@@ -91,20 +87,31 @@ class TurnHandler:
             caller = await self.directory.find_caller(message.person)
             if caller is None:
                 return await self.triage.refuse_stranger(lease, message)
-            intake, taken = self.file_intake, list[TakenFile]()
-            if intake is not None:
-                message = await intake.find_message_files(message)
-            if intake is not None and message.files:
-                taken = await intake.take_message_files(lease, message)
-                if text := describe_file_troubles(taken, caller.person.language):  # told at once, by name
+            message, taken = await self._complete_message(message), TakenFiles()
+            if message.files:
+                taken = await self.files.take_message_files(lease, message)
+                if text := taken.troubles.get(caller.person.language):  # told at once, by name
                     await self.replies.post_notice(lease, message, text, key="files", privacy=Privacy.OWN_TEXT)
             writes = await self.triage.answer_without_model(lease, message, caller, taken)
             if writes is not None:
                 return writes
             context = await self.run_loader.load_or_start_run(lease, message, caller)
-            bind_context(run=context.run.id)
+            logs.bind_context(run=context.run.id)
             writes = await self.agreements.answer_agreement(context)
             return await self._run_agent(context) if writes is None else writes
+
+    async def _complete_message(self, message: Message) -> Message:
+        """Return the message with its files. If the payload did not list the files, they are looked up."""
+        if not message.has_unlisted_files:
+            return message
+        try:
+            found = await self.file_source.list_message_files(message.place, message.at)
+        except ChatUnavailableError:
+            raise
+        except ChatError as failed:
+            log.warning("a message is not looked up", code=failed.code, channel=message.place.channel)
+            found = ()
+        return message.model_copy(update={"files": found, "has_unlisted_files": False})
 
     async def resume_run(self, lease: Lease, resume: ResumeRun) -> Sequence[Write]:
         """Continue a paused run: the result of its call is now an observation."""
@@ -116,13 +123,13 @@ class TurnHandler:
         await self.replies.end_change_notices(run, "cancelled" if resume.is_silent else "over")
         run.change_notices = ()
         if resume.is_silent:  # the person has been answered: nothing more is said, and nothing is left waiting
-            released = build_release_writes(self.run_loader.keys, run, conversation.files)
             is_stopped = resume.observation.get("error") == STOPPED_CHOICE
             run.status = RunStatus.STOPPED if is_stopped else RunStatus.CANCELLED
             if run.progress_message is not None:
                 await self.progress.flush_lines(run, again=lease.item.is_redelivery)
             await self.progress.settle_session(run)
             late = self.progress.build_refresh_request(run, lease.item.id)
+            released = self.files.build_file_writes(run, conversation.waiting_files)
             return [*self.run_recorder.build_silent_end_writes(run), *late, *released]
         caller = await self.directory.find_caller(run.message.person)
         if caller is None:
@@ -139,7 +146,8 @@ class TurnHandler:
         if not self.loop.settle_call(run.state, resume.uid, resume.status, resume.observation, resume.privacy):
             return False
         self.progress.settle_step(run, resume.uid, resume.status)
-        note_used_files(run, resume.status)
+        if resume.status is CallStatus.SUCCEEDED:
+            self.files.note_used_files(run)
         run.status, run.requested_card, run.card_summary, run.has_reported_outage = RunStatus.RUNNING, None, None, False
         run.receipt_lines += [resume.receipt_line] if resume.receipt_line else []
         return True
@@ -159,7 +167,7 @@ class TurnHandler:
         self.progress.show_working(run)
         self.progress.begin_session(run)
         try:
-            files = list_usable_files(run, context.conversation.files)
+            files = self.files.list_usable_files(run, context.conversation.waiting_files)
             use = ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone), files=files)
             head, grounds = await self.prompt_heads.build_prompt_head(context)
             loop = self.loop.run(
@@ -225,7 +233,8 @@ class TurnHandler:
     def _build_pause_writes(self, context: TurnContext) -> Sequence[Write]:
         pause_writes = self.run_recorder.build_pause_writes(context.run)
         late = self.progress.build_refresh_request(context.run, context.lease.item.id)
-        return [*pause_writes, *build_hold_writes(self.run_loader.keys, context), *late]
+        held = self.files.build_file_writes(context.run, context.conversation.waiting_files)
+        return [*pause_writes, *held, *late]
 
     async def _post_card_location(self, context: TurnContext, requested_card: OpenCard) -> None:
         quiet = self.progress.get_display(context.run) != "replies"
@@ -252,6 +261,8 @@ class TurnHandler:
         changed = [found for call, found in calls if call.approval and call.status is CallStatus.SUCCEEDED]
         numbers = find_requests("\n".join([normalize_text(result.text), *changed]))
         use = ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone))
+        sent, waiting = {one.id for one in run.message.files}, context.conversation.waiting_files
+        left = [one for one in self.files.list_usable_files(run, waiting) if one.id in sent]
         states = await describe_current_states(use, numbers)
         delivery_result = await self.replies.post_run_result(
             run,
@@ -260,12 +271,12 @@ class TurnHandler:
             wait_ms=wait_ms,
             states=states,
             undone=list_undone_calls(run.state, self.loop.executor.is_gated),
-            files=describe_kept_files(list_left_files(context), run.language),
+            files=translate("file.kept", run.language, files=describe_files(left)[run.language]) if left else "",
         )
         await self.progress.settle_session(run, is_waiting=context.is_other_run_waiting)
         finish_writes = self.run_recorder.build_finish_writes(context, result, delivery_result)
         late = self.progress.build_refresh_request(run, context.lease.item.id)
-        return [*finish_writes, *late, *build_release_writes(self.run_loader.keys, run, context.conversation.files)]
+        return [*finish_writes, *late, *self.files.build_file_writes(run, waiting)]
 
     async def refresh_progress(self, lease: Lease, refresh: RefreshProgress) -> Sequence[Write]:
         return await self.progress.refresh_progress(lease, await self.run_loader.runs.load_run(refresh.run))

@@ -10,6 +10,7 @@ from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run, RunResult
 from bot.features.contract import Feature
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
+from bot.storage.file_keeper import FileKeeper
 from bot.storage.history import ConversationHistory
 from tools.spec import Proposal
 from tools.workflow.engine.store import OutboxEvent
@@ -28,6 +29,7 @@ class Features:
         self._followers = [one.follow_event for one in features if one.follow_event]
         self.home = next((one.home for one in features if one.home), None)
         self.forms = next((one.forms for one in features if one.forms), None)
+        self.files = next((one.files for one in features if one.files), FileKeeper())
         self.jobs = [job for one in features for job in one.jobs]
         self._prompt_listers = [one.list_prompts for one in features if one.list_prompts]
         self._greeters = [one.greet for one in features if one.greet]

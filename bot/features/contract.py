@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import time
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
+from pydantic import SecretStr
 from redis.asyncio import Redis
 
 from bot.agent.events import RunStep
@@ -22,6 +24,7 @@ from bot.chat.messages import (
     ChatDirectory,
     Click,
     Dialog,
+    FileSource,
     FormAnswer,
     FormDialog,
     FormSubmission,
@@ -34,7 +37,6 @@ from bot.chat.messages import (
     Post,
     SuggestedPrompt,
 )
-from bot.conversation.file_intake import FileIntake
 from bot.conversation.reply import MessageDelivery
 from bot.core.clock import Clock
 from bot.core.history_entries import PausedRun
@@ -45,6 +47,7 @@ from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.store_watch import StoreWatch
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.approvals import ApprovalStore
+from bot.storage.file_keeper import FileDesk, FileKeeper
 from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.homes import HomeStore
 from bot.storage.journal import Journal
@@ -73,6 +76,28 @@ class FeatureSettings(Protocol):
     def morning_list(self) -> str: ...
     @property
     def morning_time(self) -> time | None: ...
+    @property
+    def data_dir(self) -> Path: ...
+    @property
+    def files_dir(self) -> Path | None: ...
+    @property
+    def files_bucket(self) -> str: ...
+    @property
+    def files_bucket_endpoint(self) -> str: ...
+    @property
+    def files_bucket_region(self) -> str: ...
+    @property
+    def files_bucket_style(self) -> Literal["auto", "path", "virtual"]: ...
+    @property
+    def files_bucket_access_key(self) -> str: ...
+    @property
+    def files_bucket_secret_key(self) -> SecretStr | None: ...
+    @property
+    def files_mb(self) -> float: ...
+    @property
+    def files_mb_per_day(self) -> float: ...
+    @property
+    def files_days(self) -> int: ...
 
 
 class Home(Protocol):
@@ -107,6 +132,8 @@ class Core:
 
     redis: Redis
     keys: Keys
+    team: str
+    """The workspace."""
     chat: Channel
     directory: ChatDirectory
     delivery: MessageDelivery
@@ -118,7 +145,10 @@ class Core:
     card_delivery: CardDelivery
     lifecycle: ApprovalLifecycle
     refuser: PressRefuser
-    file_intake: FileIntake
+    files: FileDesk
+    file_source: FileSource
+    file_patience_ms: int
+    """Longest wait of a message (ms) for a file that cannot be fetched or kept now."""
     tool_services: ToolServices
     tools: Mapping[str, Tool]
     model: Model
@@ -129,6 +159,8 @@ class Core:
     publish_home: Callable[[str, HomeView], Awaitable[None]]
     """Shows a person's Home page anew."""
     model_name: str
+    has_vision: bool
+    """Whether the model may be shown pictures."""
     watch: StoreWatch
     budget: DailyBudget
     """Limit of one person's use of the model each day."""
@@ -137,6 +169,8 @@ class Core:
     morning_pause_s: float
     """How often it is looked whether morning lists are due (s)."""
     settings: FeatureSettings
+    on_close: Callable[[Callable[[], None]], object]
+    """Takes functions that are called when the process ends."""
 
     async def load_answered_run(self, click: Click) -> Run | None:
         """Load the run whose answer was pressed. Raises `RetryLater` until the end of the run is stored."""
@@ -218,5 +252,6 @@ class Feature:
     """Follows each event of the engine once its cards and notices are on their way."""
     home: Home | None = None
     forms: Forms | None = None
+    files: FileKeeper | None = None
     jobs: Sequence[Callable[[], Awaitable[None]]] = ()
     """Run in every process, again and again."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from bot.agent.proposals import propose_call
 from bot.approvals.render import render_limit
 from bot.chat.messages import ChatDirectory, FormAnswer, FormDialog, FormInput, FormProblem, FormSubmission
-from bot.conversation.file_intake import FileIntake, TakenFile, describe_file_troubles
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import ChatError
@@ -23,6 +22,7 @@ from bot.features.contract import Core, Feature, Work
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
+from bot.storage.file_keeper import FileDesk, TakenFiles
 from bot.storage.journal import Journal
 from tools.people.names import get_person_language
 from tools.requests.form_pages import (
@@ -53,7 +53,7 @@ def build(core: Core) -> Feature:
         keys=core.keys,
         journal=core.journal,
         clock=core.clock,
-        file_intake=core.file_intake,
+        files=core.files,
     )
     return Feature(
         work=(Work(model=FormSubmitted, handle=forms.request_card, give_up=forms.give_up_form),), forms=forms
@@ -67,8 +67,7 @@ class RequestForms:
     keys: Keys
     journal: Journal
     clock: Clock
-    file_intake: FileIntake | None = None
-    """Takes the form's files; None if files are not taken."""
+    files: FileDesk
 
     # Dialogs
 
@@ -132,7 +131,7 @@ class RequestForms:
         attachment = next((one for one in process.form.fields if one.kind is FieldKind.ATTACHMENT), None)
         if attachment is not None and form.kept and attachment.name not in values:  # nobody has left them out
             values = {**values, attachment.name: ",".join(form.kept)}
-        kept = await self.file_intake.files.find_files(caller.id, form.kept) if self.file_intake else {}
+        kept = await self.files.find_files(caller.id, form.kept)
         page = await build_form_page(
             self._build_context(caller), process, values, form.earlier, files=list(kept.values())
         )
@@ -187,16 +186,15 @@ class RequestForms:
         if caller is None:
             return [self._build_journal_write(lease.item, form, "not a member who can be served")]
         process = _find_process(await self.tool_services.engine.list_processes(), form.process)
-        intake, taken = self.file_intake, list[TakenFile]()
-        if intake is not None and process is not None and (ids := list_named_files(process.form, form.values)):
-            taken = await intake.take_named_files(lease, form.person, ids)
-        refused = [one for one in taken if one.refused]
-        if refused:
-            form = form.model_copy(update={"values": remove_files(form.values, [one.file.id for one in refused])})
-        told = list[Write]()
-        if any(one.refused or one.unread for one in taken):  # the card comes without them, or without their content
-            files = {language: describe_file_troubles(taken, language) for language in LANGUAGES}
-            notice = NotifyPerson(person=form.person, text=TextRef(key="file.notice", params={"files": files}))
+        taken, told = TakenFiles(), list[Write]()
+        if process is not None and (ids := list_named_files(process.form, form.values)):
+            taken = await self.files.keeper.take_chosen_files(lease, form.person, ids)
+        if taken.refused:
+            form = form.model_copy(update={"values": remove_files(form.values, taken.refused)})
+        if taken.troubles:  # the card comes without them, or without their content
+            notice = NotifyPerson(
+                person=form.person, text=TextRef(key="file.notice", params={"files": dict(taken.troubles)})
+            )
             told = [EnqueueItem(f"notice:{form.person}", f"{lease.item.id}:files", notice.model_dump_json())]
         try:
             args = {"process": form.process, "form": dict(form.values)}

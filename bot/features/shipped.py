@@ -13,6 +13,7 @@ from bot.core.work_items import (
     OpenMorningList,
     OpenSet,
     RefreshSet,
+    ShowFiles,
     StartMorning,
 )
 from bot.features import (
@@ -28,6 +29,7 @@ from bot.features import (
     welcome,
 )
 from bot.features.contract import Core, Feature
+from bot.features.files import feature as files
 from bot.features.home import feature as home
 from bot.features.sets import feature as sets
 from bot.features.summaries import feature as summaries
@@ -47,6 +49,7 @@ FEATURES: tuple[Callable[[Core], Feature], ...] = (
     summaries.build,
     lost_decisions.build,
     duplicates.build,
+    files.build,
 )
 MODELS: Sequence[type[FrozenModel]] = (
     CompactConversation,
@@ -56,6 +59,7 @@ MODELS: Sequence[type[FrozenModel]] = (
     OpenMorningList,
     OpenSet,
     RefreshSet,
+    ShowFiles,
     StartMorning,
     diagrams.RenderDiagram,
     suggestions.DraftSuggestion,

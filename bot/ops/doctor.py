@@ -23,7 +23,6 @@ from bot.app.company_files import (
     open_handbook,
 )
 from bot.app.error_lines import explain_error
-from bot.app.file_store import check_bucket, check_files_folder
 from bot.app.health import SHARED_APP
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
@@ -38,6 +37,7 @@ from bot.core.errors import (
     SettingsError,
 )
 from bot.core.i18n import translate
+from bot.features.files.bytes_place import check_bucket, check_files_folder
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import list_held_partitions

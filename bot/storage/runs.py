@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,6 @@ from bot.core.records import CardSummary, Run, RunStatus
 from bot.queue.keys import Keys
 from bot.queue.writes import Delete, HDel, HSet, RPush, Set, Write
 from bot.redis.connect import translate_redis_errors
-from bot.storage.files import WaitingFile, parse_waiting_files, queue_waiting_reads
 from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.spending import DailyUsage, DailyUsageQuery
 
@@ -41,8 +40,8 @@ class ConversationState:
     history: ConversationHistory
     usage: DailyUsage = field(default_factory=DailyUsage)
     """Its person's usage of the model today, if it was requested."""
-    files: tuple[WaitingFile, ...] = ()
-    """Files that were sent in it and are on no request yet."""
+    waiting_files: Mapping[str, str] = field(default_factory=dict)
+    """Files that were sent in it and are on no request yet, as stored: see `bot.features.files`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class RunStore:
             async with self.redis.pipeline(transaction=False) as all_of_it:
                 history.queue_reads(all_of_it, conversation)
                 all_of_it.hgetall(self._build_paused_key(conversation))
-                queue_waiting_reads(all_of_it, self.keys, conversation)
+                all_of_it.hgetall(build_waiting_files_key(self.keys, conversation))
                 if run:
                     self._queue_run_reads(all_of_it, run)
                 if today:
@@ -93,7 +92,7 @@ class RunStore:
             waiting=tuple(_parse_paused_run(id, *about.split(" ", 4)) for id, about in waiting.items()),
             history=history.parse_reads(entries, calls),
             usage=today.parse_reads(used) if today else DailyUsage(),
-            files=parse_waiting_files(files),
+            waiting_files=files,
         )
 
     def build_save_writes(self, run: Run) -> tuple[Write, ...]:
@@ -137,6 +136,10 @@ class RunStore:
     def build_remove_paused_write(self, conversation: str, run: str) -> Write:
         """Build the write that records that the run no longer waits."""
         return HDel(self._build_paused_key(conversation), run)
+
+
+def build_waiting_files_key(keys: Keys, conversation: str) -> str:
+    return keys.build_key(keys.get_partition(conversation), "files", conversation)
 
 
 def derive_run_id(keys: Keys, message: Message) -> str:

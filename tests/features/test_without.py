@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from bot.chat.messages import Button, FormDialog, FormSubmission, HomePress
+from bot.chat.messages import Button, FormDialog, FormSubmission, HomePress, SentFile
+from bot.core.i18n import translate
 from bot.features.diagrams import RenderDiagram
 from bot.features.shipped import FEATURES
 from bot.storage.dead_letters import DeadLetterStore
 from tests.harness.corpus import corpus
+from tests.harness.files import png
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
 from tests.stories.script import DONE, calls, expense, mail
@@ -26,7 +28,7 @@ WITHOUT = {
 
 @corpus("left_out", list(WITHOUT))
 async def test_the_bot_works_without_a_feature(redis: Redis, left_out: str) -> None:
-    bot = Bot(redis, [mail(), DONE, expense(), DONE, *STUCK], features=WITHOUT[left_out])
+    bot = Bot(redis, [mail(), DONE, expense(), DONE, *STUCK, DONE], features=WITHOUT[left_out])
     await bot.send("给李四发邮件")
     await bot.press(bot.chat.cards()[-1], "send")
     assert len(bot.mailer.mails) == 1
@@ -40,6 +42,9 @@ async def test_the_bot_works_without_a_feature(redis: Redis, left_out: str) -> N
     await bot.put_button_press(Button("?", "anew", approval="R00gone", version=1), "U1", "old")
     await bot.work()
     assert len(bot.chat.ephemerals) + len(bot.chat.answers()) == said + 1, "a press is never ignored"
+    bot.file_source.contents["F0RECEIPT"] = png("taxi")
+    await bot.send("", id="Ev4", files=[SentFile(id="F0RECEIPT", name="taxi.png")])
+    assert (translate("error.no_files", "zh") in bot.chat.texts()) != _has(left_out, "files")
     await bot.handle_work("diagram:U1", "d", RenderDiagram(person="U1", place=None, name=request))
     assert len(bot.chat.pictures) == _has(left_out, "diagrams")
     page = await bot.ingress.build_home("U1", is_opened=True)

@@ -24,11 +24,12 @@ from bot.app.work_kinds import MODELS, parse_work
 from bot.chat.member_store import MemberRecord
 from bot.core.records import Approval, Run, is_newer_record
 from bot.core.work_items import RelayEngineEvent
+from bot.features.files.file_store import FileRecord
+from bot.features.files.waiting_files import WaitingFile
 from bot.features.sets.set_store import ApprovalSet
 from bot.queue.keys import Keys
 from bot.queue.writes import SaveApproval
 from bot.storage.approvals import ApprovalStore
-from bot.storage.files import FileRecord, WaitingFile
 from bot.storage.homes import HomePlace
 from bot.storage.preferences import Preferences
 from tests.golden.golden_files import RECORDED, compare_sections, format_json, parse_sections

@@ -31,6 +31,9 @@ from bot.core.work_items import ButtonPressed, MessageReceived
 from bot.dev.evaluation.environment import IsolatedSettings
 from bot.features import diagrams, suggestions
 from bot.features.contract import Core, Feature
+from bot.features.files import feature as files
+from bot.features.files.file_bytes import FileBytes
+from bot.features.files.file_store import FileStore
 from bot.features.sets.morning_lists import MorningLists
 from bot.features.shipped import FEATURES
 from bot.features.summaries import summary
@@ -39,8 +42,7 @@ from bot.queue.lanes import Lanes, Lease, RetryLater
 from bot.queue.worker import GIVE_UP_TRIES
 from bot.queue.writes import Write
 from bot.storage.dead_letters import DeadLetterStore
-from bot.storage.file_bytes import FileBytes
-from bot.storage.files import FileStore
+from bot.storage.file_keeper import FileDesk
 from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.memory_platform import (
     DM,
@@ -157,14 +159,19 @@ class Bot:
         services = replace(OUTSIDE, handbook_dir=handbook)
         file_bytes = file_bytes or MemoryFileBytes(self.edges)
         made = build_settings(**{**values, **settings})
-        stores = build_stores(made, services, timing, redis, self.keys, file_bytes)
+        stores = build_stores(made, services, timing, redis, self.keys)
         self.lanes = EdgedLanes(redis, self.keys, lease_ms=1)
         self.lanes.edge = self.edges
         self.runs, self.approvals, self.history = stores.runs, stores.approvals, stores.history
         self.journal, self.usage = stores.journal, stores.usage
         self.store: Any = store or MemoryStore()
         self.files = FileStore(redis, self.keys, DM.team, file_bytes)
-        self.engine = engine or EmbeddedEngine(self.store, load_shipped_processes(), self.directory, files=self.files)
+        desk = FileDesk()
+        self.engine = engine or EmbeddedEngine(self.store, load_shipped_processes(), self.directory, files=desk)
+        adapted: dict[Callable[[Core], Feature], Callable[[Core], Feature]] = {
+            diagrams.build: partial(diagrams.build, paint=describe_diagram),
+            files.build: partial(files.build, file_bytes=file_bytes),
+        }
         self.app = build_core(
             Resources(
                 settings=made,
@@ -174,7 +181,7 @@ class Bot:
                 platform=build_platform(
                     self.chat, self.directory, readers=self.readers, file_source=self.file_source, homes=self.homes
                 ),
-                files=self.files,
+                files=desk,
                 engine=self.engine,
                 outside=self.outside,
                 model=ModelByPurpose(self.model, self.suggestion_model, self.summary_model),
@@ -183,9 +190,10 @@ class Bot:
                 company_rules=company_rules,
                 mcp_tools={} if mcp_tools is None else mcp_tools,
                 on_run_ended=self.ended_runs.append,
+                on_close=lambda close: None,
                 tools=tools,
             ),
-            [partial(diagrams.build, paint=describe_diagram) if one is diagrams.build else one for one in features],
+            [adapted.get(one, one) for one in features],
         )
         self.tool_services, self.ingress = self.app.tool_services, self.app.ingress
         self.dispatcher = replace(self.app.dispatcher, clock=Clock())  # of the same time as Redis

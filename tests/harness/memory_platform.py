@@ -271,6 +271,8 @@ class MemoryFileBytes:
     async def list_hashes(self, older_than_s: float) -> list[str]:
         return []
 
+    def close(self) -> None: ...
+
 
 def build_platform(
     channel: Channel,

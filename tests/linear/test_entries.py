@@ -24,12 +24,13 @@ from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.situation import build_cards_message
 from bot.chat.slack import text as slack_text
 from bot.conversation import agreements
-from bot.core import logs, media
+from bot.core import logs
 from bot.core.errors import FileRefusedError
 from bot.core.history_entries import PausedRun
 from bot.dev.rehearsal.notes import WANTED, build_notes
 from bot.dev.rehearsal.plan import plan_reply
 from bot.dev.workspace import typed
+from bot.features.files import media
 from bot.features.summaries.summary import parse_summary_lines
 from tests.harness.rehearsal import system, user
 from tests.linear.pace import measure_pace

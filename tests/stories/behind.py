@@ -10,7 +10,9 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from bot.app.build import Application
 from bot.dev.evaluation import environment
+from bot.features.files.file_copies import FileCleaner
 from bot.queue.keys import Keys
 from bot.storage.preferences import Language, Preferences
 from tests.harness.office import ZHANG, Office, list_buttons, read_message_text
@@ -23,6 +25,11 @@ PREVIEW = {"confirm", "edit", "cancel"}
 """Buttons on the preview of one's own request."""
 DECISION = {"approve", "approve_with", "reject", "return", "transfer", "add_sign", "show"}
 """Buttons on the card of another person's request."""
+
+
+def file_cleaner(bot: Application) -> FileCleaner:
+    jobs = bot.ingress.features.jobs
+    return next(job.__self__ for job in jobs if job.__name__ == "delete_old_files")  # type: ignore[attr-defined]
 
 
 def kept(card: dict[str, Any]) -> dict[str, Any]:

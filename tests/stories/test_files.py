@@ -10,10 +10,10 @@ from pydantic import SecretStr
 
 from bot.dev.evaluation.shown_blocks import read_message_text
 from bot.queue.keys import Keys
-from bot.storage.files import build_waiting_key
+from bot.storage.runs import build_waiting_files_key
 from tests.harness.files import HTML, archive, office, pdf, png
 from tests.harness.office import GENERAL, LI, WANG, ZHANG, ZHAO, Office, found_request
-from tests.stories.behind import choices_of, hours_pass
+from tests.stories.behind import choices_of, file_cleaner, hours_pass
 from tests.tools.workflow.remote.company import world_of
 from tests.tools.workflow.remote.face import LOGIN, PASSWORD
 
@@ -38,7 +38,7 @@ async def requested(office: Office, person: str, text: str, *files: str, approve
 async def waiting(office: Office, channel: str) -> dict[str, str]:
     """Load the files that wait in a conversation."""
     assert office.bot is not None
-    key = build_waiting_key(Keys(), f"slack:{office.driver.ws.app.team}:{channel}")
+    key = build_waiting_files_key(Keys(), f"slack:{office.driver.ws.app.team}:{channel}")
     return dict(await office.bot.redis.hgetall(key))
 
 
@@ -216,7 +216,7 @@ async def test_the_same_bytes_are_told_to_both_approvers_where_an_engine_outside
             )
             assert "b.png" in told[0] and "the same file as on" in told[0]
             empty.clock.offset += timedelta(days=31)
-            assert await bot.file_cleaner.delete_due_files() == 0, "they are on requests"
+            assert await file_cleaner(bot).delete_due_files() == 0, "they are on requests"
 
 
 async def test_an_author_is_not_told_of_somebody_elses_claim(desk: Office) -> None:
@@ -317,7 +317,7 @@ async def test_files_go_when_their_time_is_over_and_their_names_stay(desk: Offic
     await desk.until(lambda: "off.png" in desk.said(desk.dm(ZHANG)))
     await desk.quiet()
     assert desk.bot is not None
-    cleaner = desk.bot.file_cleaner
+    cleaner = file_cleaner(desk.bot)
     assert await cleaner.delete_due_files() == 0 and count_files(desk) == 2
     desk.clock.offset += timedelta(days=31)
     assert await cleaner.delete_due_files() == 1 and count_files(desk) == 1, "what is on no request goes first"

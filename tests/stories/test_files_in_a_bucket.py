@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.file_store import MISSING, VERSIONS, open_bucket
 from bot.app.settings import Settings
 from bot.core.errors import SettingsError
 from bot.dev.evaluation.shown_blocks import read_message_text
+from bot.features.files.bytes_place import MISSING, VERSIONS, open_bucket
 from tests.harness.files import png
 from tests.harness.office import LI, ZHANG, Office
 from tests.harness.programs import ran
 from tests.harness.s3 import BUCKET, Gate, S3Server, serve_s3
-from tests.stories.behind import retried
+from tests.stories.behind import file_cleaner, retried
 
 CLAIM = "报销 320 元打车费，去客户那里，审批人李四"
 
@@ -45,7 +45,7 @@ async def test_a_receipt_is_kept_in_the_bucket_shown_and_deleted(empty: Office, 
         await empty.quiet()
         assert len(s3.names()) == 1 and not empty.files_dir.exists()
         empty.clock.offset += timedelta(days=731)
-        assert await bot.file_cleaner.delete_due_files() == 1 and not s3.names()
+        assert await file_cleaner(bot).delete_due_files() == 1 and not s3.names()
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ async def test_doctor_looks_into_the_bucket(tmp_path: Path, s3: S3Server) -> Non
 
 
 def test_without_its_extra_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "bot.storage.s3_bytes", raising=False)
+    monkeypatch.delitem(sys.modules, "bot.features.files.s3_bytes", raising=False)
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(SettingsError, match="install the extra") as missing:
         open_bucket(Settings(_env_file=None, files_bucket="s3://a-bucket"))  # type: ignore[call-arg]

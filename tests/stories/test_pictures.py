@@ -9,8 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply
-from bot.agent.picture_reader import MERCHANT, parse_reading
 from bot.dev.evaluation.shown_blocks import read_message_text
+from bot.features.files.picture_reader import MERCHANT, parse_reading
 from tests.harness.files import pdf, png
 from tests.harness.office import LI, ZHANG, Office
 from tests.harness.seeing_model import SeeingModel

@@ -249,7 +249,7 @@ class SlackChannel:
     async def upload_files(
         self, place: Place, files: Sequence[tuple[str, bytes]], *, comment: str, key: str, again: bool = False
     ) -> None:
-        """See `FilePoster.upload_files`."""
+        """See `Channel.upload_files`."""
         names = [_build_file_name(name, f"{key}:{number}") for number, (name, _) in enumerate(files)]
         if again and await self._has_posted_file(place, names[0]):
             return

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bot.app.file_store import open_file_bytes
 from bot.app.settings import Settings, load_settings
 from bot.core.errors import CountersignError
 from bot.core.i18n import render_value, translate
 from bot.core.redaction import redact_text
+from bot.features.files.bytes_place import open_file_bytes
+from bot.features.files.file_store import FileStore
 from bot.ops.cli import console
 from bot.ops.cli.console import sanitize_for_terminal
 from bot.ops.cli.export import open_output
@@ -24,7 +26,6 @@ from bot.ops.cli.name_lookup import open_name_lookup
 from bot.ops.cli.processes import require_person
 from bot.ops.cli.request_store import open_request_store
 from bot.ops.personal_data import PersonalData
-from bot.storage.files import FileStore
 from bot.storage.journal import Journal
 from tools.spec import ToolError
 from tools.workflow.engine.administration import ADMIN, NOBODY
@@ -82,7 +83,7 @@ def forget_person(person: Who, yes: Yes = False) -> None:
 
     async def confirm_and_forget() -> None:
         language, settings = console.get_terminal_language(), load_settings()
-        async with console.open_bot_store() as (redis, keys), open_file_bytes(settings) as content:
+        async with console.open_bot_store() as (redis, keys):
             journal = Journal(redis, keys)
             who = await _find_person(journal, settings, person)
             pseudonym = f"gone-{secrets.token_hex(4)}"
@@ -92,10 +93,10 @@ def forget_person(person: Who, yes: Yes = False) -> None:
                 raise CountersignError(translate("person.open_work", language, person=who, what=what))
             console.require_confirmation(translate("person.sure_forget", language, person=who), yes)
 
-            async def delete_file(team: str, member: str) -> None:
-                await FileStore(redis, keys, team, content).delete_file(member)
-
-            counts = await data.erase_records(delete_file)
+            with closing(open_file_bytes(settings)) as file_bytes:
+                counts = await data.erase_records(
+                    lambda team, member: FileStore(redis, keys, team, file_bytes).delete_file(member)
+                )
             await journal.append_record("alert", "person.forgotten", person=console.get_os_user(), text=pseudonym)
         deleted, kept = _format_counts(counts, language, kept=False), _format_counts(counts, language, kept=True)
         typer.echo(sanitize_for_terminal(translate("person.forgotten", language, deleted=deleted, pseudonym=pseudonym)))

@@ -13,7 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.chat.messages import FetchedFile, Place, SentFile
 from bot.chat.slack.files import SlackFileSource, parse_sent_files
 from bot.core.errors import ChatUnavailableError, FileRefusedError
-from bot.storage.files import NAME, clean_file_name
+from bot.features.files.file_store import NAME, clean_file_name
 from tests.harness.files import HTML, png
 
 FILE = SentFile(id="F0123ABCD", name="r.png")

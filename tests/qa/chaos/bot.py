@@ -31,14 +31,14 @@ from bot.chat.slack import channel
 from bot.core import clock, logs
 from bot.core.errors import CountersignError
 from bot.core.records import Approval
+from bot.features.files.file_bytes import FolderBytes
+from bot.features.files.file_store import FileStore
 from bot.features.sets.morning_lists import MorningLists
 from bot.queue import scripts, store_watch
 from bot.queue.lanes import Lanes, Lease
 from bot.queue.store_watch import PauseReason, StoreWatch
 from bot.queue.writes import Write
 from bot.redis import connect
-from bot.storage.file_bytes import FolderBytes
-from bot.storage.files import FileStore
 from tests.qa.process import end_when_orphaned
 from tools.spec import AttachedFile
 from tools.workflow.bpmn import timers

@@ -11,8 +11,8 @@ from functools import partial
 from bot.app import build, lifecycle
 from bot.app.resources import Timing
 from bot.app.settings import Settings
-from bot.approvals import file_copies
 from bot.chat.slack import channel, missed_messages
+from bot.features.files import file_copies
 from tests.qa.process import end_when_orphaned
 
 HOURLY_S = 1.0

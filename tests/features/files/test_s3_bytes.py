@@ -10,10 +10,10 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.core.errors import FilesUnavailableError, FilesUnreachableError
+from bot.features.files.file_bytes import FileBytes
+from bot.features.files.file_store import FileStore
+from bot.features.files.s3_bytes import S3Bytes, open_s3_bytes
 from bot.queue.keys import Keys
-from bot.storage.file_bytes import FileBytes
-from bot.storage.files import FileStore
-from bot.storage.s3_bytes import S3Bytes, open_s3_bytes
 from tests.harness.files import png
 from tests.harness.s3 import BUCKET, S3Server, serve_s3
 from tools.spec import AttachedFile

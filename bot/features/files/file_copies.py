@@ -6,59 +6,38 @@ their card in their own DM, and nowhere else."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
-from bot.approvals.delivery import DeliveredCard
-from bot.chat.messages import ChatDirectory, FilePoster, Place
+from bot.chat.messages import Place
 from bot.core import logs
-from bot.core.clock import Clock
 from bot.core.errors import CountersignError
 from bot.core.i18n import translate
 from bot.core.work_items import ShowFiles
+from bot.features.contract import Core
+from bot.features.files.file_store import DAY_MS, FileStore
 from bot.queue.lanes import Lease
-from bot.queue.writes import EnqueueItem, Write
-from bot.storage.files import FileStore
-from bot.storage.journal import Journal
+from bot.queue.writes import Write
 from tools.cards.files import describe_files
-from tools.ports import FileClaims
-from tools.spec import Gate
 
 log = logs.get_logger(__name__)
 
-UNUSED = timedelta(days=30)
-"""Time for which a file on no request is kept."""
+UNUSED_DAYS = 30
+"""Days for which a file on no request is kept."""
 PAUSE_S = 3_600.0
 ORPHAN_S = 3_600.0
 """Age at which bytes without a record are deleted (s); the record of younger bytes may be on its way."""
 
 
-def build_show_writes(card: DeliveredCard) -> list[Write]:
-    """Build the writes that show a card's files to the deciders who got a copy now, once per copy. Its requester has
-    the files."""
-    approval = card.approval
-    if not approval.proposal.files or approval.gate is not Gate.APPROVE or approval.place is not None:
-        return []
-    writes = list[Write]()
-    for reader, ref in card.posted:
-        if reader != approval.proposal.requester:
-            work = ShowFiles(person=reader, card=ref, files=approval.proposal.files, subject=approval.proposal.subject)
-            writes.append(EnqueueItem(f"files:{ref.channel}:{ref.ts}", f"files:{ref.ts}", work.model_dump_json()))
-    return writes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FileCopier:
-    poster: FilePoster
+    core: Core
     files: FileStore
-    directory: ChatDirectory
-    journal: Journal
 
     async def show_files(self, lease: Lease, work: ShowFiles) -> Sequence[Write]:
         """Post the files under the card, in its reader's DM. Under a card in any other place, nothing is posted."""
-        caller = await self.directory.find_caller(work.person)
-        direct = await self.poster.open_dm(work.person) if caller else None
+        caller = await self.core.directory.find_caller(work.person)
+        direct = await self.core.chat.open_dm(work.person) if caller else None
         if caller is None or direct is None or direct.channel != work.card.channel:
             return []
         found = [(one, await self.files.load_content(one.sha256)) for one in work.files]
@@ -69,53 +48,47 @@ class FileCopier:
             comment += "\n" + translate("file.deleted", language, files=describe_files(deleted)[language])
         place = Place(team=direct.team, channel=direct.channel, thread=work.card.ts, direct=True)
         if there:
-            await self.poster.upload_files(
+            await self.core.chat.upload_files(
                 place, there, comment=comment, key=f"files:{work.card.ts}", again=lease.item.is_redelivery
             )
         return [
-            self.journal.build_record_write(
+            self.core.journal.build_record_write(
                 lease.lane, "files.shown", person=work.person, channel=direct.channel, text=work.subject
             )
         ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FileCleaner:
-    """Deletes files whose time is over. Any number of processes may run this. While `is_paused()` holds, nothing is
+    """Deletes files whose time is over. Any number of processes may run this. While the store is paused, nothing is
     deleted: a restored store may not know which request a file belongs to."""
 
+    core: Core
     files: FileStore
-    claims: FileClaims
-    clock: Clock
-    kept_for: timedelta
-    is_paused: Callable[[], bool] = lambda: False
 
     async def delete_old_files(self) -> None:
         """Delete due files repeatedly until the process stops."""
         while True:
             try:
-                if not self.is_paused():
+                if not self.core.watch.is_paused:
                     await self.delete_due_files()
             except CountersignError as failed:
                 log.warning("files.not_deleted", reason=str(failed))
             await asyncio.sleep(PAUSE_S)
 
     async def delete_due_files(self) -> int:
-        """Delete files that are older than the setting, and files on no request that are older than `UNUSED`. Returns
-        their number."""
-        count = 0
-        for member in await self.files.list_kept_before(self._compute_limit_ms(self.kept_for)):
+        """Delete files that are older than the setting, and files on no request that are older than `UNUSED_DAYS`.
+        Returns their number."""
+        now_ms, count = self.core.clock.now_ms(), 0
+        for member in await self.files.list_kept_before(now_ms - self.core.settings.files_days * DAY_MS):
             await self.files.delete_file(member)
             count += 1
-        for member in await self.files.list_kept_before(self._compute_limit_ms(UNUSED), unused=True):
+        for member in await self.files.list_kept_before(now_ms - UNUSED_DAYS * DAY_MS, unused=True):
             person, _, id = member.partition(":")
             record = await self.files.find_record(person, id)
-            if record is not None and await self.claims.is_file_on_request(record.file.sha256):
+            if record is not None and await self.core.tool_services.engine.is_file_on_request(record.file.sha256):
                 await self.files.note_used_file(member)
                 continue
             await self.files.delete_file(member)
             count += 1
         return count + await self.files.delete_orphans(ORPHAN_S)
-
-    def _compute_limit_ms(self, age: timedelta) -> int:
-        return self.clock.now_ms() - int(age.total_seconds() * 1000)

@@ -9,14 +9,15 @@ import asyncio
 import base64
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from bot.agent.model import Model, ModelReply
+from bot.agent.model import ModelReply
+from bot.conversation.budgets import is_budget_used_up
 from bot.core import logs
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
+from bot.features.contract import Core
+from bot.features.files.media import PICTURES
 from tools.characters import remove_invisible
 
 log = logs.get_logger(__name__)
@@ -38,26 +39,27 @@ _CURRENCY = re.compile(r"[A-Z]{3}", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiptReader:
-    model: Model
-    timeout_s: float = TIMEOUT_S
-
-    async def read_picture(self, content: bytes, media: str) -> tuple[dict[str, str], Sequence[ModelReply]]:
-        """Return what was read, and the replies of the model. Both are empty if the model does not answer. The picture
-        is kept in any case."""
-        if len(content) > MAX_BYTES:
-            return {}, ()
-        try:
-            async with asyncio.timeout(self.timeout_s):
-                picture = f"data:{media};base64,{base64.b64encode(content).decode()}"
-                parts = [{"type": "image_url", "image_url": {"url": picture}}]
-                messages = ({"role": "system", "content": RULES}, {"role": "user", "content": parts})
-                reply = await self.model.request_reply(list(map(json.dumps, messages)), "", timeout_s=self.timeout_s)
-        except (ModelUnavailableError, ModelRejectedError, TimeoutError) as error:
-            log.info("picture.not_read", error=type(error).__name__)
-            return {}, ()
-        return parse_reading(reply), (reply,)
+async def read_picture(core: Core, person: str, content: bytes, media: str) -> tuple[dict[str, str], str]:
+    """Read amount, currency, date and merchant from a picture. Return the values by name, and the reason why the model
+    was not asked (`file.unread_<reason>`). The values are empty if the file is no picture, or nothing can be read.
+    Pictures that are read at the same time may each exceed the budget by one reading."""
+    if media not in PICTURES:
+        return {}, ""
+    if await is_budget_used_up(core.budget, core.spending, person, core.prices.currency):
+        return {}, "budget"
+    if len(content) > MAX_BYTES:
+        return {}, ""
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            picture = f"data:{media};base64,{base64.b64encode(content).decode()}"
+            parts = [{"type": "image_url", "image_url": {"url": picture}}]
+            messages = ({"role": "system", "content": RULES}, {"role": "user", "content": parts})
+            reply = await core.model.request_reply(list(map(json.dumps, messages)), "", timeout_s=TIMEOUT_S)
+    except (ModelUnavailableError, ModelRejectedError, TimeoutError) as error:
+        log.info("picture.not_read", error=type(error).__name__)
+        return {}, ""
+    await core.spending.record_usage(person, [core.prices.compute_usage(reply)])
+    return parse_reading(reply), ""
 
 
 def parse_reading(reply: ModelReply) -> dict[str, str]:

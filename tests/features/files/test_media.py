@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.core.errors import FileRefusedError
-from bot.core.media import DOCX, OFD, PDF, PNG, XLSX, fit_file_name, judge_file
+from bot.features.files.media import DOCX, OFD, PDF, PNG, XLSX, fit_file_name, judge_file
 from tests.harness.corpus import corpus
 from tests.harness.files import EXCEL, HTML, OFFICE, WORD, archive, build_links, ofd, office, pdf, png
 

@@ -12,13 +12,17 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply
-from bot.chat.messages import SentFile
+from bot.chat.messages import FormSubmission, SentFile
 from bot.core.errors import FilesUnavailableError
+from bot.core.i18n import translate
 from bot.core.work_items import FormSubmitted
+from bot.features.files import feature as files
+from bot.features.files.file_bytes import FolderBytes
+from bot.features.files.file_store import SMALLEST, FileStore
+from bot.features.shipped import FEATURES
 from bot.ops.personal_data import PersonalData
 from bot.queue.keys import Keys
-from bot.storage.file_bytes import FolderBytes
-from bot.storage.files import SMALLEST, FileStore, build_waiting_key
+from bot.storage.runs import build_waiting_files_key
 from tests.harness.corpus import corpus
 from tests.harness.files import pdf, png
 from tests.harness.memory_bot import Bot, every_edge
@@ -49,7 +53,7 @@ async def test_killed_anywhere_both_files_are_on_one_request(redis: Redis) -> No
         [request] = await bot.engine.list_own_requests("U1")
         assert [one.name for one in request.filled.files] == ["taxi.png", "hotel.pdf"]
         assert sorted(kept.contents.values()) == sorted(CONTENT.values()), "each once, whatever happened"
-        assert not await redis.hgetall(build_waiting_key(bot.keys, DM.conversation)), "nothing waits any more"
+        assert not await redis.hgetall(build_waiting_files_key(bot.keys, DM.conversation)), "nothing waits any more"
 
     assert await every_edge(play) > 10
 
@@ -85,6 +89,22 @@ async def test_only_ones_own_file_is_taken_from_a_dialog(redis: Redis, uploader:
     shown = str(bot.chat.cards()[-1].facts)
     assert ("taxi.png" in shown) == (uploader == "U1")
     assert any("不是您上传的" in text for text in bot.chat.texts()) == (uploader != "U1")
+
+
+async def test_without_the_feature_neither_a_form_nor_a_card_takes_a_file_and_both_say_so(redis: Redis) -> None:
+    bot = Bot(redis, [answer] * 5, features=[one for one in FEATURES if one is not files.build])
+    bot.file_source.contents |= CONTENT
+    await bot.send("报销 500 元差旅费", files=SENT)
+    card, told = bot.chat.cards()[-1], translate("error.no_files", "zh")
+    assert "taxi.png" not in str(card.facts) and bot.chat.texts().count(told) == 1
+    await bot.press(card, "edit", form={"field_receipt": "F0RECEIPT1"})
+    assert bot.chat.ephemerals[-1] == ("U1", told) and len(bot.chat.cards()) == 1
+    kept = FormSubmission(id="V1", person="U1", process="expense", kept=("F0RECEIPT1",))
+    assert await bot.ingress.build_form(kept) == told
+    form = {"amount": "86", "category": "transport", "reason": "taxi", "approver": LI.id, "receipt": "F0RECEIPT1"}
+    await bot.handle_work("A00form", "f", FormSubmitted(dialog="V1", person="U1", process="expense", values=form))
+    assert "taxi" in str(bot.chat.cards()[-1].facts) and "F0RECEIPT1" not in str(bot.chat.cards()[-1].facts)
+    assert bot.chat.texts().count(told) == 2
 
 
 def build_store(redis: Redis, folder: Path) -> FileStore:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING
 
-from bot.app.settings import Settings
 from bot.core.errors import FilesUnavailableError, SettingsError
-from bot.storage.file_bytes import FileBytes, FolderBytes
+from bot.features.contract import FeatureSettings
+from bot.features.files.file_bytes import FileBytes, FolderBytes
 
 if TYPE_CHECKING:
-    from bot.storage.s3_bytes import S3Bytes
+    from bot.features.files.s3_bytes import S3Bytes
 
 MISSING = (
     "keeping files in a bucket needs boto3: install the extra (.venv/bin/pip install '.[s3]'), or unset FILES_BUCKET"
@@ -19,23 +18,17 @@ MISSING = (
 VERSIONS = "the bucket keeps versions: what is deleted here stays there, unless a rule of the bucket ends old versions"
 
 
-@asynccontextmanager
-async def open_file_bytes(settings: Settings) -> AsyncIterator[FileBytes]:
+def open_file_bytes(settings: FeatureSettings) -> FileBytes:
     """Open the store, without any request to it yet. Raises SettingsError if boto3 is not installed."""
-    if not settings.files_bucket:
-        yield FolderBytes((settings.files_dir or settings.data_dir / "files").absolute())
-        return
-    store = open_bucket(settings)
-    try:
-        yield store
-    finally:
-        store.close()
+    if settings.files_bucket:
+        return open_bucket(settings)
+    return FolderBytes((settings.files_dir or settings.data_dir / "files").absolute())
 
 
-def open_bucket(settings: Settings) -> S3Bytes:
+def open_bucket(settings: FeatureSettings) -> S3Bytes:
     """Open the bucket. Raises SettingsError if boto3 is not installed, or cannot use the settings."""
     try:
-        from bot.storage.s3_bytes import open_s3_bytes  # slow to import, and an extra
+        from bot.features.files.s3_bytes import open_s3_bytes  # slow to import, and an extra
     except ModuleNotFoundError as error:
         raise SettingsError(MISSING) from error
     secret = settings.files_bucket_secret_key
@@ -52,7 +45,7 @@ def open_bucket(settings: Settings) -> S3Bytes:
         raise SettingsError(str(wrong)) from wrong
 
 
-def check_files_folder(settings: Settings) -> None:
+def check_files_folder(settings: FeatureSettings) -> None:
     """Raise SettingsError if the folder in the settings cannot keep people's files."""
     if settings.files_dir is not None:
         try:
@@ -61,12 +54,9 @@ def check_files_folder(settings: Settings) -> None:
             raise SettingsError(str(failed)) from failed
 
 
-async def check_bucket(settings: Settings) -> str:
+async def check_bucket(settings: FeatureSettings) -> str:
     """Check the bucket; returns a warning or an empty text. Raises SettingsError or FilesUnavailableError if it cannot
     keep files."""
-    store = open_bucket(settings)
-    try:
+    with closing(open_bucket(settings)) as store:
         await store.check_writable()
         return VERSIONS if await store.keeps_versions() else ""
-    finally:
-        store.close()

@@ -8,15 +8,7 @@ The records share the hash tag `{files}` and name the workspace:
 `cs:{files}:<team>:unused`               sorted set as `kept`, of files that may be on no request
 `cs:{files}:<team>:day:<person>:<day>`   hash: id → bytes of each file sent on that day (UTC), kept for two days
 `cs:{files}:<team>:bytes:<sha256>`       set: the records with these bytes; the last record takes the bytes with it
-=======================================  ==========================================================================
-
-A file sent in a conversation waits there for its request, beside the conversation's other keys:
-
-=======================================  ==========================================================================
-`cs:{qNN}:files:<conversation>`          hash: `<person>:<id>` → `WaitingFile` as JSON
-=======================================  ==========================================================================
-
-Waiting files are kept for a week."""
+=======================================  =========================================================================="""
 
 from __future__ import annotations
 
@@ -27,17 +19,14 @@ from typing import Any
 
 from pydantic import ValidationError
 from redis.asyncio import Redis
-from redis.asyncio.client import Pipeline
 
 from bot.chat.messages import SentFile
+from bot.features.files.file_bytes import FileBytes
 from bot.queue.keys import Keys
-from bot.queue.writes import HDel, HSet, Write
 from bot.redis.connect import translate_redis_errors
-from bot.storage.file_bytes import FileBytes
 from tools.characters import remove_invisible
 from tools.spec import AttachedFile, StoredModel
 
-WAITING_MS = 7 * 24 * 3_600_000
 ANNOUNCED_MS = 24 * 3_600_000
 DAY_MS = 24 * 3_600_000
 SMALLEST = 100_000
@@ -55,15 +44,6 @@ class FileRecord(StoredModel):
     """The reason for the refusal: `file.<reason>`."""
     unread: str = ""
     """The reason why the model was not shown the picture: `file.unread_<reason>`."""
-
-
-class WaitingFile(StoredModel):
-    """A file that was sent in a conversation and is on no request yet."""
-
-    file: AttachedFile
-    person: str
-    run: str = ""
-    """The run whose card has the file; the file is free again if that card is not confirmed."""
 
 
 def clean_file_name(name: str, id: str = "") -> str:
@@ -136,9 +116,8 @@ class FileStore:
                 pipe.zadd(self._build_key("unused"), {member: now_ms})
                 pipe.set(self._build_key("file", member), FileRecord(file=kept, unread=unread).model_dump_json())
                 await pipe.execute()
-        await self.file_bytes.save_bytes(
-            kept.sha256, content
-        )  # the last of the other records may have taken them just now
+        # The last of the other records may have taken them just now.
+        await self.file_bytes.save_bytes(kept.sha256, content)
         return kept
 
     async def count_file(self, person: str, id: str, size: int, most: int, now_ms: int) -> bool:
@@ -225,36 +204,3 @@ def _parse_record(text: str | None) -> FileRecord | None:
         return FileRecord.model_validate_json(text) if text else None
     except ValidationError:
         return None
-
-
-# Files that wait in a conversation
-
-
-def build_waiting_key(keys: Keys, conversation: str) -> str:
-    return keys.build_key(keys.get_partition(conversation), "files", conversation)
-
-
-def queue_waiting_reads(pipe: Pipeline, keys: Keys, conversation: str) -> None:
-    pipe.hgetall(build_waiting_key(keys, conversation))
-
-
-def parse_waiting_files(fields: Mapping[str, str]) -> tuple[WaitingFile, ...]:
-    """Parse waiting files, in the order of sending as far as the platform's ids show it."""
-    found = list[WaitingFile]()
-    for text in fields.values():
-        try:
-            found.append(WaitingFile.model_validate_json(text))
-        except ValidationError:  # of a newer version
-            continue
-    return tuple(found)
-
-
-def build_waiting_write(keys: Keys, conversation: str, files: Iterable[WaitingFile]) -> list[Write]:
-    fields = {f"{one.person}:{one.file.id}": one.model_dump_json() for one in files}
-    return [HSet(build_waiting_key(keys, conversation), fields, ttl_ms=WAITING_MS)] if fields else []
-
-
-def build_done_writes(keys: Keys, conversation: str, files: Iterable[WaitingFile]) -> list[Write]:
-    """Build the writes that remove files from the waiting ones: they are on a request now."""
-    key = build_waiting_key(keys, conversation)
-    return [HDel(key, f"{one.person}:{one.file.id}") for one in files]

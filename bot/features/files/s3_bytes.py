@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -18,9 +17,9 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, Inc
 from botocore.exceptions import ConnectionError as NoConnectionError
 
 from bot.core.errors import FilesUnavailableError, FilesUnreachableError
+from bot.features.files.file_bytes import SHA256
 
 T = TypeVar("T")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 MAX_BYTES = 100_000_000
 """Size of the largest file that a setting allows (bytes): no more of an object is ever read."""
 FRESH_S = 600.0
@@ -72,7 +71,7 @@ class S3Bytes:
             for page in pages:
                 for one in page.get("Contents", ()):
                     name = one["Key"].removeprefix(self.prefix)
-                    if _SHA256.fullmatch(name) and _compute_age_s(page, one["LastModified"]) >= older_than_s:
+                    if SHA256.fullmatch(name) and _compute_age_s(page, one["LastModified"]) >= older_than_s:
                         yield name
 
         return await self._run(lambda: list(list_old()))
@@ -110,7 +109,7 @@ class S3Bytes:
 
     def _get_key(self, sha256: str) -> str:
         """Build the key of a hash; no other name ever becomes a key."""
-        if not _SHA256.fullmatch(sha256):
+        if not SHA256.fullmatch(sha256):
             raise ValueError("not a SHA-256")
         return self.prefix + sha256
 

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 from bot.core.errors import FilesUnavailableError
 
 T = TypeVar("T")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
 FOLDER, FILE = 0o700, 0o600
 RESERVE = 500_000_000
 """Number of bytes on the disk that files leave free, because the store and its log may be on it too."""
@@ -35,6 +35,8 @@ class FileBytes(Protocol):
 
     async def list_hashes(self, older_than_s: float) -> list[str]:
         """List the hashes of stored bytes that were kept at least that long ago."""
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +91,14 @@ class FolderBytes:
             for path in self.folder.glob("??/*") if self.folder.is_dir() else ():
                 if not path.is_file() or path.is_symlink() or path.stat().st_mtime > before:
                     continue
-                if _SHA256.fullmatch(path.name):
+                if SHA256.fullmatch(path.name):
                     yield path.name
                 elif path.name.endswith(".part"):
                     path.unlink(missing_ok=True)
 
         return await asyncio.to_thread(self._try, lambda: list(list_old()))
+
+    def close(self) -> None: ...
 
     def check_writable(self) -> None:
         """Raise FilesUnavailableError if the folder cannot keep files."""
@@ -109,7 +113,7 @@ class FolderBytes:
 
     def _get_path(self, sha256: str) -> Path:
         """Build the path of a hash; no other name ever becomes a path."""
-        if not _SHA256.fullmatch(sha256):
+        if not SHA256.fullmatch(sha256):
             raise ValueError("not a SHA-256")
         return self.folder / sha256[:2] / sha256
 

@@ -1,0 +1,25 @@
+"""Builds the feature of this folder."""
+
+from __future__ import annotations
+
+from bot.core.work_items import ShowFiles
+from bot.features.contract import Core, Feature, Work
+from bot.features.files.bytes_place import open_file_bytes
+from bot.features.files.file_bytes import FileBytes
+from bot.features.files.file_copies import FileCleaner, FileCopier
+from bot.features.files.file_intake import FileIntake
+from bot.features.files.file_store import FileStore
+
+
+def build(core: Core, file_bytes: FileBytes | None = None) -> Feature:
+    """Build the feature. `file_bytes`: the store of the bytes; otherwise the one in the settings. Raises
+    `SettingsError`."""
+    if file_bytes is None:
+        file_bytes = open_file_bytes(core.settings)
+        core.on_close(file_bytes.close)
+    files = FileStore(core.redis, core.keys, core.team, file_bytes)
+    return Feature(
+        work=(Work(model=ShowFiles, handle=FileCopier(core, files).show_files),),
+        files=FileIntake(core, files),
+        jobs=(FileCleaner(core, files).delete_old_files,),
+    )

@@ -1,0 +1,194 @@
+"""Takes the files of a message or a dialog: fetches them, finds their type from the content, and stores them by hash.
+
+A taken file is known by its id from then on. The person is told the name of any other. A file that is taken twice is
+stored once: the platform's id names the record, and the hash names the bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bot.chat.messages import Message, SentFile
+from bot.core import logs
+from bot.core.errors import (
+    ChatUnavailableError,
+    FileRefusedError,
+    FilesUnavailableError,
+    FilesUnreachableError,
+)
+from bot.core.i18n import LANGUAGES, translate
+from bot.core.records import Run
+from bot.features.contract import Core
+from bot.features.files.file_store import FileStore, describe_sent_file
+from bot.features.files.media import fit_file_name, judge_file
+from bot.features.files.picture_reader import read_picture
+from bot.features.files.waiting_files import (
+    WaitingFile,
+    build_file_writes,
+    build_waiting_write,
+    list_card_files,
+    list_usable_files,
+)
+from bot.queue.lanes import Lease
+from bot.queue.writes import Write
+from bot.storage.file_keeper import FileKeeper, TakenFiles
+from tools.cards.files import describe_files
+from tools.spec import AttachedFile
+
+log = logs.get_logger(__name__)
+
+MAX_SENT = 20
+"""Most files that are fetched for one message; the person is told about the others."""
+AT_ONCE = 3
+"""Most simultaneous downloads for one message."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenFile:
+    """The outcome for one file. `refused`: reason of the refusal, empty for a kept file. `unread`: reason why the model
+    has not seen it."""
+
+    file: AttachedFile
+    refused: str = ""
+    unread: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileIntake(FileKeeper):
+    core: Core
+    files: FileStore
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2 * AT_ONCE))
+    """Limits the simultaneous downloads of this process, because each may fill the memory up to the size limit."""
+
+    async def announce_files(self, person: str, files: Sequence[SentFile]) -> None:
+        await self.files.announce_files(person, files)
+
+    async def find_files(self, person: str, ids: Sequence[str]) -> Mapping[str, AttachedFile]:
+        return await self.files.find_files(person, ids)
+
+    async def take_message_files(self, lease: Lease, message: Message) -> TakenFiles:
+        taken = await self._take_files(lease, message.person, message.files)
+        kept = [WaitingFile(file=one.file, person=message.person) for one in taken if not one.refused]
+        if kept:
+            await lease.checkpoint("files", *build_waiting_write(self.files.keys, message.place.conversation, kept))
+        return sum_up_files(taken)
+
+    async def take_chosen_files(self, lease: Lease, person: str, ids: Sequence[str]) -> TakenFiles:
+        """Take the files that this person has chosen in a dialog and that are not fetched yet. Only the person's own
+        files are taken, because the ids come from their client and the bot sees more files than they do."""
+        records = [await self.files.find_record(person, id) for id in ids]
+        chosen = [one for one in records if one is not None and not one.file.sha256]
+        sent = [SentFile(id=one.file.id, name=one.file.name, size=one.file.size) for one in chosen]
+        return sum_up_files(await self._take_files(lease, person, sent, only_from=person) if sent else [])
+
+    def list_usable_files(self, run: Run, waiting: Mapping[str, str]) -> tuple[AttachedFile, ...]:
+        return list_usable_files(run, waiting)
+
+    def note_used_files(self, run: Run) -> None:
+        if run.requested_card is not None:
+            run.used_files = tuple(dict.fromkeys([*run.used_files, *list_card_files(run.requested_card)]))
+
+    def build_file_writes(self, run: Run, waiting: Mapping[str, str]) -> Sequence[Write]:
+        return build_file_writes(self.files.keys, run, waiting)
+
+    async def _take_files(
+        self, lease: Lease, person: str, sent: Sequence[SentFile], only_from: str = ""
+    ) -> list[TakenFile]:
+        """Take the files, and return their outcomes in order. `only_from`: as for `FileSource.fetch_file`. Raises
+        `ChatUnavailableError` or `FilesUnreachableError` while the platform or the store of files cannot be reached."""
+        core = self.core
+        age_ms = core.clock.now_ms() - lease.item.put_ms if lease.item.put_ms else 0
+        at_once, is_last_try = asyncio.Semaphore(AT_ONCE), age_ms > core.file_patience_ms
+
+        async def take(number: int, one: SentFile) -> TakenFile:
+            async with at_once:
+                return await self._take_file(person, one, number, only_from, is_last_try=is_last_try)
+
+        tasks = [asyncio.ensure_future(take(number, one)) for number, one in enumerate(sent)]
+        try:
+            taken = list(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+        refused = [one.refused for one in taken if one.refused]
+        log.info("files.taken", person=person, count=len(taken), refused=",".join(sorted(set(refused))))
+        return taken
+
+    async def _take_file(
+        self, person: str, sent: SentFile, number: int, only_from: str, *, is_last_try: bool
+    ) -> TakenFile:
+        core, file = self.core, describe_sent_file(sent)
+        if number >= MAX_SENT:
+            return await self._refuse_file(person, file, "too_many")
+        known = await self.files.find_record(person, sent.id) if sent.id else None
+        if known is not None and (known.file.sha256 or known.refused):
+            return TakenFile(known.file, known.refused, known.unread)
+        try:
+            async with self.turns:
+                fetched = await core.file_source.fetch_file(sent, int(core.settings.files_mb * 1_000_000), only_from)
+                content = fetched.content
+                if not content:
+                    raise FileRefusedError("empty")
+                media = await asyncio.to_thread(judge_file, content)
+                named, now_ms = fit_file_name(file.name, media), core.clock.now_ms()
+                most = int(core.settings.files_mb_per_day * 1_000_000)
+                if not await self.files.count_file(person, file.id, len(content), most, now_ms):
+                    raise FileRefusedError("too_much_today")
+                reading, unread = dict[str, str](), ""
+                if core.has_vision:
+                    await self.files.save_content(content)  # while the store is away, nobody pays for readings
+                    reading, unread = await read_picture(core, person, content, media)
+                if fetched.uploader not in ("", person):  # every card that shows the file names its owner
+                    owner = await core.directory.find_person(fetched.uploader)
+                    stem, dot, ending = named.rpartition(".")
+                    by = owner.name if owner else fetched.uploader
+                    named = f"{stem or ending} ({by}){dot}{ending if stem else ''}"
+                taken = file.model_copy(update={"name": named, "media": media, "reading": reading})
+                kept = await self.files.keep_file(person, taken, content, now_ms, unread=unread)
+                return TakenFile(kept, unread=unread)
+        except FileRefusedError as refused:
+            return await self._refuse_file(person, file, refused.reason)
+        except ChatUnavailableError:
+            if not is_last_try:
+                raise
+            return TakenFile(file, "unreachable")
+        except FilesUnavailableError as failed:
+            if isinstance(failed, FilesUnreachableError) and not is_last_try:
+                raise
+            log.error("a file cannot be kept", reason=str(failed))
+            return TakenFile(file, "not_kept")
+
+    async def _refuse_file(self, person: str, file: AttachedFile, reason: str) -> TakenFile:
+        if file.id:
+            await self.files.refuse_file(person, file, reason)
+        return TakenFile(file, reason)
+
+
+def sum_up_files(taken: Sequence[TakenFile]) -> TakenFiles:
+    """Name the refused files and those that no model has read, with the reasons."""
+    refused, unread = dict[str, list[AttachedFile]](), dict[str, list[AttachedFile]]()
+    for one in taken:
+        if one.refused:
+            refused.setdefault(one.refused, []).append(one.file)
+        elif one.unread:
+            unread.setdefault(one.unread, []).append(one.file)
+    refusals, troubles = dict[str, str](), dict[str, str]()
+    for language in LANGUAGES:
+        comma, lines = translate("card.comma", language), list[str]()
+        for reason, files in refused.items():
+            names, why = comma.join(file.name for file in files), translate(f"file.{reason}", language)
+            lines.append(translate("file.line", language, names=names, why=why))
+        if lines:
+            lines.insert(0, translate("file.refused", language))
+            refusals[language] = translate("file.not_pressed", language, files="\n".join(lines))
+        for reason, files in unread.items():
+            lines.append(translate(f"file.unread_{reason}", language, files=describe_files(files)[language]))
+        if lines:
+            troubles[language] = "\n".join(lines)
+    return TakenFiles(
+        kept=tuple(one.file for one in taken if not one.refused),
+        refused=tuple(one.file.id for one in taken if one.refused),
+        refusals=refusals,
+        troubles=troubles,
+    )
