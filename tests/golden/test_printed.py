@@ -118,7 +118,10 @@ async def test_what_commands_print(
     model = ScriptedModel([*(replace(one, tokens_in=1000, tokens_out=20) for one in said), *[break_down] * 9])
     for setting in Settings.model_fields:
         monkeypatch.delenv(setting.upper(), raising=False)  # those of this machine are none of the story's
-    async with office(valkey) as desk, desk.opened(model=model, tuned={"max_tries": 2, "backoff_ms": 10, "alert_pause_s": 0.1}):
+    async with (
+        office(valkey) as desk,
+        desk.opened(model=model, tuned={"max_tries": 2, "backoff_ms": 10, "alert_pause_s": 0.1}),
+    ):
         await tell_story(desk)
         await desk.noted("alert")  # administrators are told every ten seconds, here at once
         run_id = (await desk.journal(kinds=["run.finished"]))[0].run
