@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tools.absence import END_ABSENCE, LIST_ABSENCES, SET_ABSENCE
+from tools.absence.tool import END_ABSENCE, LIST_ABSENCES, SET_ABSENCE
 from tools.calculator.calculate import CALCULATE
-from tools.cancel_card import CANCEL_CARD
+from tools.cancel_card.tool import CANCEL_CARD
 from tools.handbook.search import READ_HANDBOOK, SEARCH_HANDBOOK
-from tools.leave_balance import LEAVE_BALANCE
-from tools.list_people import LIST_PEOPLE
+from tools.leave_balance.tool import LEAVE_BALANCE
+from tools.list_people.tool import LIST_PEOPLE
 from tools.mail.send_email import SEND_EMAIL
 from tools.requests.comments import CC_REQUEST, COMMENT_REQUEST, URGE_TASK
 from tools.requests.processes import LIST_PROCESSES, RESUBMIT_REQUEST, START_PROCESS, WITHDRAW_REQUEST
@@ -18,9 +18,9 @@ from tools.requests.status import MY_REQUESTS, REQUEST_STATUS, SHOW_PROCESS
 from tools.tasks.reassign import ADD_SIGN, TRANSFER_TASK
 from tools.tasks.several import DECIDE_SEVERAL
 from tools.tasks.todo import DECIDE_TASK, QUERY_TODO_TASKS
-from tools.think import THINK
+from tools.think.tool import THINK
 from tools.tool import Tool
-from tools.working_days import ADD_WORKING_DAYS, NEXT_HOLIDAYS, WORKING_DAYS
+from tools.working_days.tool import ADD_WORKING_DAYS, NEXT_HOLIDAYS, WORKING_DAYS
 
 TOOLS: tuple[Tool, ...] = (
     LIST_PROCESSES,
@@ -55,7 +55,6 @@ TOOLS: tuple[Tool, ...] = (
 )
 
 
-def select_offered_tools(tools: Iterable[Tool], *, handbook: bool, think: bool) -> tuple[Tool, ...]:
-    """The tools offered to a model: the handbook's tools if there is a handbook, `think` if it is switched on."""
-    missing = [*([] if handbook else [SEARCH_HANDBOOK, READ_HANDBOOK]), *([] if think else [THINK])]
-    return tuple(tool for tool in tools if tool not in missing)
+def select_offered_tools(tools: Iterable[Tool], **is_present: bool) -> tuple[Tool, ...]:
+    """The tools offered to a model: without those that need a part of the installation that is not present."""
+    return tuple(tool for tool in tools if not tool.needs or is_present[tool.needs])

@@ -98,18 +98,9 @@ def show_invisible(text: str) -> str:
     return text if _INVISIBLE.search(text) is None else _replace_invisible(text, _NUMBERS)
 
 
-def show_in_line(text: str) -> str:
-    """The text with codes for invisible characters, on one line: `⟨U+000A⟩` and `⟨U+0009⟩` for new lines and tabs."""
-    return show_invisible(text).replace("\n", _format_code_point("\n")).replace("\t", _format_code_point("\t"))
-
-
 def escape_invisible(text: str) -> str:
     """JSON text with JSON escapes for invisible characters; it stays valid."""
     return text if _INVISIBLE.search(text) is None else _replace_invisible(text, _ESCAPES)
-
-
-def _format_code_point(character: str) -> str:
-    return f"⟨U+{ord(character):04X}⟩"
 
 
 Written = Annotated[str, AfterValidator(clean_value)]
@@ -121,7 +112,7 @@ _EVERY = tuple(
 )
 _NOTHING = str.maketrans(dict.fromkeys(_EVERY, ""))
 _ESCAPES = str.maketrans({one: json.dumps(one)[1:-1] for one in _EVERY})
-_NUMBERS = str.maketrans({one: _format_code_point(one) for one in _EVERY})
+_NUMBERS = str.maketrans({one: f"⟨U+{ord(one):04X}⟩" for one in _EVERY})
 
 
 def _replace_invisible(text: str, instead: Mapping[int, str]) -> str:

@@ -10,10 +10,7 @@ import re
 from datetime import date
 
 LANGUAGES = ("zh", "en")
-_DAYS = {
-    "zh": tuple(f"周{day}" for day in "一二三四五六日"),
-    "en": ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"),
-}
+_DAYS = {"zh": tuple(f"周{day}" for day in "一二三四五六日"), "en": ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")}
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _YEAR = re.compile(r"^\d{4}年|(?<=[a-z]) \d{4}$")
 

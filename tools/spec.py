@@ -55,6 +55,17 @@ class EffectPlace(StrEnum):
     """In another system, which keeps it."""
 
 
+class Offer(StrEnum):
+    """How readily the model is offered a tool of ours. It may call any of them by name."""
+
+    ALWAYS = "always"
+    """With every message, even if there is no room for other tools of ours."""
+    COMMON = "common"
+    """With every message, if there is room."""
+    RARE = "rare"
+    """Only after `find_tools` has found it."""
+
+
 class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 

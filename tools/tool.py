@@ -16,7 +16,18 @@ from tools.handbook.folder import Handbook
 from tools.outside import Outside
 from tools.people.names import get_person_name
 from tools.ports import CardService, Directory, TextRenderer
-from tools.spec import AttachedFile, Caller, EffectPlace, Gate, Privacy, Proposal, TextRef, ToolError, ToolOutcome
+from tools.spec import (
+    AttachedFile,
+    Caller,
+    EffectPlace,
+    Gate,
+    Offer,
+    Privacy,
+    Proposal,
+    TextRef,
+    ToolError,
+    ToolOutcome,
+)
 from tools.workflow.engine.port import Engine
 from tools.workflow.process.calendar import WorkCalendar
 
@@ -120,8 +131,12 @@ class Tool:
     """The outside server that the tool belongs to, whose words stand on the tool card; empty for our own tools."""
     alias_of: ToolAlias | None = None
     """The tool of which this one is an alias, or None."""
-    is_rare: bool = False
-    """Whether the tool is seldom needed. The model finds a rare tool by `find_tools`, or calls it by name."""
+    effects: Mapping[str, str] = field(default_factory=dict)
+    """For gated tools only: choice of the card → the change in the world that it may bring about. The evaluation
+    watches for these changes, and nobody can authorise any other."""
+    offer: Offer = Offer.ALWAYS
+    needs: str = ""
+    """The part of the installation without which the tool is not offered: `handbook` or `think`."""
 
     def __post_init__(self) -> None:
         if (self.gate is Gate.NONE) != (self.effect_place is None):

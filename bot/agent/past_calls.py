@@ -18,6 +18,7 @@ from bot.core.run_state import CallRecord, CallStatus, RunState
 from tools.argument_names import name_arguments
 from tools.requests.processes import START_PROCESS
 from tools.requests.start_tools import START
+from tools.think.tool import THINK
 from tools.tool import Tool
 
 FindTool = Callable[[str], Tool | None]
@@ -30,7 +31,7 @@ MAX_LINE, MAX_LINE_ARGUMENTS, MAX_IDS = 160, 120, 8
 """Characters of a result and of the arguments in a line, and most request numbers kept after them."""
 WAITING = '{"status": "waiting", "message": "A card is there and waits for its button. Nothing has happened yet."}'
 CUT = "… [cut]"
-UNREMEMBERED_TOOLS = frozenset({"think", FIND})
+UNREMEMBERED_TOOLS = frozenset({THINK.name, FIND})
 """Tools whose results say nothing about the company's business."""
 
 

@@ -129,12 +129,7 @@ class ToolExecutor:
         status = CallStatus.FAILED if isinstance(result, ToolError) else status
         args = result.args if isinstance(result, Proposal) else stored_args
         return CallRecord(
-            uid=uid,
-            tool=name,
-            args=args,
-            reason=request.reason,
-            status=status,
-            model_id=request.model_id,
+            uid=uid, tool=name, args=args, reason=request.reason, status=status, model_id=request.model_id
         ), result
 
     async def _run_with_cache(

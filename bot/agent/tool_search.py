@@ -21,20 +21,12 @@ from bot.agent.decision import ReplyFormat
 from bot.core.i18n import LANGUAGES, load_sentences, translate
 from tools.handbook.ranking import Bm25Index, build_index, extract_terms
 from tools.handbook.synonyms import expand_query
+from tools.requests.processes import LIST_PROCESSES, START_PROCESS
 from tools.requests.start_tools import StartTools
-from tools.spec import FrozenModel, Gate, Privacy, TextRef, ToolError, ToolOutcome
+from tools.spec import FrozenModel, Gate, Offer, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 
-CORE = frozenset(
-    {
-        *("list_processes", "list_people", "start_process", "my_requests", "query_todo_tasks", "decide_task"),
-        *("send_email", "cancel_card", "calculate", "search_handbook", "read_handbook", "think"),
-    }
-)
-"""The main tools of this program, and those that nearly every run needs. These are offered even if there is no room for
-other tools of ours."""
-LISTS = "list_processes"
-GENERAL_START_TOOLS = frozenset({LISTS, "start_process"})
+GENERAL_START_TOOLS = frozenset({LIST_PROCESSES.name, START_PROCESS.name})
 """Tools that the start tools replace, if every process has one."""
 FIND, FOUND_AT_ONCE, MAX_FOUND = "find_tools", 5, 20
 """Name of the tool that finds tools, and most tools that it finds at a time and in one run."""
@@ -254,13 +246,11 @@ class ToolSelector:
         return self._daily[1]
 
     def _list_own_common_tools(self) -> Sequence[Tool]:
-        daily = [tool for tool in self.own if not tool.is_rare and not self._is_superseded(tool)]
+        replaced = GENERAL_START_TOOLS if self.starts.is_complete else frozenset[str]()
+        daily = [tool for tool in self.own if tool.offer is not Offer.RARE and tool.name not in replaced]
         if len(daily) > self.most - len(self.starts) - 1:
-            daily = [tool for tool in daily if tool.name in CORE]
+            daily = [tool for tool in daily if tool.offer is Offer.ALWAYS]
         return [*self.starts.values(), *daily]
-
-    def _is_superseded(self, tool: Tool) -> bool:
-        return tool.name in GENERAL_START_TOOLS and self.starts.is_complete
 
     def _has_too_many_tools(self) -> bool:
         """Return whether there are more tools than are offered at once."""
@@ -269,7 +259,8 @@ class ToolSelector:
     def _get_find_tool(self) -> Tool:
         """Return `find_tools`, with the names of what can be found. The tool changes only with these names."""
         servers = tuple(sorted({tool.server for tool in self.more.values()})) if self._has_too_many_tools() else ()
-        rare = [tool for tool in self.own if tool.is_rare or (tool.name == LISTS and self._is_superseded(tool))]
+        hidden = [LIST_PROCESSES.name] if self.starts.is_complete else []
+        rare = [tool for tool in self.own if tool.offer is Offer.RARE or tool.name in hidden]
         key = servers, tuple(tool.name for tool in rare)
         if key not in self._finders:
             self._finders[key] = build_find_tool(self.rank_tools, servers, rare)

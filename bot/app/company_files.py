@@ -52,10 +52,7 @@ def read_policy(settings: Settings) -> tuple[PolicyRow, ...]:
 
 def build_form_numbers(settings: Settings) -> dict[str, Decimal]:
     """Return the settings that replace numbers in the forms."""
-    return {
-        "threshold": Decimal(settings.finance_threshold),
-        "annual_days": Decimal(settings.annual_leave_days),
-    }
+    return {"threshold": Decimal(settings.finance_threshold), "annual_days": Decimal(settings.annual_leave_days)}
 
 
 def load_prices(settings: Settings) -> PriceTable:

@@ -20,7 +20,7 @@ from bot.queue.writes import EnqueueItem, apply_writes
 from bot.redis.connect import is_outage
 from bot.storage.approvals import derive_task_card_id
 from tools.cards.fields import build_mail_draft
-from tools.mail.send_email import SendEmailArgs, prepare_send_email
+from tools.mail.send_email import SEND_EMAIL, SendEmailArgs, prepare_send_email
 from tools.people.names import PERSON, format_stand_in, get_names_by_language
 from tools.requests.duplicates import list_claims_with_file
 from tools.spec import Gate, TextRef, ToolError
@@ -141,7 +141,7 @@ class OutboxRelay:
             id = f"{event.id}:{mail.to}"
             card = self.keys.derive_id("A", self.keys.get_partition(id), id)
             requested_card = OpenCard(
-                approval=card, tool="send_email", gate=Gate.CONFIRM, proposal=proposal, caller="", place=None
+                approval=card, tool=SEND_EMAIL.name, gate=Gate.CONFIRM, proposal=proposal, caller="", place=None
             )
             await self._enqueue_work(card, event.id, requested_card)
 

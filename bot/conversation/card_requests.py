@@ -19,7 +19,7 @@ from bot.core.work_items import CHANGED
 from bot.queue.keys import Keys
 from bot.storage.approvals import ApprovalStore, build_open_card
 from bot.storage.runs import RunStore
-from tools.cancel_card import CANCEL_CARD
+from tools.cancel_card.tool import CANCEL_CARD
 from tools.cards.fields import build_change_fields
 from tools.requests.processes import START_PROCESS, WITHDRAW_REQUEST
 from tools.spec import Gate, Privacy

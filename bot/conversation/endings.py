@@ -8,12 +8,7 @@ from dataclasses import dataclass, replace
 
 from bot.approvals.render import render_candidates
 from bot.chat.messages import Channel, ChatDirectory, Message, Post, RateSlot
-from bot.conversation.progress import (
-    render_current_states,
-    render_receipt,
-    render_run_result,
-    render_undone_calls,
-)
+from bot.conversation.progress import render_current_states, render_receipt, render_run_result, render_undone_calls
 from bot.conversation.reply import DeliveryResult, MessageDelivery
 from bot.core import logs
 from bot.core.errors import ChatError, ChatUnavailableError

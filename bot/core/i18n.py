@@ -1,6 +1,7 @@
 """All sentences that people read, in zh and en, by key.
 
-The sentences are in `words/*.toml`, one table per topic: `[cards] open = {zh = "…", en = "…"}` is the key `cards.open`.
+The sentences are in `words/*.toml` here and in `words.toml` of each folder of `tools`, one table per topic:
+`[cards] open = {zh = "…", en = "…"}` is the key `cards.open`.
 A missing key or a missing parameter is a programming error and raises `KeyError`."""
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from string import Formatter
 
+import tools
 from tools.spec import Identities, ReceiptLine, TextRef
 
 LANGUAGES = ("zh", "en")
@@ -22,11 +24,14 @@ LANGUAGES = ("zh", "en")
 def load_sentences() -> Mapping[str, Mapping[str, str]]:
     """Load key → {"zh": …, "en": …}, once."""
     sentences: dict[str, Mapping[str, str]] = {}
-    for file in sorted(resources.files("bot.core").joinpath("words").iterdir(), key=lambda f: f.name):
-        if file.name.endswith(".toml"):
-            for topic, table in tomllib.loads(file.read_text(encoding="utf-8")).items():
-                sentences.update({f"{topic}.{name}": words for name, words in table.items()})
+    for file in list_word_files():
+        for topic, table in tomllib.loads(file.read_text(encoding="utf-8")).items():
+            sentences.update({f"{topic}.{name}": words for name, words in table.items()})
     return sentences
+
+
+def list_word_files() -> list[Path]:
+    return [*Path(__file__).parent.glob("words/*.toml"), *Path(tools.__path__[0]).glob("*/words.toml")]
 
 
 def translate(key: str, language: str, /, **params: object) -> str:

@@ -160,11 +160,6 @@ class RunState(BaseModel):
     """Number of these claims that are supported."""
 
     @property
-    def evidence_accuracy(self) -> float | None:
-        """Supported claims ÷ claims; None for an answer without claims."""
-        return self.supported_claims / self.claims if self.claims else None
-
-    @property
     def total_tokens(self) -> int:
         """Tokens in and out."""
         return self.tokens_in + self.tokens_out

@@ -16,12 +16,11 @@ from bot.features.contract import Core, Feature, Work
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
 from tools.privacy import classify_result
+from tools.requests.status import SHOW_PROCESS
 from tools.spec import Privacy, StoredModel, ToolError
 from tools.tool import ToolContext
 from tools.workflow.diagram.render import render_picture
 
-SHOW_PROCESS = "show_process"
-"""The tool whose outcome is a diagram."""
 FILE = "process.png"
 PaintDiagram = Callable[[bytes, Collection[str], Collection[str], str], Awaitable[bytes]]
 """(process file, nodes and flows taken, current ones, language) → PNG. Raises `ToolError` if it cannot draw one."""
@@ -49,7 +48,7 @@ def build(core: Core, paint: PaintDiagram = render_picture) -> Feature:
 def build_step_writes(run: Run, step: RunStep) -> list[Write]:
     """An item for the diagram of a step, in the same lane: the diagram comes after the answer."""
     call, message = step.call, run.message
-    if call.tool != SHOW_PROCESS or call.status is not CallStatus.SUCCEEDED:
+    if call.tool != SHOW_PROCESS.name or call.status is not CallStatus.SUCCEEDED:
         return []
     draw = RenderDiagram(person=message.person, place=message.place, name=str(call.args["name"]))
     return [EnqueueItem(message.place.conversation, f"diagram:{call.uid}", draw.model_dump_json())]
@@ -68,7 +67,7 @@ async def post_diagram(core: Core, paint: PaintDiagram, lease: Lease, draw: Rend
     if caller is None:
         return []
     language, key, again = caller.person.language, lease.item.id, lease.item.is_redelivery
-    tool = core.tools[SHOW_PROCESS]
+    tool = core.tools[SHOW_PROCESS.name]
     try:
         context = ToolContext(core.tool_services, caller, core.clock.today(caller.person.zone))
         outcome = await tool.run(context, validate_args(tool.args, {"name": draw.name}))

@@ -38,12 +38,7 @@ def build(core: Core) -> Feature:
 
 
 async def reject_duplicate(
-    runs: RunStore,
-    approvals: ApprovalStore,
-    waiting: Sequence[PausedRun],
-    run: Run,
-    tool: str,
-    proposal: Proposal,
+    runs: RunStore, approvals: ApprovalStore, waiting: Sequence[PausedRun], run: Run, tool: str, proposal: Proposal
 ) -> None:
     """Raise `ToolError` for a duplicate call. `waiting`: the paused runs of the conversation. Codes: `card_waits`
     while the same card waits; `card_edited` if the person edited that card (pressing both would do one thing

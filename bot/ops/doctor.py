@@ -15,13 +15,7 @@ from redis.asyncio import Redis
 from bot.agent.model import TextStore
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.probe import FormatSetting, choose_format_name, find_call_problem, probe_model
-from bot.app.company_files import (
-    load_calendar,
-    load_persona,
-    load_policy,
-    load_prices,
-    open_handbook,
-)
+from bot.app.company_files import load_calendar, load_persona, load_policy, load_prices, open_handbook
 from bot.app.error_lines import explain_error
 from bot.app.health import SHARED_APP
 from bot.app.services import ModelEndpoint, Services
@@ -30,12 +24,7 @@ from bot.chat.directory_file import DirectoryFile, read_directory_file
 from bot.chat.slack.app import request_socket_url
 from bot.chat.slack.directory import SlackDirectory
 from bot.chat.slack.web_client import identify_bot, open_web_client
-from bot.core.errors import (
-    CountersignError,
-    ModelRejectedError,
-    ModelUnavailableError,
-    SettingsError,
-)
+from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError, SettingsError
 from bot.core.i18n import translate
 from bot.features.files.bytes_place import check_bucket, check_files_folder
 from bot.queue.keys import Keys

@@ -16,6 +16,7 @@ from bot.agent.tool_search import ToolSelector
 from tests.tools.office import office
 from tools.catalog import TOOLS, select_offered_tools
 from tools.requests.start_tools import StartTools
+from tools.spec import Offer
 from tools.tool import Tool
 
 OURS = select_offered_tools(TOOLS, handbook=True, think=False)
@@ -52,14 +53,14 @@ async def test_all_of_our_tools_cost_little(style: ReplyFormat) -> None:
 async def test_a_tool_that_the_finder_names_costs_a_line() -> None:
     named = (await offers()).get_tool_prompt(NativeFormat(), None).tools[-1].purpose
     without = (
-        (await offers(tuple(tool for tool in OURS if not tool.is_rare)))
+        (await offers(tuple(tool for tool in OURS if tool.offer is not Offer.RARE)))
         .get_tool_prompt(NativeFormat(), None)
         .tools[-1]
         .purpose
     )
-    rare = sum(tool.is_rare for tool in OURS)
+    rare = sum(tool.offer is Offer.RARE for tool in OURS)
     assert rare >= 8 and count(named) - count(without) <= rare * RARE
-    whole = sum(count(tool.description) + count(json.dumps(tool.schema)) for tool in OURS if tool.is_rare)
+    whole = sum(count(tool.description) + count(json.dumps(tool.schema)) for tool in OURS if tool.offer is Offer.RARE)
     assert whole > 2 * (count(named) - count(without)), "control: offered, they would cost much more"
 
 

@@ -21,20 +21,21 @@ from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
-from bot.agent.tool_search import CORE, FIND, FOUND_AT_ONCE, MAX_FOUND, ToolIndex, ToolSelector, build_index_text
+from bot.agent.tool_search import FIND, FOUND_AT_ONCE, MAX_FOUND, ToolIndex, ToolSelector, build_index_text
 from bot.core.cancellation import StopEvent
 from bot.core.run_state import CallStatus, RunState
 from tests.harness.loop import ZHANG, Bench, acts, call, own
 from tests.harness.scripted_model import Scripted, ScriptedModel
 from tools.catalog import TOOLS
 from tools.handbook.ranking import build_index
-from tools.spec import Caller, CardChoice, EffectPlace, Gate, Proposal, TextRef, ToolOutcome
+from tools.spec import Caller, CardChoice, EffectPlace, Gate, Offer, Proposal, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext, ToolServices
 
 MANY = tomllib.loads(Path(__file__).with_name("many_tools.toml").read_text(encoding="utf-8"))
 UNSEEN: Sequence[tuple[str, str]] = [(asked, right) for asked, right in MANY["unseen"]]
 QUESTIONS: Sequence[tuple[str, str]] = [(asked, right) for asked, right in MANY["questions"]]
 MOST = 30
+CORE = frozenset(tool.name for tool in TOOLS if tool.offer is Offer.ALWAYS)
 RECALL, RECALL_UNSEEN = 0.95, 0.7
 """So often the right tool is among those offered, at least; and for questions that the words were not chosen by."""
 
@@ -108,7 +109,6 @@ def test_the_test_set_is_large_and_names_tools_that_exist() -> None:
     assert len(company()) == len(MANY["cards"])
     assert {right for _, right in (*QUESTIONS, *UNSEEN)} <= names
     assert not {asked for asked, _ in QUESTIONS} & {asked for asked, _ in UNSEEN}
-    assert {tool.name for tool in TOOLS} >= CORE
     assert CORE.isdisjoint(right for _, right in QUESTIONS), "what is always there would be found for nothing"
     chinese = [asked for asked, _ in QUESTIONS if any("\u4e00" <= one <= "\u9fff" for one in asked)]
     assert len(chinese) >= 30 and len(QUESTIONS) - len(chinese) >= 30
@@ -188,7 +188,7 @@ def test_what_is_ours_comes_first_and_is_the_same_with_every_message() -> None:
 def test_rare_tools_of_ours_are_named_by_the_finder_and_not_offered() -> None:
     offers = ToolSelector(TOOLS, {}, MOST)
     told, offered = offers.get_tool_prompt(NativeFormat(), None).tools[-1].purpose, offers.list_offered_names(None)
-    rare = [tool.name for tool in TOOLS if tool.is_rare]
+    rare = [tool.name for tool in TOOLS if tool.offer is Offer.RARE]
     assert rare and set(rare).isdisjoint(offered) and all(f"{name} (" in told for name in rare)
     assert "加签" in told and "add_sign" in [tool.name for tool in offers.rank_tools("请别人加签")[:FOUND_AT_ONCE]]
 
@@ -273,7 +273,7 @@ async def test_a_tool_that_was_not_offered_is_answered_with_its_card_and_not_run
 
 async def test_a_rare_tool_of_ours_runs_without_having_been_found() -> None:
     crowd = Crowd()
-    rare = replace(crowd.theirs.tool("stamp"), is_rare=True, server="")
+    rare = replace(crowd.theirs.tool("stamp"), offer=Offer.RARE, server="")
     script = [acts(call("stamp")), ModelReply(text="ok")]
     events, trace, loop = await crowd.play(script, ours=[*crowd.tools(), rare])
     assert "stamp" not in loop.selector.list_offered_names(None)
@@ -283,7 +283,7 @@ async def test_a_rare_tool_of_ours_runs_without_having_been_found() -> None:
 
 async def test_a_rare_tool_with_arguments_that_do_not_fit_answers_with_its_card_and_is_offered() -> None:
     crowd = Crowd()
-    rare = [replace(tool, is_rare=True) for tool in crowd.tools()]
+    rare = [replace(tool, offer=Offer.RARE) for tool in crowd.tools()]
     _, trace, loop = await crowd.play([acts(call("look", name=["Li"])), ModelReply(text="no")], ours=rare)
     assert "bad_arguments" in own(trace)[2]["content"] and "Its card" in own(trace)[2]["content"]
     assert trace.offered_tools == [*loop.selector.list_offered_names(None), "look"], "behind all others"

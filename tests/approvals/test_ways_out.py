@@ -124,8 +124,9 @@ async def test_nothing_else_has_one(redis: Redis, shop: str, tool: Tool) -> None
 
 
 def test_a_gate_goes_with_the_place_of_its_effect() -> None:
-    with pytest.raises(ValueError, match="says where its effect lies"):
-        replace(ORDER, effect_place=None)
+    for wrong in ({"effect_place": None}, {"gate": Gate.NONE}):
+        with pytest.raises(ValueError, match="says where its effect lies"):
+            replace(ORDER, **wrong)
 
 
 def test_an_effect_outside_outlives_a_restored_store_however_often_it_may_be_repeated(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness.corpus import corpus
-from tools.characters import count_invisible, has_invisible, remove_invisible, show_in_line, show_invisible
+from tools.characters import count_invisible, has_invisible, remove_invisible, show_invisible
 
 EMOJI = Path(__file__).with_name("emoji_sequences.txt").read_text(encoding="utf-8").split("\n")[:-1]
 """Every sequence of Unicode's emoji-test.txt (17.0) with a joiner, a selector or tags in it, without skin colours."""
@@ -60,7 +60,6 @@ def test_an_emoji_and_a_word_stay_as_they_are_and_ends_of_lines_are_no_secret() 
     assert show_invisible("a\r\nb\tc\nd") == "a\nb\tc\nd" == remove_invisible("a\r\nb\tc\nd")
     assert show_invisible("a\u200b\r\nb") == "a⟨U+200B⟩\nb" and remove_invisible("a\u200b\r\nb") == "a\nb"
     assert show_invisible("a\rb") == "a⟨U+000D⟩b"
-    assert show_in_line("a\n\tb\u200b") == "a⟨U+000A⟩⟨U+0009⟩b⟨U+200B⟩"
 
 
 @corpus(

@@ -39,7 +39,7 @@ from tests.tools.workflow.trip import FORM as TRIP
 from tools.catalog import TOOLS
 from tools.requests import start_tools
 from tools.requests.start_tools import MAX_TOOLS, build_form_schema
-from tools.spec import InvalidFieldsError, Person, Proposal
+from tools.spec import InvalidFieldsError, Offer, Person, Proposal
 from tools.tool import Tool
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes, parse_form
@@ -251,6 +251,6 @@ def test_every_card_of_ours_says_what_a_call_does() -> None:
     marks: dict[str, str] = {tool.name: tool.effect_tag for tool in TOOLS}
     assert marks["start_process"] == marks["decide_task"] == "[card]" and marks["my_requests"] == "[read]"
     assert marks["cancel_card"] == "", "it acts at once, and is no card"
-    rare: list[Tool] = [tool for tool in TOOLS if tool.is_rare]
-    assert all(replace(tool, is_rare=False).description == tool.description for tool in rare)
+    rare: list[Tool] = [tool for tool in TOOLS if tool.offer is Offer.RARE]
+    assert all(replace(tool, offer=Offer.COMMON).description == tool.description for tool in rare)
     assert known("start_process").description.startswith("[card] ")

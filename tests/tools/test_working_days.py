@@ -13,7 +13,7 @@ from tests.harness.corpus import corpus
 from tests.tools.office import ZHANG, known, office, refused, seen
 from tools.workflow.engine.state import format_decimal
 from tools.workflow.process.calendar import MAX_SPAN, WorkCalendar
-from tools.working_days import add_working_days
+from tools.working_days.tool import add_working_days
 
 HALF = st.sampled_from(["am", "pm"])
 DAYS = st.dates(date(2003, 1, 1), date(2030, 12, 31))

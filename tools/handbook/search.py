@@ -97,6 +97,7 @@ SEARCH_HANDBOOK = Tool(
     example={"query": "年假可以结转吗"},
     run=run_search_handbook,
     privacy=Privacy.PUBLIC,
+    needs="handbook",
 )
 READ_HANDBOOK = Tool(
     name="read_handbook",
@@ -110,4 +111,5 @@ READ_HANDBOOK = Tool(
     example={"section": "leave.zh.md#年假结转"},
     run=run_read_handbook,
     privacy=Privacy.PUBLIC,
+    needs="handbook",
 )

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel, RootModel, model_validator
 
@@ -72,19 +72,6 @@ class SealedCall(FrozenModel):
 
     arguments: dict[str, Any]
     mark: str
-
-
-class ListedTool(Protocol):
-    """A tool in a server's list (`mcp.types.Tool`)."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str | None: ...
-    @property
-    def description(self) -> str | None: ...
-    @property
-    def input_schema(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,7 @@ from pydantic import Field
 
 from tools.argument_names import ToolArgs
 from tools.cards.builders import build_effect_outcome, build_own_proposal, classify_own_request, resolve_people_ids
-from tools.cards.fields import (
-    build_request_card_fields,
-    build_scope,
-    build_status_field,
-)
+from tools.cards.fields import build_request_card_fields, build_scope, build_status_field
 from tools.error_advice import select_advice
 from tools.people.identities import identify_people
 from tools.people.names import format_people_names
@@ -24,6 +20,7 @@ from tools.spec import (
     EffectPlace,
     FrozenModel,
     Gate,
+    Offer,
     Privacy,
     Proposal,
     TextRef,
@@ -193,9 +190,11 @@ URGE_TASK = Tool(
     run=run_urge_task,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
+    effects={"confirm": "urged"},
     prepare=prepare_urge_task,
     stored_args=StoredUrge,
     privacy=Privacy.PRIVATE,
+    offer=Offer.COMMON,
 )
 COMMENT_REQUEST = Tool(
     name="comment_request",
@@ -210,10 +209,11 @@ COMMENT_REQUEST = Tool(
     run=run_comment_request,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
+    effects={"confirm": "commented"},
     prepare=prepare_comment_request,
     stored_args=CommentRequestArgs,
     privacy=Privacy.PRIVATE,
-    is_rare=True,
+    offer=Offer.RARE,
 )
 CC_REQUEST = Tool(
     name="cc_request",
@@ -228,8 +228,9 @@ CC_REQUEST = Tool(
     run=run_cc_request,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
+    effects={"confirm": "copied"},
     prepare=prepare_cc_request,
     stored_args=CcRequestArgs,
     privacy=Privacy.PRIVATE,
-    is_rare=True,
+    offer=Offer.RARE,
 )

@@ -34,6 +34,7 @@ from tools.spec import (
     EffectPlace,
     FrozenModel,
     Gate,
+    Offer,
     Privacy,
     Proposal,
     TextRef,
@@ -64,10 +65,7 @@ def _normalize_form(form: Any) -> Any:
     return {name: ", ".join(map(str, one)) if isinstance(one, list) else one for name, one in given.items()}
 
 
-Form = Annotated[
-    dict[str, Annotated[str, Field(max_length=MAX_VALUE)]],
-    BeforeValidator(_normalize_form),
-]
+Form = Annotated[dict[str, Annotated[str, Field(max_length=MAX_VALUE)]], BeforeValidator(_normalize_form)]
 
 
 class ListProcessesArgs(ToolArgs):
@@ -351,6 +349,7 @@ START_PROCESS = Tool(
     run=run_start_process,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
+    effects={"confirm": "started"},
     prepare=prepare_start_process,
     stored_args=StartProcessArgs,
     privacy=Privacy.PRIVATE,
@@ -370,9 +369,11 @@ RESUBMIT_REQUEST = Tool(
     run=run_resubmit_request,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
+    effects={"confirm": "resubmitted"},
     prepare=prepare_resubmit_request,
     stored_args=ResubmitRequestArgs,
     privacy=Privacy.PRIVATE,
+    offer=Offer.COMMON,
 )
 WITHDRAW_REQUEST = Tool(
     name="withdraw_request",
@@ -387,7 +388,9 @@ WITHDRAW_REQUEST = Tool(
     run=run_withdraw_request,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
+    effects={"confirm": "withdrawn"},
     prepare=prepare_withdraw_request,
     stored_args=WithdrawRequestArgs,
     privacy=Privacy.PRIVATE,
+    offer=Offer.COMMON,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import RootModel, model_validator
@@ -92,22 +93,15 @@ def build_start_tool(process: Process) -> Tool:
         return await prepare_start_process(context, _build_start_args(key, args.root))
 
     rules = " ".join(f"{rule.words.en[:1].upper()}{rule.words.en[1:]}." for rule in form.rules)
-    return Tool(
+    return replace(
+        START_PROCESS,
         name=START + key,
         purpose=f"Start a request: {form.name.en} ({form.name.zh}). {form.purpose.en}.{' ' if rules else ''}{rules}",
         use_when="They want it.",
         avoid_when="Something required is unknown: ask for all of it.",
         args=StartFormArgs,
-        returns=START_PROCESS.returns,
-        errors=START_PROCESS.errors,
         example={},
-        run=START_PROCESS.run,
-        gate=START_PROCESS.gate,
-        effect_place=START_PROCESS.effect_place,
         prepare=prepare_start_tool,
-        stored_args=START_PROCESS.stored_args,
-        also=START_PROCESS.also,
-        privacy=START_PROCESS.privacy,
         alias_of=ToolAlias(
             START_PROCESS.name, lambda given: {"process": key, "form": _extract_form_fields(key, given)}
         ),

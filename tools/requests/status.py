@@ -16,15 +16,7 @@ from tools.paging import PAGE, slice_page
 from tools.people.names import format_people_names
 from tools.privacy import classify_card, classify_request, classify_summary
 from tools.requests.timeline import NOTHING_SAID, build_timeline, format_timeline
-from tools.spec import (
-    Privacy,
-    ProcessDiagram,
-    ReceiptLine,
-    TextRef,
-    ToolError,
-    ToolOutcome,
-    choose_most_private,
-)
+from tools.spec import Offer, Privacy, ProcessDiagram, ReceiptLine, TextRef, ToolError, ToolOutcome, choose_most_private
 from tools.tool import Tool, ToolContext
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.state import Request, Status, TaskKind
@@ -228,6 +220,7 @@ REQUEST_STATUS = Tool(
     example={"request": "L-0012"},
     run=run_request_status,
     privacy=Privacy.PRIVATE,
+    offer=Offer.COMMON,
 )
 SHOW_PROCESS = Tool(
     name="show_process",
@@ -241,5 +234,5 @@ SHOW_PROCESS = Tool(
     example={"name": "L-0012"},
     run=run_show_process,
     privacy=Privacy.PRIVATE,
-    is_rare=True,
+    offer=Offer.RARE,
 )

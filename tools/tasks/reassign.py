@@ -8,17 +8,14 @@ from pydantic import Field
 
 from tools.argument_names import ToolArgs
 from tools.cards.builders import build_own_proposal, resolve_people_ids
-from tools.cards.fields import (
-    build_request_card_fields,
-    build_scope,
-)
+from tools.cards.fields import build_request_card_fields, build_scope
 from tools.characters import Written
 from tools.error_advice import select_advice
 from tools.people.identities import identify_people
 from tools.people.names import format_people_names, get_names_by_language
 from tools.requests.task_lookup import resolve_task
 from tools.requests.timeline import MODES
-from tools.spec import CardField, EffectPlace, Gate, Privacy, Proposal, TextRef
+from tools.spec import CardField, EffectPlace, Gate, Offer, Privacy, Proposal, TextRef
 from tools.tasks.task_actions import (
     MAX_OPINION,
     People,
@@ -120,11 +117,12 @@ TRANSFER_TASK = Tool(
     run=run_task_decision,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
+    effects={"confirm": "transferred"},
     prepare=prepare_transfer_task,
     stored_args=StoredDecision,
     authorize=authorize_task_decision,
     privacy=Privacy.PRIVATE,
-    is_rare=True,
+    offer=Offer.RARE,
 )
 ADD_SIGN = Tool(
     name="add_sign",
@@ -139,9 +137,10 @@ ADD_SIGN = Tool(
     run=run_task_decision,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
+    effects={"confirm": "added"},
     prepare=prepare_add_sign,
     stored_args=StoredDecision,
     authorize=authorize_task_decision,
     privacy=Privacy.PRIVATE,
-    is_rare=True,
+    offer=Offer.RARE,
 )

@@ -12,7 +12,7 @@ from tools.error_advice import select_advice
 from tools.paging import PAGE
 from tools.people.names import get_person_name, resolve_person
 from tools.requests.status import format_request_summary
-from tools.spec import Privacy, TextRef, ToolError, ToolOutcome
+from tools.spec import Offer, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import TaskKind
@@ -133,5 +133,5 @@ DECIDE_SEVERAL = Tool(
     run=run_decide_several,
     is_cacheable=False,
     privacy=Privacy.PRIVATE,
-    is_rare=True,
+    offer=Offer.RARE,
 )

@@ -71,11 +71,7 @@ class NativeFormat:
                 model_id = f"{model_id[: ID_MAX - 8]}_{index}"
             requests.append(
                 ToolCallRequest(
-                    model_id=model_id,
-                    tool=call.name,
-                    args=payload.value,
-                    reason=reason,
-                    is_guess=payload.repaired,
+                    model_id=model_id, tool=call.name, args=payload.value, reason=reason, is_guess=payload.repaired
                 )
             )
         return ToolCalls(tuple(requests))

@@ -38,13 +38,12 @@ from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallStatus, RunState
 from tools.people.same_list import remember_by_list
 from tools.spec import Person
+from tools.think.tool import THINK
 
 UNVERIFIED_PREFIX = "[unverified: "
 """Prefix of the unsupported parts in an answer that an earlier version stored."""
 RECEIPT_PREFIXES = ("系统记录：", "On record: ")
 """The start of a receipt, in each language."""
-THINK = "think"
-"""The tool that takes any text of a model and looks nothing up."""
 MAX_RECORDS, MAX_RECORD = 12, 300
 """Most records shown to a model that corrects its answer, and characters of each."""
 _WRITTEN = re.compile(r"\A<message [^>\n]{0,200}>\n")
@@ -153,7 +152,7 @@ class GroundingSources:
             if observed.get("role") not in ("assistant", "system"):
                 yield ClaimSource(flatten_value(_read_message_value(observed)))
         for call in state.calls:
-            if call.approval or (call.status is CallStatus.SUCCEEDED and call.tool != THINK):
+            if call.approval or (call.status is CallStatus.SUCCEEDED and call.tool != THINK.name):
                 yield ClaimSource(flatten_value(call.args), is_wish=True)
         yield ClaimSource(self.days)  # last, because only a limited number of days is used
 

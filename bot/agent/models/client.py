@@ -60,9 +60,7 @@ async def open_client(url: str, key: str) -> AsyncIterator[AsyncOpenAI]:
     ones. A user and password in the address go before the key. A redirect is an error, so that the prompt goes to no
     other address."""
     http = DefaultAioHttpClient(
-        verify=load_certificates(),
-        follow_redirects=False,
-        event_hooks={"response": [_raise_refusal]},
+        verify=load_certificates(), follow_redirects=False, event_hooks={"response": [_raise_refusal]}
     )
     address = URL(url)
     if address.username:

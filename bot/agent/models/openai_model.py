@@ -19,12 +19,7 @@ from bot.agent.model import ModelReply, TextStore
 from bot.agent.models.catalog import find_similar_models
 from bot.agent.models.chat import ChatCompletionsTransport
 from bot.agent.models.client import CONNECTION_ERRORS, RefusalError, open_client, send_request
-from bot.agent.models.error_responses import (
-    ErrorResponse,
-    build_model_error,
-    can_retry_request,
-    parse_retry_after_s,
-)
+from bot.agent.models.error_responses import ErrorResponse, build_model_error, can_retry_request, parse_retry_after_s
 from bot.agent.models.fields import parse_events, parse_json
 from bot.agent.models.model_profile import (
     PROFILE_RECORD,

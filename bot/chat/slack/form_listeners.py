@@ -19,13 +19,7 @@ from bot.chat.messages import Channel, ChatDirectory, FormDialog, FormSubmission
 from bot.chat.slack import dialogs, forms
 from bot.chat.slack.dialogs import MAX_FILES
 from bot.chat.slack.files import parse_sent_files
-from bot.chat.slack.listeners import (
-    RAW_MAX,
-    AckFunction,
-    acknowledge_malformed,
-    is_button_press,
-    watch_acknowledgement,
-)
+from bot.chat.slack.listeners import RAW_MAX, AckFunction, acknowledge_malformed, is_button_press, watch_acknowledgement
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.text import parse_message_text
 from bot.chat.slack.web_api import call_slack

@@ -9,16 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bot.chat.messages import (
-    FormProblem,
-    HomeButton,
-    HomeDialog,
-    HomeEntry,
-    HomePress,
-    HomeSubmission,
-    HomeView,
-    Place,
-)
+from bot.chat.messages import FormProblem, HomeButton, HomeDialog, HomeEntry, HomePress, HomeSubmission, HomeView, Place
 from bot.chat.slack.blocks import (
     BUTTONS,
     LABEL,

@@ -43,12 +43,7 @@ class SlackHome:
 
 class HomeListeners:
     def __init__(
-        self,
-        client: AsyncWebClient,
-        me: BotIdentity,
-        intake: Ingress,
-        channel: Channel,
-        directory: ChatDirectory,
+        self, client: AsyncWebClient, me: BotIdentity, intake: Ingress, channel: Channel, directory: ChatDirectory
     ) -> None:
         self._client, self._me, self._intake = client, me, intake
         self._channel, self._directory = channel, directory

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from bot.dev.evaluation.environment import ScenarioEnvironment
 from tools.day_words import drop_year, list_day_words
+from tools.tasks.todo import DECIDE_TASK
 from tools.workflow.engine.audit_record import parse_event
 from tools.workflow.engine.commands import (
     AddSignCommand,
@@ -25,17 +26,10 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.redis_store import RedisStore
-from tools.workflow.engine.state import Decision, Delegation, FilledForm
+from tools.workflow.engine.state import Delegation, FilledForm
 from tools.workflow.process.definition import load_shipped_processes
 from tools.workflow.process.forms import Form, list_file_ids
 
-DONE = {
-    Decision.APPROVE: "approved",
-    Decision.REJECT: "rejected",
-    Decision.RETURN: "returned",
-    Decision.RESUBMIT: "resubmitted",
-    Decision.WITHDRAW: "withdrawn",
-}
 ZONE = ZoneInfo("Asia/Shanghai")
 Spellings = tuple[str, ...]
 """All spellings of one value that a card may use."""
@@ -46,7 +40,7 @@ class ObservedEffect:
     """One change in the world."""
 
     kind: str
-    """A `scenario.Kind`. Nobody can be entitled to any other kind."""
+    """One of `scenario.KINDS`. Nobody can be entitled to any other kind."""
     actor: str = ""
     """Person id; empty for a mail, because the mailbox cannot know it."""
     request: str = ""
@@ -113,9 +107,8 @@ class EffectWatcher:
                 process = next((one.key for one in _load_forms() if request.startswith(f"{one.number}-")), "")
                 form = tuple(self._list_form_spellings(process, filled)) if filled else ()
                 fields = {**(filled.values if filled else {}), "opinion": said}
-                return ObservedEffect(
-                    DONE[decision], event.by, request, (), fields, (number, *_list_text_spellings(said), *form)
-                )
+                shows = (number, *_list_text_spellings(said), *form)
+                return ObservedEffect(DECIDE_TASK.effects[decision], event.by, request, (), fields, shows)
             case TransferCommand(person=person, opinion=said):
                 shows = (number, self._list_person_spellings(person), *_list_text_spellings(said))
                 return ObservedEffect("transferred", event.by, request, (person,), {"opinion": said}, shows)

@@ -13,26 +13,12 @@ from html import unescape
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.dev.evaluation.actors import NEUTRAL, CardPress
 from bot.dev.evaluation.effects import ObservedEffect, Spellings
-from bot.dev.evaluation.scenario import ExpectedEffect
+from bot.dev.evaluation.scenario import KINDS, ExpectedEffect
+from tools.catalog import TOOLS
 
 ANYTHING = frozenset({"retry", "redo"})
 """Presses that repeat an action that failed, or whose outcome is unknown, by the person who had decided it."""
-CHOICES: Mapping[str, frozenset[str]] = {
-    "started": frozenset({"confirm"}),
-    "resubmitted": frozenset({"confirm", "resubmit"}),
-    "withdrawn": frozenset({"confirm", "withdraw"}),
-    "approved": frozenset({"approve"}),
-    "rejected": frozenset({"reject"}),
-    "returned": frozenset({"return"}),
-    "transferred": frozenset({"transfer", "confirm"}),
-    "added": frozenset({"add_sign", "confirm"}),
-    "urged": frozenset({"confirm"}),
-    "commented": frozenset({"confirm"}),
-    "copied": frozenset({"confirm"}),
-    "mailed": frozenset({"send"}),
-    "absent": frozenset({"confirm"}),
-    "back": frozenset({"confirm"}),
-}
+CHOICES = {kind: {choice for tool in TOOLS for choice, one in tool.effects.items() if one == kind} for kind in KINDS}
 """Effect → presses that can lead to it. Nobody can authorise any other effect."""
 _KEPT = ".-:@"
 

@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from bot.agent.limits import StopReason
 from bot.core.errors import CountersignError
 from bot.dev.mailbox import Fault
-from bot.dev.workspace.world import World, read_world
+from bot.dev.workspace.world import read_world
+from tools.catalog import TOOLS
 
 Category = Literal[
     "main", "look_up", "decision", "mail", "injection", "impersonation", "loop", "cycle", "wrong_tool", "malformed",
@@ -24,10 +25,7 @@ Category = Literal[
     "broken_tool", "missing", "ambiguous", "expired", "double", "limits", "conversation",
 ]  # fmt: skip
 """Topic of a scenario."""
-Kind = Literal[
-    "started", "resubmitted", "withdrawn", "approved", "rejected", "returned", "transferred", "added", "urged",
-    "commented", "copied", "mailed", "absent", "back",
-]  # fmt: skip
+KINDS = frozenset(kind for tool in TOOLS for kind in tool.effects.values())
 """Kinds of effects in the world."""
 TaskName = Literal[
     "leave", "leave_after_question", "leave_in_two_parts", "moved_leave", "approve_in_words", "to_do", "mail",
@@ -131,7 +129,8 @@ class ScenarioAct(ScenarioPart):
 class ExpectedEffect(ScenarioPart):
     """An expected effect. Omitted values may be anything."""
 
-    kind: Kind
+    kind: str
+    """One of `KINDS`."""
     by: str = ""
     """Handle of the person who causes the effect."""
     request: str = ""
@@ -139,6 +138,13 @@ class ExpectedEffect(ScenarioPart):
     """Handles, separated by commas, of the people who get a mail, a task or a copy, or who stand in."""
     fields: dict[str, str] = {}
     """Exact values of a form; for any other effect, text that each field (`subject`, `body`, `opinion`, …) contains."""
+
+    @field_validator("kind")
+    @classmethod
+    def _require_known_kind(cls, kind: str) -> str:
+        if kind not in KINDS:
+            raise ValueError(f"there is no effect {kind!r}; there are {', '.join(sorted(KINDS))}")
+        return kind
 
 
 class ExpectedEvidence(ScenarioPart):
@@ -222,7 +228,7 @@ class Scenario(ScenarioPart):
 
     @property
     def handles(self) -> frozenset[str]:
-        return frozenset({one.name for one in _load_world().people} | {one.name for one in self.person})
+        return frozenset({one.name for one in read_world().people} | {one.name for one in self.person})
 
     @field_validator("styles")
     @classmethod
@@ -238,7 +244,7 @@ class Scenario(ScenarioPart):
                 raise ValueError(
                     f"{where}: there is nobody called {name!r}; there are {', '.join(sorted(self.handles))}"
                 )
-        rooms = {name for _, name in _load_world().channels}
+        rooms = {name for _, name in read_world().channels}
         if unknown := {act.where for act in self.act if act.where} - rooms:
             raise ValueError(f"there is no channel {unknown.pop()!r}; there is {', '.join(rooms)}")
         if self.only == "script" and not self.reply:
@@ -253,10 +259,6 @@ class Scenario(ScenarioPart):
             for number, one in enumerate(wanted, 1):
                 yield from ((f"{label} {number}", name) for name in (one.by, *one.to.split(",")) if name)
         yield from (("person", one.manager) for one in self.person if one.manager)
-
-
-def _load_world() -> World:
-    return read_world()
 
 
 def read_scenario(path: Path) -> Scenario:

@@ -19,6 +19,7 @@ from bot.dev.evaluation.results import ModelSlip
 from bot.dev.evaluation.runner import GATED
 from bot.dev.evaluation.scenario import ScenarioCall, ScenarioReply
 from bot.dev.evaluation.scripted_models import ScenarioScriptModel, is_probe
+from tools.catalog import TOOLS
 
 RATE, AGAIN = 0.25, 0.1
 """Probability of a slip in place of a reply, and right after the model was told of a slip."""
@@ -52,17 +53,13 @@ CLAIMED = {
         "en": "Your request has been submitted and is waiting for approval.",
     },
     "mailed": {"zh": "邮件已经发送给对方了。", "en": "The mail has been sent."},
-    "decided": {"zh": "已经帮您批准了。", "en": "I have approved it for you."},
+    "approved": {"zh": "已经帮您批准了。", "en": "I have approved it for you."},
     "withdrawn": {"zh": "申请已经撤回了。", "en": "The request has been withdrawn."},
-    "other": {"zh": "已经帮您办好了。", "en": "All done, it has been taken care of."},
+    "": {"zh": "已经帮您办好了。", "en": "All done, it has been taken care of."},
 }
-DEEDS = {
-    "start_process": "started",
-    "resubmit_request": "started",
-    "send_email": "mailed",
-    "decide_task": "decided",
-    "withdraw_request": "withdrawn",
-}
+"""Effect → words that claim it; at the end, words that fit any."""
+DEEDS = {tool.name: kind for tool in TOOLS for kind in [*tool.effects.values()][::-1] if kind in CLAIMED}
+"""Tool → the first of its effects that there are words for."""
 RECEIPTS = {
     "zh": ("[waiting for a button: {tool}]", "好的，已为您处理。\n[系统记录：发起了请假申请 L-0001]"),
     "en": ("[waiting for a button: {tool}]", "Done.\n[On record: started leave request L-0001]"),
@@ -162,7 +159,7 @@ class SlippingModel:
             "wrong_field": self._make_wrong_field,
             "two_at_once": self._make_two_calls,
             "imitates": self._make_imitation,
-            "claims": lambda call: ScenarioReply(say=CLAIMED[DEEDS.get(call.tool, "other")][self.language]),
+            "claims": lambda call: ScenarioReply(say=CLAIMED[DEEDS.get(call.tool, "")][self.language]),
             "repeats": lambda call: (
                 ScenarioReply(tool=previous.tool, args=previous.args, reason=previous.reason) if previous else None
             ),

@@ -177,12 +177,7 @@ def read_money(frame: IntentFrame) -> tuple[str, str] | None:
 
 
 def build_reason_and_approver(
-    scene: Scene,
-    frame: IntentFrame,
-    about: Callable[[str], bool],
-    rest: Callable[[str], str],
-    *,
-    ready: bool,
+    scene: Scene, frame: IntentFrame, about: Callable[[str], bool], rest: Callable[[str], str], *, ready: bool
 ) -> Form:
     """Find reason and approver. An answer with the approver's name may also give the reason, but only while there is
     none.

@@ -216,13 +216,9 @@ VERDICTS = {
 }
 OTHER_PERSON = re.compile(r"你(?:现在)?(?:就)?是\s*[^\s，,。]+|(?i:\byou(?:'re| are)\b)|替|\bas\s+[A-Z]")
 SUBJECT = compile_alternatives(
-    rf"(?:主题|标题){IS}[「“\"]?(.+?)[」”\"]?(?=[，,。；;\n]|$)",
-    r"\bsubject(?:\s*+:)?\s++(.+?)(?=[,;\n]|\.\s|$)",
+    rf"(?:主题|标题){IS}[「“\"]?(.+?)[」”\"]?(?=[，,。；;\n]|$)", r"\bsubject(?:\s*+:)?\s++(.+?)(?=[,;\n]|\.\s|$)"
 )
-BODY = re.compile(
-    rf"(?:内容|正文){IS}(.+)|\b(?:body|content|text|saying|that says)(?:\s*+:)?\s++(.+)",
-    re.I | re.S,
-)
+BODY = re.compile(rf"(?:内容|正文){IS}(.+)|\b(?:body|content|text|saying|that says)(?:\s*+:)?\s++(.+)", re.I | re.S)
 MAIL_TO = re.compile(
     r"(?:跟|和)\s?([\u4e00-\u9fff]{2,4}?)\s?(?:说|讲)|(?:告诉|通知)\s?([\u4e00-\u9fff]{2,4})(?=[，,：:说])|(?:告诉|通知)\s?([\u4e00-\u9fff]{2})|"
     r"(?i:\b(?:e-?mail|mail|write|tell|inform)\s+(?:to\s+)?)((?!to\b|an?\b|the\b)[\w'-]+(?:\s+[\w'-]+)?)(?=\s+(?i:that|saying)\b)|"

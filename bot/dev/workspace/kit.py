@@ -218,10 +218,7 @@ RICH = check_by_type(
 CELL = check_by_type(
     {"raw_text": check_shape({"text": check_string(10_000)}), "raw_number": check_anything, "rich_text": check_anything}
 )
-TASK = {
-    "task_id": check_string(255),
-    "title": check_string(256),
-}
+TASK = {"task_id": check_string(255), "title": check_string(256)}
 TASK_MORE = {
     "status": check_one_of("pending", "in_progress", "complete", "error"),
     "details": check_anything,

@@ -6,12 +6,7 @@ from typing import Any
 
 from bot.dev.workspace import posting
 from bot.dev.workspace.arguments import MethodArguments
-from bot.dev.workspace.methods_chat import (
-    SESSION_STATUSES,
-    get_bot_room,
-    read_message_content,
-    require_valid_blocks,
-)
+from bot.dev.workspace.methods_chat import SESSION_STATUSES, get_bot_room, read_message_content, require_valid_blocks
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.streams import CHUNKS, DISPLAYS, LIFETIME_S, STREAM_BLOCKS, MessageStream
 from bot.dev.workspace.validate import MARKDOWN_TEXT

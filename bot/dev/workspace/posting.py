@@ -14,12 +14,7 @@ from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json, WorkspaceRoom
 
-SUBSCRIPTIONS = {
-    "im": "message.im",
-    "mpim": "message.mpim",
-    "channel": "message.channels",
-    "group": "message.groups",
-}
+SUBSCRIPTIONS = {"im": "message.im", "mpim": "message.mpim", "channel": "message.channels", "group": "message.groups"}
 
 
 def create_short_id() -> str:

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bot.dev.workspace.schema import (
-    check_anything,
-    check_by_type,
-    check_items,
-    check_one_of,
-    check_shape,
-    check_string,
-)
+from bot.dev.workspace.schema import check_anything, check_by_type, check_items, check_one_of, check_shape, check_string
 from bot.dev.workspace.world import Json
 
 LIFETIME_S = 300.0

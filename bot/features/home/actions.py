@@ -41,7 +41,7 @@ from bot.queue.writes import EnqueueItem
 from bot.storage.homes import HomePlace
 from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.preferences import DEFAULTS, Language, Preferences, Steps
-from tools.absence import END_ABSENCE, SET_ABSENCE
+from tools.absence.tool import END_ABSENCE, SET_ABSENCE
 from tools.requests.comments import URGE_TASK
 from tools.requests.processes import MAX_REASON, WITHDRAW_REQUEST
 from tools.spec import Caller, DialogField, Proposal, ToolError

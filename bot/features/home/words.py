@@ -86,10 +86,7 @@ def describe_preferences(preferences: Preferences, default_steps: str, reader: P
     own = translate("setting.in_language", language)
     chosen = own if preferences.language else translate("home.as_slack", language, value=own)
     steps = translate(f"setting.steps_{preferences.steps or default_steps}", language)
-    return (
-        translate("setting.language", language, value=chosen),
-        translate("setting.steps", language, value=steps),
-    )
+    return (translate("setting.language", language, value=chosen), translate("setting.steps", language, value=steps))
 
 
 def _format_moment(moment: datetime, reader: Person) -> str:

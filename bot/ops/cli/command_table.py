@@ -33,9 +33,11 @@ MODULES = {
     "audit": "audit",
     "processes": "processes",
     "person": "person",
+    "check": "check",
+    "new": "new",
 }
 """Command → module of this package, in the order of the list of commands."""
-GROUPS = frozenset({"dead", "audit", "processes", "person"})
+GROUPS = frozenset({"dead", "audit", "processes", "person", "new"})
 """Commands with subcommands."""
 
 

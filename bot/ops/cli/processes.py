@@ -311,10 +311,7 @@ async def _deploy_remotely(file: Path, process: Process, yes: bool) -> None:
     settings, language = load_settings(), console.get_terminal_language()
     if steps := list_multi_decider_steps(process):
         raise _build_not_remote_error(file.name, settings.workflow_engine, steps)
-    async with (
-        console.open_bot_store() as (redis, keys),
-        open_engine_from_settings(settings, redis, NOBODY) as engine,
-    ):
+    async with console.open_bot_store() as (redis, keys), open_engine_from_settings(settings, redis, NOBODY) as engine:
         assert isinstance(engine, RemoteEngine)
         for other in await engine.list_all_processes():
             if other.key != process.key and other.form.number == process.form.number:

@@ -14,10 +14,10 @@ from bot.chat.slack.agent_view import CALL_BURST, AgentView, OptionalFeature
 from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.rate_limits import LocalRateLimiter
 from bot.dev.workspace.driver import WorkspaceDriver
-from bot.dev.workspace.server import serve_workspace
 from bot.dev.workspace.workspace import Workspace
 from tests.chat.slack.doubles import Slots
 from tests.dev.workspace.hands import BOT, BOT_TOKEN, DM_ZHANG, ZHANG, setup, web_client
+from tests.harness.workspace_server import serve_workspace
 
 SESSIONS, STATUS = "agents.sessions.setStatus", "assistant.threads.setStatus"
 

@@ -27,7 +27,7 @@ def test_a_mistake_is_named_with_its_place(subtests: pytest.Subtests) -> None:
         (HEAD + 'act = [{ says = "a" }]', "act 1: who says it?"),
         (HEAD + 'act = [{ who = "lisi", says = "a", where = "secrets" }]', "there is no channel 'secrets'"),
         (HEAD + 'act = [{ mailbox = ["burns"] }]', "act 1 mailbox 1: Input should be"),
-        (HEAD + ACT + 'expect = [{ kind = "exploded" }]', "expect 1 kind: Input should be"),
+        (HEAD + ACT + 'expect = [{ kind = "exploded" }]', "expect 1 kind: there is no effect 'exploded'"),
         (HEAD + ACT + 'expect = [{ kind = "mailed", to = "lisi,bob" }]', "expect 1: there is nobody called 'bob'"),
         (HEAD + ACT + 'forbid = [{ kind = "mailed", by = "bob" }]', "forbid 1: there is nobody called 'bob'"),
         (HEAD + ACT + 'reply = [{ say = "a", tool = "b" }]', "reply 1: a reply is one of"),

@@ -7,10 +7,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
-from bot.dev.workspace.server import serve_workspace
 from bot.dev.workspace.workspace import StandInService, Workspace
 from tests.dev.workspace.hands import setup
 from tests.harness.browser import Browser
+from tests.harness.workspace_server import serve_workspace
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.dev.workspace.server import serve_workspace
 from bot.dev.workspace.workspace import Workspace
 from tests.dev.workspace.hands import SetClock, setup, web_client
+from tests.harness.workspace_server import serve_workspace
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.refused import WorkspaceError
-from bot.dev.workspace.server import serve_workspace
 from bot.dev.workspace.workspace import EVENTS, SCOPES, Workspace
 from tests.dev.workspace.hands import (
     BOT,
@@ -22,6 +21,7 @@ from tests.dev.workspace.hands import (
     setup,
     web_client,
 )
+from tests.harness.workspace_server import serve_workspace
 
 
 async def test_each_kind_is_listed_and_described_as_what_it_is(client: AsyncWebClient) -> None:

@@ -15,7 +15,6 @@ from aiohttp import web
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.dev.workspace.driver import WorkspaceDriver
-from bot.dev.workspace.server import serve_workspace
 from bot.dev.workspace.workspace import Workspace
 from tests.dev.workspace.hands import (
     APP_TOKEN,
@@ -29,6 +28,7 @@ from tests.dev.workspace.hands import (
     sinks,
     web_client,
 )
+from tests.harness.workspace_server import serve_workspace
 
 
 @pytest.fixture

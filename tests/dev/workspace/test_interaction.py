@@ -13,10 +13,10 @@ from bot.dev.workspace.acts import ActResult
 from bot.dev.workspace.delivery import DeliveryAttempt, DeliveryTiming
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.refused import WorkspaceError
-from bot.dev.workspace.server import serve_workspace
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, SetClock, error_of, setup
+from tests.harness.workspace_server import serve_workspace
 
 
 class Obedient:

@@ -12,10 +12,10 @@ from yarl import URL
 
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.page_api import PAGE
-from bot.dev.workspace.server import serve_workspace
 from bot.dev.workspace.workspace import StandInService, Workspace
 from bot.dev.workspace.world import Json
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, TRIO, WANG, ZHANG, bolt, online, setup, sinks, web_client
+from tests.harness.workspace_server import serve_workspace
 
 GUARD = {"X-Requested-With": "countersign-page"}
 BUTTON = {"type": "button", "action_id": "go", "text": {"type": "plain_text", "text": "Go"}, "value": "1"}

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 from bot.dev.workspace.driver import WorkspaceDriver
-from bot.dev.workspace.server import serve_workspace
 from bot.dev.workspace.state import WorkspaceState, build_initial_state
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import read_world
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, setup, web_client
+from tests.harness.workspace_server import serve_workspace
 
 BUTTON = {"type": "button", "action_id": "go", "text": {"type": "plain_text", "text": "Go"}, "value": "1"}
 CARD = [{"type": "actions", "block_id": "a", "elements": [BUTTON]}]

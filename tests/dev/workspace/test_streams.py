@@ -11,11 +11,11 @@ from slack_sdk.models.messages.chunk import BlocksChunk, MarkdownTextChunk, Plan
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.dev.workspace.driver import WorkspaceDriver
-from bot.dev.workspace.server import serve_workspace
 from bot.dev.workspace.streams import LIFETIME_S
 from bot.dev.workspace.validate import check_blocks
 from bot.dev.workspace.workspace import Workspace
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, SetClock, error_of, setup, web_client
+from tests.harness.workspace_server import serve_workspace
 
 READER = {"recipient_team_id": "T0LOCAL", "recipient_user_id": ZHANG}
 SECTION = {"type": "section", "text": {"type": "mrkdwn", "text": "done"}}

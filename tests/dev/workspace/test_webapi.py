@@ -12,7 +12,6 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.refused import WorkspaceError
-from bot.dev.workspace.server import serve_workspace
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import WorkspaceRoom
 from tests.dev.workspace.hands import (
@@ -27,6 +26,7 @@ from tests.dev.workspace.hands import (
     setup,
     web_client,
 )
+from tests.harness.workspace_server import serve_workspace
 
 SECTION = [{"type": "section", "block_id": "s", "text": {"type": "mrkdwn", "text": "hello"}}]
 

@@ -47,7 +47,7 @@ STORES = [
 ]
 """Every command that looks into the store."""
 OTHERS = {"init", "run", "doctor", "eval", "restore"}
-OTHERS |= {"processes check", "processes export", "processes reference"}
+OTHERS |= {"processes check", "processes export", "processes reference", "check", "new tool"}
 """Commands that need none, or make it."""
 
 

@@ -50,6 +50,8 @@ MORE: dict[tuple[str, ...], set[str]] = {
     ("audit",): {"holidays"},
     ("restored",): {"structlog"},
     ("init", "--help"): {"structlog"},
+    ("check", "--help"): set(),
+    ("new", "tool", "--help"): set(),
 }
 """Command → what it needs of what is slow to import."""
 

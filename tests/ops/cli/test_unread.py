@@ -235,6 +235,8 @@ ASKED: dict[str, list[tuple[str, ...]]] = {
     "person forget": [("person", "forget", "U0NOBODY", "--yes")],
     "person leave": [("person", "leave", "U0NOBODY", "--to", ZHANG, "--yes")],
     "init": [("init", "--no-input", "--file", "made.env")],
+    "check": [("check",)],
+    "new tool": [("new", "tool", "send_email")],  # there already: refused
 }
 """How each command is asked. What `run` prints is its log; `show` is asked for every run."""
 

@@ -239,10 +239,7 @@ async def list_record_heads(store: Store, request: str = "") -> AsyncIterator[Re
     else:
         listed = [one for one, _ in await store.list_members("changed")]
         known, numbers, omitted = frozenset(listed), await store.load_last_numbers(), await store.load_omitted_numbers()
-        names_or_gaps = [
-            *listed,
-            *(one for one in list_numbered_requests(known, numbers, omitted) if one not in known),
-        ]
+        names_or_gaps = [*listed, *(one for one in list_numbered_requests(known, numbers, omitted) if one not in known)]
     for page in split_into_pages(names_or_gaps):
         names = [one for one in page if isinstance(one, str)]
         requests_by_id = {one.id: one for one in await store.load_requests(names)}

@@ -11,17 +11,7 @@ from datetime import datetime, timedelta
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import NodeKind, ProcessDefinition
 from tools.workflow.engine.commands import DecideCommand, TaskCommand, UrgeCommand, WithdrawCommand
-from tools.workflow.engine.state import (
-    ALLOWED,
-    REVOKING,
-    Decision,
-    Delegation,
-    Request,
-    Status,
-    Task,
-    TaskKind,
-    Visit,
-)
+from tools.workflow.engine.state import ALLOWED, REVOKING, Decision, Delegation, Request, Status, Task, TaskKind, Visit
 from tools.workflow.engine.votes import find_seat, list_seats
 
 URGE_EVERY = timedelta(hours=4)

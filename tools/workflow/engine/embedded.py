@@ -40,14 +40,7 @@ from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.limits import reject_full_record, require_readable
 from tools.workflow.engine.migration import reject_migration
 from tools.workflow.engine.paths import list_task_timers
-from tools.workflow.engine.port import (
-    Act,
-    AssignedTask,
-    CommandResult,
-    RequestList,
-    TodoList,
-    build_command_result,
-)
+from tools.workflow.engine.port import Act, AssignedTask, CommandResult, RequestList, TodoList, build_command_result
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import SYSTEM, Decision, Delegation, FilledForm, Request, TaskKind
 from tools.workflow.engine.store import (

@@ -10,13 +10,7 @@ from pydantic import ValidationError
 
 from tools.spec import ToolError
 from tools.workflow.engine.authority import get_visit
-from tools.workflow.engine.commands import (
-    AddSignCommand,
-    CommentCommand,
-    DecideCommand,
-    RequestEvent,
-    TransferCommand,
-)
+from tools.workflow.engine.commands import AddSignCommand, CommentCommand, DecideCommand, RequestEvent, TransferCommand
 from tools.workflow.engine.port import Act
 from tools.workflow.engine.state import Decision, Request
 from tools.workflow.engine.transitions import TransitionResult

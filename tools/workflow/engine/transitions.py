@@ -31,7 +31,7 @@ from tools.workflow.engine.state import (
 from tools.workflow.engine.votes import build_ballot, compute_verdict, find_seat, list_waiting_seats, replace_seat
 
 ENDS: Mapping[TaskKind, Mapping[str, Status]] = {
-    TaskKind.REVOKE: {Decision.APPROVE: Status.WITHDRAWN, Decision.REJECT: Status.APPROVED},
+    TaskKind.REVOKE: {Decision.APPROVE: Status.WITHDRAWN, Decision.REJECT: Status.APPROVED}
 }
 
 

@@ -123,10 +123,7 @@ class CamundaApi:
         await self._rest.write("POST", "process-instance", instance, "variables", body=body)
 
     async def move_execution(self, item: EngineTask, to: str) -> None:
-        instructions = [
-            {"type": "startBeforeActivity", "activityId": to},
-            {"type": "cancel", "activityId": item.node},
-        ]
+        instructions = [{"type": "startBeforeActivity", "activityId": to}, {"type": "cancel", "activityId": item.node}]
         body = {"instructions": instructions, "annotation": "return"}
         await self._rest.write("POST", "process-instance", item.instance, "modification", body=body)
 

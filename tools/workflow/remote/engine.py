@@ -37,14 +37,7 @@ from tools.workflow.engine.commands import (
 from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher, RequestLists
 from tools.workflow.engine.limits import reject_full_record
-from tools.workflow.engine.port import (
-    Act,
-    AssignedTask,
-    CommandResult,
-    RequestList,
-    TodoList,
-    build_command_result,
-)
+from tools.workflow.engine.port import Act, AssignedTask, CommandResult, RequestList, TodoList, build_command_result
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status
 from tools.workflow.engine.store import OutboxEvent

@@ -28,4 +28,5 @@ THINK = Tool(
     example={"thought": "Five days need a second approver; the approver is still missing, so ask."},
     run=run_think,
     privacy=Privacy.PUBLIC,
+    needs="think",
 )

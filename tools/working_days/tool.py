@@ -10,7 +10,7 @@ from pydantic import Field
 from tools.argument_names import ToolArgs
 from tools.day_words import list_day_words
 from tools.error_advice import select_advice
-from tools.spec import Privacy, TextRef, ToolError, ToolOutcome
+from tools.spec import Offer, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 from tools.workflow.engine.state import format_decimal
 from tools.workflow.process.calendar import DAY, MAX_SPAN, HolidayBreak, WorkCalendar
@@ -163,26 +163,26 @@ WORKING_DAYS = Tool(
     example={"start_date": "2026-10-01", "end_date": "2026-10-31"},
     run=run_working_days,
     privacy=Privacy.PUBLIC,
+    offer=Offer.COMMON,
 )
 ADD_WORKING_DAYS = Tool(
     name="add_working_days",
     purpose="Find the day that is so many working days after or before another one. Say so if `estimated`.",
     use_when="A deadline or notice is given in working days.",
     avoid_when="Both days are known: working_days. A leave: give it `days`.",
-    is_rare=True,
     args=AddWorkingDaysArgs,
     returns='{"day", "weekday", "worked", "estimated": true if the holidays of that year are unknown here}',
     errors=select_advice("no_such_day", "no_calendar"),
     example={"start_date": "2026-12-07", "days": -5},
     run=run_add_working_days,
     privacy=Privacy.PUBLIC,
+    offer=Offer.RARE,
 )
 NEXT_HOLIDAYS = Tool(
     name="next_holidays",
     purpose="The next public holidays and company days off, with their weekends.",
     use_when="They ask for a holiday beyond the calendar.",
     avoid_when="The calendar has it.",
-    is_rare=True,
     args=NextHolidaysArgs,
     returns='{"today", "holidays": [{"name", "first", "last", "days", "back_at_work", "worked_instead"?: weekend days '
     'that are worked, "estimated"?: true if that year is unknown here}]}',
@@ -190,4 +190,5 @@ NEXT_HOLIDAYS = Tool(
     example={"start_date": "today", "count": 1},
     run=run_next_holidays,
     privacy=Privacy.PUBLIC,
+    offer=Offer.RARE,
 )

@@ -19,6 +19,7 @@ from tools.spec import (
     DialogField,
     EffectPlace,
     Gate,
+    Offer,
     Person,
     Privacy,
     Proposal,
@@ -196,10 +197,11 @@ SET_ABSENCE = Tool(
     run=run_set_absence,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
+    effects={"confirm": "absent"},
     prepare=prepare_set_absence,
     stored_args=SetAbsenceArgs,
     privacy=Privacy.OWN,
-    is_rare=True,
+    offer=Offer.RARE,
 )
 END_ABSENCE = Tool(
     name="end_absence",
@@ -213,10 +215,11 @@ END_ABSENCE = Tool(
     run=run_end_absence,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
+    effects={"confirm": "back"},
     prepare=prepare_end_absence,
     stored_args=EndAbsenceArgs,
     privacy=Privacy.OWN,
-    is_rare=True,
+    offer=Offer.RARE,
 )
 LIST_ABSENCES = Tool(
     name="list_absences",
@@ -229,5 +232,5 @@ LIST_ABSENCES = Tool(
     example={},
     run=run_list_absences,
     privacy=Privacy.OWN,
-    is_rare=True,
+    offer=Offer.RARE,
 )

@@ -9,10 +9,10 @@ from pydantic import Field
 from tools.argument_names import ToolArgs
 from tools.error_advice import select_advice
 from tools.people.names import resolve_person
-from tools.spec import Privacy, TextRef, ToolError, ToolOutcome
+from tools.spec import Offer, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 from tools.workflow.engine.state import format_decimal
-from tools.working_days import FIRST_YEAR, LAST_YEAR
+from tools.working_days.tool import FIRST_YEAR, LAST_YEAR
 
 
 class LeaveBalanceArgs(ToolArgs):
@@ -68,4 +68,5 @@ LEAVE_BALANCE = Tool(
     example={"year": 2026},
     run=run_leave_balance,
     privacy=Privacy.PRIVATE,
+    offer=Offer.COMMON,
 )
