@@ -13,8 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 76_900,
-    "kernel lines": 20_940,
+    "product lines": 76_450,
+    "kernel lines": 19_470,
     "helpers used once, of 1,000 functions": 97,
     "helpers of three lines or fewer": 40,
     "clauses as subjects in docstrings": 0,

@@ -8,26 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
+from bot.agent.answer_check import AnswerCheck, AnswerSources, accept_answer
 from bot.agent.decision import REPLY_MAX, ContentFiltered, Decision, FinalAnswer, MalformedReply, ReplyFormat, ToolCalls
 from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished, build_step
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.reply_text import strip_thinking
 from bot.agent.formats.text_format import rewrite_native_messages
 from bot.agent.formats.written_calls import has_marks
-from bot.agent.grounding.correction import (
-    build_correction_request,
-    describe_findings,
-    is_call_request,
-    needs_call,
-    read_correction,
-    shorten_findings,
-)
-from bot.agent.grounding.sources import GroundingFindings, GroundingSources, read_question
 from bot.agent.imitations import cut_imitations
 from bot.agent.limits import RemainingBudget, RunHalted, RunLimits, StopReason
 from bot.agent.model import Model, ModelReply
@@ -65,12 +58,10 @@ IMITATION_NOTE = (
     "It was a record or an event, which only the system writes. Call the tool, or answer in your own words."
 )
 CALL_AGAIN_NOTE = "You made this same call before, with this same result. Do something else or answer."
-DOUBT = (
-    "Part of that answer is not borne out, and the person has not got it yet. Call the tool that is missing, or answer "
-    "without it. "
-)
-
-
+_CALL = re.compile(r"\W*call\b\W*", re.IGNORECASE)
+"""The one word by which a model that corrects its answer asks for its tools."""
+MAX_CALL = 40
+"""Characters that such a reply does not reach."""
 MAX_LEAKS = 2
 """Calls written as text after which a run changes to the text format."""
 
@@ -88,7 +79,7 @@ class StepContext:
     """Rules and history, as JSON, before the run's own messages."""
     state: RunState
     tool_context: ToolContext
-    grounding: GroundingSources
+    sources: AnswerSources
     remaining_budget: RemainingBudget = field(default_factory=RemainingBudget)
     check_proposal: ProposalCheck = allow_any_proposal
     read_cache: ReadCache = field(default_factory=ReadCache)
@@ -118,6 +109,7 @@ class AgentLoop:
     """Called with the name of a model that has written several calls of one run as text."""
     start_tools: StartTools = field(default_factory=StartTools)
     """The start tools of the processes. The caller that starts a run refreshes them."""
+    check_answer: AnswerCheck = accept_answer
     executor: ToolExecutor = field(init=False, repr=False)
     selector: ToolSelector = field(init=False, repr=False)
 
@@ -154,7 +146,7 @@ class AgentLoop:
         state: RunState,
         tool_context: ToolContext,
         stop: StopEvent,
-        sources: GroundingSources | None = None,
+        sources: AnswerSources | None = None,
         remaining_budget: RemainingBudget | None = None,
         check_proposal: ProposalCheck = allow_any_proposal,
     ) -> AsyncGenerator[RunEvent, None]:
@@ -168,7 +160,7 @@ class AgentLoop:
             head=list(head),
             state=state,
             tool_context=tool_context,
-            grounding=sources or GroundingSources(),
+            sources=sources or AnswerSources(),
             remaining_budget=remaining_budget or RemainingBudget(),
             check_proposal=check_proposal,
         )
@@ -193,7 +185,7 @@ class AgentLoop:
         try:
             with interrupt_work(stop, left):
                 decision = await self._request_usable_decision(context)
-                checked = decision if isinstance(decision, ToolCalls) else await self._ground_answer(context, decision)
+                checked = decision if isinstance(decision, ToolCalls) else await self._finish_answer(context, decision)
                 if isinstance(checked, ToolCalls):
                     return await self._execute_calls(context, checked)
             state.append_message({"role": "assistant", "content": checked.text})
@@ -225,39 +217,33 @@ class AgentLoop:
                 wrong.insert(0, json.dumps({"role": "assistant", "content": decision.reply}, ensure_ascii=False))
         raise RunHalted(StopReason.MALFORMED)
 
-    async def _ground_answer(self, context: StepContext, answer: FinalAnswer) -> ToolCalls | RunFinished:
-        """Check the support of an answer. Once per run, the model is told what nothing supports, or that it has called
-        nothing for what the person wants. Parts that are still unsupported then are marked. If the model returns
-        nothing more, its first answer stands."""
-        state = context.state
-        answer = FinalAnswer(show_invisible(answer.text))
-        found = await self._check_answer(context, answer)
-        is_idle = needs_call(read_question(state), answer.text, state)
-        if (found.unsupported or is_idle) and not state.was_corrected:
+    async def _finish_answer(self, context: StepContext, answer: FinalAnswer) -> ToolCalls | RunFinished:
+        """Check an answer. Once per run, the model is told the faults; parts that are unsupported then are marked.
+        If the model returns nothing more, its first answer stands."""
+        state, use, sources = context.state, context.tool_context, context.sources
+        text = show_invisible(answer.text)
+        found = await self.check_answer(text, state, use, sources)
+        if found.correction and not state.was_corrected:
             state.was_corrected = True
             style = self.get_reply_format(state)
             with suppress(RunHalted, ModelRejectedError):
                 # The first request is short and has no tools. If the model wants to call one, a full request follows.
-                request = build_correction_request(answer.text, found)
-                reply, at_ms, ms = await self._request_timed_reply(context, [], request, "")
+                reply, at_ms, ms = await self._request_timed_reply(context, [], found.correction, "")
                 state.record_model_call(self.prices.compute_usage(reply), at_ms, ms, "correction")
                 sheet = self.selector.get_tool_prompt(style, state.offered_tools)
                 decision = style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)
-                text = cut_imitations(read_correction(decision))
-                better: ToolCalls | FinalAnswer = FinalAnswer(text) if text else answer
-                if isinstance(decision, ToolCalls) or is_call_request(text):
-                    said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
-                    doubt = _build_loop_note(DOUBT + describe_findings(found))
-                    better = await self._request_usable_decision(context, said, doubt)
-                if isinstance(better, ToolCalls):
-                    return better
-                answer = FinalAnswer(show_invisible(better.text))
-                found = await self._check_answer(context, answer)
-        state.claims, state.supported_claims = found.claim_count, found.claim_count - len(found.unsupported)
-        return RunFinished(answer.text, tuple(shorten_findings(found.unsupported)))
-
-    async def _check_answer(self, context: StepContext, answer: FinalAnswer) -> GroundingFindings:
-        return await context.grounding.check_answer(answer.text, context.state, context.tool_context.now.date())
+                prose = decision.prose if isinstance(decision, MalformedReply) else ""
+                better = cut_imitations(decision.text if isinstance(decision, FinalAnswer) else prose)
+                if isinstance(decision, ToolCalls) or (len(better) < MAX_CALL and _CALL.fullmatch(better)):
+                    said = json.dumps({"role": "assistant", "content": text}, ensure_ascii=False)
+                    again = await self._request_usable_decision(context, said, _build_loop_note(found.doubt))
+                    if isinstance(again, ToolCalls):
+                        return again
+                    better = again.text
+                text = show_invisible(better or text)
+                found = await self.check_answer(text, state, use, sources)
+        state.claims, state.supported_claims = found.claims, found.supported_claims
+        return RunFinished(text, tuple(found.unverified))
 
     async def _request_decision(self, context: StepContext, more: Sequence[str]) -> Decision:
         """Request one reply and parse its decision. `more` are messages after all of the run's own."""

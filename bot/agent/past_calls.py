@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bot.agent.events import CALL_MISTAKES
-from bot.agent.grounding.sentences import IDENTIFIER
 from bot.agent.recall import WAITING_RESULT, list_call_results
+from bot.agent.request_numbers import IDENTIFIER
 from bot.agent.tool_search import FIND
 from bot.core.history_entries import PastCall
 from bot.core.i18n import shorten_text

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Any
@@ -22,8 +22,6 @@ EVENT_MAX = 300
 EVENT, CALLED = "<event ", '<event kind="calls" '
 """The start of the messages that contain events, and of those that contain calls."""
 _CALLED_JSON = json.dumps(CALLED)[1:-1]
-ARGUMENTS_ROLE = "arguments"
-"""Role of a call's arguments when an answer is checked. No model is sent this role."""
 WAITING_RESULT = "a card waits for its button"
 """The result in the line of a call that waits, or waited when the line was written."""
 NOT_VERIFIED = "not verified: "
@@ -61,18 +59,6 @@ def format_history(sent: Sequence[HistoryMessage], style: ReplyFormat) -> list[s
         if message:
             messages.append(style.format_history_message(message))
     return messages[::-1]
-
-
-def list_grounding_messages(sent: Sequence[HistoryMessage]) -> Iterator[tuple[str, str]]:
-    """Yield the (role, content) of messages that may support an answer, in any reply format, with the arguments and
-    results of calls. A waiting call has only its arguments."""
-    for one in sent:
-        for call in one.calls or ():
-            yield ARGUMENTS_ROLE, json.dumps(call.args, ensure_ascii=False)
-            if call.status != CallStatus.AWAITING:
-                yield "tool", call.result
-        message = json.loads(one.message)
-        yield str(message["role"]), str(message.get("content") or "")
 
 
 # Results

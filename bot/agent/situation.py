@@ -54,7 +54,7 @@ class RunSituation:
         return [note, *([build_cards_message(self.cards, self.now_ms)] if self.cards else [])]
 
     @property
-    def grounding_texts(self) -> list[str]:
+    def fact_texts(self) -> list[str]:
         """Texts that may support an answer, besides the days."""
         cards = [build_cards_message(self.cards, self.now_ms)["content"]] if self.cards else []
         return [describe_today(self.caller, self.now), *cards]

@@ -242,6 +242,7 @@ def _build_work_handlers(parts: Foundation, approvals: Approvals, features: Feat
         server_tools=base.mcp_tools,
         max_offered_tools=settings.tools_most,
         start_tools=parts.start_tools,
+        check_answer=features.check_answer,
     )
     return WorkHandlers(
         turn_handler=build_turn_handler(parts, loop, features),

@@ -15,7 +15,6 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from bot.agent.events import RunStep
-from bot.agent.grounding.sentences import is_greeting
 from bot.agent.limits import StopReason
 from bot.chat.messages import (
     Channel,
@@ -58,6 +57,15 @@ SUBJECT_MAX = 80
 UNDONE_SHOWN, SHORT_VALUE = 3, 30
 """Most undone calls that are named, and most characters of a value by which people recognize one."""
 REASON_MAX = 160
+GREETING = re.compile(
+    r"(?:[\s,，.。!！~～、]|(?:你|您|大家)?好(?:的|呀|啊)?|早(?:上好|安)?|晚上好|下午好|在吗|嗨|谢+了?|多谢|辛苦了?|感谢|收到|明白了?|再见|拜拜"
+    r"|hi|hello|hey|good (?:morning|afternoon|evening)|thanks?|thank you|thx|ok(?:ay)?|bye|there|so much|a lot"
+    r"|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])*+",
+    re.IGNORECASE,
+)
+"""A message that asks for nothing."""
+MAX_GREETING = 40
+"""Longest greeting, in characters."""
 SESSION_TITLE_MAX = 80
 """Most characters of a message that name its session."""
 
@@ -280,6 +288,10 @@ def render_run_result(
         text += "\n\n" + translate("evidence.unverified", run.language, what=" · ".join(result.unverified))
     receipt = "" if is_small_talk(run, result) else render_receipt(run, in_channel=in_channel)
     return Post(text, receipt=receipt, people=candidates)
+
+
+def is_greeting(text: str) -> bool:
+    return len(text) <= MAX_GREETING and GREETING.fullmatch(text.strip()) is not None
 
 
 def is_small_talk(run: Run, result: RunResult) -> bool:

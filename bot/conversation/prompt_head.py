@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 from bot.agent import prompt
-from bot.agent.grounding.sources import GroundingSources
+from bot.agent.answer_check import AnswerSources
 from bot.agent.loop import AgentLoop
 from bot.agent.past_calls import name_offered_call
 from bot.agent.recall import format_history
@@ -17,8 +16,7 @@ from bot.core.clock import Clock
 from bot.core.history_entries import PausedRun
 from bot.storage.runs import RunStore
 from tools.requests.processes import START_PROCESS
-from tools.requests.status import load_current_requests
-from tools.tool import ToolContext, ToolServices
+from tools.tool import ToolServices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +29,7 @@ class PromptHeadBuilder:
     company_rules: str = ""
     """The company's additions to the rules (`prompt.render_company_rules`)."""
 
-    async def build_prompt_head(self, context: TurnContext) -> tuple[list[str], GroundingSources]:
+    async def build_prompt_head(self, context: TurnContext) -> tuple[list[str], AnswerSources]:
         """Build rules, server tools, person, history and situation, with the most variable parts last. The head is JSON
         in few pieces, because every step sends it. Also returns the sources in it that may support an answer."""
         run, caller, person = context.run, context.caller, context.caller.person
@@ -55,11 +53,6 @@ class PromptHeadBuilder:
         tools = [prompt.build_tools_message(server_tools)] if server_tools else []
         rules = prompt.dump_system_message(self.loop.render_instructions(run.state), self.company_rules)
         start, end = (prompt.dump_messages(some) for some in ([*tools, fields], situation.messages))
-        sources = GroundingSources(
-            [self.company_rules, *situation.grounding_texts, fields["content"]],
-            messages,
-            self.directory.list_people,
-            partial(load_current_requests, ToolContext(self.tool_services, caller, now)),
-            days=situation.days,
-        )
+        facts = [self.company_rules, *situation.fact_texts, fields["content"]]
+        sources = AnswerSources(facts=facts, history=messages, days=situation.days)
         return [rules, *start, *([",".join(history)] if history else []), *end], sources

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bot.agent.events import RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
-from bot.agent.grounding.sentences import find_requests, normalize_text
 from bot.agent.limits import DailyBudget
 from bot.agent.loop import AgentLoop
 from bot.agent.past_calls import list_undone_calls
 from bot.agent.recall import list_call_results
+from bot.agent.request_numbers import find_requests, normalize_text
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import ChatDirectory, FileSource, Message
 from bot.conversation.agreements import AgreementAnswerer
@@ -169,14 +169,14 @@ class TurnHandler:
         try:
             files = self.files.list_usable_files(run, context.conversation.waiting_files)
             use = ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone), files=files)
-            head, grounds = await self.prompt_heads.build_prompt_head(context)
+            head, sources = await self.prompt_heads.build_prompt_head(context)
             loop = self.loop.run(
                 run.id,
                 head,
                 run.state,
                 use,
                 context.lease.stopped,
-                grounds,
+                sources,
                 remaining_budget=self.budget.compute_remaining_budget(used.tokens, used.cost, run.state),
                 check_proposal=partial(self.check_proposal, context.conversation.waiting, run),
             )

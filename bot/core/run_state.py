@@ -155,7 +155,7 @@ class RunState(BaseModel):
     was_corrected: bool = False
     """Whether the model was told what is wrong with its answer."""
     claims: int = 0
-    """Number of claims in the answer (`bot.agent.grounding.claims`)."""
+    """Number of claims in the answer, as the check of answers counts them."""
     supported_claims: int = 0
     """Number of these claims that are supported."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bot.agent.answer_check import accept_answer
 from bot.agent.events import RunStep
 from bot.chat.messages import Place, Post, SuggestedPrompt
 from bot.core.history_entries import PausedRun
@@ -30,6 +31,7 @@ class Features:
         self.home = next((one.home for one in features if one.home), None)
         self.forms = next((one.forms for one in features if one.forms), None)
         self.files = next((one.files for one in features if one.files), FileKeeper())
+        self.check_answer = next((one.check_answer for one in features if one.check_answer), accept_answer)
         self.jobs = [job for one in features for job in one.jobs]
         self._prompt_listers = [one.list_prompts for one in features if one.list_prompts]
         self._greeters = [one.greet for one in features if one.greet]

@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 from pydantic import SecretStr
 from redis.asyncio import Redis
 
+from bot.agent.answer_check import AnswerCheck
 from bot.agent.events import RunStep
 from bot.agent.limits import DailyBudget
 from bot.agent.model import Model
@@ -240,6 +241,8 @@ class Feature:
     """Writes in the commit of an answer: the run, the history before it, and what the run adds to the history."""
     build_card_writes: Callable[[Approval], Sequence[Write]] | None = None
     """Writes in the commit that ends the delivery of a new version of a card."""
+    check_answer: AnswerCheck | None = None
+    """Compares an answer with what was seen. The model is told the faults once, and remaining ones are marked."""
     check_proposal: Callable[[Sequence[PausedRun], Run, str, Proposal], Awaitable[None]] | None = None
     """Raises `ToolError` for a card that is not to come. Gets the conversation's paused runs, the run, and the tool."""
     list_prompts: Callable[[str], Awaitable[Sequence[SuggestedPrompt]]] | None = None

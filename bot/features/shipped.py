@@ -30,6 +30,7 @@ from bot.features import (
 )
 from bot.features.contract import Core, Feature
 from bot.features.files import feature as files
+from bot.features.grounding import feature as grounding
 from bot.features.home import feature as home
 from bot.features.sets import feature as sets
 from bot.features.summaries import feature as summaries
@@ -41,6 +42,7 @@ FEATURES: tuple[Callable[[Core], Feature], ...] = (
     approver_question.build,
     changed_messages.build,
     diagrams.build,
+    grounding.build,
     suggestions.build,
     welcome.build,
     home.build,

@@ -18,9 +18,9 @@ import pytest
 from pydantic import BaseModel
 from redis.asyncio import Redis
 
+from bot.agent.answer_check import AnswerSources
 from bot.agent.decision import ReplyFormat
 from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped, StepsFinished
-from bot.agent.grounding.sources import UNVERIFIED_PREFIX, GroundingSources
 from bot.agent.limits import RunLimits, StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
@@ -31,6 +31,7 @@ from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelRejectedError, StoreUnavailableError
 from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallStatus, RunState
+from bot.features.grounding.feature import UNVERIFIED_PREFIX, AnswerChecker
 from tests.agent.speakers import DIALECTS, INVENTED, Speaker, each, each_dialect, seen, where_several
 from tests.harness.loop import ZHANG, Bench, Look, own
 from tests.harness.loop import play as played
@@ -120,14 +121,14 @@ MODES = (
     ),
     Mode(
         "early final: an answer that rests on nothing",
-        (GroundingSources.check_answer,),
+        (AnswerChecker.check_answer,),
         lambda one: [one.answer("L-0099 由王五审批，800 元。")] * 2,
         "未经核实：L-0099 · 800 元 · 王五",
         stops=False,
     ),
     Mode(
         "invented result: beside its own call",
-        (ReplyFormat.parse_reply, GroundingSources.check_answer),
+        (ReplyFormat.parse_reply, AnswerChecker.check_answer),
         lambda one: [look(one), one.answer("是 4711 元。"), one.answer("是 4711 元。")],
         "未经核实：4711 元",
         stops=False,
@@ -214,7 +215,7 @@ async def everyone() -> Sequence[Person]:
     return (ZHANG, LI, WANG)
 
 
-async def waits_for_li(numbers: Sequence[str]) -> Sequence[dict[str, Any]]:
+async def waits_for_li(context: ToolContext, numbers: Sequence[str]) -> Sequence[dict[str, Any]]:
     """The engine's own words."""
     known = {
         "L-0012": {"request": "L-0012", "status": "waiting", "waits_for": ["李四"], "summary": "500 CNY", "amount": 500}
@@ -222,8 +223,9 @@ async def waits_for_li(numbers: Sequence[str]) -> Sequence[dict[str, Any]]:
     return [known[one] for one in numbers if one in known]
 
 
-def grounds(*history: str, facts: Sequence[str] = ()) -> GroundingSources:
-    return GroundingSources(facts, [*map(HistoryMessage, history)], everyone, waits_for_li)
+def grounds(*history: str, facts: Sequence[str] = ()) -> dict[str, Any]:
+    check = AnswerChecker(everyone, waits_for_li).check_answer
+    return {"sources": AnswerSources(facts=facts, history=[*map(HistoryMessage, history)]), "check_answer": check}
 
 
 def asked(text: str) -> RunState:
@@ -378,7 +380,7 @@ MADE_UP = "L-0099 已提交，金额 800 元，由王五审批，从 2026-12-24 
 async def test_an_invented_result_is_told_once_and_looked_up(speaker: Speaker) -> None:
     found = "L-0012：500 元，李四审批。"
     script = [speaker.answer(MADE_UP), ModelReply("CALL"), *looks(speaker, "L-0012, 500, 李四"), speaker.answer(found)]
-    events, _, trace, model = await play(speaker, script, trace=asked("我的报销呢？"), grounds=grounds())
+    events, _, trace, model = await play(speaker, script, trace=asked("我的报销呢？"), **grounds())
     assert events[-1] == RunFinished(found)
     for asked_again in model.requests[1:3]:
         doubt = asked_again[-1]["content"]
@@ -390,12 +392,12 @@ async def test_an_invented_result_is_told_once_and_looked_up(speaker: Speaker) -
 @each
 async def test_what_is_said_all_the_same_goes_out_marked_after_one_doubt(speaker: Speaker) -> None:
     script = [speaker.answer(MADE_UP), speaker.answer("就是 L-0099，500 元。")]
-    events, _, trace, model = await play(speaker, script, trace=asked("报销 500 元"), grounds=grounds())
+    events, _, trace, model = await play(speaker, script, trace=asked("报销 500 元"), **grounds())
     assert events == [RunFinished("就是 L-0099，500 元。", unverified=("L-0099",))] and len(model.requests) == 2
     assert (trace.claims, trace.supported_claims) == (2, 1)
     made_up = speaker.answer(MADE_UP)
     script = [made_up, ModelReply("CALL"), *looks(speaker, "nothing"), made_up, speaker.answer("never asked for")]
-    events, _, _, model = await play(speaker, script, trace=asked("hi"), grounds=grounds())
+    events, _, _, model = await play(speaker, script, trace=asked("hi"), **grounds())
     assert isinstance(events[-1], RunFinished) and len(events[-1].unverified) == 4 and len(model.requests) == 4
 
 
@@ -408,7 +410,7 @@ async def test_what_the_engine_knows_better_is_held_up_once_and_the_request_is_s
     long_ago, true = json.dumps({"role": "user", "content": "900 元 " * 5_000}), "L-0012（500 元）还在等李四。"
     for wrong in WRONG:
         script = [speaker.answer(wrong), ModelReply(true)]
-        events, _, trace, model = await play(speaker, script, trace=asked("L-0012 呢？"), grounds=grounds(long_ago))
+        events, _, trace, model = await play(speaker, script, trace=asked("L-0012 呢？"), **grounds(long_ago))
         assert events == [RunFinished(true)], "negative control: what is true is not"
         system, user = model.requests[1]
         assert [system["role"], user["role"]] == ["system", "user"], "neither rules nor history nor tools"
@@ -419,7 +421,7 @@ async def test_what_the_engine_knows_better_is_held_up_once_and_the_request_is_s
         )
         assert [one.outcome for one in trace.model_calls] == ["answer", "correction"]
         script = [speaker.answer(wrong), ModelReply(wrong), speaker.answer("never asked for")]
-        events, _, _, model = await play(speaker, script, trace=asked("L-0012 呢？"), grounds=grounds())
+        events, _, _, model = await play(speaker, script, trace=asked("L-0012 呢？"), **grounds())
         assert isinstance(events[-1], RunFinished) and len(model.requests) == 2
         assert events[-1].text == wrong and len(events[-1].unverified) == 1
 
@@ -428,14 +430,14 @@ async def test_what_the_engine_knows_better_is_held_up_once_and_the_request_is_s
 @pytest.mark.parametrize("then", [ModelRejectedError("no"), ModelReply(text=""), ModelReply(text="x", finish="length")])
 async def test_if_it_can_say_no_more_its_first_answer_goes_out_marked(speaker: Speaker, then: Any) -> None:
     script = [speaker.answer(MADE_UP), *[then] * 3]
-    events, _, _, _ = await play(speaker, script, trace=asked("hi"), grounds=grounds())
+    events, _, _, _ = await play(speaker, script, trace=asked("hi"), **grounds())
     assert isinstance(events[-1], RunFinished) and "L-0099" in events[-1].unverified
 
 
 @each
 async def test_negative_control_without_any_ground_to_look_at_names_pass(speaker: Speaker) -> None:
     """What finds them is the directory."""
-    events, _, _, _ = await play(speaker, [speaker.answer("由王五审批")], trace=asked("hi"), grounds=GroundingSources())
+    events, _, _, _ = await play(speaker, [speaker.answer("由王五审批")], trace=asked("hi"))
     assert events == [RunFinished("由王五审批")]
 
 
@@ -449,8 +451,8 @@ async def test_negative_control_without_any_ground_to_look_at_names_pass(speaker
     ],
     ids=["the person", "an earlier answer", "the system"],
 )
-async def test_history_and_facts_support_an_answer(speaker: Speaker, ground: GroundingSources) -> None:
-    events, _, _, _ = await play(speaker, [speaker.answer(MADE_UP)], trace=asked("?"), grounds=ground)
+async def test_history_and_facts_support_an_answer(speaker: Speaker, ground: dict[str, Any]) -> None:
+    events, _, _, _ = await play(speaker, [speaker.answer(MADE_UP)], trace=asked("?"), **ground)
     assert isinstance(events[-1], RunFinished) and events[-1].unverified == ()
 
 
@@ -460,7 +462,7 @@ async def test_an_answer_that_was_marked_supports_no_later_one(speaker: Speaker)
         {"role": "assistant", "content": f"L-0099，800 元，王五，2026-12-24\n{UNVERIFIED_PREFIX}L-0099]"}
     )
     script = [speaker.answer(MADE_UP)] * 2
-    events, _, _, _ = await play(speaker, script, trace=asked("?"), grounds=grounds(marked))
+    events, _, _, _ = await play(speaker, script, trace=asked("?"), **grounds(marked))
     assert isinstance(events[-1], RunFinished) and len(events[-1].unverified) == 4
 
 
@@ -468,20 +470,20 @@ async def test_an_answer_that_was_marked_supports_no_later_one(speaker: Speaker)
 async def test_what_the_model_wrote_into_a_call_supports_nothing_until_a_card_has_shown_it(speaker: Speaker) -> None:
     made_up = speaker.answer(MADE_UP)
     script = [speaker.call("fly", {"to": "L-0099, 800 CNY, Wang Wu, 2026-12-24"}), made_up, made_up]
-    events, _, _, _ = await play(speaker, script, trace=asked("?"), grounds=grounds())
+    events, _, _, _ = await play(speaker, script, trace=asked("?"), **grounds())
     assert isinstance(events[-1], RunFinished) and len(events[-1].unverified) == 4
     _, bench, trace, _ = await play(speaker, [speaker.call("pay", {"amount": 800})], trace=asked("?"))
     trace.calls[-1] = replace(trace.calls[-1], approval="A00")
     loop = AgentLoop(ScriptedModel([]), bench.tools(), formats=[speaker.style])
     loop.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {})
-    events, _, _, _ = await play(speaker, [speaker.answer("800 元")], trace=trace, grounds=grounds())
+    events, _, _, _ = await play(speaker, [speaker.answer("800 元")], trace=trace, **grounds())
     assert events == [RunFinished("800 元")]
 
 
 @each
 async def test_it_may_call_a_tool_instead(speaker: Speaker) -> None:
     script = [speaker.answer("L-0099 is paid: 800 CNY."), ModelReply("`CALL`."), speaker.call("pay", {"amount": 5})]
-    events, bench, _, model = await play(speaker, script, trace=asked("pay 5 CNY"), grounds=grounds())
+    events, bench, _, model = await play(speaker, script, trace=asked("pay 5 CNY"), **grounds())
     assert isinstance(events[-1], RunPaused) and bench.ran == [] and len(model.requests) == 3
     assert "Not supported" in model.requests[2][-1]["content"], "a whole step, and it knows what was wrong"
 

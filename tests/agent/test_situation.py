@@ -14,12 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
+from bot.agent.answer_check import AnswerSources
 from bot.agent.approval_rules import describe_policies
 from bot.agent.decision import ReplyFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.grounding.correction import is_uncalled
-from bot.agent.grounding.sources import GroundingSources
 from bot.agent.model import ModelReply
 from bot.agent.prompt import cut_older_turns, render_company_rules
 from bot.agent.situation import CALENDAR_DAYS, MAX_CARDS, build_cards_message, build_now_message, describe_calendar_days
@@ -27,6 +26,8 @@ from bot.approvals.render import MAX_LINE, describe_proposal
 from bot.chat.messages import Place
 from bot.core.history_entries import PausedRun
 from bot.core.run_state import RunState
+from bot.features.grounding.feature import is_uncalled
+from tests.features.grounding.battery import check
 from tests.harness.memory_bot import TODAY, Bot
 from tests.harness.memory_platform import DM
 from tests.harness.scripted_model import ScriptedModel
@@ -223,9 +224,9 @@ def test_every_day_has_its_own_weekday_and_is_off_when_it_is(day: date, country:
 )
 async def test_what_the_calendar_shows_supports_an_answer(answer: str) -> None:
     trace = RunState(messages=[json.dumps({"role": "user", "content": '<message from="x">\nwhen?\n</message>'})])
-    days = describe_calendar_days(WorkCalendar(), SUNDAY.date())
-    found = await GroundingSources(days=days).check_answer(answer, trace, SUNDAY.date())
-    assert found.claim_count and not found.unsupported
+    sources = AnswerSources(days=describe_calendar_days(WorkCalendar(), SUNDAY.date()))
+    found = await check(answer, trace, SUNDAY.date(), sources)
+    assert found.claims and not found.unverified
 
 
 async def test_negative_control_what_it_does_not_show_is_not_supported(subtests: pytest.Subtests) -> None:
@@ -240,10 +241,8 @@ async def test_negative_control_what_it_does_not_show_is_not_supported(subtests:
             trace = RunState(
                 messages=[json.dumps({"role": "user", "content": '<message from="x">\nwhen?\n</message>'})]
             )
-            found = await GroundingSources(days=describe_calendar_days(WorkCalendar(), SUNDAY.date())).check_answer(
-                answer, trace, SUNDAY.date()
-            )
-            assert found.unsupported
+            sources = AnswerSources(days=describe_calendar_days(WorkCalendar(), SUNDAY.date()))
+            assert (await check(answer, trace, SUNDAY.date(), sources)).unverified
 
 
 async def test_a_message_keeps_the_minute_at_which_it_was_said(redis: Redis) -> None:

@@ -35,6 +35,7 @@ from bot.storage.history import HistoryStore
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageStore
+from tests.features.grounding.battery import nobody
 from tests.harness.memory_platform import DM
 from tests.tools.office import People
 
@@ -78,7 +79,7 @@ class Account:
         self.next, self.turns, self.waiting, self.over = 0, list[int](), list[int](), False
         self.notes = Notes()
         self.folding = HistoryCompactor(
-            summarizer=Summarizer(self.notes),
+            summarizer=Summarizer(self.notes, nobody),
             runs=self.runs,
             history=self.history,
             directory=People(),

@@ -7,23 +7,25 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 
 from bot.agent import prompt
-from bot.agent.grounding.sources import UNVERIFIED_PREFIX, GroundingSources
+from bot.agent.answer_check import AnswerSources
 from bot.agent.model import Messages, ModelReply
 from bot.agent.recall import NOT_VERIFIED, build_calls_entry, build_event_entry
 from bot.core.errors import ChatUnavailableError, ModelUnavailableError
 from bot.core.history_entries import HistoryEntry, HistoryMessage, estimate_tokens
 from bot.core.run_state import RunState
+from bot.features.grounding.feature import UNVERIFIED_PREFIX, AnswerChecker
 from bot.features.summaries.summary import MAX_LINE, EarlierTurns, Summarizer, SummaryDraft, select_newest_lines
+from tests.features.grounding.battery import check, no_requests
 from tests.harness.scripted_model import ScriptedModel
 from tests.tools.office import PEOPLE, ZHANG
 from tools.spec import Caller, Person
+from tools.tool import ToolContext
 
 AT = int(datetime(2026, 11, 20, 2, 0, tzinfo=UTC).timestamp() * 1000)
 WEEK = 7 * 24 * 3_600_000
@@ -178,20 +180,21 @@ def test_a_summary_stays_in_its_quotation() -> None:
 async def test_a_summary_supports_later_what_it_says_and_no_state() -> None:
     now = datetime.now(UTC)
     told = prompt.build_summary_message(["L-0012 已提交给李四", "想让人批准 L-0088"], now, now, 2, missed=False)
-    grounds = GroundingSources(history=[HistoryMessage(json.dumps(told, ensure_ascii=False))], people=people)
+    sources = AnswerSources(history=[HistoryMessage(json.dumps(told, ensure_ascii=False))])
+    checker = AnswerChecker(people, no_requests)
     trace, day = (
         RunState(messages=[json.dumps(prompt.build_user_message(Caller(ZHANG), "怎么样了？"))]),
         date(2026, 11, 27),
     )
-    assert not (await grounds.check_answer("您的 L-0012 在李四那里。", trace, day)).unsupported
-    found = await grounds.check_answer("您的 L-0013 在赵六那里。", trace, day)
-    assert found.unsupported == ("L-0013", "赵六")
+    assert not (await check("您的 L-0012 在李四那里。", trace, day, sources, checker)).unverified
+    found = await check("您的 L-0013 在赵六那里。", trace, day, sources, checker)
+    assert found.unverified == ["L-0013", "赵六"]
 
-    async def waits(numbers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+    async def waits(context: ToolContext, numbers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
         return [{"request": one, "status": "waiting"} for one in numbers]
 
-    found = await replace(grounds, requests=waits).check_answer("L-0088 已批准。", trace, day)
-    assert found.unsupported, "asking for it in a summary does not make it so"
+    found = await check("L-0088 已批准。", trace, day, sources, AnswerChecker(people, waits))
+    assert found.unverified, "asking for it in a summary does not make it so"
 
 
 # Bounds

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
+from bot.agent.model import ModelReply
 from bot.chat.messages import Button, FormDialog, FormSubmission, HomePress, SentFile
 from bot.core.i18n import translate
 from bot.features.diagrams import RenderDiagram
@@ -19,6 +20,8 @@ from tools.workflow.engine.state import Status
 
 STUCK = [calls(("list_people", {}))] * 3
 """The run stops at the third."""
+INVENTED = [ModelReply(text="L-0099 由王五审批，800 元。")] * 2
+"""An answer that nothing supports. A model that is told of it says it once more."""
 WITHOUT = {
     "nothing left out": FEATURES,
     **{one.__module__: tuple(other for other in FEATURES if other is not one) for one in FEATURES},
@@ -28,7 +31,7 @@ WITHOUT = {
 
 @corpus("left_out", list(WITHOUT))
 async def test_the_bot_works_without_a_feature(redis: Redis, left_out: str) -> None:
-    bot = Bot(redis, [mail(), DONE, expense(), DONE, *STUCK, DONE], features=WITHOUT[left_out])
+    bot = Bot(redis, [mail(), DONE, expense(), DONE, *STUCK, *INVENTED, DONE], features=WITHOUT[left_out])
     await bot.send("给李四发邮件")
     await bot.press(bot.chat.cards()[-1], "send")
     assert len(bot.mailer.mails) == 1
@@ -42,8 +45,10 @@ async def test_the_bot_works_without_a_feature(redis: Redis, left_out: str) -> N
     await bot.put_button_press(Button("?", "anew", approval="R00gone", version=1), "U1", "old")
     await bot.work()
     assert len(bot.chat.ephemerals) + len(bot.chat.answers()) == said + 1, "a press is never ignored"
+    await bot.send("报销呢？", id="Ev4")
+    assert ("未经核实" in bot.chat.answers()[-1]) == _has(left_out, "grounding")
     bot.file_source.contents["F0RECEIPT"] = png("taxi")
-    await bot.send("", id="Ev4", files=[SentFile(id="F0RECEIPT", name="taxi.png")])
+    await bot.send("", id="Ev5", files=[SentFile(id="F0RECEIPT", name="taxi.png")])
     assert (translate("error.no_files", "zh") in bot.chat.texts()) != _has(left_out, "files")
     await bot.handle_work("diagram:U1", "d", RenderDiagram(person="U1", place=None, name=request))
     assert len(bot.chat.pictures) == _has(left_out, "diagrams")

@@ -10,16 +10,17 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
+from bot.agent.answer_check import AnswerCheck, AnswerSources
 from bot.agent.decision import ReplyFormat
 from bot.agent.events import RunEvent
 from bot.agent.formats.native_format import NativeFormat
-from bot.agent.grounding.sources import GroundingSources
 from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply, RawToolCall
 from bot.core.cancellation import StopEvent
 from bot.core.errors import StoreUnavailableError
 from bot.core.run_state import RunState
+from tests.features.grounding.battery import BARE_CHECKER
 from tests.harness.scripted_model import Scripted, ScriptedModel
 from tools.spec import Caller, CardChoice, EffectPlace, Gate, Person, Proposal, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext, ToolServices
@@ -106,12 +107,13 @@ async def play(
     *,
     trace: RunState | None = None,
     limits: RunLimits | None = None,
-    grounds: GroundingSources | None = None,
+    sources: AnswerSources | None = None,
+    check_answer: AnswerCheck = BARE_CHECKER.check_answer,
     styles: Sequence[ReplyFormat] = (NativeFormat(),),
 ) -> tuple[list[RunEvent], Bench, RunState, ScriptedModel]:
     bench, model = Bench(), ScriptedModel(list(script))
     trace = trace or RunState(messages=[json.dumps({"role": "user", "content": "hello"})])
-    loop = AgentLoop(model, bench.tools(), limits=limits or RunLimits(), formats=styles)
+    loop = AgentLoop(model, bench.tools(), limits=limits or RunLimits(), formats=styles, check_answer=check_answer)
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    events = [event async for event in loop.run("R00", [], trace, use, StopEvent(), grounds)]
+    events = [event async for event in loop.run("R00", [], trace, use, StopEvent(), sources)]
     return events, bench, trace, model

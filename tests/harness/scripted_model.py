@@ -6,8 +6,8 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from bot.agent.grounding.correction import is_uncalled
 from bot.agent.model import Messages, ModelReply
+from bot.features.grounding.feature import is_uncalled
 
 Scripted = ModelReply | BaseException | Callable[[Messages], Awaitable[ModelReply]]
 

@@ -19,7 +19,6 @@ from bot.agent import prompt
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.grounding import claims, records
 from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.situation import build_cards_message
 from bot.chat.slack import text as slack_text
@@ -31,6 +30,8 @@ from bot.dev.rehearsal.notes import WANTED, build_notes
 from bot.dev.rehearsal.plan import plan_reply
 from bot.dev.workspace import typed
 from bot.features.files import media
+from bot.features.grounding import claims, records
+from bot.features.grounding.names import index_names
 from bot.features.summaries.summary import parse_summary_lines
 from tests.harness.rehearsal import system, user
 from tests.linear.pace import measure_pace
@@ -45,7 +46,7 @@ LIMIT_S, SMALL_S, GROWTH = 0.4, 0.05, 3.2
 """Seconds of the processor that an entry may take for `WHOLE` characters; what takes less than `SMALL_S` may grow as it
 likes, since what it takes is mostly noise. `GROWTH`: how many times longer than half of it the whole may take."""
 TODAY = date(2026, 11, 20)
-PEOPLE = [("张三", "Zhang San"), ("李四", "Li Si")]
+PEOPLE = index_names([("张三", "Zhang San"), ("李四", "Li Si")])
 
 # fmt: off
 UNITS = (
@@ -80,6 +81,13 @@ def wrapped(head: str, tail: str, read: Callable[[str], object]) -> Callable[[st
     return lambda text: read(head + text + tail)
 
 
+def find_wrong_states(text: str) -> object:
+    known = records.RequestRecords()
+    known.add_lines([text])
+    known.add_result(text)
+    return known.find_wrong_states(text)
+
+
 ENTRIES: dict[str, Callable[[str], object]] = {
     "readable": lambda text: slack_text.parse_message_text(text, "U0BOT"),
     "fenced": slack_text.quote_block,
@@ -97,7 +105,7 @@ ENTRIES: dict[str, Callable[[str], object]] = {
     "native arguments": call,
     "native arguments, an object": wrapped("{'a': [", "]}", call),
     "claims": lambda text: claims.check_claims(text, [claims.ClaimSource(text)], TODAY, PEOPLE),
-    "states": lambda text: records.collect_records([(text, None)], [text]).find_wrong_states(text),
+    "states": lambda text: find_wrong_states(text),
     "agreement": agreements.is_agreement,
     "template": completeness.is_template,
     "a mail": lambda text: completeness.require_complete_draft(text[:200], text, 200, WHOLE),

@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from bot.agent.grounding.correction import is_uncalled
 from bot.agent.model import Model, ModelReply
 from bot.agent.probe import OBJECT, WORD
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError
 from bot.dev.evaluation.reply_formats import build_styled_reply
 from bot.dev.evaluation.scenario import ScenarioReply, Style
+from bot.features.grounding.feature import is_uncalled
 
 PROBE_MAX = 300
 """Upper limit of characters for the first message of a probe; longer messages are no probe."""

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.agent.grounding.correction import RULES
 from bot.agent.model import ModelReply
 from bot.dev.evaluation.reply_formats import build_styled_reply
 from bot.dev.evaluation.results import ModelSlip
 from bot.dev.evaluation.runner import GATED
 from bot.dev.evaluation.scenario import ScenarioCall, ScenarioReply
 from bot.dev.evaluation.scripted_models import ScenarioScriptModel, is_probe
+from bot.features.grounding.feature import RULES
 from tools.catalog import TOOLS
 
 RATE, AGAIN = 0.25, 0.1

@@ -11,26 +11,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
+from datetime import date, datetime, tzinfo
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from bot.agent import prompt
 from bot.agent.formats.reply_text import strip_thinking
-from bot.agent.grounding.claims import collect_source_values, list_claims, list_people_meant
-from bot.agent.grounding.correction import shorten_findings
-from bot.agent.grounding.dates import list_relative_days
-from bot.agent.grounding.name_index import Spellings
-from bot.agent.grounding.records import RequestRecords, collect_records
-from bot.agent.grounding.sentences import normalize_text
-from bot.agent.grounding.sources import extract_receipt, is_doubtful, list_nobody, list_spellings
 from bot.agent.model import Model, ModelReply
 from bot.agent.recall import cut_unverified_lines, parse_call_results, parse_own_words
+from bot.agent.request_numbers import normalize_text
 from bot.core.errors import ChatError, ModelRejectedError, ModelUnavailableError
 from bot.core.history_entries import HistoryEntry, estimate_tokens
+from bot.features.grounding.claims import ClaimSource, SourceValues, list_claims
+from bot.features.grounding.dates import find_relative_days
+from bot.features.grounding.feature import extract_receipt, index_people, is_doubtful, shorten_findings
+from bot.features.grounding.names import NameIndex
+from bot.features.grounding.records import RequestRecords, list_stated
+from bot.features.grounding.sentences import split_clauses
 from tools.spec import Person
 
 MAX_LINE = 300
@@ -78,7 +78,7 @@ class EarlierTurns:
     def get_entry_time(self, entry: HistoryEntry) -> datetime:
         return datetime.fromtimestamp(entry.at_ms / 1000, self.zone)
 
-    def collect_known_values(self, people: Sequence[Spellings]) -> set[str]:
+    def collect_known_values(self, people: Iterable[str]) -> set[str]:
         """Collect the values that may support a line: from people's messages, unmarked answers, and the summary so far.
         Days are relative to the time of each message."""
         behind = [*(one.content for one in self.entries), ""][1:]
@@ -91,14 +91,16 @@ class EarlierTurns:
     def collect_records(self) -> RequestRecords:
         """Collect the records of requests: from receipts, other events and results, and from the summary so far, which
         was checked when it was made."""
-        lines = list[str]()
+        records = RequestRecords()
         for entry in self.entries:
             if entry.is_answer:
-                lines.append(extract_receipt(entry.content))
+                records.add_lines([extract_receipt(entry.content)])
             elif entry.kind:
-                lines += [*parse_call_results(entry.content), *parse_own_words(entry.content)]
-        records = collect_records([], lines)
-        records.add_statements(self.notes)
+                records.add_lines([*parse_call_results(entry.content), *parse_own_words(entry.content)])
+        for clause in split_clauses(normalize_text(self.notes)):
+            for _, requests in list_stated(clause, ()):
+                for request in requests:
+                    records.lines[request].append(clause.text)
         return records
 
 
@@ -139,7 +141,7 @@ class SummaryLines(BaseModel):
 @dataclass(frozen=True, slots=True)
 class Summarizer:
     model: Model
-    people: Callable[[], Awaitable[Sequence[Person]]] = field(default=list_nobody)
+    people: Callable[[], Awaitable[Sequence[Person]]]
     """Loads the people in the directory."""
     timeout_s: float = 40.0
 
@@ -148,7 +150,7 @@ class Summarizer:
         draft = SummaryDraft()
         try:
             async with asyncio.timeout(self.timeout_s):
-                people = list_spellings(await self.people())
+                people = index_people(await self.people())
                 rules = RULES.format(words=tokens * 2 // 3)
                 messages = [_dump_message("system", rules), _dump_message("user", old.render_turns())]
                 lines = await self._request_lines(draft, messages)
@@ -180,23 +182,32 @@ class Summarizer:
         return parse_summary_lines(reply)
 
 
-def find_unsupported_values(lines: Sequence[str], old: EarlierTurns, people: Sequence[Spellings]) -> list[list[str]]:
+def find_unsupported_values(lines: Sequence[str], old: EarlierTurns, people: NameIndex) -> list[list[str]]:
     """Return the unsupported parts of each line. Parts that are only mentioned count too, because later they would
     support a claim. A long conversation takes long to search, so this runs outside the event loop's thread."""
     today = max(old.get_entry_time(entry) for entry in old.entries).date()
-    mentioned_values = [collect_source_values(line, today, people) for line in lines]
-    meant = {value for values in mentioned_values for value in values}
-    known_values = SMALL_NUMBERS | old.collect_known_values(list_people_meant(meant, people))
+    mentioned_values = [collect_source_values(line, today, people.values) for line in lines]
+    meant = {value for values in mentioned_values for value in values if value.startswith("@")}
+    known_values = SMALL_NUMBERS | old.collect_known_values(meant)
     records = old.collect_records()
 
     def list_missing_values(line: str, values: set[str]) -> list[str]:
         claims = list_claims(line, today, people, whole=True)
         unsaid = [one.text for one in claims if known_values.isdisjoint(one.values)]
         loose = [value[1:].partition("/")[0] for value in sorted(values - known_values) if value.startswith(("#", "@"))]
+        relative = [one.text for one in find_relative_days(normalize_text(line), today) if one.is_definite]
         wrong = records.find_wrong_states(line, is_complete=True)
-        return list(dict.fromkeys([*unsaid, *loose, *list_relative_days(normalize_text(line)), *wrong]))
+        return list(dict.fromkeys([*unsaid, *loose, *relative, *wrong]))
 
     return [list_missing_values(line, values) for line, values in zip(lines, mentioned_values, strict=True)]
+
+
+def collect_source_values(source: str, today: date, people: Iterable[str]) -> set[str]:
+    """Return everything in a source that can support a claim, including numbers without a currency, ambiguous days and
+    short names of people. `people` are the values of those that are looked for."""
+    known = SourceValues(today=today, people=people)
+    known.add_source(ClaimSource(source))
+    return known.values | {today.isoformat()}
 
 
 def select_newest_lines(lines: Sequence[str], tokens: int) -> list[str]:

@@ -10,14 +10,14 @@ from collections import Counter
 
 import pytest
 
-from bot.agent import loop
+from bot.agent.answer_check import AnswerFindings
 from bot.agent.formats import written_calls
-from bot.agent.grounding.sources import GroundingFindings, GroundingSources
 from bot.dev.evaluation.evaluation import Evaluation
 from bot.dev.evaluation.results import Trial, build_report
 from bot.dev.evaluation.scenario import EVERY_STYLE, Scenario, ScenarioReply, Style, read_scenarios
 from bot.dev.evaluation.scripted_models import ScenarioScriptModel
 from bot.dev.evaluation.slips import SlippingModel
+from bot.features.grounding.feature import AnswerChecker
 from tests.dev.evaluation.playing import failures, named, played
 
 REACH = 0.95
@@ -89,8 +89,8 @@ async def test_what_is_played_is_a_script_that_means_well() -> None:
     assert playing and all(one.scenario.reply and not one.scenario.only for one in playing)
 
 
-async def _nothing(*_: object) -> GroundingFindings:
-    return GroundingFindings()
+async def _nothing(*_: object) -> AnswerFindings:
+    return AnswerFindings()
 
 
 @pytest.mark.slow
@@ -99,8 +99,7 @@ async def test_negative_control_a_model_that_is_told_nothing_leaves_people_waiti
 ) -> None:
     scenarios = chosen()[0][:12]
     told = await played(scenarios, "slips")
-    monkeypatch.setattr(GroundingSources, "check_answer", _nothing)
-    monkeypatch.setattr(loop, "needs_call", lambda *_: False)
+    monkeypatch.setattr(AnswerChecker, "check_answer", _nothing)
     monkeypatch.setattr(written_calls, "_find_named_tool", lambda *_: None)
     untold = await played(scenarios, "slips")
     assert success(untold) < success(told)

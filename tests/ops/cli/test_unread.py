@@ -15,10 +15,10 @@ from urllib.parse import quote
 
 import pytest
 
-from bot.agent.grounding.correction import RULES
 from bot.agent.model import ModelReply
 from bot.core import logs
 from bot.core.redaction import forget_secrets
+from bot.features.grounding.feature import RULES
 from bot.ops.cli import console
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem

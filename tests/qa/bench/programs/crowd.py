@@ -13,9 +13,9 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from bot.agent.grounding.claims import check_claims
-from bot.agent.grounding.sources import list_spellings
 from bot.core.work_items import OpenMorningList
+from bot.features.grounding.claims import check_claims
+from bot.features.grounding.feature import index_people
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.writes import EnqueueItem
@@ -65,7 +65,7 @@ async def measure_directory(count: int) -> dict[str, float]:
     directory = Everybody(people)
 
     def check() -> None:
-        check_claims(ANSWER, [], TODAY, list_spellings(directory.people))
+        check_claims(ANSWER, [], TODAY, index_people(directory.people))
 
     async def measure_card_ms(times: int) -> float:
         began = time.process_time()

@@ -6,14 +6,16 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from bot.agent.grounding.sources import GroundingFindings, GroundingSources
+from bot.agent.answer_check import AnswerFindings, AnswerSources
 from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallRecord, CallStatus, RunState
-from tools.spec import Person
+from bot.features.grounding.feature import AnswerChecker
+from tools.spec import Caller, Person
+from tools.tool import ToolContext, ToolServices
 
 SUNDAY = date(2026, 11, 22)
 PEOPLE = (
@@ -32,6 +34,30 @@ HELD_OUT = 3
 
 async def everyone() -> Sequence[Person]:
     return PEOPLE
+
+
+async def nobody() -> Sequence[Person]:
+    return ()
+
+
+async def no_requests(context: ToolContext, numbers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+    return ()
+
+
+CHECKER, BARE_CHECKER = AnswerChecker(everyone, no_requests), AnswerChecker(nobody, no_requests)
+"""With a directory, and without."""
+
+
+async def check(
+    answer: str,
+    trace: RunState,
+    day: date = SUNDAY,
+    sources: AnswerSources | None = None,
+    checker: AnswerChecker = CHECKER,
+) -> AnswerFindings:
+    """What is found in an answer on this day."""
+    use = ToolContext(cast(ToolServices, None), Caller(PEOPLE[0]), datetime.combine(day, time(10), UTC))
+    return await checker.check_answer(answer, trace, use, sources or AnswerSources())
 
 
 @dataclass(frozen=True)
@@ -61,10 +87,10 @@ class Case:
             trace.calls.append(CallRecord(f"R:{index}:0", one["tool"], args, "why", status, id_, approval))
         return trace
 
-    async def found(self) -> GroundingFindings:
+    async def found(self) -> AnswerFindings:
         history = [HistoryMessage(one.replace("\n", "\\n")) for one in self.history]
-        grounds = GroundingSources((*FACTS, *self.facts), history, everyone)
-        return await grounds.check_answer(self.answer, self.trace(), SUNDAY)
+        sources = AnswerSources(facts=(*FACTS, *self.facts), history=history)
+        return await check(self.answer, self.trace(), sources=sources)
 
 
 def _load(name: str) -> dict[str, Any]:

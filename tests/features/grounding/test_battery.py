@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from tests.agent.grounding.battery import Case, truthful, wrong
+from tests.features.grounding.battery import Case, truthful, wrong
 
 TRUTHFUL = list(truthful())
 
 
-async def find_doubted(cases: list[Case]) -> dict[str, tuple[str, ...]]:
+async def find_doubted(cases: list[Case]) -> dict[str, Sequence[str]]:
     """What is doubted, by its answer."""
-    return {one.answer: found for one in cases if (found := (await one.found()).unsupported)}
+    return {one.answer: found for one in cases if (found := (await one.found()).unverified)}
 
 
 @pytest.mark.parametrize("held_out", [False, True], ids=["looked at", "held out"])

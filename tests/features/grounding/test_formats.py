@@ -6,13 +6,13 @@ import json
 
 import pytest
 
+from bot.agent.answer_check import AnswerSources
 from bot.agent.decision import ReplyFormat, ToolCallRequest, ToolCalls
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.grounding.sources import GroundingSources
 from bot.core.run_state import CallRecord, CallStatus, RunState
-from tests.agent.grounding.battery import FACTS, SUNDAY, everyone
+from tests.features.grounding.battery import FACTS, check
 
 ANSWER = "Yes, L-0001 is approved now."
 
@@ -39,6 +39,6 @@ def looked_up(style: ReplyFormat, status: str) -> RunState:
 
 @pytest.mark.parametrize("style", [NativeFormat(), TextFormat(), JsonFormat()], ids=lambda one: one.name)
 async def test_a_status_that_was_read_is_true_in_every_style(style: ReplyFormat) -> None:
-    grounds = GroundingSources(FACTS, (), everyone)
-    assert not (await grounds.check_answer(ANSWER, looked_up(style, "approved"), SUNDAY)).unsupported
-    assert (await grounds.check_answer(ANSWER, looked_up(style, "waiting"), SUNDAY)).unsupported, "negative control"
+    sources = AnswerSources(facts=FACTS)
+    assert not (await check(ANSWER, looked_up(style, "approved"), sources=sources)).unverified
+    assert (await check(ANSWER, looked_up(style, "waiting"), sources=sources)).unverified, "negative control"
