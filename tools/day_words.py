@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from datetime import date
 
-LANGUAGES = ("zh", "en")
+from tools.languages import LANGUAGES, choose_words
+
 _DAYS = {"zh": tuple(f"周{day}" for day in "一二三四五六日"), "en": ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")}
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _YEAR = re.compile(r"^\d{4}年|(?<=[a-z]) \d{4}$")
@@ -23,7 +24,7 @@ def format_day_words(day: str | date, language: str) -> str:
         return str(day)
     if str(day) != found.isoformat():
         return str(day)
-    weekday = _DAYS[language][found.weekday()]
+    weekday = choose_words(_DAYS, language)[found.weekday()]
     if language == "zh":
         return f"{found.year}年{found.month}月{found.day}日 {weekday}"
     return f"{weekday} {found.day} {_MONTHS[found.month - 1]} {found.year}"
@@ -45,7 +46,7 @@ def format_period_words(first: str, last: str, halves: tuple[str, str], language
     if first == last:
         return add_half(days[0], max(halves, key=len), language)
     if first[:4] == last[:4]:
-        shortened = 0 if language == "en" else 1
+        shortened = 1 if language == "zh" else 0
         days[shortened] = drop_year(days[shortened])
     start, end = (add_half(day, half, language) for day, half in zip(days, halves, strict=True))
     return f"{start} 至 {end}" if language == "zh" else f"{start} to {end}"

@@ -14,6 +14,8 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict
 
+from tools.languages import LANGUAGES, choose_words
+
 
 class Gate(StrEnum):
     """The person who must press a button before the tool runs."""
@@ -108,8 +110,9 @@ class Person(FrozenModel):
 
     @property
     def language(self) -> str:
-        """The language of everything this person reads: `zh` or `en`."""
-        return "zh" if self.locale.lower().startswith("zh") else "en"
+        """The language of everything this person reads, one of `LANGUAGES`."""
+        language = self.locale[:2].lower()
+        return language if language in LANGUAGES else "en"
 
     @property
     def is_administrator(self) -> bool:
@@ -178,7 +181,7 @@ class Identity(FrozenModel):
     """The value of `Person.is_in_directory`."""
 
     def get_name(self, language: str) -> str:
-        return self.names.get(language, self.name)
+        return choose_words({"zh": self.name, "en": self.name, **self.names}, language)
 
 
 class Identities(FrozenModel):

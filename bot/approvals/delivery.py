@@ -15,6 +15,7 @@ from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError
 from bot.core.i18n import render_value, translate
 from bot.core.outcomes import Names, describe_dated_outcome, describe_own_decision, format_local_time
 from bot.core.records import Approval, ApprovalState
+from tools.languages import choose_words
 from tools.people.names import list_names_by_language
 from tools.spec import Gate, Person, Privacy, TextRef
 
@@ -237,7 +238,11 @@ class CardDelivery:
             return
         own = describe_own_decision(approval, person) if approval and person and refusal.code == "already" else ""
         names = await self.list_names_on_card(approval) if approval else {}
-        deciders = [names[one][language] for one in approval.proposal.deciders if one in names] if approval else []
+        deciders = (
+            [choose_words(names[one], language) for one in approval.proposal.deciders if one in names]
+            if approval
+            else []
+        )
         is_over = approval is not None and approval.state is not ApprovalState.OPEN
         outcome = describe_dated_outcome(approval, person, names) if approval and person and is_over else ""
         text = translate(

@@ -11,7 +11,7 @@ from bot.chat.messages import ChatDirectory
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError
-from bot.core.i18n import LANGUAGES, translate
+from bot.core.i18n import translate
 from bot.core.records import OpenCard
 from bot.core.work_items import CloseCard, NotifyPerson, RelayEngineEvent
 from bot.queue.keys import Keys
@@ -20,6 +20,7 @@ from bot.queue.writes import EnqueueItem, apply_writes
 from bot.redis.connect import is_outage
 from bot.storage.approvals import derive_task_card_id
 from tools.cards.fields import build_mail_draft
+from tools.languages import LANGUAGES
 from tools.mail.send_email import SEND_EMAIL, SendEmailArgs, prepare_send_email
 from tools.people.names import PERSON, format_stand_in, get_names_by_language
 from tools.requests.duplicates import list_claims_with_file

@@ -30,6 +30,7 @@ from bot.core.outcomes import (
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.redaction import redact_known_secrets, shorten_private_text
 from tools.cards.fields import FIELD_PREFIX
+from tools.languages import choose_words
 from tools.people.identities import identify_people
 from tools.people.names import get_person_name
 from tools.spec import CardChoice, CardField, DialogField, Gate, Identities, Identity, Person, Proposal
@@ -132,7 +133,7 @@ def render_title(approval: Approval, reader: Person) -> str:
 
 def render_first_line(approval: Approval, reader: Person) -> str:
     """Render the card's question, with its scope."""
-    title, scope = render_title(approval, reader), approval.proposal.scope.get(reader.language, "")
+    title, scope = render_title(approval, reader), choose_words({"en": "", **approval.proposal.scope}, reader.language)
     key = "card.question" if title.endswith(("?", "？")) else "card.title"
     return translate(key, reader.language, title=title, scope=scope) if scope else title
 
@@ -262,7 +263,7 @@ def build_moment(ms: int, reader: Person) -> Moment:
 
 
 def _join_deciders(approval: Approval, names: Names, language: str) -> str:
-    people = (get_names(names, one)[language] for one in approval.proposal.deciders)
+    people = (choose_words(get_names(names, one), language) for one in approval.proposal.deciders)
     return translate("card.comma", language).join(people)
 
 
@@ -304,7 +305,9 @@ def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click:
             _translate_known(f"ask.{one.label}", language) or translate_label(one.label, language)
             for one in choice.fields
         ),
-        options=tuple(tuple((value, words[language]) for value, words in one.choices) for one in choice.fields),
+        options=tuple(
+            tuple((value, choose_words(words, language)) for value, words in one.choices) for one in choice.fields
+        ),
         lead=lead,
         matter=describe_matter(approval.proposal, reader),
         about=tuple(about),

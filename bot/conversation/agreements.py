@@ -14,6 +14,7 @@ from bot.core.i18n import render_value, translate
 from bot.core.records import ApprovalState
 from bot.queue.writes import Write
 from bot.storage.approvals import ApprovalStore
+from tools.languages import choose_words
 from tools.people.names import format_people_names
 from tools.spec import Privacy
 
@@ -65,7 +66,7 @@ class AgreementAnswerer:
         for one in opened[-MAX_CARDS:]:
             title = render_value(one.proposal.get_title_for(context.caller.id), language)
             if context.caller.id not in one.proposal.deciders:
-                who = (await format_people_names(self.replies.directory, one.proposal.deciders))[language]
+                who = choose_words(await format_people_names(self.replies.directory, one.proposal.deciders), language)
                 lines.append(translate("agreed.theirs", language, title=title, who=who))
                 continue
             key = "agreed.here" if one.place == message.place else "agreed.direct"

@@ -11,12 +11,13 @@ from functools import cache
 from bot.chat.messages import Message
 from bot.conversation.stops import RunStopper
 from bot.core.clock import Clock
-from bot.core.i18n import LANGUAGES, load_sentences, shorten_text, translate
+from bot.core.i18n import load_sentences, shorten_text, translate
 from bot.core.redaction import redact_text
 from bot.queue.writes import Delete, Write
 from bot.storage.history import HistoryStore
 from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.runs import build_waiting_files_key
+from tools.languages import LANGUAGES, choose_words
 from tools.people.names import get_person_name
 from tools.spec import Caller
 from tools.tasks.task_actions import WITHDRAWAL_WORDS
@@ -53,7 +54,7 @@ def list_command_words() -> Mapping[str, str]:
         word.strip(): command
         for command in COMMANDS
         for language in LANGUAGES
-        for word in load_sentences()[f"command.{command}_words"][language].split(",")
+        for word in choose_words(load_sentences()[f"command.{command}_words"], language).split(",")
     }
 
 

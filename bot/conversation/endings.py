@@ -16,6 +16,7 @@ from bot.core.i18n import translate
 from bot.core.records import OpenCard, Run, RunResult
 from bot.core.run_state import CallRecord
 from bot.queue.lanes import LaneItem, Lease
+from tools.languages import choose_words
 from tools.people.names import format_people_names, get_person_language
 from tools.spec import Privacy, ReceiptLine
 
@@ -110,7 +111,9 @@ class RunReplies:
             return
         if place.direct:
             if quiet:
-                who = (await format_people_names(self.directory, requested_card.proposal.deciders))[run.language]
+                who = choose_words(
+                    await format_people_names(self.directory, requested_card.proposal.deciders), run.language
+                )
                 text = translate("turn.brought", run.language, who=who)
                 await self.chat.post_message(place, Post(text), key=f"{run.id}:brought", again=again)
         elif can_press:

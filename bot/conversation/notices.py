@@ -17,6 +17,7 @@ from bot.queue.lanes import LaneItem, Lease
 from bot.queue.overflow import LaneOverflows
 from bot.queue.writes import EnqueueItem, Write
 from bot.storage.journal import Journal
+from tools.languages import choose_words
 from tools.people.names import PERSON, get_person_language
 from tools.spec import TextRef
 
@@ -44,7 +45,7 @@ class NoticePoster:
             params: dict[str, object] = dict(line.params)
             for name, value in line.params.items():
                 if isinstance(value, Mapping) and PERSON in value:
-                    params[name] = NamedPerson(str(value[PERSON]), str(value[person.language]))
+                    params[name] = NamedPerson(str(value[PERSON]), str(choose_words(value, person.language)))
             pieces += [*(["\n"] if pieces else []), *translate_pieces(line.key, person.language, **params)]
         post, again = Post(text, plain=True, rich=cast(RichText, tuple(pieces))), lease.item.is_redelivery
         await self.chat.post_message(place, post, key=lease.item.id, again=again)

@@ -14,6 +14,7 @@ from bot.queue.lanes import Lease
 from bot.queue.writes import Write
 from bot.storage.file_keeper import TakenFiles
 from tools.cards.files import describe_files
+from tools.languages import choose_words
 from tools.spec import Caller, Privacy
 
 TEXT_MAX = 12_000
@@ -56,7 +57,7 @@ class MessageTriage:
         elif len(message.text) > TEXT_MAX:
             writes = await self._refuse_long_message(lease, message, len(message.text), language)
         if writes is not None and files.kept:
-            text = translate("file.kept", language, files=describe_files(files.kept)[language])
+            text = translate("file.kept", language, files=choose_words(describe_files(files.kept), language))
             await self.replies.post_notice(lease, message, text, key="kept", privacy=Privacy.OWN_TEXT)
         return writes
 

@@ -44,6 +44,7 @@ from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from bot.storage.file_keeper import FileKeeper, TakenFiles
 from tools.cards.files import describe_files
+from tools.languages import choose_words
 from tools.requests.status import describe_current_states
 from tools.spec import Privacy, Proposal
 from tools.tool import ToolContext, ToolServices
@@ -271,7 +272,9 @@ class TurnHandler:
             wait_ms=wait_ms,
             states=states,
             undone=list_undone_calls(run.state, self.loop.executor.is_gated),
-            files=translate("file.kept", run.language, files=describe_files(left)[run.language]) if left else "",
+            files=translate("file.kept", run.language, files=choose_words(describe_files(left), run.language))
+            if left
+            else "",
         )
         await self.progress.settle_session(run, is_waiting=context.is_other_run_waiting)
         finish_writes = self.run_recorder.build_finish_writes(context, result, delivery_result)

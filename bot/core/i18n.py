@@ -1,7 +1,8 @@
-"""All sentences that people read, in zh and en, by key.
+"""All sentences that people read, by key and language.
 
 The sentences are in `words/*.toml` here and in `words.toml` of each folder of `tools`, one table per topic:
-`[cards] open = {zh = "…", en = "…"}` is the key `cards.open`.
+`[cards] open = {zh = "…", en = "…"}` is the key `cards.open`. `tools.languages` says where those of further languages
+are.
 A missing key or a missing parameter is a programming error and raises `KeyError`."""
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from pathlib import Path
 from string import Formatter
 
 import tools
+from tools.languages import FOLDER, LANGUAGES, choose_words
 from tools.spec import Identities, ReceiptLine, TextRef
-
-LANGUAGES = ("zh", "en")
 
 
 @cache
@@ -27,6 +27,13 @@ def load_sentences() -> Mapping[str, Mapping[str, str]]:
     for file in list_word_files():
         for topic, table in tomllib.loads(file.read_text(encoding="utf-8")).items():
             sentences.update({f"{topic}.{name}": words for name, words in table.items()})
+    for language in LANGUAGES:
+        for file in sorted(FOLDER.glob(f"{language}/*.toml")):
+            for topic, table in tomllib.loads(file.read_text(encoding="utf-8")).items():
+                for name, words in table.items():
+                    forms = words if isinstance(words, dict) else {"other": words}
+                    further = {language if form == "other" else f"{language}_{form}": forms[form] for form in forms}
+                    sentences[f"{topic}.{name}"] = {**sentences[f"{topic}.{name}"], **further}
     return sentences
 
 
@@ -44,6 +51,8 @@ def translate_pieces(key: str, language: str, /, **params: object) -> tuple[obje
 
     A sentence may have a singular form, `en_one`, which counts by its parameter `n`. In Chinese, a space between a
     value and the words beside it stays only if one of them is not Chinese."""
+    if language not in load_sentences()[key]:
+        language = "en"
     is_one = str(params.get("n")) == "1" and f"{language}_one" in load_sentences()[key]
     pieces, is_chinese = list[object](), language == "zh"
     for words, name in _split_sentence(key, f"{language}_one" if is_one else language):
@@ -92,7 +101,7 @@ def render_value(value: object, language: str) -> str:
     if isinstance(value, TextRef):
         return translate(value.key, language, **value.params)
     if isinstance(value, Mapping):
-        return str(value[language])
+        return str(choose_words(value, language))
     return str(value)
 
 
@@ -122,4 +131,4 @@ def shorten_text(text: str, most: int) -> str:
 
 def translate_label(name: str | Mapping[str, str], language: str) -> str:
     """Translate a label: words from a process file, or the sentence `label.<name>`."""
-    return name[language] if isinstance(name, Mapping) else translate(f"label.{name}", language)
+    return choose_words(name, language) if isinstance(name, Mapping) else translate(f"label.{name}", language)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from bot.core.i18n import LANGUAGES, load_sentences, render_receipt_line, render_value, translate
+from bot.core.i18n import load_sentences, render_receipt_line, render_value, translate
 from bot.core.records import Approval, ApprovalState, EffectState
 from tools.effect_parts import PartState
+from tools.languages import LANGUAGES
 from tools.people.names import format_stand_in
 from tools.spec import Identities, Person, Proposal, TextRef
 

@@ -15,7 +15,7 @@ from bot.chat.messages import ChatDirectory, FormAnswer, FormDialog, FormInput, 
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import ChatError
-from bot.core.i18n import LANGUAGES, render_value, translate, translate_label
+from bot.core.i18n import render_value, translate, translate_label
 from bot.core.records import OpenCard
 from bot.core.work_items import FormSubmitted, NotifyPerson
 from bot.features.contract import Core, Feature, Work
@@ -24,6 +24,7 @@ from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
 from bot.storage.file_keeper import FileDesk, TakenFiles
 from bot.storage.journal import Journal
+from tools.languages import LANGUAGES, choose_words
 from tools.people.names import get_person_language
 from tools.requests.form_pages import (
     PAGES,
@@ -137,7 +138,11 @@ class RequestForms:
         )
         is_first, names = form.page == 0, {field.name for field in page.fields}
         has_more = page.has_more and form.page + 1 < PAGES
-        others = [(one.key, one.form.title[language]) for one in processes] if form.has_choice and is_first else []
+        others = (
+            [(one.key, choose_words(one.form.title, language)) for one in processes]
+            if form.has_choice and is_first
+            else []
+        )
         inputs, notes = list[FormInput](), list[str]()
         for field in page.fields:
             is_by_rules = field.name in process.deciding_names
@@ -145,7 +150,7 @@ class RequestForms:
                 FormInput(
                     field=field,
                     label=translate_label(field.label, language),
-                    options=tuple((value, words[language]) for value, words in field.choices),
+                    options=tuple((value, choose_words(words, language)) for value, words in field.choices),
                     hint=translate("form.by_rules", language) if is_by_rules else render_limit(field, language),
                     is_watched=field.name in process.watched_fields,
                 )
@@ -156,7 +161,7 @@ class RequestForms:
                 note = translate("form.fact", language, label=translate_label(fact.label, language), value=note)
             notes.append(note)
         return FormDialog(
-            title=process.form.title[language],
+            title=choose_words(process.form.title, language),
             submit=translate("form.next" if page.is_followed else "form.submit", language),
             cancel=translate("card.close" if is_first else "form.back", language),
             process=process.key,

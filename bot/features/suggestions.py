@@ -23,7 +23,7 @@ from bot.approvals.render import ADVICE_LABEL, describe_card_fields
 from bot.approvals.state import try_transition
 from bot.core import logs
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
-from bot.core.i18n import shorten_text
+from bot.core.i18n import shorten_text, translate
 from bot.core.records import Approval, ApprovalState
 from bot.features.contract import Core, Feature, Work
 from bot.queue.lanes import Lease
@@ -109,7 +109,6 @@ async def show_suggestion(core: Core, lease: Lease, advised: ShowSuggestion) -> 
 
 MAX_REASONS, MAX_REASON, MAX_REQUEST_LENGTH = 3, 200, 6_000
 """Most reasons, characters of each, and characters of a request that are sent."""
-LANGUAGES = {"zh": "Chinese", "en": "English"}
 RULES = """\
 You help a person who has to decide on a colleague's request. You do not decide, and nothing you write has any effect:
 it is shown to that person as a suggestion. Weigh what the request says against the handbook, and say briefly what
@@ -161,7 +160,7 @@ class Suggester:
                 handbook = await self.handbook.quote_relevant_sections(
                     "\n".join(value for _, value in facts), MAX_HANDBOOK_LENGTH
                 )
-                rules = RULES.format(most=MAX_REASONS, language=LANGUAGES[language])
+                rules = RULES.format(most=MAX_REASONS, language=translate("language.in_english", language))
                 messages = [
                     {"role": "system", "content": rules + (HANDBOOK + handbook if handbook else "")},
                     {"role": "user", "content": content},

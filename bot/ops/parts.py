@@ -15,11 +15,12 @@ import bot.features
 import tools
 from bot.app.work_kinds import MODELS
 from bot.core import work_items
-from bot.core.i18n import LANGUAGES, load_sentences, translate
+from bot.core.i18n import load_sentences, translate
 from bot.dev.evaluation.scenario import read_scenarios
 from bot.features.shipped import FEATURES
 from bot.ops.cli.definition_errors import describe_definition_error
 from tools.catalog import TOOLS
+from tools.languages import LANGUAGES
 from tools.spec import Gate, StoredModel
 from tools.tool import Tool
 from tools.workflow.bpmn.graph import InvalidDefinitionError, collect_definition_errors
@@ -30,14 +31,14 @@ GATE_PARTS = ("effects", "prepare", "stored_args")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
-def list_gaps(language: str) -> list[str]:
-    """List everything that is missing, each in one line in this language."""
+def list_gaps(language: str, languages: Collection[str] = LANGUAGES) -> list[str]:
+    """List everything that is missing, each in one line in this language. `languages`: those to be complete."""
     modules, sentences = _import_modules(tools), load_sentences()
     found = {one.name: one for module in modules for one in vars(module).values() if isinstance(one, Tool)}
     replies = [reply for one in read_scenarios() for reply in one.reply]
     called = {reply.tool for reply in replies} | {call.tool for reply in replies for call in reply.calls}
     return [
-        *find_sentence_gaps(sentences, language),
+        *find_sentence_gaps(sentences, language, languages),
         *find_tool_gaps(found.values(), sentences, called, language),
         *find_feature_gaps([work_items, *_import_modules(bot.features)], sentences, language),
         *find_process_gaps(Path(tools.__path__[0], "workflow", "definitions"), language),
@@ -49,15 +50,17 @@ def _import_modules(package: ModuleType) -> list[ModuleType]:
     return [import_module(one.name) for one in walk_packages(package.__path__, f"{package.__name__}.")]
 
 
-def find_sentence_gaps(sentences: Mapping[str, Mapping[str, str]], language: str) -> Iterator[str]:
+def find_sentence_gaps(
+    sentences: Mapping[str, Mapping[str, str]], language: str, languages: Collection[str] = LANGUAGES
+) -> Iterator[str]:
     """Yield sentences without one of the languages or with other values to fill in, and titles without a statement."""
     for key, words in sorted(sentences.items()):
-        lacking = [one for one in LANGUAGES if one not in words or not (words[one].strip() or key.endswith("_words"))]
+        lacking = [one for one in languages if one not in words or not (words[one].strip() or key.endswith("_words"))]
         matter = key.replace("title.", "matter.", 1)
         for what in (*lacking, *([matter] if matter not in sentences else [])):
             yield translate("check.missing", language, where=key, what=what)
         values = {frozenset(name for _, name, _, _ in Formatter().parse(text) if name) for text in words.values()}
-        if len(values) > 1 or words.keys() - {*LANGUAGES, "en_one"}:
+        if len(values) > 1 or words.keys() - {f"{one}{singular}" for one in LANGUAGES for singular in ("", "_one")}:
             yield translate("check.unlike", language, where=key)
         if CHINESE.search(words.get("en", "")) and not key.startswith(("page.", "rehearsal.")):
             yield translate("check.chinese", language, where=key)

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bot.chat.messages import Message, SentFile
-from bot.core.i18n import LANGUAGES, translate
+from bot.core.i18n import translate
 from bot.core.records import Run
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
+from tools.languages import LANGUAGES
 from tools.spec import AttachedFile, ToolError
 
 

@@ -16,14 +16,13 @@ from bot.queue.keys import Keys
 from bot.redis.connect import translate_redis_errors
 from tools.spec import StoredModel
 
-Language = Literal["", "zh", "en"]
 Steps = Literal["", "plan", "replies", "quiet"]
 
 
 class Preferences(StoredModel):
     """One person's settings; empty means the default of the platform or the company."""
 
-    language: Language = ""
+    language: str = ""
     steps: Steps = ""
 
 

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from bot.agent.model import ModelReply
 from bot.chat.messages import Place
 from bot.conversation.progress import _describe_settled_call
-from bot.core.i18n import LANGUAGES, load_sentences
+from bot.core.i18n import load_sentences
 from bot.core.records import CallStatus, Run
 from bot.core.run_state import CallRecord, RunState, Usage
 from bot.queue.writes import apply_writes
@@ -20,6 +20,7 @@ from tests.harness.memory_platform import DM, Edges
 from tests.harness.talks import notes, talked
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
+from tools.languages import LANGUAGES
 from tools.workflow.engine.state import Status
 
 USED_UP = "模型用量已经用完"

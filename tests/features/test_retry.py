@@ -8,13 +8,14 @@ from redis.asyncio import Redis
 from bot.agent.limits import StopReason
 from bot.agent.model import ModelReply
 from bot.chat.messages import Message, Place
-from bot.core.i18n import LANGUAGES, translate
+from bot.core.i18n import translate
 from bot.core.records import Run, RunStatus
 from bot.features.retry import find_refusal
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import DM, Edges
 from tests.stories.script import DONE, calls, mail
+from tools.languages import LANGUAGES
 
 ROUND = calls(("list_people", {}))
 STUCK = [ROUND] * 3

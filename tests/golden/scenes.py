@@ -180,7 +180,7 @@ def open_stage(redis: Redis, language: str) -> Stage:
         history_tokens=2_000,
         summaries=[notes("住宿上限 600 元")] * 9,
     )
-    locale = LOCALES[language]
+    locale = LOCALES.get(language, language)
     bot.directory.known = [
         one.model_copy(update={"locale": locale, "timezone": "Asia/Shanghai"}) for one in (*PEOPLE, BOSS)
     ]

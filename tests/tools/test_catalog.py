@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from bot.core.i18n import LANGUAGES, load_sentences
+from bot.core.i18n import load_sentences
 from tests.harness.corpus import corpus
 from tests.tools.office import ABOUT_THE_CALLER
 from tools.catalog import TOOLS
 from tools.error_advice import ADVICE, ENGINE
+from tools.languages import LANGUAGES
 from tools.mcp.tool_adapter import ERRORS as OF_SERVERS
 from tools.tasks.task_actions import WITHDRAWAL_WORDS, WORDS
 from tools.tool import Tool

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from bot.core.i18n import LANGUAGES, translate
+from bot.core.i18n import translate
 from tests.harness.corpus import corpus
+from tools.languages import LANGUAGES
 from tools.mail.completeness import SHORT, is_template, require_complete_draft
 from tools.spec import ToolError
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.cards.files import build_reading_fields, describe_file, describe_references
-from tools.day_words import LANGUAGES, list_day_words
+from tools.day_words import list_day_words
+from tools.languages import LANGUAGES, choose_words
 from tools.people.identities import identify_people
 from tools.people.names import format_people_names, format_stand_in, get_names_by_language
 from tools.platform_ids import FILE_ID
@@ -192,8 +193,10 @@ async def build_mail_draft(
     values = format_values(process, filled, language)
     for field in process.form.fields:
         if field.kind in PERSONS:
-            values[field.name] = (await format_people_names(directory, filled.resolve_people(field.name)))[language]
-    subject, body = (words.by_language[language].format_map(values) for words in (row.subject, row.body))
+            values[field.name] = choose_words(
+                await format_people_names(directory, filled.resolve_people(field.name)), language
+            )
+    subject, body = (choose_words(words.by_language, language).format_map(values) for words in (row.subject, row.body))
     return MailDraft(filled.people.get(node, ()), " ".join(subject.split()), body)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from tools.day_words import LANGUAGES, format_day_words
+from tools.day_words import format_day_words
+from tools.languages import LANGUAGES
 from tools.spec import AttachedFile, CardField, TextRef
 from tools.workflow.engine.state import FilledForm
 from tools.workflow.process.forms import FieldKind, Form

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from tools.argument_names import ToolArgs
 from tools.error_advice import select_advice
+from tools.languages import choose_words
 from tools.people.names import resolve_person
 from tools.spec import Offer, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
@@ -34,7 +35,7 @@ async def run_leave_balance(context: ToolContext, args: LeaveBalanceArgs) -> Too
     year_balances = await context.services.engine.list_balances(context.caller.id, year)
     balances: list[dict[str, Any]] = [
         {
-            "kind": balance.label[context.caller.person.language],
+            "kind": choose_words(balance.label, context.caller.person.language),
             "days_a_year": format_decimal(balance.allowance),
             "approved": format_decimal(balance.approved),
             "waiting": format_decimal(balance.pending),

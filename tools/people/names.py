@@ -194,7 +194,7 @@ async def get_person_name(directory: Directory, person: str, language: str = "")
 def choose_name(person: Person, language: str) -> str:
     """A person's name for readers of this language: the first one in its script, which is Chinese characters, or Latin
     letters with a capital (handles have none). Without such a name, the name people use."""
-    pattern = _ENGLISH_NAME if language == "en" else _CHINESE_NAME
+    pattern = _CHINESE_NAME if language == "zh" else _ENGLISH_NAME
     names = (name for name in (person.name, *person.names) if is_searchable_name(name))
     return next(filter(pattern.fullmatch, names), person.name)
 

@@ -11,6 +11,7 @@ from tools.argument_names import ToolArgs
 from tools.cards.builders import build_effect_outcome, build_own_proposal, classify_own_request, resolve_people_ids
 from tools.cards.fields import build_request_card_fields, build_scope, build_status_field
 from tools.error_advice import select_advice
+from tools.languages import choose_words
 from tools.people.identities import identify_people
 from tools.people.names import format_people_names
 from tools.privacy import classify_card
@@ -93,7 +94,7 @@ async def run_urge_task(context: ToolContext, stored: StoredUrge) -> ToolOutcome
     request = await context.services.engine.get_request(stored.request_id)
     who = [t.assignee for t in request.tasks if t.id in urged]
     names = await format_people_names(context.services.directory, who)
-    data = {"request": request.id, "urged": names[context.caller.person.language]}
+    data = {"request": request.id, "urged": choose_words(names, context.caller.person.language)}
     params: dict[str, Any] = {"request": request.id, "names": names}
     return build_effect_outcome(
         data, "result.urged", "effect.urged", request.id, params, await classify_own_request(context, request.id)
@@ -153,7 +154,7 @@ async def run_cc_request(context: ToolContext, args: CcRequestArgs) -> ToolOutco
     command = CcCommand(request=args.request, actor=context.caller.id, people=args.people)
     result = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
     names = await format_people_names(context.services.directory, args.people)
-    data = {"request": result.request, "told": names[context.caller.person.language]}
+    data = {"request": result.request, "told": choose_words(names, context.caller.person.language)}
     params: dict[str, Any] = {"request": result.request, "names": names}
     privacy = await classify_own_request(context, result.request)
     return build_effect_outcome(data, "result.told", "effect.told", result.request, params, privacy)

@@ -12,6 +12,7 @@ from pydantic import Field
 from tools.argument_names import ToolArgs
 from tools.cards.node_labels import get_node_label, list_current_nodes, list_visited_elements
 from tools.error_advice import select_advice
+from tools.languages import choose_words
 from tools.paging import PAGE, slice_page
 from tools.people.names import format_people_names
 from tools.privacy import classify_card, classify_request, classify_summary
@@ -70,14 +71,14 @@ async def run_request_status(context: ToolContext, args: RequestStatusArgs) -> T
     timeline = await build_timeline(context.services, request, context.now.tzinfo)
     words = {one: format_timeline(timeline, context.services.render_text, one) for one in ("zh", "en")}
     language = context.caller.person.language
-    data = {**await describe_request(context, request), "timeline": words[language]}
+    data = {**await describe_request(context, request), "timeline": choose_words(words, language)}
     params: dict[str, Any] = {"request": request.id, "timeline": words}
     said = any(note.params.get("said") not in (None, NOTHING_SAID) for note in timeline)
     privacy = Privacy.PRIVATE if said else await classify_summary(context, request)
     if args.details:
         form = (await context.services.engine.get_process(request)).form
         data["form"] = {
-            field.name: (await format_people_names(context.services.directory, value.split(",")))[language]
+            field.name: choose_words(await format_people_names(context.services.directory, value.split(",")), language)
             if field.kind in PERSONS
             else value
             for field in form.fields

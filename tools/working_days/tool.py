@@ -10,6 +10,7 @@ from pydantic import Field
 from tools.argument_names import ToolArgs
 from tools.day_words import list_day_words
 from tools.error_advice import select_advice
+from tools.languages import choose_words
 from tools.spec import Offer, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 from tools.workflow.engine.state import format_decimal
@@ -50,7 +51,7 @@ async def run_next_holidays(context: ToolContext, args: NextHolidaysArgs) -> Too
         "today": str(context.now.date()),
         "holidays": [
             {
-                "name": _get_stretch_name(one)[language],
+                "name": choose_words(_get_stretch_name(one), language),
                 "first": _format_weekday(one.first, language),
                 "last": _format_weekday(one.last, language),
                 "days": (one.last - one.first).days + 1,
@@ -73,7 +74,7 @@ async def run_next_holidays(context: ToolContext, args: NextHolidaysArgs) -> Too
 
 
 def _format_weekday(day: date, language: str) -> str:
-    return f"{day} {WEEKDAYS[language][day.weekday()]}"
+    return f"{day} {choose_words(WEEKDAYS, language)[day.weekday()]}"
 
 
 def _get_stretch_name(stretch: HolidayBreak) -> dict[str, str]:

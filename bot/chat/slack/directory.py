@@ -26,6 +26,7 @@ from bot.chat.slack.members import (
 )
 from bot.core import logs
 from bot.core.errors import ChatError, StoreUnavailableError
+from tools.languages import LANGUAGES
 from tools.spec import Caller, Person
 
 __all__ = ["DirectoryEntry", "SlackDirectory", "read_directory_file"]
@@ -45,7 +46,6 @@ LIST_AGAIN_S = 30.0
 """Time after which a list that Slack has refused is asked for again (s)."""
 BUILT_AT_ONCE = 200
 """Persons built at a time. Presses are acknowledged in between."""
-LOCALES = {"zh": "zh-CN", "en": "en-US"}
 _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
 
@@ -122,7 +122,7 @@ class SlackDirectory:
     def _apply_language(self, person: Person | None) -> Person | None:
         """Set the language that the person has chosen, whatever Slack says."""
         chosen = self._languages.get_language(person.id) if person and self._languages else ""
-        return person.model_copy(update={"locale": LOCALES[chosen]}) if person and chosen in LOCALES else person
+        return person.model_copy(update={"locale": chosen}) if person and chosen in LANGUAGES else person
 
     async def list_people(self) -> tuple[Person, ...]:
         """Return the members of the workspace who can be asked to do something. The list is complete, so that no name

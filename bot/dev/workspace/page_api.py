@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from bot.core.i18n import LANGUAGES, load_sentences, translate
+from bot.core.i18n import load_sentences, translate
 from bot.dev.workspace import acts, methods_files, methods_streams, views
 from bot.dev.workspace.arguments import MethodArguments, read_json_body
 from bot.dev.workspace.feed import PageFeed
@@ -18,6 +18,7 @@ from bot.dev.workspace.payloads import drop_metadata
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json, WorkspaceMember, WorkspaceRoom
+from tools.languages import LANGUAGES
 
 PAGE = Path(__file__).parent / "page"
 Act: TypeAlias = Callable[["PageApi", MethodArguments], Awaitable[Json]]

@@ -19,6 +19,7 @@ from bot.features.files.file_store import DAY_MS, FileStore
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
 from tools.cards.files import describe_files
+from tools.languages import choose_words
 
 log = logs.get_logger(__name__)
 
@@ -45,7 +46,7 @@ class FileCopier:
         deleted, language = [one for one, content in found if content is None], caller.person.language
         comment = translate("file.attached", language, request=work.subject.rpartition("-")[0] or work.subject)
         if deleted:
-            comment += "\n" + translate("file.deleted", language, files=describe_files(deleted)[language])
+            comment += "\n" + translate("file.deleted", language, files=choose_words(describe_files(deleted), language))
         place = Place(team=direct.team, channel=direct.channel, thread=work.card.ts, direct=True)
         if there:
             await self.core.chat.upload_files(

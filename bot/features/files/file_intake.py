@@ -17,7 +17,7 @@ from bot.core.errors import (
     FilesUnavailableError,
     FilesUnreachableError,
 )
-from bot.core.i18n import LANGUAGES, translate
+from bot.core.i18n import translate
 from bot.core.records import Run
 from bot.features.contract import Core
 from bot.features.files.file_store import FileStore, describe_sent_file
@@ -34,6 +34,7 @@ from bot.queue.lanes import Lease
 from bot.queue.writes import Write
 from bot.storage.file_keeper import FileKeeper, TakenFiles
 from tools.cards.files import describe_files
+from tools.languages import LANGUAGES, choose_words
 from tools.spec import AttachedFile
 
 log = logs.get_logger(__name__)
@@ -183,7 +184,9 @@ def sum_up_files(taken: Sequence[TakenFile]) -> TakenFiles:
             lines.insert(0, translate("file.refused", language))
             refusals[language] = translate("file.not_pressed", language, files="\n".join(lines))
         for reason, files in unread.items():
-            lines.append(translate(f"file.unread_{reason}", language, files=describe_files(files)[language]))
+            lines.append(
+                translate(f"file.unread_{reason}", language, files=choose_words(describe_files(files), language))
+            )
         if lines:
             troubles[language] = "\n".join(lines)
     return TakenFiles(

@@ -40,8 +40,9 @@ from bot.features.home.words import describe_decision
 from bot.queue.writes import EnqueueItem
 from bot.storage.homes import HomePlace
 from bot.storage.morning_preferences import MorningPreferenceStore
-from bot.storage.preferences import DEFAULTS, Language, Preferences, Steps
+from bot.storage.preferences import DEFAULTS, Preferences, Steps
 from tools.absence.tool import END_ABSENCE, SET_ABSENCE
+from tools.languages import LANGUAGES
 from tools.requests.comments import URGE_TASK
 from tools.requests.processes import MAX_REASON, WITHDRAW_REQUEST
 from tools.spec import Caller, DialogField, Proposal, ToolError
@@ -184,7 +185,10 @@ class HomeActions:
 
     async def _build_settings_form(self, caller: Caller) -> HomeDialog:
         language, chosen = caller.person.language, self.core.preferences.get_preferences(caller.id)
-        languages = (("default", translate("home.slacks_language", language)), ("zh", "中文"), ("en", "English"))
+        languages = (
+            ("default", translate("home.slacks_language", language)),
+            *((one, translate("language.name", one)) for one in LANGUAGES),
+        )
         steps = [(name, translate(f"home.steps_{name}", language)) for name in ("default", "plan", "replies", "quiet")]
         mornings: list[FormInput] = []
         if at := self.core.settings.morning_list:  # only where the company has one
@@ -281,9 +285,12 @@ class HomeActions:
 
     async def _save_settings(self, caller: Caller, submission: HomeSubmission) -> HomeAnswer:
         values = {name: "" if text == "default" else text for name, text in submission.form.items()}
+        language = values.get("language", DEFAULTS.language)
+        if language not in ("", *LANGUAGES):
+            return HomeAnswer()
         try:
             chosen = Preferences(
-                language=TypeAdapter[Language](Language).validate_python(values.get("language", DEFAULTS.language)),
+                language=language,
                 steps=TypeAdapter[Steps](Steps).validate_python(values.get("steps", DEFAULTS.steps)),
             )
         except ValidationError:

@@ -8,6 +8,7 @@ from bot.conversation.commands import load_request_summary
 from bot.core.i18n import translate
 from bot.storage.preferences import Preferences
 from tools.day_words import format_day_words
+from tools.languages import choose_words
 from tools.people.names import format_people_names, format_stand_in, get_names_by_language
 from tools.spec import Person
 from tools.tasks.task_actions import WITHDRAWAL_WORDS
@@ -21,7 +22,7 @@ async def describe_holder(services: ToolServices, request: Request, reader: Pers
     """Describe the people who have the request, and since when; empty if nobody has it."""
     if not request.open_tasks:
         return ""
-    who = (await format_people_names(services.directory, request.waits_for))[reader.language]
+    who = choose_words(await format_people_names(services.directory, request.waits_for), reader.language)
     since = min(task.since for task in request.open_tasks)
     return translate("home.held", reader.language, who=who, since=_format_moment(since, reader))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bot.approvals.render import find_choice
 from bot.core.approval_sets import SET_DECISIONS
-from bot.core.i18n import LANGUAGES
 from bot.core.records import Approval, compute_seal
 from bot.features.sets.set_store import SetEntry
+from tools.languages import LANGUAGES, choose_words
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import Request
 from tools.workflow.process.definition import Process
@@ -35,7 +35,7 @@ def count_entry_bytes(entry: SetEntry) -> int:
     """Count the bytes of an entry in its message, in the language that needs more."""
     sizes = []
     for language in LANGUAGES:
-        about, details = entry.about[language], entry.details.get(language, "")
+        about, details = choose_words(entry.about, language), choose_words({"en": "", **entry.details}, language)
         in_box = details if len(details) <= BOX_DETAILS else ""
         above = 0 if in_box or not details else len((about + details).encode()) + ENTRY_BYTES
         sizes.append(ENTRY_TIMES * (len((about + in_box).encode()) + ENTRY_BYTES) + above)

@@ -10,13 +10,14 @@ from bot.approvals.opinion_drafts import list_draft_fields
 from bot.approvals.render import ADVICE_LABEL
 from bot.chat.messages import Button, Card, Dialog, MessageRef, Place, Post, TickList, TickOption
 from bot.core.approval_sets import APPROVE_SET, REJECT_SET, TICKED
-from bot.core.i18n import LANGUAGES, render_value, shorten_text, translate, translate_label
+from bot.core.i18n import render_value, shorten_text, translate, translate_label
 from bot.core.outcomes import Names, describe_consequence, describe_dated_outcome, get_names
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.redaction import redact_text
 from bot.features.sets.day_facts import format_day
 from bot.features.sets.set_store import ApprovalSet, SetEntry
 from tools.day_words import drop_year, format_day_words
+from tools.languages import LANGUAGES, choose_words
 from tools.spec import CardField, DialogField, Identities, Person, TextRef
 from tools.tasks.task_actions import MAX_OPINION
 
@@ -58,7 +59,10 @@ def describe_details(
 def _is_said(field: CardField, value: str, summary: str, language: str, has_whole_days: bool) -> bool:
     if has_whole_days and isinstance(field.value, TextRef) and field.value.key == "fact.day":
         day = field.value.params["day"]
-        return drop_year(day[language] if isinstance(day, dict) else format_day_words(str(day), language)) in summary
+        return (
+            drop_year(choose_words(day, language) if isinstance(day, dict) else format_day_words(str(day), language))
+            in summary
+        )
     is_level = isinstance(field.value, Identities) and field.value.text is None
     is_known = isinstance(field.label, str) and field.label in SAID_BY_SUMMARY
     amount, _, currency = value.partition(" ")  # the line states the currency's name instead of its code
@@ -114,7 +118,7 @@ def render_set(
         day = format_day(date.fromisoformat(approval_set.day), language)
         title = translate("morning.title", language, day=day, what=title)
     outcomes = tuple(
-        (entry.about[language], _describe_entry(entry, approvals.get(entry.approval), names, reader))
+        (choose_words(entry.about, language), _describe_entry(entry, approvals.get(entry.approval), names, reader))
         for number, entry in enumerate(approval_set.entries)
         if number not in pressable
     )
@@ -126,8 +130,8 @@ def render_set(
         options = tuple(
             TickOption(
                 value=str(number),
-                text=entries[number].about[language],
-                details=entries[number].details.get(language, ""),
+                text=choose_words(entries[number].about, language),
+                details=choose_words({"en": "", **entries[number].details}, language),
                 is_ticked=number in ticked,
             )
             for number in pressable
@@ -194,7 +198,7 @@ def _describe_entry(entry: SetEntry, approval: Approval | None, names: Names, re
     elif entry.refusal == "given_up":
         why = translate("set.given_up", language)
     else:
-        deciders = [get_names(names, one)[language] for one in approval.proposal.deciders]
+        deciders = [choose_words(get_names(names, one), language) for one in approval.proposal.deciders]
         who = translate("card.comma", language).join(deciders)
         why = translate(f"refused.{entry.refusal}", language, who=who, what="")
     return translate("set.skipped", language, why=why)
@@ -206,7 +210,7 @@ def render_reject_dialog(
     """Render the dialog that asks for one reason for all ticked tasks. The dialog names them, and its submission
     returns them."""
     language = reader.language
-    listed = "\n".join(approval_set.entries[number].about[language] for number in ticked)
+    listed = "\n".join(choose_words(approval_set.entries[number].about, language) for number in ticked)
     title = translate("set.reject_title", language, n=len(ticked))
     return Dialog(
         title=title,

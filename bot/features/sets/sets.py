@@ -19,7 +19,7 @@ from bot.chat.messages import Click, Dialog, MessageRef, Post
 from bot.core import logs
 from bot.core.approval_sets import REJECT_SET, SET_DECISIONS, SEVERAL, TICK, TICKED
 from bot.core.errors import ChatError, ChatUnavailableError
-from bot.core.i18n import LANGUAGES, translate
+from bot.core.i18n import translate
 from bot.core.records import SHOWN_SEAL, Approval
 from bot.core.work_items import ButtonPressed, JoinSet, OpenSet, RefreshSet
 from bot.features.contract import Core
@@ -30,6 +30,7 @@ from bot.features.sets.set_store import ApprovalSet, ApprovalSetStore, SetEntry
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, SetTimer, Write
 from bot.storage.approvals import derive_task_card_id
+from tools.languages import LANGUAGES
 from tools.people.identities import identify_people
 from tools.people.names import get_names_by_language, get_person_language
 from tools.spec import Gate, Person

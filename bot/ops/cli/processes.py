@@ -27,6 +27,7 @@ from bot.ops.cli.form_reference import format_form_reference
 from bot.ops.cli.name_lookup import open_name_lookup
 from bot.ops.cli.request_store import open_request_store
 from bot.storage.journal import Journal
+from tools.languages import choose_words
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError, NodeKind
 from tools.workflow.bpmn.xml import MAX_BYTES, find_line, list_ignored_attributes
@@ -117,7 +118,7 @@ def print_processes(as_json: Json = False) -> None:
             for title in COLUMNS:
                 table.add_column(translate(f"processes.title_{title}", language), overflow="fold")
             for one in office.versions:
-                name = one.process.form.title[language] if one.process else one.error
+                name = choose_words(one.process.form.title, language) if one.process else one.error
                 key = f"{one.key} *" if one.is_current else one.key
                 short = [version[:SHORT] for version in one.version]
                 origins = {"shipped": one.is_shipped, "deployed": one.is_deployed}
@@ -155,8 +156,10 @@ def check(
         )
     )
     facts = {
-        "name": f"{process.key} · {process.form.title[language]} · {process.form.number}-0001",
-        "fields": ", ".join(f"{field.name} ({field.label.by_language[language]})" for field in process.form.fields),
+        "name": f"{process.key} · {choose_words(process.form.title, language)} · {process.form.number}-0001",
+        "fields": ", ".join(
+            f"{field.name} ({choose_words(field.label.by_language, language)})" for field in process.form.fields
+        ),
         "tasks": ", ".join(f"{node.id} ({', '.join(node.who)})" for node in tasks),
         "bpmn": process.version[0],
         "form": process.version[1],

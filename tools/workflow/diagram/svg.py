@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from xml.sax.saxutils import escape, quoteattr
 
+from tools.languages import choose_words
 from tools.workflow.diagram.label_placement import LabelPlacer, build_segment_boxes, list_label_positions
 from tools.workflow.diagram.labels import FAMILY, LEADING, measure_width, wrap_label
 from tools.workflow.diagram.layout import EVENTS, GATEWAYS, TASKS, Box, Diagram, Edge, Point, Shape
@@ -206,7 +207,9 @@ def _build_svg(pen: SvgBuilder, diagram: Diagram, placer: LabelPlacer, language:
     left, top = min(p.x for p in points) - MARGIN, min(p.y for p in points) - MARGIN
     extent = Box(left, top, max(p.x for p in points) + MARGIN - left, max(p.y for p in points) + MARGIN - top)
     x, y = extent.x + MARGIN, extent.bottom + 4
-    for state, word in zip((ElementState.DONE, ElementState.NOW, ElementState.LATER), LEGEND[language], strict=True):
+    for state, word in zip(
+        (ElementState.DONE, ElementState.NOW, ElementState.LATER), choose_words(LEGEND, language), strict=True
+    ):
         pen.add_element("rect", state, x=x, y=y - 8, width=26, height=16, rx=5)
         if state is ElementState.DONE:
             _draw_tick(pen, Point(x + 25, y - 7))

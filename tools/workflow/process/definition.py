@@ -17,6 +17,7 @@ from importlib import resources
 from pydantic import ValidationError
 
 from tools.day_words import format_day_words, format_period_words
+from tools.languages import choose_words
 from tools.spec import AttachedFile, Person, ToolError, raise_errors
 from tools.workflow.bpmn.expressions import list_variables, parse_expression
 from tools.workflow.bpmn.graph import (
@@ -214,7 +215,7 @@ def find_passing_rule(process: Process, filled: FilledForm) -> str:
 def format_request_line(process: Process, filled: FilledForm, language: str, *, has_iso_days: bool = False) -> str:
     """One line about a request. With `has_iso_days`, days are in ISO format, which models use."""
     values = format_values(process, filled, language, has_iso_days=has_iso_days)
-    return process.form.summary.by_language[language].format_map(values)
+    return choose_words(process.form.summary.by_language, language).format_map(values)
 
 
 def format_values(process: Process, filled: FilledForm, language: str, *, has_iso_days: bool = False) -> dict[str, str]:
@@ -230,7 +231,7 @@ def format_values(process: Process, filled: FilledForm, language: str, *, has_is
     for field in process.form.fields:
         value = filled.values.get(field.name, "")
         option = field.find_option(value)
-        texts[field.name] = option.by_language[language] if option else value
+        texts[field.name] = choose_words(option.by_language, language) if option else value
         if field.kind is FieldKind.DATE and not has_iso_days:
             texts[field.name] = format_day_words(value, language)
     return texts
@@ -239,8 +240,8 @@ def format_values(process: Process, filled: FilledForm, language: str, *, has_is
 def _format_period(rule: DaySpan, values: Mapping[str, str], language: str, *, has_iso_days: bool) -> str:
     """The first and the last day, with the half for half days."""
     first, last = values.get(rule.start, ""), values.get(rule.end, "")
-    from_noon = {"zh": "下午", "en": "PM"}[language] if values.get(rule.start_half, "") == "pm" else ""
-    until_noon = {"zh": "上午", "en": "AM"}[language] if values.get(rule.end_half, "") == "am" else ""
+    from_noon = choose_words({"zh": "下午", "en": "PM"}, language) if values.get(rule.start_half, "") == "pm" else ""
+    until_noon = choose_words({"zh": "上午", "en": "AM"}, language) if values.get(rule.end_half, "") == "am" else ""
     if not has_iso_days:
         return format_period_words(first, last, (from_noon, until_noon), language)
     start, end = f"{first} {from_noon}".strip(), f"{last} {until_noon}".strip()
