@@ -269,7 +269,7 @@ async def test_a_decision_that_can_never_be_carried_out_is_said_to_be_unknown_an
     assert {one.choice for one in bot.chat.cards()[0].buttons} == {"happened", "redo"}
     assert [key for key in list(bot.chat.keys()) if key.endswith(":final")], "the run went on and answered"
     assert "item.dead" in await bot.list_journal_kinds()
-    assert sum("您按的按钮我试了几次" in text for text in bot.chat.texts()) == 1
+    assert sum("您点击的按钮我试了几次" in text for text in bot.chat.texts()) == 1
 
 
 async def test_a_card_that_cannot_be_brought_is_told_to_who_asked(redis: Redis) -> None:

@@ -161,7 +161,7 @@ def test_who_watches_and_who_stands_in(gate: Gate, reader: Person, watches: bool
 # Content
 
 SUBJECT = ["申请编号", "事由", "申请人"]
-DRAFT = "您的意见（草稿，点「驳回」时已填好）"
+DRAFT = "您的意见（草稿，点击「驳回」时已填好）"
 
 
 @corpus(

@@ -110,7 +110,7 @@ async def test_without_the_journal_a_press_that_waits_is_not_carried_out_and_its
     async with empty.opened() as bot:
         assert bot.watch.is_held
         assert "Presses not carried out: 1" in await succeed(empty, tmp_path, "restored", "--accept")
-        await empty.until(lambda: "请在卡片上再按一次" in empty.said(empty.dm(ZHANG)))
+        await empty.until(lambda: "请在卡片上再点击一次" in empty.said(empty.dm(ZHANG)))
         await empty.quiet()
         assert len(empty.mails) == 1 and not await empty.dead()
         open_cards = await empty.approvals.list_open_approvals()

@@ -399,7 +399,7 @@ async def test_a_dialog_that_comes_too_late_is_said(desk: Desk) -> None:
         desk.slack.faults["views.open"] = [fault]
         assert (await dispatch(desk.app, pressed("reject"))).status == 200
         await eventually(lambda: desk.slack.called("chat.postEphemeral"))
-        assert "再点一次" in desk.slack.called("chat.postEphemeral")[0]["text"], fault
+        assert "再点击一次" in desk.slack.called("chat.postEphemeral")[0]["text"], fault
         assert len(desk.slack.called("views.open")) == 1, fault
 
 
