@@ -14,7 +14,7 @@ from bot.app.build import Application
 from bot.dev.evaluation import environment
 from bot.features.files.file_copies import FileCleaner
 from bot.queue.keys import Keys
-from bot.storage.preferences import Language, Preferences
+from bot.storage.preferences import Preferences
 from tests.harness.office import ZHANG, Office, list_buttons, read_message_text
 from tests.stories import script
 from tools.workflow.engine.commands import RequestEvent
@@ -88,7 +88,7 @@ async def opinions_of(desk: Office, request: str) -> list[tuple[str, Decision, s
     return [(one.by, one.decision, one.text) for one in (await request_of(desk, request)).opinions]
 
 
-async def choose_language(desk: Office, person: str, language: Language) -> None:
+async def choose_language(desk: Office, person: str, language: str) -> None:
     assert desk.bot is not None
     await desk.bot.ingress.features.home.builder.core.preferences.save_preferences(
         person, Preferences(language=language)
