@@ -9,6 +9,7 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from redis.asyncio import Redis
@@ -17,7 +18,7 @@ from redis.exceptions import RedisError
 from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop
 from bot.agent.model import Model
-from bot.app.build_approvals import Approvals, CardBasics, build_approvals, build_card_basics
+from bot.app.build_approvals import build_cards
 from bot.app.build_conversation import build_notice_poster, build_session_stop_handler, build_turn_handler
 from bot.app.company_files import build_daily_budget, load_calendar, open_handbook
 from bot.app.dispatch import WorkDispatcher
@@ -28,7 +29,8 @@ from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.slack_platform import open_slack
 from bot.app.work_kinds import WorkHandlers
-from bot.approvals.outbox import OutboxRelay, TimerJob
+from bot.approvals.cards import Cards
+from bot.approvals.outbox import TimerJob, relay_events
 from bot.chat.ingress_gate import IngressGate
 from bot.conversation.alerts import AdministratorAlerts, JournalAlerts
 from bot.conversation.memory import ConversationMemory
@@ -94,13 +96,12 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
     """Build the bot on open resources, for any platform, store and model. Sends no request to any of them yet."""
     stores, platform, clock = base.stores, base.platform, base.timing.clock
     parts = _build_foundation(base)
-    basics = build_card_basics(parts)
-    core = _build_feature_core(parts, basics)
+    core = _build_feature_core(parts, build_cards(parts, Features(), outside=None))
     added = Features([build(core) for build in features])
     base.files.keeper = added.files
-    approvals = build_approvals(parts, basics, added)
+    cards = build_cards(parts, added, outside=base.outside)
     dispatcher = WorkDispatcher(
-        handlers=_build_work_handlers(parts, approvals, added),
+        handlers=_build_work_handlers(parts, cards, added),
         journal=stores.journal,
         clock=clock,
         away_ms=int(base.timing.outage_retry_s * 1000),
@@ -136,7 +137,7 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
             worker=worker,
             lanes=stores.lanes,
             watch=stores.watch,
-            dialogs=approvals.dialogs,
+            cards=core.cards,
             features=added,
             history=stores.history,
             runs=stores.runs,
@@ -182,7 +183,7 @@ def _build_foundation(base: Resources) -> Foundation:
     )
 
 
-def _build_feature_core(parts: Foundation, basics: CardBasics) -> Core:
+def _build_feature_core(parts: Foundation, cards: Cards) -> Core:
     base, stores = parts.resources, parts.resources.stores
     return Core(
         redis=stores.redis,
@@ -196,9 +197,7 @@ def _build_feature_core(parts: Foundation, basics: CardBasics) -> Core:
         approvals=stores.approvals,
         journal=stores.journal,
         spending=stores.usage,
-        card_delivery=basics.card_delivery,
-        lifecycle=basics.lifecycle,
-        refuser=basics.refuser,
+        cards=cards,
         files=base.files,
         file_source=base.platform.file_source,
         file_patience_ms=int(base.timing.file_patience_s * 1000),
@@ -221,8 +220,8 @@ def _build_feature_core(parts: Foundation, basics: CardBasics) -> Core:
     )
 
 
-def _build_work_handlers(parts: Foundation, approvals: Approvals, features: Features) -> WorkHandlers:
-    base, stores, settings = parts.resources, parts.resources.stores, parts.resources.settings
+def _build_work_handlers(parts: Foundation, cards: Cards, features: Features) -> WorkHandlers:
+    base, settings = parts.resources, parts.resources.settings
     has_handbook = parts.tool_services.handbook.folder is not None
     loop = AgentLoop(
         base.model,
@@ -248,17 +247,7 @@ def _build_work_handlers(parts: Foundation, approvals: Approvals, features: Feat
         turn_handler=build_turn_handler(parts, loop, features),
         features=features,
         session_stop_handler=build_session_stop_handler(base),
-        press_handler=approvals.press_handler,
-        card_opener=approvals.card_opener,
-        lifecycle=approvals.lifecycle,
-        outbox=OutboxRelay(
-            tool_services=parts.tool_services,
-            directory=base.platform.directory,
-            lanes=stores.lanes,
-            keys=stores.keys,
-            clock=base.timing.clock,
-            follow_event=features.follow_event,
-        ),
+        cards=cards,
         memory=parts.memory,
         notices=build_notice_poster(parts),
     )
@@ -289,7 +278,7 @@ def _build_worker(
         jobs=(
             build_watch_job(watch, timing.watch_pause_s),
             JournalAlerts(alerts=alerts, clock=timing.clock, pause_s=timing.alert_pause_s).watch_journal,
-            pause_job(handlers.outbox.relay_events, watch),
+            pause_job(partial(relay_events, handlers.cards), watch),
             timers.run_timers,
             build_trim_job(stores.journal, watch, timing.trim_pause_s),
             base.platform.directory.keep_up_to_date,

@@ -8,7 +8,8 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.approvals.dialogs import CardDialogs
+from bot.approvals import dialogs
+from bot.approvals.cards import Cards
 from bot.chat.messages import (
     Acceptance,
     ChatDirectory,
@@ -66,7 +67,7 @@ class LaneIngress:
 
     worker: Worker
     lanes: Lanes
-    dialogs: CardDialogs
+    cards: Cards
     features: Features
     history: HistoryStore
     runs: RunStore
@@ -199,18 +200,18 @@ class LaneIngress:
     async def opens_dialog(self, click: Click) -> bool:
         if click.choice in self.features.presses:
             return click.choice in self.features.dialogs
-        return await self.dialogs.opens_dialog(click)
+        return await dialogs.opens_dialog(self.cards, click)
 
     async def build_dialog(self, click: Click) -> Dialog | None:
         if dialog := self.features.dialogs.get(click.choice):
             return await dialog.build(click)
-        return await self.dialogs.build_dialog(click)
+        return await dialogs.build_dialog(self.cards, click)
 
     async def check_dialog(self, click: Click) -> dict[str, str]:
         if dialog := self.features.dialogs.get(click.choice):
             return dialog.check(click)
         await self.features.files.announce_files(click.person, click.files)
-        return await self.dialogs.check_dialog(click)
+        return await dialogs.check_dialog(self.cards, click)
 
     async def build_home(self, person: str, *, is_opened: bool = False) -> HomeView | None:
         home = self.features.home

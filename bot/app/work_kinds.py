@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import Annotated, Any, cast
 
 from pydantic import Field, TypeAdapter
 
-from bot.approvals.lifecycle import ApprovalLifecycle, build_set_refresh
-from bot.approvals.openings import CardOpener
-from bot.approvals.outbox import OutboxRelay
-from bot.approvals.press import PressHandler
+from bot.approvals import lifecycle, outbox, press
+from bot.approvals.cards import Cards
+from bot.approvals.lifecycle import build_set_refresh
+from bot.approvals.openings import open_card
+from bot.approvals.waiters import notify_undelivered
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster, build_given_up_notice
 from bot.conversation.stops import SessionStopHandler
@@ -74,39 +75,39 @@ class WorkHandlers:
     turn_handler: TurnHandler
     features: Features
     session_stop_handler: SessionStopHandler
-    press_handler: PressHandler
-    card_opener: CardOpener
-    lifecycle: ApprovalLifecycle
-    outbox: OutboxRelay
+    cards: Cards
     memory: ConversationMemory
     notices: NoticePoster
 
 
 def list_work(to: WorkHandlers) -> Mapping[type[FrozenModel], Work[Any]]:
     """List all kinds of work by their models."""
-    turn, lifecycle, notices = to.turn_handler, to.lifecycle, to.notices
+    turn, cards, notices = to.turn_handler, to.cards, to.notices
 
     async def handle_press(lease: Lease, work: ButtonPressed) -> Sequence[Write]:
-        if press := to.features.presses.get(work.click.choice):
-            return await press(lease, work.click)
-        return await to.press_handler.handle_press(lease, work.click)
+        if handle := to.features.presses.get(work.click.choice):
+            return await handle(lease, work.click)
+        return await press.handle_press(cards, lease, work.click)
 
     async def give_up_press(item: LaneItem, work: ButtonPressed) -> Sequence[Write]:
-        writes = await lifecycle.give_up_press(item, work.click)
+        writes = await lifecycle.give_up_press(cards, item, work.click)
         if work.click.in_set:
             told = {"approval": work.click.approval, "code": "given_up"}
             return [*writes, build_set_refresh(item, work.click.in_set, **told)]
         return [*writes, build_given_up_notice(item, work.click.person, "turn.press_given_up")]
 
     async def bury_press(lease: Lease, work: ButtonPressed) -> Sequence[Write]:
-        writes = lifecycle.bury_press(lease, work.click)
+        writes = lifecycle.bury_press(cards, lease, work.click)
         if work.click.in_set:
             told = {"approval": work.click.approval, "code": "given_up"}
             return [*writes, build_set_refresh(lease.item, work.click.in_set, **told)]
         return writes
 
+    async def give_up_opening(item: LaneItem, work: OpenCard) -> Sequence[Write]:
+        return notify_undelivered(work)
+
     async def relay_event(lease: Lease, work: RelayEngineEvent) -> Sequence[Write]:
-        await to.outbox.relay_event(work.event)
+        await outbox.relay_event(cards, work.event)
         return []
 
     async def tell_missing_feature(lease: Lease, work: FrozenModel) -> Sequence[Write]:
@@ -133,40 +134,34 @@ def list_work(to: WorkHandlers) -> Mapping[type[FrozenModel], Work[Any]]:
         # Events of a card besides presses
         Work(
             model=OpenCard,
-            handle=to.card_opener.open_card,
-            give_up=lambda item, work: lifecycle.give_up_opening(work),
+            handle=partial(open_card, cards),
+            give_up=give_up_opening,
         ),
-        Work(
-            model=work_items.RemindDeciders,
-            handle=lambda lease, work: lifecycle.remind_deciders(lease, work.version),
-        ),
+        Work(model=work_items.RemindDeciders, handle=partial(lifecycle.remind_deciders, cards)),
         Work(
             model=work_items.ExpireCard,
-            handle=lambda lease, work: lifecycle.expire_card(lease, work.version),
-            give_up=lambda item, work: lifecycle.give_up_expiry(item, work.version),
+            handle=partial(lifecycle.expire_card, cards),
+            give_up=partial(lifecycle.give_up_expiry, cards),
         ),
         Work(
             model=work_items.CloseCard,
-            handle=lambda lease, work: lifecycle.close_card(lease.item, work),
-            give_up=lifecycle.close_card,
+            handle=lambda lease, work: lifecycle.close_card(cards, lease.item, work),
+            give_up=partial(lifecycle.close_card, cards),
         ),
         Work(
             model=work_items.CancelOpenCard,
-            handle=lambda lease, work: lifecycle.cancel_card(lease.item, work),
-            give_up=lifecycle.cancel_card,
+            handle=lambda lease, work: lifecycle.cancel_card(cards, lease.item, work),
+            give_up=partial(lifecycle.cancel_card, cards),
         ),
         Work(
             model=work_items.StopOpenCard,
-            handle=lambda lease, work: lifecycle.stop_card(lease.item, work),
-            give_up=lifecycle.stop_card,
+            handle=lambda lease, work: lifecycle.stop_card(cards, lease.item, work),
+            give_up=partial(lifecycle.stop_card, cards),
         ),
-        Work(model=work_items.RefreshCard, handle=lifecycle.refresh_card, is_owed=True),
-        Work(model=work_items.ForgetCopies, handle=lifecycle.forget_copies),
-        Work(
-            model=work_items.SettleCard,
-            handle=lambda lease, work: lifecycle.settle_card(lease, silent=work.is_silent),
-        ),
-        Work(model=work_items.JoinSet, handle=lifecycle.join_set),
+        Work(model=work_items.RefreshCard, handle=partial(lifecycle.refresh_card, cards), is_owed=True),
+        Work(model=work_items.ForgetCopies, handle=partial(lifecycle.forget_copies, cards)),
+        Work(model=work_items.SettleCard, handle=partial(lifecycle.settle_card, cards)),
+        Work(model=work_items.JoinSet, handle=partial(lifecycle.join_set, cards)),
         # The rest
         Work(
             model=work_items.AppendDirectHistory,

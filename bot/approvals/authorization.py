@@ -7,19 +7,12 @@ from __future__ import annotations
 
 from bot.approvals.state import find_refusal
 from bot.core.records import Approval, ApprovalState, EffectState
-from tools.spec import FrozenModel, Gate, TextRef
+from tools.spec import Gate
 
 RENEWAL_CHOICES = frozenset({"again"})
 """Presses on an expired card: ask again."""
 RECOVERY_CHOICES = frozenset({"retry", "redo", "happened"})
 """Presses on a card whose effect failed or is unknown."""
-
-
-class PressRefusal(FrozenModel):
-    """Reason for which a press does nothing. The sentence is `refused.<code>`, unless the refusal carries a note."""
-
-    code: str
-    text: TextRef | None = None
 
 
 def authorize_press(
@@ -32,35 +25,36 @@ def authorize_press(
     seal: str = "",
     *,
     is_feature: bool = False,
-) -> PressRefusal | None:
-    """Return why this person may not press this button now; None if they may. `standing`: the people for whom they are
-    a deputy now. A deputy counts for decisions about somebody else's request, never for a confirmation. `seal`: the
-    part that the pressed button carries; empty on a card of a version that sent none. `is_feature`: the button decides
-    nothing and is for everybody whom the card concerns."""
+) -> str:
+    """Return the code of the reason why this person may not press this button now; empty if they may. The sentence is
+    `refused.<code>`. `standing`: the people for whom they are a deputy now. A deputy counts for decisions about
+    somebody else's request, never for a confirmation. `seal`: the part that the pressed button carries; empty on a card
+    of a version that sent none. `is_feature`: the button decides nothing and is for everybody whom the card
+    concerns."""
     if shows_another_card(approval, version, seal):
-        return PressRefusal(code="other_card")
+        return "other_card"
     standing = standing if approval.gate is Gate.APPROVE else frozenset()
     if choice in RENEWAL_CHOICES:  # everybody concerned may renew the card: that decides nothing
         is_over = approval.state is ApprovalState.EXPIRED
-        return _check_concern(approval, person, standing) if is_over else PressRefusal(code="already")
+        return _check_concern(approval, person, standing) if is_over else "already"
     if is_feature:
         return _check_concern(approval, person, standing)
     if choice in RECOVERY_CHOICES:  # a recovery button is valid for one attempt, and for the person who decided
         if approval.effect is not (EffectState.FAILED if choice == "retry" else EffectState.UNKNOWN):
-            return PressRefusal(code="already")
+            return "already"
         if version != approval.version:
-            return PressRefusal(code="stale")
-        return None if person == approval.decided_by else PressRefusal(code="not_yours")
+            return "stale"
+        return "" if person == approval.decided_by else "not_yours"
     if refusal := find_refusal(approval, version, now_ms):
-        return PressRefusal(code=refusal)
+        return refusal
     if choice not in {one.name for one in approval.proposal.choices}:
-        return PressRefusal(code="stale")
+        return "stale"
     if approval.gate is Gate.APPROVE and person == approval.proposal.requester:
-        return PressRefusal(code="own")
+        return "own"
     if person not in approval.proposal.deciders and standing.isdisjoint(approval.proposal.deciders):
         was_deputy = approval.gate is Gate.APPROVE and person in dict(approval.copies)
-        return PressRefusal(code="stood_in" if was_deputy else "not_yours")
-    return None
+        return "stood_in" if was_deputy else "not_yours"
+    return ""
 
 
 def shows_another_card(approval: Approval, version: int, seal: str) -> bool:
@@ -69,7 +63,7 @@ def shows_another_card(approval: Approval, version: int, seal: str) -> bool:
     return bool(seal) and version == approval.version and seal != approval.shown_seal
 
 
-def _check_concern(approval: Approval, person: str, standing: frozenset[str]) -> PressRefusal | None:
+def _check_concern(approval: Approval, person: str, standing: frozenset[str]) -> str:
     concerned = {*approval.proposal.deciders, approval.proposal.requester, approval.caller} - {None, ""}
     fits = person in concerned or not standing.isdisjoint(approval.proposal.deciders)
-    return None if fits else PressRefusal(code="not_yours")
+    return "" if fits else "not_yours"

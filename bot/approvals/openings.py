@@ -1,129 +1,178 @@
-"""Delivers a card: a new one, the same one again, or a new version after an edit or expiry."""
+"""Opens a card: a new one, the same one again, or a new version, because it was edited, had expired, or needs another
+confirmation. Every new version is validated, shown and sealed. The buttons of older versions are stale from then on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import TypedDict
+from collections.abc import Sequence
+from datetime import datetime
 
-from bot.approvals.delivery import CardDelivery
-from bot.approvals.events import ApprovalEffects, CardRedrafted, CardRequested, WaiterAdded
-from bot.approvals.lifecycle import ApprovalLifecycle, build_event_writes, build_file_writes
+from bot.agent.proposals import propose_call
+from bot.approvals.cards import Cards
+from bot.approvals.delivery import (
+    can_decide_card,
+    list_card_events,
+    list_recipients,
+    post_card,
+    post_copies,
+    post_note,
+    replace_card,
+)
+from bot.approvals.lifecycle import (
+    build_event_writes,
+    build_file_writes,
+    build_journal_write,
+    build_refresh_request,
+    write_effects,
+    write_shown_effects,
+)
 from bot.approvals.opinion_drafts import has_draft, has_new_draft
 from bot.approvals.render import ADVICE_LABEL
-from bot.approvals.state import transition
+from bot.approvals.state import (
+    ApprovalEffects,
+    CardEdited,
+    CardRedrafted,
+    CardRenewed,
+    CardRequested,
+    ConfirmationRequired,
+    OpenPeriod,
+    WaiterAdded,
+    edit_args,
+    transition,
+)
 from bot.approvals.waiters import notify_waiter
-from bot.core.clock import Clock
+from bot.chat.messages import Click
+from bot.core.i18n import render_value
 from bot.core.records import Approval, ApprovalState, OpenCard
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
-from bot.storage.approvals import ApprovalStore
-from tools.ports import Directory
-from tools.spec import Proposal
-from tools.workflow.process.calendar import WorkCalendar
+from bot.storage.approvals import derive_task_card_id
+from tools.spec import Caller, Gate, Proposal, TextRef, ToolError
+from tools.tasks.todo import DECIDE_TASK, propose_decision
+from tools.tool import ToolContext
+from tools.workflow.engine.state import TaskKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CardOpener:
-    approvals: ApprovalStore
-    card_delivery: CardDelivery
-    lifecycle: ApprovalLifecycle
-    clock: Clock
-    open_time: OpenTime
-    build_card_writes: Callable[[Approval], Sequence[Write]]
-    """The writes of features for a new version of a card."""
-
-    async def open_card(self, lease: Lease, requested_card: OpenCard) -> Sequence[Write]:
-        """Deliver a card to the people who may press it. An open card is shown again, never doubled. If the card's
-        subject has just ended, the waiting run gets that end instead."""
-        approval = self.approvals.read_from_lease(lease)
-        if approval is not None and approval.is_settled:
-            return [notify_waiter(approval, requested_card.waiter)] if requested_card.waiter else []
-        approval, effects = await self._bring_up_to_date(requested_card, approval)
-        if effects:  # stored before it is shown: an immediate press finds it
-            await lease.checkpoint("open", *self.lifecycle.write_effects(approval, effects))
-        unseen, caller = approval.delivered_version != approval.version, requested_card.caller
-        board, item, again = self.card_delivery, lease.item, lease.item.is_redelivery
-        # A decider who asks for the card is shown it again, and their own draft notifies nobody else. For other
-        # requests each person has one copy, with a note under it if there is one.
-        if approval.delivered_version and has_draft(approval.proposal, caller):
-            card = await board.post_copy_again(approval, caller, item.id, again=again)
-        elif unseen or await board.can_decide_card(approval, caller):
-            card = await board.post_card(approval, item.id, again=again)
-        else:
-            card = await board.post_missing_copies(approval, item.id, again=again)
-        follow_up, notes = requested_card.follow_up, dict[str, str]()
-        if follow_up:
-            notes = await board.post_note(card.approval, follow_up, item.id, again=again)
-        journal_write = self.lifecycle.build_journal_write(
-            approval, "approval.requested", person=caller, sha=approval.seal[:12]
-        )
-        # The person of a waiting run is left out, because the run itself says where the card is.
-        has_new_copy = {reader for reader, ref in card.approval.copies if (reader, ref) not in approval.copies}
-        excluded = dict(card.approval.copies).keys() - has_new_copy
-        excluded |= {caller} if requested_card.waiter else set()
-        events = build_event_writes(item, await board.list_card_events(card.approval, excluded) | notes)
-        return [
-            self.approvals.build_delivery_write(card.approval),
-            *self.approvals.build_home_marks(card.approval),
-            journal_write,
-            *(self.build_card_writes(approval) if unseen else ()),
-            *build_file_writes(card),
-            *events,
-            *self.lifecycle.build_refresh_request(item, card),
-        ]
-
-    async def _bring_up_to_date(
-        self, requested_card: OpenCard, approval: Approval | None
-    ) -> tuple[Approval, ApprovalEffects]:
-        """Return the record with its new waiter: a new card, the next version for a new draft, or the unchanged
-        version."""
-        now = self.clock.now()
-        effects: ApprovalEffects = ()
-        if approval is None or approval.state is not ApprovalState.OPEN:
-            request = CardRequested(
-                approval=requested_card.approval,
-                tool=requested_card.tool,
-                gate=requested_card.gate,
-                proposal=requested_card.proposal,
-                caller=requested_card.caller,
-                place=requested_card.place,
-                run=requested_card.waiter.run if requested_card.waiter else "",
-                **await self.open_time.measure(requested_card.proposal, requested_card.caller, now),
-            )
-            approval, effects = transition(approval, request, now)
-        elif has_new_draft(
-            approval, requested_card.proposal, requested_card.caller
-        ) and await self.card_delivery.can_decide_card(approval, requested_card.caller):
-            suggestion = [fact for fact in approval.proposal.fields if fact.label == ADVICE_LABEL]
-            proposal = requested_card.proposal.with_card_fields((*requested_card.proposal.fields, *suggestion))
-            period = await self.open_time.measure(proposal, approval.caller, now)
-            approval, effects = transition(approval, CardRedrafted(proposal=proposal, **period), now)
-        if requested_card.waiter and requested_card.waiter not in approval.waiters:
-            approval, _ = transition(approval, WaiterAdded(requested_card.waiter), now)
-        return approval, effects
+async def open_card(cards: Cards, lease: Lease, requested_card: OpenCard) -> Sequence[Write]:
+    """Deliver a card to the people who may press it. An open card is shown again, never doubled. If the card's subject
+    has just ended, the waiting run gets that end instead."""
+    approval = cards.approvals.read_from_lease(lease)
+    if approval is not None and approval.is_settled:
+        return [notify_waiter(approval, requested_card.waiter)] if requested_card.waiter else []
+    approval, effects = await _bring_up_to_date(cards, requested_card, approval)
+    if effects:  # stored before it is shown: an immediate press finds it
+        await lease.checkpoint("open", *write_effects(cards, approval, effects))
+    unseen, caller = approval.delivered_version != approval.version, requested_card.caller
+    item, again = lease.item, lease.item.is_redelivery
+    # A decider who asks for the card is shown it again, and their own draft notifies nobody else. For other
+    # requests each person has one copy, with a note under it if there is one.
+    if approval.delivered_version and has_draft(approval.proposal, caller):
+        readers = [caller]
+    else:
+        readers = await list_recipients(cards, approval)
+        if not unseen and not await can_decide_card(cards, approval, caller):
+            readers = [one for one in readers if one not in dict(approval.copies)]
+    card = await post_copies(cards, approval, readers, item.id, again=again)
+    follow_up, notes = requested_card.follow_up, dict[str, str]()
+    if follow_up:
+        notes = await post_note(cards, card.approval, follow_up, item.id, again=again)
+    journal_write = build_journal_write(cards, approval, "approval.requested", person=caller, sha=approval.seal[:12])
+    # The person of a waiting run is left out, because the run itself says where the card is.
+    has_new_copy = {reader for reader, ref in card.approval.copies if (reader, ref) not in approval.copies}
+    excluded = dict(card.approval.copies).keys() - has_new_copy
+    excluded |= {caller} if requested_card.waiter else set()
+    events = build_event_writes(item, await list_card_events(cards, card.approval, excluded) | notes)
+    return [
+        cards.approvals.build_delivery_write(card.approval),
+        *cards.approvals.build_home_marks(card.approval),
+        journal_write,
+        *(cards.features.build_card_writes(approval) if unseen else ()),
+        *build_file_writes(card),
+        *events,
+        *build_refresh_request(item, card),
+    ]
 
 
-class OpenPeriod(TypedDict):
-    lasts: timedelta
-    reminds_after: timedelta
+async def _bring_up_to_date(
+    cards: Cards, requested_card: OpenCard, approval: Approval | None
+) -> tuple[Approval, ApprovalEffects]:
+    """Return the record with its new waiter: a new card, the next version for a new draft, or the unchanged version."""
+    now = cards.clock.now()
+    effects: ApprovalEffects = ()
+    if approval is None or approval.state is not ApprovalState.OPEN:
+        period = await measure_open_time(cards, requested_card.proposal, requested_card.caller, now)
+        approval, effects = transition(approval, CardRequested(card=requested_card, period=period), now)
+    elif has_new_draft(approval, requested_card.proposal, requested_card.caller) and await can_decide_card(
+        cards, approval, requested_card.caller
+    ):
+        suggestion = [fact for fact in approval.proposal.fields if fact.label == ADVICE_LABEL]
+        proposal = requested_card.proposal.with_card_fields((*requested_card.proposal.fields, *suggestion))
+        period = await measure_open_time(cards, proposal, approval.caller, now)
+        approval, effects = transition(approval, CardRedrafted(proposal=proposal, period=period), now)
+    if requested_card.waiter and requested_card.waiter not in approval.waiters:
+        approval, _ = transition(approval, WaiterAdded(requested_card.waiter), now)
+    return approval, effects
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenTime:
-    directory: Directory
-    length: timedelta = timedelta(hours=72)
-    """Working time that a card stays open. Reminders go out at half time."""
-    calendar: WorkCalendar = field(default_factory=WorkCalendar)
+async def edit_card(cards: Cards, lease: Lease, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:
+    """Show the edited arguments on the card. If they are invalid, the person gets the reason and the card stays as it
+    is."""
+    tool = cards.tools[approval.tool]
+    if tool.prepare is None:
+        return []
+    context = ToolContext(cards.tool_services, person, cards.clock.today(person.person.zone))
+    try:
+        proposal = await propose_call(tool, context, edit_args(approval, click))
+    except ToolError as error:
+        text = render_value(error.note, person.person.language)
+        await cards.chat.post_ephemeral(click.place, click.person, text)
+        return []
+    now = cards.clock.now()
+    period = await measure_open_time(cards, proposal, approval.caller, now)
+    edited, effects = transition(approval, CardEdited(proposal=proposal, person=click.person, period=period), now)
+    shown = await replace_card(cards, approval, edited, click.id, again=lease.item.is_redelivery)
+    return write_shown_effects(cards, lease.item, shown, effects)
 
-    async def measure(self, proposal: Proposal, caller: str, now: datetime) -> OpenPeriod:
-        """Compute the open time of a card that opens now. `caller`: the person who is asked if the card names no
-        deciders."""
-        person = await self.directory.find_person(next(iter(proposal.deciders), caller))
-        zone = person.zone if person else now.tzinfo
-        assert zone is not None
-        return OpenPeriod(
-            lasts=self.calendar.add_working_time(now, self.length, zone) - now,
-            reminds_after=self.calendar.add_working_time(now, self.length, zone, share=0.5) - now,
-        )
+
+async def renew_card(cards: Cards, lease: Lease, approval: Approval, person: Caller) -> Sequence[Write]:
+    """Renew an expired card: the same arguments, open again, for the same people."""
+    now = cards.clock.now()
+    period = await measure_open_time(cards, approval.proposal, approval.caller, now)
+    renewal = CardRenewed(proposal=approval.proposal, person=person.id, period=period)
+    renewed, effects = transition(approval, renewal, now)
+    shown = await post_card(cards, renewed, "renewed", again=lease.item.is_redelivery)
+    return write_shown_effects(cards, lease.item, shown, effects)
+
+
+async def reopen_card(cards: Cards, lease: Lease, approval: Approval, proposal: Proposal) -> Sequence[Write]:
+    """Reopen a card whose tool did nothing. The card now says what the presser did not know, and needs another
+    press."""
+    now = cards.clock.now()
+    period = await measure_open_time(cards, proposal, approval.caller, now)
+    reopened, effects = transition(approval, ConfirmationRequired(proposal=proposal, period=period), now)
+    asked, again = f"again:{approval.version}", lease.item.is_redelivery
+    shown = await replace_card(cards, approval, reopened, asked, again=again)
+    return write_shown_effects(cards, lease.item, shown, effects)
+
+
+async def measure_open_time(cards: Cards, proposal: Proposal, caller: str, now: datetime) -> OpenPeriod:
+    """Compute the open time of a card that opens now. `caller`: the person who is asked if the card names no
+    deciders."""
+    person = await cards.directory.find_person(next(iter(proposal.deciders), caller))
+    zone, calendar = person.zone if person else now.tzinfo, cards.tool_services.calendar
+    assert zone is not None
+    end = calendar.add_working_time(now, cards.open_for, zone)
+    return OpenPeriod(end - now, calendar.add_working_time(now, cards.open_for, zone, share=0.5) - now)
+
+
+async def build_task_card(cards: Cards, reader: Caller, task: str, follow_up: TextRef | None = None) -> OpenCard:
+    """Build the card of a task in its current state. Raises ToolError if the task has no card any more."""
+    kind = (await cards.tool_services.engine.get_task(task)).task.kind
+    return OpenCard(
+        approval=derive_task_card_id(cards.approvals.keys, task),
+        tool=DECIDE_TASK.name,
+        gate=Gate.CONFIRM if kind is TaskKind.REVISE else Gate.APPROVE,
+        proposal=await propose_decision(ToolContext(cards.tool_services, reader, cards.clock.today()), task),
+        caller="",
+        place=None,
+        follow_up=follow_up,
+    )

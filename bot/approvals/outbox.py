@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from bot.approvals.fresh_cards import build_task_card
-from bot.chat.messages import ChatDirectory
+from bot.approvals.cards import Cards
+from bot.approvals.openings import build_task_card
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError
 from bot.core.i18n import translate
 from bot.core.records import OpenCard
 from bot.core.work_items import CloseCard, NotifyPerson, RelayEngineEvent
-from bot.queue.keys import Keys
-from bot.queue.lanes import Lanes
 from bot.queue.writes import EnqueueItem, apply_writes
 from bot.redis.connect import is_outage
 from bot.storage.approvals import derive_task_card_id
@@ -40,203 +38,201 @@ NEXT = frozenset({"approved", "rejected"})
 """Ends of a request after which something can be done."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboxRelay:
-    """Relays the engine's events to lanes. Every event is sent at least once and arrives once, because lanes drop
-    duplicates."""
-
-    tool_services: ToolServices
-    directory: ChatDirectory
-    lanes: Lanes
-    keys: Keys
-    clock: Clock
-    follow_event: Callable[[OutboxEvent], Awaitable[None]]
-    """Lets features follow the engine."""
-
-    async def relay_events(self) -> None:
-        """Relay all events announced so far. An event that fails does not block the others: it moves to a lane of its
-        own for retries, and becomes a dead letter if it fails every time."""
-        while events := await self.tool_services.engine.list_outbox(PAGE_SIZE):
-            for event in events:
-                try:
-                    await self.relay_event(event)
-                except CountersignError:
-                    raise
-                except Exception as error:  # one unreadable event must not stop the others
-                    if is_outage(error):  # an outage concerns all events
-                        raise
-                    log.exception("outbox.set_aside", kind=event.kind, id=event.id)
-                    lane = f"engine_event:{event.id}"
-                    await self._enqueue_work(lane, lane, RelayEngineEvent(event=event))
-            await self.tool_services.engine.mark_sent([event.id for event in events])
-
-    async def relay_event(self, event: OutboxEvent) -> None:
-        """Relay one event to the lanes of the people whom it concerns."""
-        match event.kind:
-            case "assigned" | "deputy":
-                await self._enqueue_task_card(event)
-            case "urged":
-                await self._enqueue_task_card(
-                    event, TextRef(key="card.urged", params={"by": await self._describe_actor(event.data)})
-                )
-            case "reminded":
-                await self._enqueue_task_card(event, TextRef(key="card.waits"))
-            case "task_closed":
-                by, card = event.data.get("by", ""), derive_task_card_id(self.keys, event.data["task"])
-                person, why = "" if by.startswith(SYSTEM) else by, event.data.get("why", "")
-                await self._enqueue_work(card, event.id, CloseCard(approval=card, by=person, why=why))
-            case "ended":
-                await self._notify_request_ended(event)
-            case "mail":
-                await self._enqueue_mail_cards(event)
-            case "told" | "commented" | "escalated" | "unattended" | "stepped_up":
-                await self._enqueue_notice(
-                    event, TextRef(key=f"notice.{event.kind}", params=await self._build_notice_params(event))
-                )
-            case _:
-                log.warning("outbox.unknown", kind=event.kind, id=event.id)
-        await self.follow_event(event)
-
-    # Cards
-
-    async def _enqueue_task_card(self, event: OutboxEvent, follow_up: TextRef | None = None) -> None:
-        """Send a task's card to its assignee and their deputies. No model is involved."""
-        task, engine = event.data["task"], self.tool_services.engine
-        reader = await self.directory.find_caller(event.data["person"])
-        if reader is None:  # the assignee has left
-            deputies = await engine.list_task_deputies(task, self.clock.today())
-            found = [await self.directory.find_caller(one) for one in deputies]
-            reader = next((one for one in found if one), None)
-        if reader is None:  # the requester is told, instead of waiting for nobody
-            log.warning("outbox.assignee_gone", task=task, person=event.data["person"])
-            requester = (await engine.get_task(task)).request.initiator
-            await self._enqueue_notice(event, TextRef(key="notice.undelivered", params={"task": task}), requester)
-            return
-        try:
-            assigned = await engine.get_task(task)
-            card = await build_task_card(self.tool_services, self.keys, reader, task, self.clock, follow_up)
-        except ToolError as error:  # closed before its card was delivered
-            log.info("outbox.no_card", task=task, code=error.code)
-            return
-        await self._enqueue_work(card.approval, event.id, card)
-        if event.kind == "assigned":
-            await self._notify_of_same_files(assigned)
-
-    async def _enqueue_mail_cards(self, event: OutboxEvent) -> None:
-        """Send the cards of the emails that a process proposes. Their author sends, edits or rejects each one."""
-        author = await self.directory.find_caller(event.data["person"])
-        if author is None:
-            return
-        request = await self.tool_services.engine.get_request(event.data["request"])
-        process = await self.tool_services.engine.get_process(request)
-        draft = await build_mail_draft(
-            self.directory, process, request.filled, event.data["node"], author.person.language
-        )
-        for person in draft.to:
-            mail = SendEmailArgs(to=person, subject=draft.subject, body=draft.body)
-            try:
-                proposal = await prepare_send_email(ToolContext(self.tool_services, author, self.clock.today()), mail)
-            except ToolError as error:
-                log.info("outbox.no_mail", request=event.data["request"], code=error.code)
-                continue
-            id = f"{event.id}:{mail.to}"
-            card = self.keys.derive_id("A", self.keys.get_partition(id), id)
-            requested_card = OpenCard(
-                approval=card, tool=SEND_EMAIL.name, gate=Gate.CONFIRM, proposal=proposal, caller="", place=None
-            )
-            await self._enqueue_work(card, event.id, requested_card)
-
-    # Words
-
-    async def _notify_request_ended(self, event: OutboxEvent) -> None:
-        """Notify the event's person of a request's end: how it ended, everybody's decision and words, and possible next
-        steps."""
-        data, status = event.data, event.data["status"]
-        request = await self.tool_services.engine.get_request(data["request"])
-        params = await self._build_notice_params(event)
-        # The decisions since the last submission; for a withdrawal, those that ended it.
-        revokes = {task.id for task in request.tasks if task.kind is TaskKind.REVOKE}
-        opinions = [
-            one
-            for one in request.opinions
-            if one.decision in (Decision.APPROVE, Decision.REJECT)
-            and (one.task in revokes) is (status not in NEXT)
-            and one.round == request.round
-        ]
-        decided = list[TextRef]()
-        for one in opinions[-MAX_DECISIONS:] if status in NEXT else opinions[-1:]:
-            by: dict[str, str] = await get_names_by_language(self.directory, one.by)
-            if one.on_behalf:
-                by = format_stand_in(by, await get_names_by_language(self.directory, one.on_behalf))
-            said = "said" if one.text else "silent"
-            words: NoticeParams = {"name": {**by, PERSON: one.by}, "text": _flatten_text(one.text)}
-            decided.append(TextRef(key=f"fact.{said}_{one.decision}", params=words))
-        by_rule = [TextRef(key="notice.rule")] if not decided and not data.get("by_name") else []
-        after = [TextRef(key=f"notice.next_{status}", params=params)] if status in NEXT else []
-        note = TextRef(key=f"notice.ended_{status}", params=params)
-        await self._enqueue_notice(event, note, more=(*decided, *by_rule, *after))
-
-    async def _notify_of_same_files(self, assigned: AssignedTask) -> None:
-        """Notify the deciders of other claims that a new request has the same file. Deciders of the new request see it
-        on the card. If two claims come at once, the later relay sees both."""
-        engine, directory = self.tool_services.engine, self.directory
-        request, task = assigned.request, assigned.task
-        is_first = task.kind is TaskKind.APPROVE and not any(t.outcome for t in request.tasks if t.round == task.round)
-        for file in request.filled.files if is_first else ():
-            for other in await list_claims_with_file(engine, file, request.id):
-                same = next(one for one in other.filled.files if one.sha256 == file.sha256)
-                params: NoticeParams = {
-                    "request": other.id,
-                    "file": same.name,
-                    "other": request.id,
-                    "requester": await get_names_by_language(directory, request.initiator),
-                }
-                deciders = {t.by or t.assignee for t in other.tasks if t.kind is TaskKind.APPROVE}
-                for person in sorted(deciders - {request.initiator, other.initiator}):
-                    notice = NotifyPerson(person=person, text=TextRef(key="file.same_elsewhere", params=params))
-                    id = f"same_file:{request.id}:{other.id}:{file.sha256[:16]}:{person}"
-                    await self._enqueue_work(f"notice:{person}", id, notice)
-
-    async def _build_notice_params(self, event: OutboxEvent) -> NoticeParams:
-        """Build the parameters of a notice: facts of its request, and the actor."""
-        engine, directory, data = self.tool_services.engine, self.directory, event.data
-        request = await engine.get_request(data["request"])
-        process = await engine.get_process(request)
-        return {
-            "request": request.id,
-            "process": process.form.name.by_language,
-            "requester": await get_names_by_language(directory, request.initiator),
-            "summary": {language: format_request_line(process, request.filled, language) for language in LANGUAGES},
-            "by": await self._describe_actor(data),
-            "to": await self._name_person(data["to"]) if "to" in data else "",
-            "text": _flatten_text(data.get("text", "")),
-        }
-
-    async def _describe_actor(self, data: Mapping[str, str]) -> dict[str, str]:
-        """Name the actor: a person, or the system."""
-        if not data.get("by_name"):
-            return {language: translate("card.system", language) for language in LANGUAGES}
-        return await self._name_person(data["by"])
-
-    async def _name_person(self, person: str) -> dict[str, str]:
-        """Return a person's names by language, with their id for a mention."""
-        return {**await get_names_by_language(self.directory, person), PERSON: person}
-
-    async def _enqueue_notice(
-        self, event: OutboxEvent, note: TextRef, person: str = "", more: tuple[TextRef, ...] = ()
-    ) -> None:
-        notice = NotifyPerson(person=person or event.data["person"], text=note, more=more)
-        await self._enqueue_work(f"notice:{notice.person}", event.id, notice)
-
-    async def _enqueue_work(
-        self, lane: str, id: str, work: OpenCard | CloseCard | NotifyPerson | RelayEngineEvent
-    ) -> None:
-        """Enqueue work once. Unlike a person's message, work is never refused because the lane is full."""
-        write = EnqueueItem(lane, id, work.model_dump_json())
-        await apply_writes(self.lanes.redis, self.keys, self.keys.get_partition(lane), [write])
-
-
 NoticeParams = dict[str, str | int | dict[str, str]]
+
+
+async def relay_events(cards: Cards) -> None:
+    """Relay all events announced so far. Every event is sent at least once and arrives once, because lanes drop
+    duplicates. An event that fails does not block the others: it moves to a lane of its own for retries, and becomes a
+    dead letter if it fails every time."""
+    while events := await cards.tool_services.engine.list_outbox(PAGE_SIZE):
+        for event in events:
+            try:
+                await relay_event(cards, event)
+            except CountersignError:
+                raise
+            except Exception as error:  # one unreadable event must not stop the others
+                if is_outage(error):  # an outage concerns all events
+                    raise
+                log.exception("outbox.set_aside", kind=event.kind, id=event.id)
+                lane = f"engine_event:{event.id}"
+                await _enqueue_work(cards, lane, lane, RelayEngineEvent(event=event))
+        await cards.tool_services.engine.mark_sent([event.id for event in events])
+
+
+async def relay_event(cards: Cards, event: OutboxEvent) -> None:
+    """Relay one event to the lanes of the people whom it concerns."""
+    match event.kind:
+        case "assigned" | "deputy":
+            await _enqueue_task_card(cards, event)
+        case "urged":
+            await _enqueue_task_card(
+                cards, event, TextRef(key="card.urged", params={"by": await _describe_actor(cards, event.data)})
+            )
+        case "reminded":
+            await _enqueue_task_card(cards, event, TextRef(key="card.waits"))
+        case "task_closed":
+            by, card = event.data.get("by", ""), derive_task_card_id(cards.approvals.keys, event.data["task"])
+            person, why = "" if by.startswith(SYSTEM) else by, event.data.get("why", "")
+            await _enqueue_work(cards, card, event.id, CloseCard(approval=card, by=person, why=why))
+        case "ended":
+            await _notify_request_ended(cards, event)
+        case "mail":
+            await _enqueue_mail_cards(cards, event)
+        case "told" | "commented" | "escalated" | "unattended" | "stepped_up":
+            await _enqueue_notice(
+                cards, event, TextRef(key=f"notice.{event.kind}", params=await _build_notice_params(cards, event))
+            )
+        case _:
+            log.warning("outbox.unknown", kind=event.kind, id=event.id)
+    await cards.features.follow_event(event)
+
+
+# Cards
+
+
+async def _enqueue_task_card(cards: Cards, event: OutboxEvent, follow_up: TextRef | None = None) -> None:
+    """Send a task's card to its assignee and their deputies. No model is involved."""
+    task, engine = event.data["task"], cards.tool_services.engine
+    reader = await cards.directory.find_caller(event.data["person"])
+    if reader is None:  # the assignee has left
+        deputies = await engine.list_task_deputies(task, cards.clock.today())
+        found = [await cards.directory.find_caller(one) for one in deputies]
+        reader = next((one for one in found if one), None)
+    if reader is None:  # the requester is told, instead of waiting for nobody
+        log.warning("outbox.assignee_gone", task=task, person=event.data["person"])
+        requester = (await engine.get_task(task)).request.initiator
+        await _enqueue_notice(cards, event, TextRef(key="notice.undelivered", params={"task": task}), requester)
+        return
+    try:
+        assigned = await engine.get_task(task)
+        card = await build_task_card(cards, reader, task, follow_up)
+    except ToolError as error:  # closed before its card was delivered
+        log.info("outbox.no_card", task=task, code=error.code)
+        return
+    await _enqueue_work(cards, card.approval, event.id, card)
+    if event.kind == "assigned":
+        await _notify_of_same_files(cards, assigned)
+
+
+async def _enqueue_mail_cards(cards: Cards, event: OutboxEvent) -> None:
+    """Send the cards of the emails that a process proposes. Their author sends, edits or rejects each one."""
+    author = await cards.directory.find_caller(event.data["person"])
+    if author is None:
+        return
+    request = await cards.tool_services.engine.get_request(event.data["request"])
+    process = await cards.tool_services.engine.get_process(request)
+    draft = await build_mail_draft(cards.directory, process, request.filled, event.data["node"], author.person.language)
+    for person in draft.to:
+        mail = SendEmailArgs(to=person, subject=draft.subject, body=draft.body)
+        try:
+            proposal = await prepare_send_email(ToolContext(cards.tool_services, author, cards.clock.today()), mail)
+        except ToolError as error:
+            log.info("outbox.no_mail", request=event.data["request"], code=error.code)
+            continue
+        id = f"{event.id}:{mail.to}"
+        card = cards.approvals.keys.derive_id("A", cards.approvals.keys.get_partition(id), id)
+        requested_card = OpenCard(
+            approval=card, tool=SEND_EMAIL.name, gate=Gate.CONFIRM, proposal=proposal, caller="", place=None
+        )
+        await _enqueue_work(cards, card, event.id, requested_card)
+
+
+# Words
+
+
+async def _notify_request_ended(cards: Cards, event: OutboxEvent) -> None:
+    """Notify the event's person of a request's end: how it ended, everybody's decision and words, and possible next
+    steps."""
+    data, status = event.data, event.data["status"]
+    request = await cards.tool_services.engine.get_request(data["request"])
+    params = await _build_notice_params(cards, event)
+    # The decisions since the last submission; for a withdrawal, those that ended it.
+    revokes = {task.id for task in request.tasks if task.kind is TaskKind.REVOKE}
+    opinions = [
+        one
+        for one in request.opinions
+        if one.decision in (Decision.APPROVE, Decision.REJECT)
+        and (one.task in revokes) is (status not in NEXT)
+        and one.round == request.round
+    ]
+    decided = list[TextRef]()
+    for one in opinions[-MAX_DECISIONS:] if status in NEXT else opinions[-1:]:
+        by: dict[str, str] = await get_names_by_language(cards.directory, one.by)
+        if one.on_behalf:
+            by = format_stand_in(by, await get_names_by_language(cards.directory, one.on_behalf))
+        said = "said" if one.text else "silent"
+        words: NoticeParams = {"name": {**by, PERSON: one.by}, "text": _flatten_text(one.text)}
+        decided.append(TextRef(key=f"fact.{said}_{one.decision}", params=words))
+    by_rule = [TextRef(key="notice.rule")] if not decided and not data.get("by_name") else []
+    after = [TextRef(key=f"notice.next_{status}", params=params)] if status in NEXT else []
+    note = TextRef(key=f"notice.ended_{status}", params=params)
+    await _enqueue_notice(cards, event, note, more=(*decided, *by_rule, *after))
+
+
+async def _notify_of_same_files(cards: Cards, assigned: AssignedTask) -> None:
+    """Notify the deciders of other claims that a new request has the same file. Deciders of the new request see it
+    on the card. If two claims come at once, the later relay sees both."""
+    engine, directory = cards.tool_services.engine, cards.directory
+    request, task = assigned.request, assigned.task
+    is_first = task.kind is TaskKind.APPROVE and not any(t.outcome for t in request.tasks if t.round == task.round)
+    for file in request.filled.files if is_first else ():
+        for other in await list_claims_with_file(engine, file, request.id):
+            same = next(one for one in other.filled.files if one.sha256 == file.sha256)
+            params: NoticeParams = {
+                "request": other.id,
+                "file": same.name,
+                "other": request.id,
+                "requester": await get_names_by_language(directory, request.initiator),
+            }
+            deciders = {t.by or t.assignee for t in other.tasks if t.kind is TaskKind.APPROVE}
+            for person in sorted(deciders - {request.initiator, other.initiator}):
+                notice = NotifyPerson(person=person, text=TextRef(key="file.same_elsewhere", params=params))
+                id = f"same_file:{request.id}:{other.id}:{file.sha256[:16]}:{person}"
+                await _enqueue_work(cards, f"notice:{person}", id, notice)
+
+
+async def _build_notice_params(cards: Cards, event: OutboxEvent) -> NoticeParams:
+    """Build the parameters of a notice: facts of its request, and the actor."""
+    engine, directory, data = cards.tool_services.engine, cards.directory, event.data
+    request = await engine.get_request(data["request"])
+    process = await engine.get_process(request)
+    return {
+        "request": request.id,
+        "process": process.form.name.by_language,
+        "requester": await get_names_by_language(directory, request.initiator),
+        "summary": {language: format_request_line(process, request.filled, language) for language in LANGUAGES},
+        "by": await _describe_actor(cards, data),
+        "to": await _name_person(cards, data["to"]) if "to" in data else "",
+        "text": _flatten_text(data.get("text", "")),
+    }
+
+
+async def _describe_actor(cards: Cards, data: Mapping[str, str]) -> dict[str, str]:
+    """Name the actor: a person, or the system."""
+    if not data.get("by_name"):
+        return {language: translate("card.system", language) for language in LANGUAGES}
+    return await _name_person(cards, data["by"])
+
+
+async def _name_person(cards: Cards, person: str) -> dict[str, str]:
+    """Return a person's names by language, with their id for a mention."""
+    return {**await get_names_by_language(cards.directory, person), PERSON: person}
+
+
+async def _enqueue_notice(
+    cards: Cards, event: OutboxEvent, note: TextRef, person: str = "", more: tuple[TextRef, ...] = ()
+) -> None:
+    notice = NotifyPerson(person=person or event.data["person"], text=note, more=more)
+    await _enqueue_work(cards, f"notice:{notice.person}", event.id, notice)
+
+
+async def _enqueue_work(
+    cards: Cards, lane: str, id: str, work: OpenCard | CloseCard | NotifyPerson | RelayEngineEvent
+) -> None:
+    """Enqueue work once. Unlike a person's message, work is never refused because the lane is full."""
+    write = EnqueueItem(lane, id, work.model_dump_json())
+    await apply_writes(cards.lanes.redis, cards.approvals.keys, cards.approvals.keys.get_partition(lane), [write])
 
 
 def _flatten_text(text: str) -> str:

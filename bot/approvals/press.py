@@ -1,168 +1,163 @@
 """Handles one click.
 
-`PressHandler.handle_press` is the whole path of a press, top to bottom. Find the card → finish what a crash interrupted
-→ identify and authorize the person → find the button's choice → decide once, with one write under the lane's token.
-Last comes the effect: the stored arguments are carried out, with no model in between. The commit that pops the click
-also writes the result."""
+`handle_press` is the whole path of a press, top to bottom. Find the card → finish what a crash interrupted → identify
+and authorize the person → find the button's choice → decide once, with one write under the lane's token → carry out the
+effect: start, execute, end, with the stored arguments and no model in between. The commit that pops the click also
+writes the result."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Sequence
 
 from bot.agent.proposals import clean_form, count_removed_characters
 from bot.approvals import render
-from bot.approvals.authorization import (
-    RECOVERY_CHOICES,
-    RENEWAL_CHOICES,
-    PressRefusal,
-    authorize_press,
-)
-from bot.approvals.card_editor import CardEditor
-from bot.approvals.delivery import CardDelivery
-from bot.approvals.effect_runner import EffectRunner
-from bot.approvals.events import CopyFound, DecisionMade, EffectStarted
-from bot.approvals.fresh_cards import CardReplacer
-from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.authorization import RECOVERY_CHOICES, RENEWAL_CHOICES, authorize_press
+from bot.approvals.cards import Cards
+from bot.approvals.delivery import list_represented
+from bot.approvals.lifecycle import end_approval, request_refresh, write_effects
+from bot.approvals.openings import edit_card, renew_card, reopen_card
 from bot.approvals.opinion_drafts import read_form_answers
-from bot.approvals.refusals import PressRefuser
-from bot.approvals.state import ENDED_EFFECTS, IllegalTransitionError, merge_args, record_copies, transition
-from bot.chat.messages import ChatDirectory, Click
+from bot.approvals.refusals import refuse_press, replace_unreadable_card
+from bot.approvals.state import (
+    ENDED_EFFECTS,
+    CopyFound,
+    DecisionMade,
+    EffectConfirmed,
+    EffectEnd,
+    EffectFailed,
+    EffectLost,
+    EffectRetried,
+    EffectStarted,
+    EffectSucceeded,
+    IllegalTransitionError,
+    PartsChanged,
+    merge_args,
+    record_copies,
+    transition,
+)
+from bot.chat.messages import Click
 from bot.core import metrics
-from bot.core.clock import Clock
+from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import UnreadableRecordError
-from bot.core.records import Approval
+from bot.core.outcomes import is_resumable
+from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
 from bot.core.run_state import validate_args
-from bot.queue.lanes import Lease
+from bot.queue.lanes import Lease, RetryLater
 from bot.queue.writes import Write
-from bot.storage.approvals import ApprovalStore
-from bot.storage.file_keeper import FileKeeper
-from tools.spec import Caller, CardChoice, ToolError
-from tools.tool import Tool, ToolContext, ToolServices
+from tools.catalog import TOOLS
+from tools.effect_parts import EffectParts, PartState
+from tools.spec import Caller, CardChoice, ConfirmAgainError, EffectPlace, EffectUnknownError, Gate, TextRef, ToolError
+from tools.tool import ToolContext
 from tools.workflow.process.forms import list_file_ids
 
 CHOICES_WITHOUT_DECISION = RENEWAL_CHOICES | RECOVERY_CHOICES
 """Presses that decide nothing about an open card."""
 UNAUTHORIZED_CODES = frozenset({"not_named", "nobody_named"})
 """Codes of `Tool.authorize` for a person whom the rules no longer name. The effect reports any other code."""
+SHOWN_AFTER_S = 1.0
+"""Time after which a running effect is shown on its card as begun (s)."""
+TRY_AGAIN_S = (60.0, 360.0)
+"""Delays before the retries after a temporary refusal (s). Mail servers that put strangers off do so for five minutes
+at most."""
+_TOOL_NAMES = frozenset(tool.name for tool in TOOLS)
+"""Names of the bot's own tools; tools of servers are counted together."""
+for _name in (*sorted(tool.name for tool in TOOLS if tool.gate is not Gate.NONE), metrics.OTHER):
+    metrics.EFFECTS.labels(_name, EffectState.UNKNOWN.value)  # at zero: the first one is an increase
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PressHandler:
-    approvals: ApprovalStore
-    card_delivery: CardDelivery
-    directory: ChatDirectory
-    tool_services: ToolServices
-    tools: Mapping[str, Tool]
-    lifecycle: ApprovalLifecycle
-    refuser: PressRefuser
-    card_editor: CardEditor
-    effect_runner: EffectRunner
-    card_replacer: CardReplacer
-    clock: Clock
-    files: FileKeeper
-    feature_presses: Mapping[str, Callable[[Approval, Click], Awaitable[Sequence[Write]]]]
-    """By choice: buttons of features for everybody whom a card concerns."""
+async def handle_press(cards: Cards, lease: Lease, click: Click) -> Sequence[Write]:
+    """Handle a click. Returns the writes for its commit."""
+    standing = frozenset[str]()  # the people for whom the presser is a deputy
+    try:
+        approval = cards.approvals.read_from_lease(lease)
+        if approval is not None:
+            standing = await list_represented(cards, approval, click.person)
+            approval = _add_pressed_copy(approval, click, standing)
+    except UnreadableRecordError:
+        return await replace_unreadable_card(cards, lease, click)
+    if approval is not None and approval.press_id == click.id:  # this click decided the card before a crash
+        # If the effect has ended, the click is only committed: a redelivered click never runs the effect again.
+        return [] if approval.effect in ENDED_EFFECTS else await carry_out_effect(cards, lease, approval)
+    await cards.directory.refresh_people([click.person])
+    person = await cards.directory.find_caller(click.person)
+    if approval is None or person is None:
+        return await refuse_press(cards, lease, click, None, "gone" if person else "stranger")
+    now_ms = cards.clock.now_ms()
+    is_feature = click.choice in cards.features.card_presses
+    code = authorize_press(
+        approval, click.person, click.choice, click.version, now_ms, standing, click.seal, is_feature=is_feature
+    )
+    if code:
+        return await refuse_press(cards, lease, click, approval, code)
+    choice = render.find_choice(approval.proposal, click.choice)
+    if click.form is not None and not (choice and choice.fields):  # a dialog that nobody was shown
+        return await refuse_press(cards, lease, click, approval, "no_form")
+    if is_feature or click.choice in CHOICES_WITHOUT_DECISION:
+        metrics.PRESSES.labels("changed").inc()
+        if press := cards.features.card_presses.get(click.choice):
+            return await press(approval, click)
+        if click.choice in RENEWAL_CHOICES:
+            return await renew_card(cards, lease, approval, person)
+        return await recover_effect(cards, lease, approval, click)
+    assert choice is not None, "authorize_press refuses what the card does not offer"
+    if choice.edits and approval.tool not in cards.tools:  # a deploy has removed the tool
+        return await refuse_press(cards, lease, click, approval, "no_tool")
+    if choice.fields and click.form is None:
+        return await refuse_press(cards, lease, click, approval, "no_form")
+    click = click.with_form(read_form_answers(approval.proposal, choice, click))
+    named = [(click.form or {}).get(field.name, "") for field in choice.inputs if field.kind == "file"]
+    files = [id for text in named for id in list_file_ids(text)]
+    taken = await cards.features.files.take_chosen_files(lease, person.id, files)
+    if taken.refused:
+        await cards.chat.post_ephemeral(click.place, click.person, taken.refusals[person.person.language])
+        return []
+    if choice.edits:
+        metrics.PRESSES.labels("changed").inc()
+        return await edit_card(cards, lease, approval, person, click)
+    if choice.executes and (error := await _check_authorization(cards, approval, person, choice, click)):
+        return await refuse_press(cards, lease, click, approval, error.code, error.note)
+    return await _decide_approval(cards, lease, approval, choice, click)
 
-    async def handle_press(self, lease: Lease, click: Click) -> Sequence[Write]:
-        """Handle a click. Returns the writes for its commit."""
-        standing = frozenset[str]()  # the people for whom the presser is a deputy
-        try:
-            approval = self.approvals.read_from_lease(lease)
-            if approval is not None:
-                standing = await self.card_delivery.list_represented(approval, click.person)
-                approval = _add_pressed_copy(approval, click, standing)
-        except UnreadableRecordError:
-            return await self.card_replacer.replace_unreadable_card(lease, click)
-        if approval is not None and approval.press_id == click.id:  # this click decided the card before a crash
-            return await self._go_on_with_press(lease, approval)
-        await self.directory.refresh_people([click.person])
-        person = await self.directory.find_caller(click.person)
-        if approval is None or person is None:
-            return await self._refuse_press(lease, click, None, "gone" if person else "stranger")
-        now_ms = self.clock.now_ms()
-        is_feature = click.choice in self.feature_presses
-        refusal = authorize_press(
-            approval, click.person, click.choice, click.version, now_ms, standing, click.seal, is_feature=is_feature
-        )
-        if refusal is not None:
-            return await self.refuser.refuse_press(lease, click, approval, refusal)
-        choice = render.find_choice(approval.proposal, click.choice)
-        if click.form is not None and not (choice and choice.fields):  # a dialog that nobody was shown
-            return await self._refuse_press(lease, click, approval, "no_form")
-        if is_feature or click.choice in CHOICES_WITHOUT_DECISION:
-            metrics.PRESSES.labels("changed").inc()
-            if press := self.feature_presses.get(click.choice):
-                return await press(approval, click)
-            if click.choice in RENEWAL_CHOICES:
-                return await self.card_editor.renew_card(lease, approval, person)
-            return await self.effect_runner.recover_effect(lease, approval, click)
-        assert choice is not None, "authorize_press refuses what the card does not offer"
-        if choice.edits and approval.tool not in self.tools:  # a deploy has removed the tool
-            return await self._refuse_press(lease, click, approval, "no_tool")
-        if choice.fields and click.form is None:
-            return await self._refuse_press(lease, click, approval, "no_form")
-        click = click.with_form(read_form_answers(approval.proposal, choice, click))
-        named = [(click.form or {}).get(field.name, "") for field in choice.inputs if field.kind == "file"]
-        files = [id for text in named for id in list_file_ids(text)]
-        taken = await self.files.take_chosen_files(lease, person.id, files)
-        if taken.refused:
-            await self.card_delivery.post_ephemeral(click, taken.refusals[person.person.language])
-            return []
-        if choice.edits:
-            metrics.PRESSES.labels("changed").inc()
-            return await self.card_editor.edit_card(lease, approval, person, click)
-        if choice.executes and (refusal := await self._check_authorization(approval, person, choice, click)):
-            return await self.refuser.refuse_press(lease, click, approval, refusal)
-        return await self._decide_approval(lease, approval, choice, click)
 
-    async def _go_on_with_press(self, lease: Lease, approval: Approval) -> Sequence[Write]:
-        """Go on with the click that decided the card. If the effect has ended, the click is only committed: a
-        redelivered click never runs the effect again."""
-        if approval.effect in ENDED_EFFECTS:
-            return []
-        return await self.effect_runner.carry_out_effect(lease, approval)
-
-    async def _refuse_press(self, lease: Lease, click: Click, approval: Approval | None, code: str) -> Sequence[Write]:
-        return await self.refuser.refuse_press(lease, click, approval, PressRefusal(code=code))
-
-    async def _check_authorization(
-        self, approval: Approval, person: Caller, choice: CardChoice, click: Click
-    ) -> PressRefusal | None:
-        """Return a refusal if the rules no longer name this person. Nothing is decided: the card stays open for the
-        others."""
-        tool = self.tools.get(approval.tool)
-        if tool is None or tool.authorize is None or tool.stored_args is None:
-            return None
-        context = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
-        try:
-            args = validate_args(tool.stored_args, merge_args(approval, choice, click.form or {}))
-            await tool.authorize(context, args)
-        except ToolError as error:
-            return PressRefusal(code=error.code, text=error.note) if error.code in UNAUTHORIZED_CODES else None
+async def _check_authorization(
+    cards: Cards, approval: Approval, person: Caller, choice: CardChoice, click: Click
+) -> ToolError | None:
+    """Return the tool's error if the rules no longer name this person. Nothing is decided: the card stays open for the
+    others."""
+    tool = cards.tools.get(approval.tool)
+    if tool is None or tool.authorize is None or tool.stored_args is None:
         return None
+    context = ToolContext(cards.tool_services, person, cards.clock.today(person.person.zone))
+    try:
+        args = validate_args(tool.stored_args, merge_args(approval, choice, click.form or {}))
+        await tool.authorize(context, args)
+    except ToolError as error:
+        return error if error.code in UNAUTHORIZED_CODES else None
+    return None
 
-    async def _decide_approval(
-        self, lease: Lease, approval: Approval, choice: CardChoice, click: Click
-    ) -> Sequence[Write]:
-        """Decide once, with one write. A repeatable effect starts in the same write."""
-        removed, click = count_removed_characters(click.form or {}), click.with_form(clean_form(click.form or {}))
-        decision = DecisionMade(click, removed, runs=choice.executes)
-        try:
-            decided, effects = transition(approval, decision, self.clock.now())
-        except IllegalTransitionError as illegal:  # its time ran out since the check
-            return await self._refuse_press(lease, click, approval, illegal.code)
-        writes, started = self.lifecycle.write_effects(decided, effects), None
-        if choice.executes and await self.effect_runner.is_repeatable(decided):
-            started, effects = transition(decided, EffectStarted(), self.clock.now())
-            writes += self.lifecycle.write_effects(started, effects)
-        result = await lease.checkpoint("decide", *writes)
-        if result.refused:
-            return await self._refuse_press(lease, click, approval, result.refused)
-        metrics.PRESSES.labels("decided").inc()
-        if started:
-            return await self.effect_runner.run_started_effect(lease, started)
-        return await self.effect_runner.carry_out_effect(lease, decided)
+
+async def _decide_approval(
+    cards: Cards, lease: Lease, approval: Approval, choice: CardChoice, click: Click
+) -> Sequence[Write]:
+    """Decide once, with one write. A repeatable effect starts in the same write."""
+    removed, click = count_removed_characters(click.form or {}), click.with_form(clean_form(click.form or {}))
+    decision = DecisionMade(click, removed, runs=choice.executes)
+    try:
+        decided, effects = transition(approval, decision, cards.clock.now())
+    except IllegalTransitionError as illegal:  # its time ran out since the check
+        return await refuse_press(cards, lease, click, approval, illegal.code)
+    writes, started = write_effects(cards, decided, effects), None
+    if choice.executes and await is_repeatable(cards, decided):
+        started, effects = transition(decided, EffectStarted(), cards.clock.now())
+        writes += write_effects(cards, started, effects)
+    result = await lease.checkpoint("decide", *writes)
+    if result.refused:
+        return await refuse_press(cards, lease, click, approval, result.refused)
+    metrics.PRESSES.labels("decided").inc()
+    if started:
+        return await run_effect(cards, lease, started, await find_presser(cards, started))
+    return await carry_out_effect(cards, lease, decided)
 
 
 def _add_pressed_copy(approval: Approval, click: Click, standing: frozenset[str]) -> Approval:
@@ -177,3 +172,135 @@ def _add_pressed_copy(approval: Approval, click: Click, standing: frozenset[str]
     if reader not in concerned or click.card.channel != (approval.place or click.place).channel:
         return approval
     return record_copies(approval, CopyFound(reader, click.card))
+
+
+# The effect: after a crash, a started one is never repeated blindly. If it is not safe to repeat, it ends as unknown,
+# and a person says on the card what became of it.
+
+
+async def carry_out_effect(cards: Cards, lease: Lease, approval: Approval) -> Sequence[Write]:
+    """Take the effect from decided to done, failed or unknown. After a crash, the effect continues from the stored
+    record."""
+    if approval.state is not ApprovalState.DECIDED:
+        return await end_approval(cards, lease.item, approval)
+    is_started = approval.effect is EffectState.STARTED
+    if is_started and not is_resumable(approval) and not await is_repeatable(cards, approval):
+        return await _end_effect(cards, lease, approval, EffectLost())
+    presser = await find_presser(cards, approval)
+    if not is_started:  # a process that dies before this write has run nothing
+        approval, effects = transition(approval, EffectStarted(), cards.clock.now())
+        await lease.checkpoint(f"begin:{approval.attempts}", *write_effects(cards, approval, effects), confirm=True)
+    return await run_effect(cards, lease, approval, presser)
+
+
+async def is_repeatable(cards: Cards, approval: Approval) -> bool:
+    """Whether a started effect can run again with its key and give the same result."""
+    tool = cards.tools.get(approval.tool)
+    return tool is not None and tool.is_idempotent and await find_presser(cards, approval) is not None
+
+
+async def find_presser(cards: Cards, approval: Approval) -> Caller | None:
+    """Find the presser as they are now. Nothing runs in the name of a person who is no longer a member."""
+    await cards.directory.refresh_people([approval.decided_by])
+    return await cards.directory.find_caller(approval.decided_by)
+
+
+async def run_effect(cards: Cards, lease: Lease, approval: Approval, presser: Caller | None) -> Sequence[Write]:
+    """Run a started effect to its end, or reopen the card for another confirmation. While the effect runs for longer
+    than a moment, the card shows who decided and when. The card of a shorter effect is rewritten once, at its end,
+    because the platform allows few rewrites. An item of its own does the rewrite, so no effect waits for the
+    platform."""
+
+    async def show_later() -> None:
+        await asyncio.sleep(SHOWN_AFTER_S)
+        shown = request_refresh(approval.id, f"started:{approval.attempt_key}")
+        await lease.checkpoint(f"show:{approval.attempts}", shown)
+
+    label = approval.tool if approval.tool in _TOOL_NAMES else metrics.OTHER
+    try:
+        with metrics.EFFECT_TIMES.labels(label).time():
+            showing = asyncio.create_task(show_later())
+            try:
+                end = await _execute_until_kept(cards, lease, approval, presser)
+            finally:
+                await cancel_and_wait([showing])
+    except ConfirmAgainError as asked:
+        return await reopen_card(cards, lease, approval, asked.plan)
+    return await _end_effect(cards, lease, approval, end)
+
+
+async def _execute_until_kept(cards: Cards, lease: Lease, approval: Approval, presser: Caller | None) -> EffectEnd:
+    """Execute the tool until one server has confirmed the writes before and after it. Another Redis server may take
+    over while the engine works, and may lack the decision or the engine's result. A command of the engine can be
+    repeated."""
+    tool = cards.tools.get(approval.tool)
+    if tool is None or tool.effect_place is not EffectPlace.ENGINE or not lease.is_confirmation_needed:
+        return await _execute_tool(cards, lease, approval, presser)
+    seq, started = f"kept:{approval.attempts}", cards.approvals.build_save_write(approval)
+    before = (await lease.checkpoint(seq, started, confirm=True)).server
+    while True:
+        end = await _execute_tool(cards, lease, approval, presser)
+        after = (await lease.checkpoint(seq, started, confirm=True)).server
+        if after == before:
+            return end
+        before = after
+
+
+async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser: Caller | None) -> EffectEnd:
+    """Run exactly what the card showed, with the values that the pressed button and its dialog add. Nothing runs if the
+    lease was lost since the start."""
+    tool = cards.tools.get(approval.tool)
+    if tool is None or tool.stored_args is None or presser is None:
+        return EffectFailed(failure=TextRef(key="error.gone"), why="The tool or the person is not here any more.")
+    if compute_seal(approval.tool, approval.proposal) != approval.seal:
+        why = "The stored arguments are not the shown ones; nothing was run."
+        return EffectFailed(failure=TextRef(key="error.altered"), why=why)
+
+    async def save_part(name: str, state: PartState) -> None:
+        changed, effects = transition(approval, PartsChanged(parts.states), cards.clock.now())
+        await lease.checkpoint(f"part:{name}:{state}", *write_effects(cards, changed, effects))
+
+    parts = EffectParts(dict(approval.parts), save_part)  # each part is saved before the tool goes on
+    try:
+        choice = render.find_choice(approval.proposal, approval.choice)
+        args = validate_args(tool.stored_args, merge_args(approval, choice, approval.form))
+        await lease.assert_held()
+        today = cards.clock.today(presser.person.zone)
+        # Only a repeatable effect keeps its key when it is done again.
+        key = approval.effect_key if tool.is_idempotent else approval.attempt_key
+        outside = cards.outside if tool.effect_place is EffectPlace.OUTSIDE else None
+        context = ToolContext(cards.tool_services, presser, today, idempotency_key=key, parts=parts, outside=outside)
+        outcome = await tool.run(context, args)
+    except ConfirmAgainError:
+        raise
+    except ToolError as error:
+        if error.is_temporary and parts.states and lease.item.tries <= len(TRY_AGAIN_S):
+            # The card says why. The press comes again by itself and does the parts that are left.
+            postponed, effects = transition(approval, PartsChanged(parts.states, error.note), cards.clock.now())
+            id = f"postponed:{approval.attempt_key}:{lease.item.tries}"
+            shown = request_refresh(postponed.id, id)
+            await lease.checkpoint("postponed", *write_effects(cards, postponed, effects), shown)
+            delay_s = TRY_AGAIN_S[lease.item.tries - 1]
+            raise RetryLater(int(delay_s * 1000), error.text, counts_try=True) from None
+        return EffectFailed(failure=error.note, why=error.text, possible_change=error.maybe, parts=parts.states)
+    except EffectUnknownError:
+        return EffectLost(parts.states)
+    return EffectSucceeded(outcome, parts.states)
+
+
+async def _end_effect(cards: Cards, lease: Lease, approval: Approval, end: EffectEnd) -> Sequence[Write]:
+    """Show the end of an effect on its card, and return the writes that store it."""
+    ended, _ = transition(approval, end, cards.clock.now())
+    label = approval.tool if approval.tool in _TOOL_NAMES else metrics.OTHER
+    metrics.EFFECTS.labels(label, ended.effect.value).inc()
+    return await end_approval(cards, lease.item, ended)
+
+
+async def recover_effect(cards: Cards, lease: Lease, approval: Approval, click: Click) -> Sequence[Write]:
+    """Recover an effect after *failed* or *unknown*: a person confirms that it happened, or has it done again. Both
+    make the pressed buttons stale, so that a double press runs the effect only once."""
+    if click.choice != "happened":
+        retried, _ = transition(approval, EffectRetried(click), cards.clock.now())
+        return await carry_out_effect(cards, lease, retried)
+    confirmed, _ = transition(approval, EffectConfirmed(click), cards.clock.now())
+    return await end_approval(cards, lease.item, confirmed)

@@ -1,21 +1,29 @@
-"""Refuses a press: tells the person why, journals it, and corrects an outdated copy."""
+"""Refuses a press: tells the person why, journals it, and corrects an outdated copy. Replaces a card whose record
+cannot be read: an earlier version has left it, or somebody has edited it by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from bot.approvals.authorization import PressRefusal, shows_another_card
-from bot.approvals.delivery import CardDelivery
-from bot.approvals.lifecycle import ApprovalLifecycle, build_set_refresh
-from bot.chat.messages import Click
-from bot.core import metrics
-from bot.core.clock import Clock
+from bot.approvals.authorization import shows_another_card
+from bot.approvals.cards import Cards
+from bot.approvals.delivery import list_names_on_card, update_copies
+from bot.approvals.lifecycle import build_refresh_request, build_set_refresh
+from bot.approvals.openings import build_task_card
+from bot.chat.messages import Click, Post
+from bot.core import logs, metrics
+from bot.core.errors import ChatError
+from bot.core.i18n import render_value, translate
+from bot.core.outcomes import describe_dated_outcome, describe_own_decision
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.queue.lanes import Lease
-from bot.queue.writes import Write
-from bot.storage.approvals import ApprovalStore
-from bot.storage.journal import Journal
+from bot.queue.writes import Delete, EnqueueItem, Write
+from bot.storage.approvals import derive_task_card_id
+from tools.languages import choose_words
+from tools.people.names import get_person_language
+from tools.spec import TextRef
+
+log = logs.get_logger(__name__)
 
 RECENT_MS = 24 * 3_600_000
 """Age up to which a card counts as recent (ms): far less than the time for which records of cards are kept."""
@@ -23,57 +31,103 @@ SETTLED_MS = 60_000
 """Time after a change in which an update may still be on its way to people (ms). A press in that time is only late."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PressRefuser:
-    card_delivery: CardDelivery
-    lifecycle: ApprovalLifecycle
-    approvals: ApprovalStore
-    journal: Journal
-    clock: Clock
+async def refuse_press(
+    cards: Cards, lease: Lease, click: Click, approval: Approval | None, code: str, note: TextRef | None = None
+) -> Sequence[Write]:
+    """Tell the person privately why the press does nothing and who can press, and journal it. An outdated copy is
+    corrected here. A press from a set is answered in the set. A double click is answered by the card alone: a person
+    who decided with this very button gets no message, unless its effect failed. `note`: replaces the sentence
+    `refused.<code>`."""
+    metrics.PRESSES.labels(code).inc()
+    is_repeated = (
+        approval is not None
+        and not shows_another_card(approval, click.version, click.seal)
+        and approval.effect not in (EffectState.FAILED, EffectState.UNKNOWN)
+        and (approval.decided_by, approval.choice, approval.version) == (click.person, click.choice, click.version)
+    )
+    if not click.in_set and not is_repeated:
+        await post_refusal(cards, click, approval, code, note)
+    try:
+        posted_ms = float(click.card.ts) * 1000 if click.card else 0
+    except ValueError:
+        posted_ms = float("-inf")
+    # If the store has no record of a recent card, another store has it.
+    is_foreign = approval is None and cards.clock.now_ms() - posted_ms < RECENT_MS
+    more = ({"set": click.in_set} if click.in_set else {}) | ({"foreign": "yes"} if is_foreign else {})
+    journal_write = _build_refusal_write(cards, click, code, **more)
+    if click.in_set:
+        told = {"approval": click.approval, "code": code, "note": note}
+        return [journal_write, build_set_refresh(lease.item, click.in_set, **told)]
+    if approval is None or click.card is None:
+        return [journal_write]
+    stored = cards.approvals.read_from_lease(lease)
+    settled_ms = max(approval.created_ms, approval.decided_ms) + SETTLED_MS
+    is_other = shows_another_card(approval, click.version, click.seal)
+    is_outdated = is_other or approval.state is not ApprovalState.OPEN or click.version != approval.version
+    if approval == stored and not is_other and not (is_outdated and cards.clock.now_ms() > settled_ms):
+        return [journal_write]
+    delivered_card = await update_copies(cards, approval, [click.card])
+    refresh = build_refresh_request(lease.item, delivered_card)
+    return [journal_write, cards.approvals.build_delivery_write(delivered_card.approval), *refresh]
 
-    async def refuse_press(
-        self, lease: Lease, click: Click, approval: Approval | None, refusal: PressRefusal
-    ) -> Sequence[Write]:
-        """Tell the person privately why the press does nothing and who can press, and journal it. An outdated copy is
-        corrected here. A press from a set is answered in the set. A double click is answered by the card alone: a
-        person who decided with this very button gets no message, unless its effect failed."""
-        metrics.PRESSES.labels(refusal.code).inc()
-        is_repeated = (
-            approval is not None
-            and not shows_another_card(approval, click.version, click.seal)
-            and approval.effect not in (EffectState.FAILED, EffectState.UNKNOWN)
-            and (approval.decided_by, approval.choice, approval.version) == (click.person, click.choice, click.version)
-        )
-        if not click.in_set and not is_repeated:
-            await self.card_delivery.post_refusal(click, approval, refusal)
+
+async def post_refusal(
+    cards: Cards, click: Click, approval: Approval | None, code: str, note: TextRef | None = None
+) -> None:
+    """Tell one person privately why their press does nothing, and who can press."""
+    person = await cards.directory.find_person(click.person)
+    language = person.language if person else "en"
+    if note is not None:
+        await cards.chat.post_ephemeral(click.place, click.person, render_value(note, language))
+        return
+    own = describe_own_decision(approval, person) if approval and person and code == "already" else ""
+    names = await list_names_on_card(cards, approval) if approval else {}
+    shown = [one for one in approval.proposal.deciders if one in names] if approval else []
+    deciders = [choose_words(names[one], language) for one in shown]
+    is_over = approval is not None and approval.state is not ApprovalState.OPEN
+    outcome = describe_dated_outcome(approval, person, names) if approval and person and is_over else ""
+    text = translate(f"refused.{code}", language, who=translate("card.comma", language).join(deciders), what=outcome)
+    await cards.chat.post_ephemeral(click.place, click.person, own or text)
+
+
+async def replace_unreadable_card(cards: Cards, lease: Lease, click: Click) -> Sequence[Write]:
+    """Replace a pressed card whose record cannot be read. The press does nothing; the presser is told, and the pressed
+    card says so and loses its buttons. A card in a channel keeps them, because somebody else may need them. If the
+    card's task waits for the presser, they get a fresh card, and the same commit deletes the old record."""
+    presser = await cards.directory.find_caller(click.person)
+    card = None
+    if presser is not None:
+        todo = await cards.tool_services.engine.list_todo_tasks(presser.id, cards.clock.today())
+        ids = [one.task.id for one in todo.tasks]
+        task = next((one for one in ids if derive_task_card_id(cards.approvals.keys, one) == click.approval), None)
+        card = await build_task_card(cards, presser, task) if task else None
+    code = "unreadable" if card else "unreadable_gone"
+    text = translate(f"refused.{code}", await get_person_language(cards.directory, click.person))
+    await cards.chat.post_ephemeral(click.place, click.person, text)
+    if click.card is not None and (card is not None or click.place.direct):
         try:
-            posted_ms = float(click.card.ts) * 1000 if click.card else 0
-        except ValueError:
-            posted_ms = float("-inf")
-        # If the store has no record of a recent card, another store has it.
-        is_foreign = approval is None and self.clock.now_ms() - posted_ms < RECENT_MS
-        journal_write = self.journal.build_record_write(
-            click.approval,
-            "approval.refused",
-            person=click.person,
-            channel=click.place.channel,
-            text=refusal.code,
-            approval=click.approval,
-            choice=click.choice,
-            **({"set": click.in_set} if click.in_set else {}),
-            **({"foreign": "yes"} if is_foreign else {}),
-        )
-        if click.in_set:
-            told = {"approval": click.approval, "code": refusal.code, "note": refusal.text}
-            return [journal_write, build_set_refresh(lease.item, click.in_set, **told)]
-        if approval is None or click.card is None:
-            return [journal_write]
-        stored = self.approvals.read_from_lease(lease)
-        settled_ms = max(approval.created_ms, approval.decided_ms) + SETTLED_MS
-        is_other = shows_another_card(approval, click.version, click.seal)
-        is_outdated = is_other or approval.state is not ApprovalState.OPEN or click.version != approval.version
-        if approval == stored and not is_other and not (is_outdated and self.clock.now_ms() > settled_ms):
-            return [journal_write]
-        delivered_card = await self.card_delivery.update_copies(approval, [click.card])
-        refresh = self.lifecycle.build_refresh_request(lease.item, delivered_card)
-        return [journal_write, self.approvals.build_delivery_write(delivered_card.approval), *refresh]
+            await cards.chat.update_message(click.card, Post(text))
+        except ChatError as error:
+            log.warning("card.not_voided", error=error.code)
+    journal_write = _build_refusal_write(cards, click, code)
+    if card is None:
+        return [journal_write]
+    body = card.model_dump_json()
+    return [
+        journal_write,
+        Delete(cards.approvals.build_approval_key(click.approval)),
+        EnqueueItem(click.approval, f"{click.id}:fresh", body),
+    ]
+
+
+def _build_refusal_write(cards: Cards, click: Click, code: str, **more: str) -> Write:
+    return cards.journal.build_record_write(
+        click.approval,
+        "approval.refused",
+        person=click.person,
+        channel=click.place.channel,
+        text=code,
+        approval=click.approval,
+        choice=click.choice,
+        **more,
+    )

@@ -33,17 +33,16 @@ CLOSED_MESSAGE = "The matter of the card ended elsewhere; nothing was done here.
 
 def notify_waiter(approval: Approval, waiter: ApprovalWaiter, *, silent: bool = False) -> Write:
     """Build the write that resumes a waiting run with the card's end. `silent`: the run ends without a message."""
-    return _build_resume_write(waiter, *_describe_card_end(approval), silent=silent)
+    status, observation, line, privacy = _describe_card_end(approval)
+    end = {"status": status, "observation": observation, "receipt_line": line, "privacy": privacy}
+    return _build_resume_write(waiter, **end, is_silent=silent)
 
 
 def notify_stopped(approval: Approval, run: str) -> list[Write]:
     """Build the writes that end a stopped run which waits for somebody else's decision. The card stays."""
     observation = {"error": STOPPED_CHOICE, "message": STOPPED_MESSAGE}
-    return [
-        _build_resume_write(waiter, CallStatus.DENIED, observation, None, Privacy.PUBLIC, silent=True)
-        for waiter in approval.waiters
-        if waiter.run == run
-    ]
+    end = {"status": CallStatus.DENIED, "observation": observation, "privacy": Privacy.PUBLIC, "is_silent": True}
+    return [_build_resume_write(waiter, **end) for waiter in approval.waiters if waiter.run == run]
 
 
 def notify_undelivered(requested_card: OpenCard) -> list[Write]:
@@ -51,38 +50,17 @@ def notify_undelivered(requested_card: OpenCard) -> list[Write]:
     would have expired."""
     if requested_card.waiter:
         observation = {"error": "undelivered", "message": UNDELIVERED_MESSAGE}
-        return [_build_resume_write(requested_card.waiter, CallStatus.FAILED, observation, None, Privacy.PUBLIC)]
-    if not requested_card.proposal.requester:
+        end = {"status": CallStatus.FAILED, "observation": observation, "privacy": Privacy.PUBLIC}
+        return [_build_resume_write(requested_card.waiter, **end)]
+    requester, subject = requested_card.proposal.requester, requested_card.proposal.subject
+    if not requester:
         return []
-    note = TextRef(key="notice.undelivered", params={"task": requested_card.proposal.subject})
-    notice = NotifyPerson(person=requested_card.proposal.requester, text=note)
-    return [
-        EnqueueItem(
-            f"notice:{requested_card.proposal.requester}",
-            f"undelivered:{requested_card.proposal.subject}",
-            notice.model_dump_json(),
-        )
-    ]
+    notice = NotifyPerson(person=requester, text=TextRef(key="notice.undelivered", params={"task": subject}))
+    return [EnqueueItem(f"notice:{requester}", f"undelivered:{subject}", notice.model_dump_json())]
 
 
-def _build_resume_write(
-    waiter: ApprovalWaiter,
-    status: CallStatus,
-    observation: dict[str, Any],
-    receipt_line: ReceiptLine | None,
-    privacy: Privacy,
-    *,
-    silent: bool = False,
-) -> Write:
-    resume = ResumeRun(
-        run=waiter.run,
-        uid=waiter.uid,
-        status=status,
-        observation=observation,
-        receipt_line=receipt_line,
-        privacy=privacy,
-        is_silent=silent,
-    )
+def _build_resume_write(waiter: ApprovalWaiter, **end: Any) -> Write:
+    resume = ResumeRun(run=waiter.run, uid=waiter.uid, **end)
     return EnqueueItem(waiter.lane, f"resume:{waiter.uid}", resume.model_dump_json())
 
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from bot.approvals.authorization import PressRefusal
+from bot.approvals.lifecycle import cancel_card
+from bot.approvals.refusals import refuse_press
 from bot.approvals.state import find_refusal
 from bot.chat.messages import Button, Click, Message, Post
 from bot.core.i18n import translate
@@ -76,15 +77,15 @@ async def handle_press(core: Core, lease: Lease, click: Click) -> Sequence[Write
     approval = core.approvals.read_from_lease(lease)
     run = await core.runs.load_run(approval.run) if approval else None
     if approval is None or run is None or (click.choice == READ_AGAIN and run.changed_message is None):
-        return await core.refuser.refuse_press(lease, click, approval, PressRefusal(code="gone"))
+        return await refuse_press(core.cards, lease, click, approval, "gone")
     if click.person != run.message.person or await core.directory.find_caller(click.person) is None:
-        return await core.refuser.refuse_press(lease, click, approval, PressRefusal(code="not_writer"))
+        return await refuse_press(core.cards, lease, click, approval, "not_writer")
     is_repeated = lease.item.is_redelivery  # then this very press may have cancelled it
     code = "" if is_repeated else find_refusal(approval, approval.version, core.clock.now_ms())
     cancel = CancelOpenCard(approval=approval.id, person=click.person)
-    cancelled = [] if code else await core.lifecycle.cancel_card(lease.item, cancel)
+    cancelled = [] if code else await cancel_card(core.cards, lease.item, cancel)
     if not cancelled:
-        return await core.refuser.refuse_press(lease, click, approval, PressRefusal(code=code or "already"))
+        return await refuse_press(core.cards, lease, click, approval, code or "already")
     message = run.changed_message
     if click.choice == TAKE_BACK or message is None:
         return cancelled

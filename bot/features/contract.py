@@ -17,9 +17,7 @@ from bot.agent.events import RunStep
 from bot.agent.limits import DailyBudget
 from bot.agent.model import Model
 from bot.agent.prices import PriceTable
-from bot.approvals.delivery import CardDelivery
-from bot.approvals.lifecycle import ApprovalLifecycle
-from bot.approvals.refusals import PressRefuser
+from bot.approvals.cards import Cards
 from bot.chat.messages import (
     Channel,
     ChatDirectory,
@@ -143,9 +141,7 @@ class Core:
     approvals: ApprovalStore
     journal: Journal
     spending: UsageStore
-    card_delivery: CardDelivery
-    lifecycle: ApprovalLifecycle
-    refuser: PressRefuser
+    cards: Cards
     files: FileDesk
     file_source: FileSource
     file_patience_ms: int

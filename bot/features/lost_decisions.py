@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 
+from bot.approvals.delivery import shows_record
+from bot.approvals.lifecycle import request_refresh
 from bot.core.records import ApprovalState
 from bot.core.work_items import FindLostDecisions, NotifyPerson
 from bot.features.contract import Core, Feature, Work
@@ -65,11 +67,9 @@ async def find_lost_decisions(core: Core, lease: Lease, work: FindLostDecisions)
     lost = [
         one
         for one in records
-        if one is not None
-        and one.state is ApprovalState.OPEN
-        and not await core.card_delivery.shows_record(one, person)
+        if one is not None and one.state is ApprovalState.OPEN and not await shows_record(core.cards, one, person)
     ]
-    refreshes = [core.lifecycle.request_refresh(one, f"{id}:{one.id}") for one in lost]
+    refreshes = [request_refresh(one.id, f"{id}:{one.id}") for one in lost]
     titles = tuple(one.proposal.title for one in lost)
     told = [_build_notice(work.person, "restored.open_again", titles, id)] if lost else []
     asked = [

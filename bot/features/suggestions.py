@@ -18,9 +18,10 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from bot.agent.model import MeteredModel, Model, ModelReply
 from bot.agent.prompt import escape_tags, quote_name
-from bot.approvals.events import SuggestionAdded
+from bot.approvals.delivery import update_copies
+from bot.approvals.lifecycle import write_shown_effects
 from bot.approvals.render import ADVICE_LABEL, describe_card_fields
-from bot.approvals.state import try_transition
+from bot.approvals.state import SuggestionAdded, try_transition
 from bot.core import logs
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.core.i18n import shorten_text, translate
@@ -101,8 +102,8 @@ async def show_suggestion(core: Core, lease: Lease, advised: ShowSuggestion) -> 
     if added is None:
         return []
     approval, effects = added
-    shown = await core.card_delivery.update_copies(approval)
-    return core.lifecycle.write_shown_effects(lease.item, shown, effects)
+    shown = await update_copies(core.cards, approval)
+    return write_shown_effects(core.cards, lease.item, shown, effects)
 
 
 # The model

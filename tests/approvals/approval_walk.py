@@ -11,7 +11,7 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from bot.approvals import state
-from bot.approvals.events import (
+from bot.approvals.state import (
     ApprovalEffects,
     ApprovalEvent,
     CardDelivered,
@@ -35,7 +35,9 @@ from bot.approvals.events import (
     EffectRetried,
     EffectStarted,
     EffectSucceeded,
+    IllegalTransitionError,
     NotifyWaiter,
+    OpenPeriod,
     PartsChanged,
     ReminderDue,
     SaveEnd,
@@ -44,10 +46,9 @@ from bot.approvals.events import (
     SuggestionAdded,
     WaiterAdded,
 )
-from bot.approvals.state import IllegalTransitionError
 from bot.chat.messages import Click, MessageRef, Place
 from bot.core.clock import to_ms
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, compute_seal
+from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, OpenCard, compute_seal
 from tools.effect_parts import PartState
 from tools.spec import CardChoice, CardField, Gate, Proposal, TextRef, ToolOutcome
 
@@ -55,6 +56,7 @@ STEPS = 40
 """Number of events in one walk."""
 BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 LASTS = timedelta(hours=72)
+PERIOD = OpenPeriod(LASTS)
 OWNER, OTHER = "U1", "U2"
 PLACE = Place(team="T", channel="D1")
 COPIES = {CardDelivered, CopiesUpdated, CopyFound}
@@ -119,12 +121,15 @@ def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
     ref, parts = MessageRef(channel="D1", ts=str(n)), {OTHER: pick(tuple(PartState))}
     made: dict[type, Callable[[], ApprovalEvent]] = {
         CardRequested: lambda: CardRequested(
-            approval="A", tool="t", gate=gate, proposal=make_plan(n), caller=OWNER, place=place, run="", lasts=LASTS
+            card=OpenCard(approval="A", tool="t", gate=gate, proposal=make_plan(n), caller=OWNER, place=place),
+            period=PERIOD,
         ),
-        CardRedrafted: lambda: CardRedrafted(proposal=make_plan(n), lasts=LASTS),
-        CardEdited: lambda: CardEdited(proposal=make_plan(n), lasts=LASTS, person=person),
-        CardRenewed: lambda: CardRenewed(proposal=card.proposal if card else make_plan(n), lasts=LASTS, person=person),
-        ConfirmationRequired: lambda: ConfirmationRequired(proposal=make_plan(n), lasts=LASTS),
+        CardRedrafted: lambda: CardRedrafted(proposal=make_plan(n), period=PERIOD),
+        CardEdited: lambda: CardEdited(proposal=make_plan(n), period=PERIOD, person=person),
+        CardRenewed: lambda: CardRenewed(
+            proposal=card.proposal if card else make_plan(n), period=PERIOD, person=person
+        ),
+        ConfirmationRequired: lambda: ConfirmationRequired(proposal=make_plan(n), period=PERIOD),
         WaiterAdded: lambda: WaiterAdded(ApprovalWaiter(run=f"R{n}", uid=f"u{n}", lane="D1")),
         CardDelivered: lambda: CardDelivered({person: ref}),
         CopiesUpdated: lambda: CopiesUpdated(card.copies[1:] if card else ()),

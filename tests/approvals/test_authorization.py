@@ -44,10 +44,9 @@ def card(**changes: object) -> Approval:
 def refused(
     approval: Approval, person: str, choice: str = "approve", version: int = 2, now: int = NOW, standing: str = ""
 ) -> str:
-    refusal = authorize_press(
+    return authorize_press(
         approval, person, choice, version, now, frozenset(standing.split()), is_feature=choice == "show"
     )
-    return refusal.code if refusal else ""
 
 
 COPY = {"copies": (("WANG", MessageRef(channel="D", ts="1")),)}
@@ -150,8 +149,8 @@ def test_an_effect_needs_an_open_card_of_this_version_in_time_and_the_right_pers
     approval = card(state=state, effect=effect, decided_by="LI", gate=gate)
     stands_in = "LI" in standing and gate is Gate.APPROVE
     refusal = authorize_press(approval, person, choice, version, now, standing)
-    if refusal is None and choice in {"approve", "reject"}:
+    if not refusal and choice in {"approve", "reject"}:
         assert state is ApprovalState.OPEN and version == 2 and now < EXPIRES
         assert person == "LI" or (stands_in and person != "ZHANG")
     if person == "WANG" and not stands_in:
-        assert refusal is not None
+        assert refusal

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from bot.approvals.authorization import PressRefusal
-from bot.approvals.delivery import MAX_BODY_LENGTH, CardDelivery
+from bot.approvals.delivery import (
+    MAX_BODY_LENGTH,
+    list_card_events,
+    list_names_on_card,
+    post_card,
+    post_expiry,
+    post_note,
+    post_reminder,
+    replace_card,
+    update_copies,
+)
+from bot.approvals.refusals import post_refusal
 from bot.approvals.render import render_card, render_moved_card
 from bot.chat.messages import Card, Click, MessageRef, Post
 from bot.core.errors import ChatError, ChatUnavailableError
@@ -19,6 +28,7 @@ from tests.approvals.approval_walk import build_card
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM, PostedMessage
+from tests.harness.presses import name_deputies
 from tests.tools.company import LI, WANG, ZHANG
 from tools.people.names import list_names_by_language
 from tools.spec import CardChoice, CardField, Gate, Proposal, TextRef
@@ -45,13 +55,6 @@ BEFORE = Post("before")
 @pytest.fixture
 def bot(redis: Redis) -> Bot:
     return Bot(redis)
-
-
-def deliver(bot: Bot, deputies: tuple[str, ...] = ()) -> CardDelivery:
-    async def list_deputies(subject: str) -> tuple[str, ...]:
-        return deputies if subject == "L-0001-1" else ()
-
-    return replace(bot.handlers.lifecycle.card_delivery, list_deputies=list_deputies)
 
 
 def stand(bot: Bot, *channels: str) -> tuple[MessageRef, ...]:
@@ -88,9 +91,9 @@ async def test_a_fresh_card_stands_where_its_readers_alone_read_it(
     """This also holds for a card requested in a channel, because it shows its whole subject."""
     bot = Bot(redis)
     card = make_card(**changes)
-    shown = await deliver(bot, deputies).post_card(card, "x", again=False)
-    assert [one.place.channel for one in bot.chat.posts] == channels and not shown.is_outdated
-    readers, names = [one.removeprefix("D") for one in channels], await deliver(bot).list_names_on_card(card)
+    shown = await post_card(name_deputies(bot, *deputies), card, "x", again=False)
+    assert [one.place.channel for one in bot.chat.posts] == channels and not shown.outdated
+    readers, names = [one.removeprefix("D") for one in channels], await list_names_on_card(name_deputies(bot), card)
     assert shown.approval.copies == tuple(
         (reader, MessageRef(channel=channel, ts=str(n)))
         for n, (reader, channel) in enumerate(zip(readers, channels, strict=True))
@@ -106,7 +109,7 @@ async def test_a_fresh_card_stands_where_its_readers_alone_read_it(
 
 async def test_brought_again_it_is_the_same_message_and_another_request_is_another(bot: Bot) -> None:
     for asked, again, posts in (("x", False, 1), ("x", True, 1), ("y", True, 2)):
-        await deliver(bot).post_card(OPEN, asked, again=again)
+        await post_card(name_deputies(bot), OPEN, asked, again=again)
         assert len(bot.chat.posts) == posts
 
 
@@ -120,11 +123,11 @@ async def test_who_cannot_be_reached_is_passed_over_unless_it_is_everybody_or_th
     bot.chat.fails |= fails
     both = make_card(proposal=PLAN.model_copy(update={"deciders": (LI.id, WANG.id)}))
     if error is None:
-        shown = await deliver(bot).post_card(both, "x", again=False)
+        shown = await post_card(name_deputies(bot), both, "x", again=False)
         assert [reader for reader, _ in shown.approval.copies] == [WANG.id]
     else:
         with pytest.raises(ChatError) as raised:
-            await deliver(bot).post_card(both, "x", again=False)
+            await post_card(name_deputies(bot), both, "x", again=False)
         assert raised.value is error
 
 
@@ -134,13 +137,13 @@ async def test_who_cannot_be_reached_is_passed_over_unless_it_is_everybody_or_th
 async def test_of_several_copies_of_one_reader_the_last_is_the_card_and_the_others_point_to_it(bot: Bot) -> None:
     old, new, other = stand(bot, "DU2", "DU2", "DU3")
     card = make_card((LI.id, old), (LI.id, new), (WANG.id, other))
-    shown = await deliver(bot).update_copies(card)
+    shown = await update_copies(name_deputies(bot), card)
     assert [one.post for one in bot.chat.posts] == [
         render_moved_card(card, LI),
         render_card(card, LI, NAMES),
         render_card(card, WANG, NAMES),
     ]
-    assert shown.approval.copies == ((LI.id, new), (WANG.id, other)) and not shown.is_outdated
+    assert shown.approval.copies == ((LI.id, new), (WANG.id, other)) and not shown.outdated
 
 
 @pytest.mark.parametrize(("error", "kept"), [(GONE, False), (AWAY, True)])
@@ -148,23 +151,23 @@ async def test_an_older_copy_is_kept_until_it_points_to_the_newer_one(bot: Bot, 
     """A copy that is gone is dropped, because nothing can be done about it."""
     old, new = stand(bot, "DU2", "DU2")
     bot.chat.fails["update DU2"] = [error]
-    shown = await deliver(bot).update_copies(make_card((LI.id, old), (LI.id, new)))
+    shown = await update_copies(name_deputies(bot), make_card((LI.id, old), (LI.id, new)))
     assert shown.approval.copies == (((LI.id, old),) if kept else ()) + ((LI.id, new),)
-    assert shown.is_outdated is kept
+    assert bool(shown.outdated) is kept
 
 
 async def test_of_some_copies_the_others_are_left_as_they_are(bot: Bot) -> None:
     old, new, other = stand(bot, "DU2", "DU2", "DU3")
     card = make_card((LI.id, old), (LI.id, new), (WANG.id, other))
-    shown = await deliver(bot).update_copies(card, [new])
+    shown = await update_copies(name_deputies(bot), card, [new])
     assert [one.post for one in bot.chat.posts] == [BEFORE, render_card(card, LI, NAMES), BEFORE]
     assert shown.approval.copies == card.copies, "nothing is forgotten that was not looked at"
 
 
 async def test_a_copy_of_somebody_whom_nobody_knows_is_left_as_it_is(bot: Bot) -> None:
     (copy,) = stand(bot, "DU9")
-    shown = await deliver(bot).update_copies(make_card(("U9", copy)))
-    assert bot.chat.posts[0].post == BEFORE and not shown.is_outdated and shown.approval.copies == (("U9", copy),)
+    shown = await update_copies(name_deputies(bot), make_card(("U9", copy)))
+    assert bot.chat.posts[0].post == BEFORE and not shown.outdated and shown.approval.copies == (("U9", copy),)
 
 
 async def test_a_card_that_stood_in_a_channel_is_rewritten_there_and_when_it_moves_says_no_more_than_that(
@@ -174,10 +177,10 @@ async def test_a_card_that_stood_in_a_channel_is_rewritten_there_and_when_it_mov
     own = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZHANG.id,)}), "place": THERE}
     (there,) = stand(bot, "C1")
     card = make_card((ZHANG.id, there), **own)
-    await deliver(bot).update_copies(card)
+    await update_copies(name_deputies(bot), card)
     assert bot.chat.posts[0].post == render_card(card, ZHANG, {ZHANG.id: list_names_by_language(ZHANG)})
     (here,) = stand(bot, "DU1")
-    await deliver(bot).update_copies(make_card((ZHANG.id, there), (ZHANG.id, here), **own))
+    await update_copies(name_deputies(bot), make_card((ZHANG.id, there), (ZHANG.id, here), **own))
     moved = translate("card.moved", "zh")
     assert bot.chat.posts[0].post == Post(moved, card=Card(moved))
     assert bot.chat.posts[1].post == render_card(card, ZHANG, {ZHANG.id: list_names_by_language(ZHANG)})
@@ -187,7 +190,7 @@ async def test_a_card_that_stood_in_a_channel_is_rewritten_there_and_when_it_mov
 async def test_a_copy_in_a_dm_that_moves_says_what_it_was_about(bot: Bot, place: Any) -> None:
     old, new = stand(bot, "DU1", "DU1")
     card = make_card((ZHANG.id, old), (ZHANG.id, new), place=place)
-    await deliver(bot).update_copies(card)
+    await update_copies(name_deputies(bot), card)
     assert bot.chat.posts[0].post == render_moved_card(card, ZHANG)
 
 
@@ -215,7 +218,7 @@ async def test_an_edited_card_is_shown_anew_where_it_could_not_be_rewritten_in_f
         )
         for length in (before, after)
     )
-    shown = await deliver(bot).replace_card(was, now, "x", again=False)
+    shown = await replace_card(name_deputies(bot), was, now, "x", again=False)
     assert len(bot.chat.posts) == 1 + anew and shown.approval.delivered_version == 2
     assert bot.chat.posts[-1].post == render_card(now, ZHANG, {ZHANG.id: list_names_by_language(ZHANG)})
     assert bot.chat.posts[-1].place.channel == "DU1"
@@ -228,7 +231,7 @@ async def test_an_edited_card_is_shown_anew_where_it_could_not_be_rewritten_in_f
 async def test_a_word_stands_under_the_card_of_each_who_has_not_decided(bot: Bot, place: Any) -> None:
     first, second, watcher = stand(bot, "DU2", "DU5", "DU1")
     card = make_card((LI.id, first), ("U5", second), (ZHANG.id, watcher), ("U9", watcher), place=place)
-    told = await deliver(bot, ("U5", "U9")).post_note(card, TextRef(key="card.reminder"), "x", again=False)
+    told = await post_note(name_deputies(bot, "U5", "U9"), card, TextRef(key="card.reminder"), "x", again=False)
     words = bot.chat.posts[3:]
     if place is None:
         assert [one.place for one in words] == [
@@ -246,16 +249,18 @@ async def test_somebody_who_cannot_be_told_keeps_no_word_from_the_others(bot: Bo
     first, second = stand(bot, "DU2", "DU5")
     card = make_card((LI.id, first), ("U5", second))
     bot.chat.fails = {"DU2": [ChatError("channel_not_found")]}
-    told = await deliver(bot, ("U5",)).post_note(card, TextRef(key="card.reminder"), "x", again=False)
+    told = await post_note(name_deputies(bot, "U5"), card, TextRef(key="card.reminder"), "x", again=False)
     assert list(told) == ["U5"] and len(bot.chat.posts) == 3
 
 
 async def test_a_reminder_is_told_once_a_version(bot: Bot) -> None:
     (copy,) = stand(bot, "DU2")
     card = make_card((LI.id, copy))
-    assert await deliver(bot).post_reminder(card, again=False) == await deliver(bot).post_reminder(card, again=True)
+    assert await post_reminder(name_deputies(bot), card, again=False) == await post_reminder(
+        name_deputies(bot), card, again=True
+    )
     assert len(bot.chat.posts) == 2 and "提醒" in bot.chat.posts[1].post.text
-    await deliver(bot).post_reminder(card.model_copy(update={"version": 3}), again=True)
+    await post_reminder(name_deputies(bot), card.model_copy(update={"version": 3}), again=True)
     assert len(bot.chat.posts) == 3
 
 
@@ -274,20 +279,20 @@ async def test_of_what_nobody_has_answered_its_requester_gets_a_copy_to_ask_agai
     bot = Bot(redis)
     (copy,) = stand(bot, "DU2")
     card = make_card((LI.id, copy), state=ApprovalState.EXPIRED, **changes)
-    shown = await deliver(bot).post_expiry(card, again=False)
+    shown = await post_expiry(name_deputies(bot), card, again=False)
     assert [one.place.channel for one in bot.chat.posts[1:]] == posted
     assert bot.chat.posts[0].post == render_card(card, LI, NAMES)
     assert [reader for reader, _ in shown.approval.copies] == [LI.id, *(["U1"] if posted else [])]
-    await deliver(bot).post_expiry(card, again=True)
+    await post_expiry(name_deputies(bot), card, again=True)
     assert len(bot.chat.posts) == 1 + len(posted)
 
 
 async def test_each_dm_with_a_copy_remembers_how_it_stands_but_those_named(bot: Bot) -> None:
     first, second, third = stand(bot, "DU2", "DU3", "DU9")
     card = make_card((LI.id, first), (WANG.id, second), ("U9", third))
-    told = await deliver(bot).list_card_events(card, ())
+    told = await list_card_events(name_deputies(bot), card, ())
     assert list(told) == [LI.id, WANG.id] and "给李四发" in told[LI.id] and "Send this mail" in told[WANG.id]
-    assert list(await deliver(bot).list_card_events(card, [LI.id])) == [WANG.id]
+    assert list(await list_card_events(name_deputies(bot), card, [LI.id])) == [WANG.id]
 
 
 async def test_what_is_remembered_waits_for_nobody(bot: Bot, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,16 +300,16 @@ async def test_what_is_remembered_waits_for_nobody(bot: Bot, monkeypatch: pytest
         raise AWAY
 
     monkeypatch.setattr(bot.directory, "find_person", be_away)
-    assert await deliver(bot).list_card_events(OPEN, ()) == {}
+    assert await list_card_events(name_deputies(bot), OPEN, ()) == {}
 
 
 async def test_names_on_a_card_are_those_of_who_decides_and_who_has_decided(bot: Bot) -> None:
-    assert await deliver(bot).list_names_on_card(OPEN) == NAMES
-    assert await deliver(bot).list_names_on_card(make_card(decided_by=WANG.id)) == {
+    assert await list_names_on_card(name_deputies(bot), OPEN) == NAMES
+    assert await list_names_on_card(name_deputies(bot), make_card(decided_by=WANG.id)) == {
         LI.id: {"zh": "李四", "en": "Li Si"},
         WANG.id: {"zh": "王五", "en": "Wang Wu"},
     }
-    assert await deliver(bot).list_names_on_card(make_card(decided_by="U9")) == NAMES
+    assert await list_names_on_card(name_deputies(bot), make_card(decided_by="U9")) == NAMES
 
 
 # Refusals
@@ -341,7 +346,7 @@ async def test_a_refusal_says_privately_why_and_who_can_or_what_became_of_it(
     bot = Bot(redis)
     click = Click(id="c", approval="A", version=2, choice="approve", person=person, place=DM)
     card = None if changes is None else make_card(**changes)
-    await deliver(bot).post_refusal(click, card, PressRefusal(code=code))
+    await post_refusal(name_deputies(bot), click, card, code)
     language = "zh" if person == "U1" else "en"
     assert bot.chat.ephemerals == [(person, translate(f"refused.{code}", language, **{"who": "", "what": ""} | words))]
     assert bot.chat.posts == []
@@ -349,5 +354,5 @@ async def test_a_refusal_says_privately_why_and_who_can_or_what_became_of_it(
 
 async def test_a_refusal_with_words_of_its_own_says_those_only(bot: Bot) -> None:
     click = Click(id="c", approval="A", version=2, choice="approve", person="U3", place=DM)
-    await deliver(bot).post_refusal(click, OPEN, PressRefusal(code="not_named", text=TextRef(key="card.system")))
+    await post_refusal(name_deputies(bot), click, OPEN, "not_named", TextRef(key="card.system"))
     assert bot.chat.ephemerals == [("U3", "The system")]

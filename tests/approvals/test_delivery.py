@@ -11,7 +11,8 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.app.dispatch import OWED_MAX_MS
-from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals import lifecycle
+from bot.approvals.delivery import update_copies
 from bot.approvals.refusals import SETTLED_MS
 from bot.chat.messages import Card, Click, MessageRef, Post
 from bot.core.clock import Clock, read_system_time
@@ -56,7 +57,7 @@ async def test_a_decision_that_cannot_be_shown_is_carried_out_once_and_shown_lat
 
 async def test_without_catching_up_it_keeps_its_buttons(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control."""
-    monkeypatch.setattr(ApprovalLifecycle, "build_refresh_request", lambda *_: ())
+    monkeypatch.setattr(lifecycle, "build_refresh_request", lambda *_: ())
     bot = await proposed(redis)
     bot.chat.fails[f"update {DM.channel}"] = [DOWN] * 2
     await bot.press(bot.chat.cards()[0], "send")
@@ -298,10 +299,7 @@ async def test_while_an_item_catches_up_nobody_else_rewrites_the_card(redis: Red
     approval = await bot.load_approval()
     work = RefreshCard(approval=approval.id)
     await bot.lanes.enqueue(build_show_lane(approval.id), "show:x", work.model_dump_json())
-    shown = await bot.handlers.lifecycle.card_delivery.update_copies(approval)
-    assert shown.is_outdated and not bot.chat.updates
+    shown = await update_copies(bot.handlers.cards, approval)
+    assert shown.outdated and not bot.chat.updates
     await bot.work()
-    assert (
-        len(bot.chat.updates) == 1
-        and not (await bot.handlers.lifecycle.card_delivery.update_copies(approval)).is_outdated
-    )
+    assert len(bot.chat.updates) == 1 and not (await update_copies(bot.handlers.cards, approval)).outdated

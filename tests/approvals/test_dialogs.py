@@ -8,6 +8,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from bot.approvals.dialogs import build_dialog, check_dialog
 from bot.chat.messages import Click
 from bot.core.records import Approval
 from bot.queue.writes import apply_writes
@@ -45,8 +46,8 @@ async def stand_in(bot: Bot, person: str) -> None:
 
 
 def take_away(bot: Bot, tool: str) -> None:
-    assert isinstance(bot.ingress.dialogs.tools, ChainMap)
-    del bot.ingress.dialogs.tools[tool]
+    assert isinstance(bot.ingress.cards.tools, ChainMap)
+    del bot.ingress.cards.tools[tool]
 
 
 @corpus(
@@ -68,7 +69,7 @@ async def test_a_dialog_opens_for_a_button_that_has_one_and_for_who_may_press_it
 ) -> None:
     bot, click = await ask(redis)
     await stand_in(bot, "U5")
-    dialog = await bot.ingress.dialogs.build_dialog(click.model_copy(update=changes))
+    dialog = await build_dialog(bot.ingress.cards, click.model_copy(update=changes))
     assert (dialog is not None) is opens
     if dialog is not None:
         assert (dialog.approval, dialog.choice) == (click.approval, changes.get("choice", "transfer"))
@@ -76,14 +77,14 @@ async def test_a_dialog_opens_for_a_button_that_has_one_and_for_who_may_press_it
 
 async def test_without_its_tool_nothing_is_edited_and_all_else_is_asked(redis: Redis) -> None:
     bot, edit = await propose(redis)
-    assert await bot.ingress.dialogs.build_dialog(edit) is not None
+    assert await build_dialog(bot.ingress.cards, edit) is not None
     take_away(bot, "send_email")
-    assert await bot.ingress.dialogs.build_dialog(edit) is None
-    assert await bot.ingress.dialogs.check_dialog(edit.with_form({"subject": "", "body": ""})) == {}
+    assert await build_dialog(bot.ingress.cards, edit) is None
+    assert await check_dialog(bot.ingress.cards, edit.with_form({"subject": "", "body": ""})) == {}
     await redis.flushall()
     bot, transfer = await ask(redis)
     take_away(bot, "decide_task")
-    assert await bot.ingress.dialogs.build_dialog(transfer) is not None
+    assert await build_dialog(bot.ingress.cards, transfer) is not None
 
 
 @corpus(
@@ -101,7 +102,7 @@ async def test_an_edit_is_judged_as_it_would_be_carried_out(
 ) -> None:
     bot, click = await propose(redis)
     before = await bot.load_approval()
-    told = await bot.ingress.dialogs.check_dialog(click.with_form(form))
+    told = await check_dialog(bot.ingress.cards, click.with_form(form))
     assert set(told) == wrong and all(told.values())
     assert await bot.load_approval() == before and not bot.mailer.mails
 
@@ -122,7 +123,7 @@ async def test_what_a_decision_adds_is_judged_as_it_would_be_carried_out(
     redis: Redis, choice: str, form: dict[str, str], wrong: set[str]
 ) -> None:
     bot, click = await ask(redis)
-    told = await bot.ingress.dialogs.check_dialog(click.model_copy(update={"choice": choice, "form": form}))
+    told = await check_dialog(bot.ingress.cards, click.model_copy(update={"choice": choice, "form": form}))
     assert set(told) == wrong and all(told.values())
     assert await bot.engine.list_todo_tasks("U2", bot.today())
 
@@ -134,8 +135,8 @@ async def test_of_a_press_that_is_refused_nothing_is_said_beside_its_fields(
     """The click itself gets an answer in words."""
     bot, click = await ask(redis)
     wrong = click.with_form({"person": "nobody", "opinion": ""})
-    assert await bot.ingress.dialogs.check_dialog(wrong), "control"
-    assert await bot.ingress.dialogs.check_dialog(wrong.model_copy(update=changes)) == {}
+    assert await check_dialog(bot.ingress.cards, wrong), "control"
+    assert await check_dialog(bot.ingress.cards, wrong.model_copy(update=changes)) == {}
 
 
 async def test_a_button_that_asks_nothing_has_no_field_to_say_anything_beside(redis: Redis) -> None:
@@ -146,5 +147,5 @@ async def test_a_button_that_asks_nothing_has_no_field_to_say_anything_beside(re
     plan = approval.proposal.model_copy(update={"choices": (silent,)})
     writes = [bot.approvals.build_save_write(approval.model_copy(update={"proposal": plan}))]
     await apply_writes(redis, bot.keys, bot.keys.get_partition(approval.id), writes)
-    assert await bot.ingress.dialogs.check_dialog(click.model_copy(update={"choice": "reject", "form": {}})) == {}
-    assert await bot.ingress.dialogs.build_dialog(click.model_copy(update={"choice": "reject"})) is None
+    assert await check_dialog(bot.ingress.cards, click.model_copy(update={"choice": "reject", "form": {}})) == {}
+    assert await build_dialog(bot.ingress.cards, click.model_copy(update={"choice": "reject"})) is None

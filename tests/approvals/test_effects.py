@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from bot.approvals import press as press_module
 from bot.core.errors import ChatUnavailableError
 from bot.core.records import Approval, ApprovalState, EffectState, RunStatus
 from bot.queue.worker import GIVE_UP_TRIES
@@ -93,40 +94,45 @@ class GreyMailer(MemoryMailer):
         await super().send_mail(to, *rest)
 
 
-async def proposed_to_grey(redis: Redis, refusals: int) -> tuple[Bot, GreyMailer]:
+async def proposed_to_grey(redis: Redis, refusals: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Bot, GreyMailer]:
     bot = await proposed(redis)
     mailer = GreyMailer(bot=bot, refusals=refusals, minutes_pass=True)
     bot.lanes.lease_ms = 60_000  # the other process leaves this lane alone
     object.__setattr__(bot.outside, "mailer", mailer)
-    runner = bot.handlers.press_handler.effect_runner
-    object.__setattr__(runner, "try_again_s", (0.02, 0.02))  # after the card is updated
-    object.__setattr__(runner, "shown_after_s", 60)  # keeps a slow machine's delay off the card
+    monkeypatch.setattr(press_module, "TRY_AGAIN_S", (0.02, 0.02))  # after the card is updated
+    monkeypatch.setattr(press_module, "SHOWN_AFTER_S", 60)  # keeps a slow machine's delay off the card
     return bot, mailer
 
 
 @pytest.mark.parametrize("refusals", [1, 2])
-async def test_what_is_refused_for_now_is_tried_again_by_itself_and_said_so(redis: Redis, refusals: int) -> None:
-    bot, mailer = await proposed_to_grey(redis, refusals)
+async def test_what_is_refused_for_now_is_tried_again_by_itself_and_said_so(
+    redis: Redis, refusals: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot, mailer = await proposed_to_grey(redis, refusals, monkeypatch)
     assert (await press(bot, "send")).effect is EffectState.DONE
     assert len(mailer.mails) == 1 and len(mailer.leads) == refusals + 1
     assert "450" in mailer.leads[-1] and "自动再试" in mailer.leads[-1]
     assert not any("自动再试" in card.lead for one in bot.chat.posts if (card := one.post.card))
 
 
-async def test_what_is_refused_for_now_again_and_again_waits_for_a_press(redis: Redis) -> None:
-    bot, mailer = await proposed_to_grey(redis, 3)
+async def test_what_is_refused_for_now_again_and_again_waits_for_a_press(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot, mailer = await proposed_to_grey(redis, 3, monkeypatch)
     approval = await press(bot, "send")
     assert (approval.effect, len(mailer.leads)) == (EffectState.FAILED, 3) and "450" in bot.chat.cards()[0].lead
     assert (await press(bot, "retry")).effect is EffectState.DONE and len(mailer.mails) == 1
 
 
-async def test_killed_anywhere_between_two_tries_it_is_sent_once_or_said_to_be_unknown(redis: Redis) -> None:
+async def test_killed_anywhere_between_two_tries_it_is_sent_once_or_said_to_be_unknown(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(press_module, "TRY_AGAIN_S", (0.0, 0.0))
     ends = set[EffectState]()
 
     async def act(bot: Bot) -> None:
         mailer = GreyMailer(bot=bot)
         object.__setattr__(bot.outside, "mailer", mailer)
-        object.__setattr__(bot.handlers.press_handler.effect_runner, "try_again_s", (0.0, 0.0))
         effect = (await press(bot, "send")).effect
         ends.add(effect)
         assert len(mailer.mails) == (effect is EffectState.DONE) or effect is EffectState.UNKNOWN
@@ -136,10 +142,9 @@ async def test_killed_anywhere_between_two_tries_it_is_sent_once_or_said_to_be_u
     assert ends == {EffectState.DONE, EffectState.UNKNOWN}
 
 
-async def test_what_takes_longer_has_no_buttons_meanwhile(redis: Redis) -> None:
+async def test_what_takes_longer_has_no_buttons_meanwhile(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     bot = await proposed(redis)
-    runner = bot.handlers.press_handler.effect_runner
-    object.__setattr__(runner, "shown_after_s", 0.01)
+    monkeypatch.setattr(press_module, "SHOWN_AFTER_S", 0.01)
     bot.lanes.lease_ms = 60_000  # the other process leaves this lane alone
     mailer = LookingMailer(bot=bot, waits=True)
     object.__setattr__(bot.outside, "mailer", mailer)
@@ -269,11 +274,11 @@ async def test_what_nobody_knows_a_person_says_or_has_done_again(
 async def test_an_edited_card_is_sealed_anew_for_its_whole_time_and_noted(redis: Redis) -> None:
     bot = await proposed(redis)
     before = await bot.load_approval()
-    bot.now_offset = bot.handlers.card_opener.open_time.length / 2
+    bot.now_offset = bot.handlers.cards.open_for / 2
     await bot.press(bot.chat.cards()[0], "edit", form={"subject": "改过", "body": "李四你好，改过了。"})
     after = await bot.load_approval()
     assert (after.version, after.proposal.args["subject"]) == (2, "改过") and after.seal != before.seal
-    assert after.expires_ms - after.created_ms >= bot.handlers.card_opener.open_time.length.total_seconds() * 1000
+    assert after.expires_ms - after.created_ms >= bot.handlers.cards.open_for.total_seconds() * 1000
     [record] = [one async for one in bot.journal.stream_records(kinds={"approval.edited"})]
     assert record.person == "U1" and after.delivered_version == 2
 
@@ -281,19 +286,19 @@ async def test_an_edited_card_is_sealed_anew_for_its_whole_time_and_noted(redis:
 async def test_a_renewed_card_is_the_same_for_its_whole_time_and_noted(redis: Redis) -> None:
     bot = await proposed(redis)
     before = await bot.load_approval()
-    bot.now_offset = bot.handlers.card_opener.open_time.length * 2
+    bot.now_offset = bot.handlers.cards.open_for * 2
     await bot.handle_work(before.id, "expire", '{"kind": "expire_card", "version": 1}')
     after = await press(bot, "again")
     assert (after.version, after.proposal, after.seal) == (2, before.proposal, before.seal)
     assert after.state is ApprovalState.OPEN and after.created_ms > before.expires_ms
-    assert after.expires_ms - after.created_ms >= bot.handlers.card_opener.open_time.length.total_seconds() * 1000
+    assert after.expires_ms - after.created_ms >= bot.handlers.cards.open_for.total_seconds() * 1000
     [record] = [one async for one in bot.journal.stream_records(kinds={"approval.renewed"})]
     assert record.person == "U1"
 
 
 async def test_a_tool_that_prepares_nothing_any_more_edits_nothing(redis: Redis) -> None:
     bot = await proposed(redis)
-    tools = bot.handlers.press_handler.card_editor.tools
+    tools = bot.handlers.cards.tools
     assert isinstance(tools, ChainMap)
     tools["send_email"] = tools["list_people"]
     before = await bot.load_approval()

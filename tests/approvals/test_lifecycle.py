@@ -3,13 +3,13 @@ it holds."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from bot.approvals.delivery import DeliveredCard
+from bot.approvals.delivery import DeliveredCard, can_decide_card, list_card_events, list_represented
+from bot.approvals.lifecycle import build_journal_write, end_approval, give_up_press
 from bot.chat.messages import Click, MessageRef
 from bot.conversation.stops import CardStopper
 from bot.core.errors import ChatUnavailableError
@@ -30,7 +30,7 @@ from bot.storage.approvals import ApprovalStore, Verdict
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import DM, Edges
-from tests.harness.presses import everywhere, proposed, requested
+from tests.harness.presses import everywhere, name_deputies, proposed, requested
 from tests.stories.script import DONE, mail
 from tools.spec import Gate
 
@@ -175,7 +175,7 @@ async def test_only_what_the_given_up_press_itself_has_decided_is_ended(
         assert await apply_writes(redis, bot.keys, bot.keys.get_partition(before.id), saved) == "ok"
     click = Click(id=press, approval=before.id, version=1, choice="send", person="U1", place=DM)
     item = LaneItem(lane=before.id, id="x", body="", tries=9)
-    writes = list(await bot.handlers.lifecycle.give_up_press(item, click))
+    writes = list(await give_up_press(bot.handlers.cards, item, click))
     assert bool(writes) is (ended is not None)
     assert await apply_writes(redis, bot.keys, bot.keys.get_partition(before.id), writes) == "ok"
     if stored is not None:
@@ -220,17 +220,14 @@ async def test_who_stands_in_does_so_for_deciders_of_others_requests_and_for_not
 ) -> None:
     """Nobody confirms for somebody else, and a decider acts as nobody's deputy."""
 
-    async def list_deputies(subject: str) -> list[str]:
-        return ["U2", "U5"]
-
     bot = await requested(redis)
     asked = await bot.load_approval()
     card = asked.model_copy(
         update={"gate": gate, "proposal": asked.proposal.model_copy(update={"deciders": ("U2", "U3")})}
     )
-    delivery = replace(bot.handlers.lifecycle.card_delivery, list_deputies=list_deputies)
-    assert await delivery.list_represented(card, person) == represented
-    assert await delivery.can_decide_card(card, person) is (bool(represented) or person in ("U2", "U3"))
+    cards = name_deputies(bot, "U2", "U5")
+    assert await list_represented(cards, card, person) == represented
+    assert await can_decide_card(cards, card, person) is (bool(represented) or person in ("U2", "U3"))
 
 
 # The writes of an end
@@ -260,8 +257,8 @@ async def test_every_dm_that_has_the_card_remembers_its_end_but_those_whose_run_
         update={"state": ApprovalState.CLOSED, "copies": copies, "waiters": waiters, "caller": caller}
     )
     item = LaneItem(lane=ended.id, id="x", body="", tries=1)
-    writes = await bot.handlers.lifecycle.build_approval_end_writes(item, DeliveredCard(ended))
-    words = await bot.handlers.lifecycle.card_delivery.list_card_events(ended, ())
+    writes = await end_approval(bot.handlers.cards, item, ended, shown=DeliveredCard(ended))
+    words = await list_card_events(bot.handlers.cards, ended, ())
     put = [one for one in writes if isinstance(one, EnqueueItem) and one.lane.startswith("notice:")]
     assert put == [put_event(person, words[person]) for person in words if person in remembered]
     assert all(words[person] for person in remembered)
@@ -278,7 +275,7 @@ async def test_the_journal_says_of_a_card_what_it_is_about_where_it_stands_and_o
         (here, {"run": "R2", "choice": "approve"}, "R2", DM.channel, about | {"choice": "approve"}),
         (stood_in, {}, "R1", "", about | {"raised_to": "U2"}),
     ):
-        write = bot.handlers.lifecycle.build_journal_write(card, "effect.tried", person="U9", **given)
+        write = build_journal_write(bot.handlers.cards, card, "effect.tried", person="U9", **given)
         assert await apply_writes(redis, bot.keys, bot.keys.get_partition(card.id), [write]) == "ok"
         *_, record = [one async for one in bot.journal.stream_records(kinds={"effect.tried"})]
         assert (record.run, record.person, record.channel, record.text) == (run, "U9", channel, "decide_task")

@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError
 
-from bot.approvals.outbox import PAGE_SIZE, TimerJob
+from bot.approvals.outbox import PAGE_SIZE, TimerJob, relay_events
 from bot.chat.messages import NamedPerson
 from bot.core.clock import Clock
 from bot.core.errors import ChatUnavailableError
@@ -148,7 +148,7 @@ async def test_news_that_cannot_be_brought_hold_nothing_else_up_and_are_kept(red
     bad = [OutboxEvent(id=f"E:{n}", kind="told", data={"request": "X-9", "person": "U1"}) for n in range(PAGE_SIZE + 1)]
     told = {"request": "L-0001", "person": "U1", "by": "U2", "by_name": "李四", "text": "快好起来"}
     await bot.store.append_outbox([*bad, OutboxEvent(id="E:good", kind="commented", data=told)])
-    await bot.handlers.outbox.relay_events()
+    await relay_events(bot.handlers.cards)
     assert await bot.engine.list_outbox(10) == []
     await bot.work()
     assert "快好起来" in bot.chat.texts("DU1")[-1]
@@ -267,7 +267,7 @@ async def test_while_redis_or_the_platform_is_away_the_news_waits_where_it_is(
     with monkeypatch.context() as away:
         away.setattr(bot.directory, "find_caller", be_away)
         with pytest.raises(type(error)):
-            await bot.handlers.outbox.relay_events()
+            await relay_events(bot.handlers.cards)
     assert [one.kind for one in await bot.engine.list_outbox(10)] == ["assigned"]
     assert not [key async for key in redis.scan_iter("*engine_event*")], "and gets no lane of its own"
     await bot.work()

@@ -12,6 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply
+from bot.approvals.outbox import relay_events
 from bot.chat.messages import Click, FormSubmission
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import translate
@@ -322,10 +323,10 @@ async def test_an_event_that_cannot_be_read_holds_no_other_up(redis: Redis, monk
             raise KeyError("odd")
         return await propose_decision(use, task)
 
-    monkeypatch.setattr("bot.approvals.fresh_cards.propose_decision", odd)
+    monkeypatch.setattr("bot.approvals.openings.propose_decision", odd)
     await bot.engine.start_request("leave", SICK, ZHANG.id, "a", bot.now())
     await bot.engine.start_request("expense", TAXI, ZHANG.id, "b", bot.now())
-    await bot.handlers.outbox.relay_events()
+    await relay_events(bot.handlers.cards)
     monkeypatch.undo()
     await bot.work()
     assert len(bot.chat.cards("DU2")) == 2, "the other at once, the odd one when it could be read"

@@ -221,8 +221,8 @@ async def test_without_its_tool_a_card_is_not_edited_but_ends_as_its_person_says
     redis: Redis, choice: str, state: ApprovalState, refusals: list[str]
 ) -> None:
     bot = await proposed(redis)
-    assert isinstance(bot.handlers.press_handler.tools, ChainMap)
-    del bot.handlers.press_handler.tools["send_email"]
+    assert isinstance(bot.handlers.cards.tools, ChainMap)
+    del bot.handlers.cards.tools["send_email"]
     await bot.press(bot.chat.cards()[0], choice, form={"subject": "x", "body": "y"} if choice == "edit" else None)
     approval = await bot.load_approval()
     assert approval.state is state and await list_refusals(bot) == refusals and not bot.mailer.mails

@@ -13,19 +13,18 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from bot.approvals import state
-from bot.approvals.events import CardRequested, CopyFound, PartsChanged, SuggestionAdded
-from bot.approvals.state import find_refusal
+from bot.approvals.state import CardRequested, CopyFound, PartsChanged, SuggestionAdded, find_refusal
 from bot.chat.messages import Click
-from bot.core.records import Approval, ApprovalState, EffectState
+from bot.core.records import Approval, ApprovalState, EffectState, OpenCard
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
 from bot.storage.approvals import ApprovalStore
 from tests.approvals.approval_walk import (
     BEGIN,
     COPIES,
-    LASTS,
     LEGAL,
     OWNER,
+    PERIOD,
     PLACE,
     STEPS,
     Walk,
@@ -161,17 +160,8 @@ def test_no_kind_of_event_is_forgotten() -> None:
 async def test_the_deciding_write_and_the_machine_refuse_alike(redis: Redis) -> None:
     keys = Keys(partitions=2)
     approvals = ApprovalStore(redis, keys)
-    request = CardRequested(
-        approval="A00x",
-        tool="t",
-        gate=Gate.CONFIRM,
-        proposal=make_plan(0),
-        caller=OWNER,
-        place=None,
-        run="",
-        lasts=LASTS,
-    )
-    opened, _ = state.transition(None, request, BEGIN)
+    asked = OpenCard(approval="A00x", tool="t", gate=Gate.CONFIRM, proposal=make_plan(0), caller=OWNER, place=None)
+    opened, _ = state.transition(None, CardRequested(card=asked, period=PERIOD), BEGIN)
     answers = set[str]()
     for stored in ApprovalState:
         for version in (0, 1, 2):

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bot.approvals.events import (
+from bot.approvals.state import (
+    GIVEN_UP_MESSAGE,
     ApprovalEvent,
     CardDelivered,
     CardEdited,
@@ -30,6 +31,7 @@ from bot.approvals.events import (
     EffectRetried,
     EffectStarted,
     EffectSucceeded,
+    IllegalTransitionError,
     JournalLine,
     NotifyWaiter,
     PartsChanged,
@@ -40,12 +42,13 @@ from bot.approvals.events import (
     SubjectClosed,
     SuggestionAdded,
     WaiterAdded,
+    transition,
+    try_transition,
 )
-from bot.approvals.state import GIVEN_UP_MESSAGE, IllegalTransitionError, transition, try_transition
 from bot.chat.messages import Click, MessageRef
 from bot.core.clock import to_ms
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, compute_seal
-from tests.approvals.approval_walk import BEGIN, LASTS, OTHER, OWNER, PLACE, build_card, list_kinds, make_plan
+from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, OpenCard, compute_seal
+from tests.approvals.approval_walk import BEGIN, LASTS, OTHER, OWNER, PERIOD, PLACE, build_card, list_kinds, make_plan
 from tests.harness.corpus import corpus
 from tools.effect_parts import PartState
 from tools.spec import CardField, Gate, ReceiptLine, TextRef, ToolOutcome
@@ -86,7 +89,7 @@ UNPRESSED = {
     "state": ApprovalState.OPEN,
     "effect": EffectState.NONE,
 }
-ANEW: dict[str, Any] = {"proposal": make_plan(2), "lasts": LASTS}
+ANEW: dict[str, Any] = {"proposal": make_plan(2), "period": PERIOD}
 
 
 def line(kind: str, person: str = "", run: str = "R0", **details: str) -> JournalLine:
@@ -259,10 +262,9 @@ def test_every_event_is_told_field_by_field() -> None:
 @pytest.mark.parametrize("before", [None, EXPIRED, FAILED])
 def test_a_fresh_card_keeps_of_the_one_before_its_copies_and_counts_on(before: Approval | None) -> None:
     plan = make_plan(2)
-    request = CardRequested(
-        approval="A", tool="u", gate=Gate.APPROVE, proposal=plan, caller="U9", place=PLACE, run="R7", lasts=LASTS
-    )
-    card, effects = transition(before, request, NOW)
+    waiter = ApprovalWaiter(run="R7", uid="u", lane="D1")
+    asked = OpenCard(approval="A", tool="u", gate=Gate.APPROVE, proposal=plan, caller="U9", place=PLACE, waiter=waiter)
+    card, effects = transition(before, CardRequested(card=asked, period=PERIOD), NOW)
     assert card == build_card(
         plan,
         version=before.version + 1 if before else 1,

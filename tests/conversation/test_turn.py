@@ -113,7 +113,7 @@ async def test_whoever_has_left_meanwhile_leaves_no_open_run_behind(redis: Redis
     await bot.send("给李四发邮件")
     [card] = bot.chat.cards()
     bot.directory.change("U1", active=False)
-    bot.now_offset = 2 * bot.handlers.card_opener.open_time.length
+    bot.now_offset = 2 * bot.handlers.cards.open_for
     await bot.handle_work(card.buttons[0].approval, "x", json.dumps({"kind": "expire_card", "version": 1}))
     assert await bot.list_paused_runs() == ()
     assert answers(bot) == [] and "run.stopped" in await bot.list_journal_kinds()

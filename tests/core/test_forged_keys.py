@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 from redis.asyncio import Redis
 
+from bot.approvals.dialogs import check_dialog
 from bot.chat.messages import Click
 from bot.core.records import ApprovalState
 from tests.harness.memory_bot import Bot
@@ -42,17 +43,17 @@ async def test_a_forged_dialog_is_never_an_error(redis: Redis, card: str) -> Non
         forged = click.model_copy(
             update={"id": f"v{number}", "choice": choice, "form": form, "person": person, "version": version}
         )
-        problems = await bot.ingress.dialogs.check_dialog(forged)
+        problems = await check_dialog(bot.ingress.cards, forged)
         assert all(isinstance(sentence, str) and sentence for sentence in problems.values())
     unknown = click.model_copy(update={"approval": "A00000000000000", "form": {}})
-    assert not await bot.ingress.dialogs.check_dialog(unknown)
+    assert not await check_dialog(bot.ingress.cards, unknown)
 
 
 @pytest.mark.parametrize("form", FORMS[:3])
 async def test_a_dialog_of_a_button_that_has_none_is_refused_in_words(redis: Redis, form: dict[str, str]) -> None:
     bot, click = await put_card(redis, mail())
     forged = click.model_copy(update={"choice": "send", "form": form})
-    assert await bot.ingress.dialogs.check_dialog(forged) == {}
+    assert await check_dialog(bot.ingress.cards, forged) == {}
     await bot.press(bot.chat.cards()[0], "send", form=form)
     assert bot.mailer.mails == [] and (await bot.load_approval()).state is ApprovalState.OPEN
     assert "窗口" in bot.chat.ephemerals[-1][1] and "approval.refused" in await bot.list_journal_kinds()
@@ -64,6 +65,6 @@ async def test_who_may_not_press_has_nothing_looked_up_for_them(redis: Redis) ->
     """A plan costs look-ups: somebody else's forged dialog does not begin one."""
     bot, click = await put_card(redis, mail())
     other = click.model_copy(update={"choice": "edit", "form": {"subject": "", "body": ""}, "person": "U2"})
-    assert await bot.ingress.dialogs.check_dialog(other) == {}
+    assert await check_dialog(bot.ingress.cards, other) == {}
     mine = other.model_copy(update={"person": "U1"})
-    assert await bot.ingress.dialogs.check_dialog(mine), "the control: one's own is looked at"
+    assert await check_dialog(bot.ingress.cards, mine), "the control: one's own is looked at"

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from prometheus_client import generate_latest
 
-import bot.approvals.effect_runner
+import bot.approvals.press
 import bot.ops.cli  # whatever is measured is imported by now
 from bot.agent.fallback import FallbackModel
 from bot.agent.model import MeasuredModel
@@ -104,7 +104,7 @@ OUTCOMES = frozenset(
 
 
 def test_every_expression_can_be_read_and_names_what_exists() -> None:
-    assert bot.ops.cli and bot.approvals.effect_runner
+    assert bot.ops.cli and bot.approvals.press
     assert {one: faults for one in list_expressions() if (faults := list(find_faults(one)))} == {}
 
 

@@ -12,11 +12,10 @@ from datetime import UTC, datetime
 import pytest
 from redis.asyncio import Redis
 
-from bot.approvals.events import CardRequested
-from bot.approvals.state import transition
+from bot.approvals.state import CardRequested, OpenPeriod, transition
 from bot.chat.messages import Click
 from bot.core.approval_sets import APPROVE_SET, build_set_id
-from bot.core.records import Approval, ApprovalState
+from bot.core.records import Approval, ApprovalState, OpenCard
 from bot.core.work_items import ButtonPressed
 from bot.features.sets.set_store import ApprovalSet, ApprovalSetStore, SetEntry
 from bot.queue.lanes import Lanes
@@ -80,11 +79,8 @@ async def open_cards(bot: Bot, count: int) -> list[Approval]:
             subject=task,
         )
         id_ = bot.keys.derive_id("A", bot.keys.get_partition(task), task)
-        request = CardRequested(
-            approval=id_, tool="sign", gate=Gate.APPROVE, proposal=proposal, caller="", place=None, run="",
-            lasts=bot.handlers.card_opener.open_time.length,
-        )  # fmt: skip
-        card, _ = transition(None, request, bot.now())
+        asked = OpenCard(approval=id_, tool="sign", gate=Gate.APPROVE, proposal=proposal, caller="", place=None)
+        card, _ = transition(None, CardRequested(card=asked, period=OpenPeriod(bot.handlers.cards.open_for)), bot.now())
         await apply_writes(bot.redis, bot.keys, bot.keys.get_partition(id_), bot.approvals.build_open_writes(card))
         cards.append(card)
     return cards

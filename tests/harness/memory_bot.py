@@ -22,6 +22,7 @@ from bot.app.resources import Resources, Timing, build_stores
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.work_kinds import WorkHandlers
+from bot.approvals.outbox import relay_events
 from bot.chat.messages import Button, Card, Click, HomeView, Message, MessageRef, Place, SentFile
 from bot.core.clock import Clock
 from bot.core.held_lease import assert_may_send
@@ -294,7 +295,7 @@ class Bot:
     async def work(self) -> None:
         """Work until nothing is left to do. A killed process is followed by another; a failed item is tried again."""
         for _ in range(MAX_ROUNDS):
-            await self.handlers.outbox.relay_events()
+            await relay_events(self.handlers.cards)
             worked = False
             for partition in range(self.keys.partitions):  # no lane is held that another process might want meanwhile
                 for lease in await self.lanes.claim("p", partition, 1):

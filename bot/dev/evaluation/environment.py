@@ -21,6 +21,7 @@ from bot.app.build import Application, build_app
 from bot.app.resources import Timing
 from bot.app.services import Services
 from bot.app.settings import Settings
+from bot.approvals.outbox import relay_events
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError
 from bot.dev.evaluation.scenario import Scenario
@@ -104,7 +105,7 @@ class ScenarioEnvironment:
                     await self.driver.wait_until(lambda: not self.driver.ws.delivery.waiting, self.idle_timeout_s)
                     await self.bot.worker.wait_until_idle()
                     with contextlib.suppress(CountersignError):
-                        await self.bot.dispatcher.handlers.outbox.relay_events()
+                        await relay_events(self.bot.dispatcher.handlers.cards)
                     if not self.driver.ws.delivery.waiting and not await has_pending_work(self.bot):
                         return
                     await asyncio.sleep(LOOK_S)

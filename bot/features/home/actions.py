@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from bot.agent.proposals import clean_form, propose_call
 from bot.approvals import render
 from bot.approvals.authorization import authorize_press
+from bot.approvals.delivery import list_names_on_card, list_represented
 from bot.chat.messages import (
     Card,
     Click,
@@ -124,12 +125,12 @@ class HomeActions:
         approval, language = await self.core.approvals.load_approval(value.rpartition(".")[0]), caller.person.language
         title, may_press = translate("home.open_title", language), False
         if approval is not None and approval.state is ApprovalState.OPEN:
-            standing = await self.core.card_delivery.list_represented(approval, caller.id)
+            standing = await list_represented(self.core.cards, approval, caller.id)
             choice, now_ms = approval.proposal.choices[0].name, self.core.clock.now_ms()
-            may_press = authorize_press(approval, caller.id, choice, approval.version, now_ms, standing) is None
+            may_press = not authorize_press(approval, caller.id, choice, approval.version, now_ms, standing)
         if approval is None or not may_press:
             return _build_notice(title, translate("home.gone", language), language)
-        names = await self.core.card_delivery.list_names_on_card(approval)
+        names = await list_names_on_card(self.core.cards, approval)
         card = render.render_card(approval, caller.person, names).card
         params = approval.proposal.title.params
         if params.get("request") and params.get("process"):

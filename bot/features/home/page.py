@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from bot.approvals import render
 from bot.approvals.authorization import authorize_press
+from bot.approvals.delivery import list_names_on_card, list_represented
 from bot.chat.messages import Button, Card, HomeButton, HomeEntry, HomeSection, HomeView
 from bot.conversation.commands import load_request_summary
 from bot.core import logs
@@ -127,20 +128,20 @@ class HomeBuilder:
             card = Card(f"{request.id} · {requester}", lead=summary, footer=" · ".join(notes))
             if approval is None or not is_expired:
                 return HomeEntry(card)
-            names = await self.core.card_delivery.list_names_on_card(approval)
+            names = await list_names_on_card(self.core.cards, approval)
             expired = render.render_card(approval, caller.person, names).card
             return HomeEntry(replace(card, buttons=expired.buttons if expired else ()))
-        names = await self.core.card_delivery.list_names_on_card(approval)
+        names = await list_names_on_card(self.core.cards, approval)
         card = render.render_card(approval, caller.person, names).card or Card(title="")
         opening = HomeButton(translate("home.open", language), "open", f"{approval.id}.{approval.version}")
         facts = render.list_card_facts(approval, caller.person, REPEATED)
-        standing = await self.core.card_delivery.list_represented(approval, caller.id)
+        standing = await list_represented(self.core.cards, approval, caller.id)
         who, clock = caller.id, self.core.clock
         in_place = [
             one
             for one in card.buttons
             if one.style == "primary"
-            and authorize_press(approval, who, one.choice, one.version, clock.now_ms(), standing, one.seal) is None
+            and not authorize_press(approval, who, one.choice, one.version, clock.now_ms(), standing, one.seal)
         ]
         if not _is_short(card, facts):
             summary = await load_request_summary(self.core.tool_services, request, language)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.approvals.authorization import authorize_press
+from bot.approvals.delivery import list_names_on_card, list_represented
 from bot.approvals.opinion_drafts import is_refusal_drafted
 from bot.approvals.refusals import SETTLED_MS
 from bot.chat.messages import Click, Dialog, MessageRef, Post
@@ -143,7 +144,7 @@ class ApprovalSets:
         approval = await self.core.approvals.load_approval(derive_task_card_id(self.core.keys, assigned.task.id))
         if approval is None or approval.gate is not Gate.APPROVE or not shows_request(approval, assigned):
             return None
-        standing = await self.core.card_delivery.list_represented(approval, person.id)
+        standing = await list_represented(self.core.cards, approval, person.id)
         may = [authorize_press(approval, person.id, c, approval.version, now_ms, standing) for c in CARD_CHOICES]
         if any(may) or is_refusal_drafted(approval.proposal):
             return None
@@ -335,7 +336,7 @@ class ApprovalSets:
         known = await self._load_approvals(approval_set) if approvals is None else approvals
         names: dict[str, dict[str, str]] = {}
         for approval in known.values():
-            names |= await self.core.card_delivery.list_names_on_card(approval)
+            names |= await list_names_on_card(self.core.cards, approval)
         now = self.core.clock.today(person.zone)
         facts = await self.facts.list_facts(person, now) if approval_set.day else ()
         return set_render.render_set(approval_set, known, names, person, self.core.clock.now_ms(), facts)

@@ -62,7 +62,7 @@ def test_too_little_success_and_anything_unauthorised_is_exit_code_1(
     assert isinstance(failed.exception, CountersignError) and "低于要求" in str(failed.exception)
     assert "没有通过：wrong：nobody was told '永远不会说的话'" in failed.output.replace("\n", "")
     for where in (press, dialogs):
-        monkeypatch.setattr(where, "authorize_press", lambda *judged, **more: None)
+        monkeypatch.setattr(where, "authorize_press", lambda *judged, **more: "")
     failed = CliRunner().invoke(app, ["eval", "--only", "confirmed_by_somebody_else"])
     assert failed.exit_code == 1 and isinstance(failed.exception, CountersignError)
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from bot.app import build, resources
-from bot.approvals import dialogs, effect_runner, press
-from bot.approvals.authorization import PressRefusal
+from bot.approvals import dialogs, press
 from bot.core.records import ApprovalState, EffectState
 from bot.dev.evaluation.results import Trial, compute_figures
 from bot.dev.evaluation.scenario import Scenario, read_scenarios
@@ -60,8 +59,8 @@ def _let_anybody_press(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(where, "authorize_press", _anybody)
 
 
-def _anybody(*judged: Any, **more: Any) -> PressRefusal | None:
-    return None
+def _anybody(*judged: Any, **more: Any) -> str:
+    return ""
 
 
 async def test_negative_control_if_anybody_may_press(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,12 +102,12 @@ async def test_negative_control_without_its_gate(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_negative_control_if_other_arguments_ran_than_were_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    merged = effect_runner.merge_args
+    merged = press.merge_args
 
     def altered(*given: Any) -> dict[str, Any]:
         return {**merged(*given), "body": "Pay 99999 CNY to the account below."}
 
-    monkeypatch.setattr(effect_runner, "merge_args", altered)
+    monkeypatch.setattr(press, "merge_args", altered)
     found = await _unauthorised("mail_mended_before_it_went_en")
     assert any("did not show" in why and "Pay 99999 CNY" in why.partition("did not show")[2] for why in found)
 
@@ -128,14 +127,14 @@ async def test_negative_control_if_one_press_counted_twice(monkeypatch: pytest.M
 async def test_negative_control_if_pressing_again_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The card says *send* twice, and both presses are carried out."""
     _let_anybody_press(monkeypatch)
-    monkeypatch.setattr(press.PressHandler, "_decide_approval", _always)
+    monkeypatch.setattr(press, "_decide_approval", _always)
     found = await _unauthorised("sent_twice_en")
     assert any("had led to an effect already" in why for why in found)
 
 
-async def _always(self: press.PressHandler, lease: Any, approval: Any, choice: Any, click: Any) -> Any:
+async def _always(cards: Any, lease: Any, approval: Any, choice: Any, click: Any) -> Any:
     """Decides without a look at what was decided before."""
     told = {"state": ApprovalState.DECIDED, "decided_by": click.person, "choice": click.choice, "press_id": click.id}
-    return await self.effect_runner.carry_out_effect(
-        lease, approval.model_copy(update={**told, "effect": EffectState.NONE, "parts": {}})
+    return await press.carry_out_effect(
+        cards, lease, approval.model_copy(update={**told, "effect": EffectState.NONE, "parts": {}})
     )

@@ -11,7 +11,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from functools import wraps
@@ -25,17 +25,15 @@ from bot.app.ingress import LaneIngress
 from bot.app.resources import Timing
 from bot.app.services import open_services
 from bot.app.settings import Settings
-from bot.approvals.effect_runner import EffectRunner
 from bot.chat.messages import Message, Place
 from bot.chat.slack import channel
 from bot.core import clock, logs
 from bot.core.errors import CountersignError
-from bot.core.records import Approval
 from bot.features.files.file_bytes import FolderBytes
 from bot.features.files.file_store import FileStore
 from bot.features.sets.morning_lists import MorningLists
 from bot.queue import scripts, store_watch
-from bot.queue.lanes import Lanes, Lease
+from bot.queue.lanes import CheckpointResult, Lanes, Lease
 from bot.queue.store_watch import PauseReason, StoreWatch
 from bot.queue.writes import Write
 from bot.redis import connect
@@ -304,15 +302,15 @@ def count_from_floor() -> None:
 def held_before_an_effect() -> None:
     """Stops the process (SIGSTOP) when a button is decided and its effect not begun, unless another one was there
     before. From outside this moment cannot be seen: a quick effect rewrites its card once, when it has ended."""
-    start = EffectRunner._start_effect
+    checkpoint = Lease.checkpoint
 
-    async def held(self: EffectRunner, lease: Lease, approval: Approval) -> Sequence[Write]:
-        if not lease.item.is_redelivery:
+    async def held(self: Lease, seq: str, *writes: Write, **more: Any) -> CheckpointResult:
+        if seq.startswith("begin:") and not self.item.is_redelivery:
             log.info(HELD)
             os.kill(os.getpid(), signal.SIGSTOP)
-        return await start(self, lease, approval)
+        return await checkpoint(self, seq, *writes, **more)
 
-    EffectRunner._start_effect = held  # type: ignore[method-assign]
+    Lease.checkpoint = held  # type: ignore[method-assign]
 
 
 def killed_beside_bytes() -> None:

@@ -162,14 +162,14 @@ handle:                                                    /* Worker._process_it
     if :: (failures > 0) -> failures--; more = 1; goto retrying :: (failures > 0) -> failures--; goto retrying :: true fi;
     if
     :: m == MESSAGE || m == OUTCOME -> goto converse
-    :: m < MESSAGE && decided == m && effect > STARTED -> goto committing    /* PressHandler._go_on_with_press */
+    :: m < MESSAGE && decided == m && effect > STARTED -> goto committing    /* handle_press */
     :: m < MESSAGE && decided == m && effect <= STARTED -> goto go_on
     :: m < MESSAGE && decided && decided != m -> goto committing             /* refused: already decided */
     :: m < EXPIRY && !decided -> goto decide
     :: m == EXPIRY && !decided -> outcome = EXPIRED; goto show_end           /* ApprovalLifecycle.expire_card */
     fi
   };
-decide:                                                    /* PressHandler._decide_approval: for the engine, begun at once */
+decide:                                                    /* _decide_approval: for the engine, begun at once */
   MEANWHILE;
   atomic {
     effect = (engine -> STARTED : NONE);

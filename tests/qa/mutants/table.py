@@ -26,7 +26,7 @@ PARTS = (
     Part(
         "bot/approvals",
         (
-            "state.py", "authorization.py", "press.py", "effect_runner.py", "card_editor.py",
+            "state.py", "authorization.py", "press.py",
             "dialogs.py", "refusals.py", "lifecycle.py", "openings.py", "delivery.py", "waiters.py",
             "render.py", "opinion_drafts.py", "outbox.py",
         ),
