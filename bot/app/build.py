@@ -19,7 +19,7 @@ from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop
 from bot.agent.model import Model
 from bot.app.build_approvals import build_cards
-from bot.app.build_conversation import build_notice_poster, build_session_stop_handler, build_turn_handler
+from bot.app.build_conversation import build_notice_poster, build_stopper, build_turn_handler
 from bot.app.company_files import build_daily_budget, load_calendar, open_handbook
 from bot.app.dispatch import WorkDispatcher
 from bot.app.health import HealthState, IsConnected
@@ -143,6 +143,7 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
             runs=stores.runs,
             delivery=parts.delivery,
             directory=platform.directory,
+            stopper=parts.stopper,
             overflows=parts.overflows,
             journal=stores.journal,
         ),
@@ -180,6 +181,7 @@ def _build_foundation(base: Resources) -> Foundation:
         ),
         ingress_gate=IngressGate(),
         overflows=LaneOverflows(stores.redis, stores.keys),
+        stopper=build_stopper(base),
     )
 
 
@@ -246,7 +248,7 @@ def _build_work_handlers(parts: Foundation, cards: Cards, features: Features) ->
     return WorkHandlers(
         turn_handler=build_turn_handler(parts, loop, features),
         features=features,
-        session_stop_handler=build_session_stop_handler(base),
+        stopper=parts.stopper,
         cards=cards,
         memory=parts.memory,
         notices=build_notice_poster(parts),

@@ -14,7 +14,7 @@ from bot.conversation.progress import ProgressReporter
 from bot.conversation.prompt_head import PromptHeadBuilder
 from bot.conversation.run_loader import RunLoader
 from bot.conversation.run_recorder import RunRecorder
-from bot.conversation.stops import CardStopper, RunStopper, SessionStopHandler
+from bot.conversation.stops import Stopper
 from bot.conversation.triage import MessageTriage
 from bot.conversation.turn import TurnHandler
 from bot.features.collected import Features
@@ -77,7 +77,7 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, features: Features) -
             clock=clock,
             display=base.settings.steps,
             get_choice=stores.preferences.get_steps,
-            is_catching_up=stores.lanes.is_catching_up,
+            is_catching_up=stores.lanes.is_companion_waiting,
         ),
         card_requester=CardRequester(
             keys=stores.keys,
@@ -106,29 +106,23 @@ def _build_command_handler(parts: Foundation) -> CommandHandler:
         tool_services=parts.tool_services,
         history=base.stores.history,
         settings=base.settings.list_masked_values,
-        run_stopper=_build_run_stopper(base),
+        stopper=parts.stopper,
         clock=base.timing.clock,
         preferences=MorningPreferenceStore(base.stores.redis, base.stores.keys),
     )
 
 
-def _build_run_stopper(resources: Resources) -> RunStopper:
+def build_stopper(resources: Resources) -> Stopper:
     stores = resources.stores
-    return RunStopper(
-        runs=stores.runs,
-        history=stores.history,
-        card_stopper=CardStopper(
-            lanes=stores.lanes, approvals=stores.approvals, runs=stores.runs, clock=resources.timing.clock
-        ),
-    )
-
-
-def build_session_stop_handler(resources: Resources) -> SessionStopHandler:
-    return SessionStopHandler(
+    return Stopper(
+        lanes=stores.lanes,
         chat=resources.platform.channel,
         directory=resources.platform.directory,
-        run_stopper=_build_run_stopper(resources),
-        journal=resources.stores.journal,
+        runs=stores.runs,
+        history=stores.history,
+        approvals=stores.approvals,
+        journal=stores.journal,
+        clock=resources.timing.clock,
     )
 
 

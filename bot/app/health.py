@@ -24,6 +24,7 @@ from bot.queue.figures import load_queue_figures
 from bot.queue.keys import Keys
 from bot.queue.worker import Worker
 from bot.redis.connect import translate_redis_errors
+from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.processes import ANNOUNCED_S, ProcessState, ProcessStore
 
@@ -134,7 +135,7 @@ class HealthState:
                 metrics.QUEUE_ITEMS.set(queue.items)
                 metrics.QUEUE_OLDEST.set(queue.oldest_ms / 1000)
                 metrics.QUEUE_TIMERS.set(queue.timers)
-                metrics.OPEN_CARDS.set(queue.open_cards)
+                metrics.OPEN_CARDS.set(await ApprovalStore(self.redis, self.keys).count_open_approvals())
                 age_ms = await self.load_directory_age_ms()
                 metrics.DIRECTORY_AGE.set(math.nan if age_ms is None else age_ms / 1000)
                 if time.monotonic() - self._counted_at >= LETTERS_S:

@@ -28,14 +28,15 @@ from bot.chat.messages import (
     Post,
     SuggestedPrompt,
 )
-from bot.conversation import commands
+from bot.conversation.commands import parse_command
 from bot.conversation.reply import MessageDelivery
+from bot.conversation.stops import Stopper
 from bot.core import logs
 from bot.core.approval_sets import build_set_id
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError, StoreRefusedError, StoreUnavailableError, StoreUnconfirmedError
 from bot.core.i18n import translate
-from bot.core.records import ApprovalState
+from bot.core.records import TAKEN_BACK_CHOICE, ApprovalState
 from bot.core.work_items import (
     BacklogCleared,
     ButtonPressed,
@@ -47,7 +48,7 @@ from bot.core.work_items import (
     SessionStopped,
 )
 from bot.features.collected import Features
-from bot.queue.lanes import ANYBODY, EnqueueResult, Lanes
+from bot.queue.lanes import EnqueueResult, Lanes
 from bot.queue.overflow import LaneOverflows
 from bot.queue.store_watch import StoreWatch
 from bot.queue.worker import Worker
@@ -73,6 +74,7 @@ class LaneIngress:
     runs: RunStore
     delivery: MessageDelivery
     directory: ChatDirectory
+    stopper: Stopper
     overflows: LaneOverflows
     journal: Journal
     watch: StoreWatch
@@ -80,6 +82,8 @@ class LaneIngress:
     """Work that continues after the platform was answered."""
 
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
+        if parse_command(message.text) == "stop":  # it is accepted like any message, too, so that it gets an answer
+            await self.stopper.stop_running_work(message.place, message.person, message.at, self._go_on)
         body = MessageReceived(message=message).model_dump_json()
         lane, person = message.place.conversation, message.person
         counted: dict[str, Any] = {"characters": len(message.text)}
@@ -151,20 +155,8 @@ class LaneIngress:
         except StoreUnavailableError:
             return Acceptance.NOT_TAKEN if isinstance(failed, StoreRefusedError) else Acceptance.UNKNOWN
 
-    async def stop_conversation(self, place: Place, person: str, at: str) -> None:
-        """Stop the person's own work, or anybody's for an administrator. The platform waits, so the directory is not
-        asked. A person who is not known yet stops their own work at once, and anybody's once the look-up says that they
-        may."""
-        known = self.directory.find_known_person(person)
-        if known is None:
-            self._go_on(self._stop_for_administrator(place, person, at))
-        if known is None or known.active:
-            whose = ANYBODY if known is not None and known.is_administrator else person
-            await self.lanes.request_stop(place.conversation, at, whose)
-
     async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
-        """Stop the session. The item behind it, in the same lane, cancels the runs that wait for a card."""
-        await self.stop_conversation(place, person, at)
+        await self.stopper.stop_running_work(place, person, at, self._go_on)
         stopped = SessionStopped(place=place, person=person, at=at)
         await self._accept_item(place.conversation, id, stopped.model_dump_json(), person)
 
@@ -180,14 +172,6 @@ class LaneIngress:
         task = asyncio.get_running_loop().create_task(finish_work())
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
-
-    async def _stop_for_administrator(self, place: Place, person: str, at: str) -> None:
-        caller = await self.directory.find_caller(person)
-        if caller is not None and caller.person.is_administrator:
-            await self.lanes.request_stop(place.conversation, at, ANYBODY)
-
-    def is_stop_word(self, text: str) -> bool:
-        return commands.is_stop_word(text)
 
     async def is_engaged(self, place: Place) -> bool:
         """Whether the bot works in this thread, has a history of it, or has a paused run in it. Work is checked first,
@@ -274,8 +258,9 @@ class CardActions:
         if approval is None or approval.state is not ApprovalState.OPEN or approval.owner != person:
             return False
         cancel = CancelOpenCard(approval=card, person=person)
-        await self.lanes.enqueue(card, approval.take_back_press, cancel.model_dump_json())
-        return await self.approvals.decide_cancellation(approval, person, self.clock.now_ms()) is Verdict.OK
+        press, now_ms = approval.build_cancelling_press(TAKEN_BACK_CHOICE), self.clock.now_ms()
+        await self.lanes.enqueue(card, press, cancel.model_dump_json())
+        return await self.approvals.decide_cancellation(approval, person, TAKEN_BACK_CHOICE, now_ms) is Verdict.OK
 
     async def open_set(self, person: str, tasks: Sequence[str]) -> None:
         """Open a set of these tasks. A set with the same cards in the same versions is shown again."""

@@ -33,11 +33,13 @@ from bot.chat.messages import Channel, ChatDirectory, FileSource, HomeView, Ingr
 from bot.chat.slack.directory import FRESH_S
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.reply import MessageDelivery
+from bot.conversation.stops import Stopper
 from bot.core import logs, metrics
 from bot.core.clock import Clock
 from bot.core.held_lease import assert_may_send
 from bot.core.records import Run
 from bot.core.redaction import remember_secrets
+from bot.core.work_items import SHOW_SUFFIX
 from bot.queue.confirmation import Confirmation, ConfirmedBy
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
@@ -46,7 +48,7 @@ from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import StoreWatch
 from bot.redis.check import require_fit_redis
 from bot.redis.connect import connect_redis
-from bot.storage.approvals import ApprovalStore
+from bot.storage.approvals import RECORD_KIND, ApprovalStore
 from bot.storage.cache import TextCache
 from bot.storage.file_keeper import FileDesk
 from bot.storage.history import HistoryStore
@@ -251,6 +253,8 @@ def build_stores(settings: Settings, services: Services, timing: Timing, redis: 
             lease_ms=int(settings.lease_seconds * 1000),
             max_tries=timing.max_tries,
             cap=timing.max_lane_items,
+            record_kind=RECORD_KIND,
+            companion_suffix=SHOW_SUFFIX,
             confirmation=confirmation,
         ),
         runs=RunStore(redis, keys, kept_ms=settings.runs_days * DAY_MS),
@@ -337,6 +341,7 @@ class Foundation:
     memory: ConversationMemory
     ingress_gate: IngressGate
     overflows: LaneOverflows
+    stopper: Stopper
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from bot.approvals.openings import open_card
 from bot.approvals.waiters import notify_undelivered
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster, build_given_up_notice
-from bot.conversation.stops import SessionStopHandler
+from bot.conversation.stops import Stopper
 from bot.conversation.turn import TurnHandler
 from bot.core import work_items
 from bot.core.records import OpenCard
@@ -74,7 +74,7 @@ class WorkHandlers:
 
     turn_handler: TurnHandler
     features: Features
-    session_stop_handler: SessionStopHandler
+    stopper: Stopper
     cards: Cards
     memory: ConversationMemory
     notices: NoticePoster
@@ -124,7 +124,7 @@ def list_work(to: WorkHandlers) -> Mapping[type[FrozenModel], Work[Any]]:
         ),
         Work(model=ButtonPressed, handle=handle_press, give_up=give_up_press, bury=bury_press),
         Work(model=work_items.RefreshProgress, handle=turn.refresh_progress, is_owed=True),
-        Work(model=work_items.SessionStopped, handle=to.session_stop_handler.stop_session),
+        Work(model=work_items.SessionStopped, handle=to.stopper.stop_session),
         Work(
             model=work_items.ResumeRun,
             handle=turn.resume_run,
@@ -155,8 +155,8 @@ def list_work(to: WorkHandlers) -> Mapping[type[FrozenModel], Work[Any]]:
         ),
         Work(
             model=work_items.StopOpenCard,
-            handle=lambda lease, work: lifecycle.stop_card(cards, lease.item, work),
-            give_up=partial(lifecycle.stop_card, cards),
+            handle=lambda lease, work: lifecycle.cancel_card(cards, lease.item, work),
+            give_up=partial(lifecycle.cancel_card, cards),
         ),
         Work(model=work_items.RefreshCard, handle=partial(lifecycle.refresh_card, cards), is_owed=True),
         Work(model=work_items.ForgetCopies, handle=partial(lifecycle.forget_copies, cards)),

@@ -108,7 +108,7 @@ async def update_copies(
 ) -> DeliveredCard:
     """Update every copy, or only these, if the platform accepts it now. Never fails and never waits. A deleted message
     is dropped, and every other copy that is not updated is listed as outdated."""
-    if approval.copies and await cards.lanes.is_catching_up(approval.id):
+    if approval.copies and await cards.lanes.is_companion_waiting(approval.id):
         return DeliveredCard(approval, tuple(ref for _, ref in approval.copies))
     return await rewrite_copies(cards, approval, copies)
 

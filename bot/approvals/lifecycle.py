@@ -21,10 +21,9 @@ from bot.approvals.delivery import (
 )
 from bot.approvals.state import (
     ApprovalEffect,
+    CardCancelled,
     CardExpired,
     CardSettled,
-    CardStopped,
-    CardTakenBack,
     ClaimDecision,
     CopiesUpdated,
     EffectAbandoned,
@@ -44,7 +43,7 @@ from bot.approvals.waiters import notify_stopped, notify_waiter
 from bot.chat.messages import Click, MessageRef
 from bot.core.clock import to_ms
 from bot.core.errors import ChatBusyError, ChatUnavailableError
-from bot.core.records import Approval, ApprovalState
+from bot.core.records import STOPPED_CHOICE, TAKEN_BACK_CHOICE, Approval, ApprovalState
 from bot.core.work_items import (
     CancelOpenCard,
     CloseCard,
@@ -100,7 +99,7 @@ def write_effects(cards: Cards, approval: Approval, effects: Iterable[ApprovalEf
             case SaveEnd():
                 writes += cards.approvals.build_close_writes(approval)
             case ClaimDecision(click, becomes, now_ms):
-                writes.append(cards.approvals.build_decide_write(click, ends=becomes, now_ms=now_ms))
+                writes += cards.approvals.build_decide_writes(click, ends=becomes, now_ms=now_ms)
             case JournalLine(kind, person, run, details):
                 writes.append(build_journal_write(cards, approval, kind, person=person, run=run, **details))
             case NotifyWaiter(waiter, silent):
@@ -205,14 +204,18 @@ async def close_card(cards: Cards, item: LaneItem, close: CloseCard) -> Sequence
     return await end_approval(cards, item, result[0]) if result else []
 
 
-async def cancel_card(cards: Cards, item: LaneItem, cancel: CancelOpenCard) -> Sequence[Write]:
-    """Cancel a card for its proposer, in chat. The run that proposed the card says nothing more, because the chat
-    answers the proposer."""
+async def cancel_card(cards: Cards, item: LaneItem, cancel: CancelOpenCard | StopOpenCard) -> Sequence[Write]:
+    """Cancel a card in chat, for its proposer or because its run was stopped; its buttons go. The run that proposed the
+    card says nothing more, because the chat answers the person. A card that has to be approved belongs to its task and
+    stays; only the stopped run stops waiting for it."""
     approval, now = await cards.approvals.load_approval(cancel.approval), cards.clock.now()
-    result = try_transition(approval, CardTakenBack(cancel.person), now)
+    if isinstance(cancel, StopOpenCard) and approval is not None and not approval.owner:
+        return notify_stopped(approval, cancel.run)
+    choice = STOPPED_CHOICE if isinstance(cancel, StopOpenCard) else TAKEN_BACK_CHOICE
+    result = try_transition(approval, CardCancelled(cancel.person, choice), now)
     if approval is None or result is None:
         return []
-    verdict = await cards.approvals.decide_cancellation(approval, cancel.person, to_ms(now))
+    verdict = await cards.approvals.decide_cancellation(approval, cancel.person, choice, to_ms(now))
     return await end_approval(cards, item, result[0], silent=True) if verdict is Verdict.OK else []
 
 
@@ -222,19 +225,6 @@ async def join_set(cards: Cards, lease: Lease, work: JoinSet) -> Sequence[Write]
     if approval is not None and approval.state is ApprovalState.OPEN:
         return [cards.approvals.build_join_write(approval, work.set)]
     return [build_set_refresh(lease.item, work.set)]
-
-
-async def stop_card(cards: Cards, item: LaneItem, stop: StopOpenCard) -> Sequence[Write]:
-    """Cancel a card whose run was stopped; its buttons go. A card that has to be approved belongs to its task and
-    stays; only the run stops waiting for it."""
-    approval, now = await cards.approvals.load_approval(stop.approval), cards.clock.now()
-    if approval is not None and not approval.owner:
-        return notify_stopped(approval, stop.run)
-    result = try_transition(approval, CardStopped(stop.person), now)
-    if approval is None or result is None:
-        return []
-    verdict = await cards.approvals.decide_stop(approval, stop.person, to_ms(now))
-    return await end_approval(cards, item, result[0], silent=True) if verdict is Verdict.OK else []
 
 
 async def give_up_press(cards: Cards, item: LaneItem, click: Click) -> Sequence[Write]:

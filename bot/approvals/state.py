@@ -64,11 +64,9 @@ def transition(approval: Approval | None, event: ApprovalEvent, now: datetime) -
             return _apply_to_version(approval, event, to_ms(now))
         case Approval(state=ApprovalState.OPEN | ApprovalState.EXPIRED), SubjectClosed(by, why):
             return _change_fields(_end_undecided(approval, ApprovalState.CLOSED, by, to_ms(now)), choice=why), ()
-        case Approval(), (CardTakenBack() | CardStopped()) as end if _can_cancel(approval, end, to_ms(now)):
-            cancelled = _end_undecided(approval, ApprovalState.CANCELLED, end.person, to_ms(now))
-            if isinstance(end, CardStopped):
-                cancelled = _change_fields(cancelled, choice=STOPPED_CHOICE, press_id=approval.stop_press)
-            return cancelled, ()
+        case Approval(), CardCancelled(person, choice) if _can_cancel(approval, event, to_ms(now)):
+            cancelled = _end_undecided(approval, ApprovalState.CANCELLED, person, to_ms(now))
+            return _change_fields(cancelled, choice=choice, press_id=approval.build_cancelling_press(choice)), ()
         case Approval(), DecisionMade(click) if not find_refusal(approval, click.version, to_ms(now)):
             return _record_decision(approval, event, to_ms(now))
         case (
@@ -174,13 +172,12 @@ def _is_replaceable(approval: Approval | None) -> bool:
     return approval is None or not (approval.state is ApprovalState.OPEN or approval.is_settled)
 
 
-def _can_cancel(approval: Approval, event: CardTakenBack | CardStopped, now_ms: int) -> bool:
+def _can_cancel(approval: Approval, event: CardCancelled, now_ms: int) -> bool:
     """Whether the proposer, or a stop of the run that proposed it, can cancel the card: while it can be decided, and
     again after the same cancellation. A card that has to be approved belongs to its task, and stays."""
-    is_stop = isinstance(event, CardStopped)
-    press = approval.stop_press if is_stop else approval.take_back_press
+    press = approval.build_cancelling_press(event.choice)
     is_cancelled = approval.state is ApprovalState.CANCELLED and approval.press_id == press
-    is_theirs = bool(approval.owner) if is_stop else approval.owner == event.person
+    is_theirs = bool(approval.owner) if event.choice == STOPPED_CHOICE else approval.owner == event.person
     return is_theirs and (is_cancelled or not find_refusal(approval, approval.version, now_ms))
 
 
@@ -440,18 +437,13 @@ class SubjectClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class CardTakenBack:
-    """The proposer cancelled the card in chat."""
+class CardCancelled:
+    """The proposer cancelled the card in chat, or the run that proposed it was stopped."""
 
     person: str
-
-
-@dataclass(frozen=True, slots=True)
-class CardStopped:
-    """The run that proposed the card was stopped."""
-
-    person: str
-    """Id of the person who stopped it."""
+    """Id of the person who cancelled or stopped it."""
+    choice: str
+    """`TAKEN_BACK_CHOICE` or `STOPPED_CHOICE`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -554,8 +546,7 @@ ApprovalEvent = (
     | CopyEvent
     | VersionEvent
     | SubjectClosed
-    | CardTakenBack
-    | CardStopped
+    | CardCancelled
     | DecisionMade
     | EffectEvent
     | EffectRetried

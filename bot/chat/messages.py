@@ -640,7 +640,8 @@ class Ingress(Protocol):
     raises `StoreUnavailableError` has done neither, and the platform must not acknowledge the event."""
 
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
-        """Put a message into its lane. `aliases` are further names that identify duplicates."""
+        """Put a message into its lane. The word *stop* also acts at once, ahead of the queue. `aliases` are further
+        names that identify duplicates."""
 
     async def accept_change(self, message: Message, *, is_deleted: bool) -> None:
         """Accept that a person has changed or deleted one of their messages. `message` is the changed one, or the
@@ -656,15 +657,9 @@ class Ingress(Protocol):
     async def withdraw_message(self, message: Message, failed: Exception) -> Acceptance:
         """Return the outcome of a message, as `withdraw_click` does."""
 
-    async def stop_conversation(self, place: Place, person: str, at: str) -> None:
-        """Stop the runs in this place, at once and ahead of the queue. `at` is when *stop* was written."""
-
-    def is_stop_word(self, text: str) -> bool:
-        """Return whether this text alone means *stop*."""
-
     async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
         """Accept a press of the platform's own *Stop*, which acts like the word, without a message to answer. `id` is
-        the event's, which identifies duplicates."""
+        the event's, which identifies duplicates. `at` is when it was pressed."""
 
     async def is_engaged(self, place: Place) -> bool:
         """Return whether the bot has taken part in this thread."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cache
 
 from bot.chat.messages import Message
-from bot.conversation.stops import RunStopper
+from bot.conversation.stops import Stopper
 from bot.core.clock import Clock
 from bot.core.i18n import load_sentences, shorten_text, translate
 from bot.core.redaction import redact_text
@@ -63,17 +63,13 @@ def parse_command(text: str) -> str | None:
     return list_command_words().get(text.strip().strip("/!！。.?？").strip().lower())
 
 
-def is_stop_word(text: str) -> bool:
-    return parse_command(text) == "stop"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandHandler:
     tool_services: ToolServices
     history: HistoryStore
     settings: Callable[[], Mapping[str, str]]
     """All settings as an administrator may see them, with masked secrets."""
-    run_stopper: RunStopper
+    stopper: Stopper
     clock: Clock
     preferences: MorningPreferenceStore
 
@@ -115,13 +111,8 @@ class CommandHandler:
                 files = Delete(build_waiting_files_key(self.history.keys, conversation))
                 writes = (*self.history.build_forget_writes(conversation), *((files,) if message.place.direct else ()))
                 return CommandReply("forget", translate("command.forgotten", language), writes)
-            case "stop":  # running work was stopped before the queue; the runs that wait for a card are stopped now
-                result = await self.run_stopper.stop_waiting_runs(message.place, caller, message.at)
-                cancelled, key = result.cancelled_cards, "stopped"
-                if not message.place.direct and not caller.person.is_administrator:
-                    key = "stopped_nothing" if result.is_empty else "stopped_own"
-                more = " " + translate("command.stopped_cards", language, n=cancelled) if cancelled else ""
-                return CommandReply("stop", translate(f"command.{key}", language) + more)
+            case "stop":
+                return CommandReply("stop", await self.stopper.answer_written_stop(message.place, caller, message.at))
             case "morning_on" | "morning_off":  # from the next list on
                 await self.preferences.save_wish(caller.id, wants_list=name == "morning_on")
                 at = self.settings().get("morning_list", "")

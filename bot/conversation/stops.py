@@ -1,17 +1,23 @@
-"""Ends runs that wait for a card, after a written or pressed *stop*. Running work was stopped before."""
+"""*Stop*, written or pressed: who may stop what, and what it ends.
+
+A stop first marks its lane, ahead of the queue: work that was put there before ends at once (`Lease.stopped`). The item
+behind the mark, in the same lane, then ends the runs that wait for a card. Each card's own lane carries that out
+(`cancel_card` of `bot.approvals.lifecycle`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bot.agent.limits import StopReason
 from bot.chat.messages import Channel, ChatDirectory, Place, SessionStatus
 from bot.core.clock import Clock
 from bot.core.history_entries import PausedRun
 from bot.core.i18n import translate
+from bot.core.records import STOPPED_CHOICE
 from bot.core.work_items import SessionStopped, StopOpenCard
-from bot.queue.lanes import Lanes, Lease
+from bot.queue.lanes import ANYBODY, Lanes, Lease
 from bot.queue.writes import Write
 from bot.storage.approvals import ApprovalStore, Verdict
 from bot.storage.history import HistoryStore
@@ -27,7 +33,7 @@ SKEW_MS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class StopResult:
-    """The outcome of a stop."""
+    """The outcome of a stop for the runs that wait for a card."""
 
     cancelled_cards: int
     is_empty: bool
@@ -37,16 +43,69 @@ class StopResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunStopper:
+class Stopper:
+    """Stops work. `at`, in every method: the platform's time of the stop."""
+
+    lanes: Lanes
+    chat: Channel
+    directory: ChatDirectory
     runs: RunStore
     history: HistoryStore
-    card_stopper: CardStopper
+    approvals: ApprovalStore
+    journal: Journal
+    clock: Clock
+
+    # At once, ahead of the queue
+
+    async def stop_running_work(
+        self, place: Place, person: str, at: str, start_task: Callable[[Coroutine[Any, Any, None]], None]
+    ) -> None:
+        """Stop the person's own running work, or everybody's for an administrator. The platform waits, so the directory
+        is not asked. A person who is not known yet stops their own work at once, and everybody's once a look-up, in a
+        task of its own, says that they may."""
+
+        async def stop_everybody_if_administrator() -> None:
+            caller = await self.directory.find_caller(person)
+            if caller is not None and caller.person.is_administrator:
+                await self.lanes.request_stop(place.conversation, at, ANYBODY)
+
+        known = self.directory.find_known_person(person)
+        if known is None:
+            start_task(stop_everybody_if_administrator())
+        if known is None or known.active:
+            whose = ANYBODY if known is not None and known.is_administrator else person
+            await self.lanes.request_stop(place.conversation, at, whose)
+
+    # Behind the mark, in its lane
+
+    async def answer_written_stop(self, place: Place, caller: Caller, at: str) -> str:
+        """Stop the runs that wait for a card, and return the answer to the written stop."""
+        result, language = await self.stop_waiting_runs(place, caller, at), caller.person.language
+        is_entitled = place.direct or caller.person.is_administrator
+        key = "stopped" if is_entitled else "stopped_nothing" if result.is_empty else "stopped_own"
+        cards = translate("command.stopped_cards", language, n=result.cancelled_cards)
+        return " ".join([translate(f"command.{key}", language), *([cards] if result.cancelled_cards else [])])
+
+    async def stop_session(self, lease: Lease, stop: SessionStopped) -> Sequence[Write]:
+        """Handle the platform's own *Stop* button. The run that it ended has said so by now, and so does each card.
+        Only a person who could stop nothing is told, privately."""
+        caller = await self.directory.find_caller(stop.person)
+        if caller is None:
+            return []
+        result = await self.stop_waiting_runs(stop.place, caller, stop.at)
+        if result.is_empty:
+            text = translate("command.stopped_nothing", caller.person.language)
+            await self.chat.post_ephemeral(stop.place, stop.person, text)
+        status = SessionStatus.SUSPENDED if result.is_waiting else SessionStatus.ACTIVE
+        self.chat.set_session_status(stop.place, status)
+        await self.chat.wait_for_session(stop.place)
+        where = {"person": stop.person, "channel": stop.place.channel}
+        return [self.journal.build_record_write(lease.lane, "command", **where, text="stop")]
 
     async def stop_waiting_runs(self, place: Place, caller: Caller, at: str) -> StopResult:
-        """Stop the runs that wait for a card here: the caller's own, or everybody's for an administrator. Running work
-        stopped before this item was read. `at`: the platform's time of the stop."""
+        """Stop the runs that wait for a card here: the caller's own, or everybody's for an administrator."""
         waiting = (await self.runs.load_conversation(place.conversation, self.history)).waiting
-        cancelled = await self.card_stopper.stop_waiting_runs(waiting, caller)
+        cancelled = await self.cancel_cards(waiting, caller)
         is_entitled = place.direct or caller.person.is_administrator
         is_empty = not (is_entitled or cancelled)
         if is_empty:  # unless this *stop* ended a run of its own author
@@ -63,49 +122,15 @@ class RunStopper:
             is_waiting=not is_entitled and any(one.person != caller.id for one in waiting),
         )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionStopHandler:
-    chat: Channel
-    directory: ChatDirectory
-    run_stopper: RunStopper
-    journal: Journal
-
-    async def stop_session(self, lease: Lease, stop: SessionStopped) -> Sequence[Write]:
-        """Handle the platform's own *Stop* button. The run that it ended has said so by now, and so does each card.
-        Only a person who could stop nothing is told, privately."""
-        caller = await self.directory.find_caller(stop.person)
-        if caller is None:
-            return []
-        result = await self.run_stopper.stop_waiting_runs(stop.place, caller, stop.at)
-        if result.is_empty:
-            text = translate("command.stopped_nothing", caller.person.language)
-            await self.chat.post_ephemeral(stop.place, stop.person, text)
-        status = SessionStatus.SUSPENDED if result.is_waiting else SessionStatus.ACTIVE
-        self.chat.set_session_status(stop.place, status)
-        await self.chat.wait_for_session(stop.place)
-        return [
-            self.journal.build_record_write(
-                lease.lane, "command", person=stop.person, channel=stop.place.channel, text="stop"
-            )
-        ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CardStopper:
-    lanes: Lanes
-    approvals: ApprovalStore
-    runs: RunStore
-    clock: Clock
-
-    async def stop_waiting_runs(self, waiting: Iterable[PausedRun], caller: Caller) -> int:
-        """Stop the runs that wait for a card: the caller's own, or all for an administrator. Returns the number of
-        cards cancelled. A press that came first stands."""
-        stoppable = [one for one in waiting if one.person == caller.id or caller.person.is_administrator]
+    async def cancel_cards(self, waiting: Iterable[PausedRun], caller: Caller) -> int:
+        """Cancel the cards of the caller's own runs among these, or of all runs for an administrator. A card that needs
+        an approval stays, and only its run ends. A press that came first stands. Returns the number of cards
+        cancelled."""
         cancelled = 0
-        for one in stoppable:
-            # The card's own lane carries the stop out. A card that is not there yet is cancelled there, before anybody
-            # can press it.
+        for one in waiting:
+            if not (one.person == caller.id or caller.person.is_administrator):
+                continue
+            # A card that is not there yet is cancelled in its own lane, before anybody can press it.
             stop = StopOpenCard(approval=one.approval, run=one.run, person=caller.id)
             await self.lanes.enqueue(one.approval, f"stop:{one.approval}:{one.run}", stop.model_dump_json())
             approval = await self.approvals.load_approval(one.approval)
@@ -114,6 +139,7 @@ class CardStopper:
                 card = run.requested_card if run is not None else None
                 cancelled += card is not None and card.gate is not Gate.APPROVE
             elif approval.owner:  # decided here, once, against any press that may come first
-                verdict = await self.approvals.decide_stop(approval, caller.id, self.clock.now_ms())
+                now_ms = self.clock.now_ms()
+                verdict = await self.approvals.decide_cancellation(approval, caller.id, STOPPED_CHOICE, now_ms)
                 cancelled += verdict is Verdict.OK
         return cancelled

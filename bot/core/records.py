@@ -63,8 +63,8 @@ class ApprovalWaiter(FrozenModel):
     lane: str
 
 
-STOPPED_CHOICE = "stopped"
-"""The choice of an approval that was cancelled because its run was stopped."""
+TAKEN_BACK_CHOICE, STOPPED_CHOICE = "cancel", "stopped"
+"""The choice of an approval that was cancelled in chat: by its proposer, or because its run was stopped."""
 
 
 class ApprovalState(StrEnum):
@@ -261,15 +261,9 @@ class Approval(StoredModel):
         """Id of the run of its journal lines: the run that proposed it, or the first that waits."""
         return self.run or next((one.run for one in self.waiters), "")
 
-    @property
-    def take_back_press(self) -> str:
-        """Id of the click that cancels this version in chat. A repeated cancellation is the same click."""
-        return f"cancel:{self.id}:{self.version}"
-
-    @property
-    def stop_press(self) -> str:
-        """Id of the click that stops this version together with its run. A repeated stop is the same click."""
-        return f"stop:{self.id}:{self.version}"
+    def build_cancelling_press(self, choice: str) -> str:
+        """Build the id of the click that cancels this version in chat. A repeated cancellation is the same click."""
+        return f"{'stop' if choice == STOPPED_CHOICE else 'cancel'}:{self.id}:{self.version}"
 
 
 def is_newer_record(unread: ValidationError) -> bool:

@@ -15,10 +15,13 @@ from bot.core.run_state import CallStatus
 from tools.spec import AttachedFile, Privacy, ReceiptLine, StoredModel, TextRef
 from tools.workflow.engine.store import OutboxEvent
 
+SHOW_SUFFIX = ":show"
+"""Suffix of the lane that updates what is shown of a card or a run: the companion of the card's lane."""
+
 
 def build_show_lane(id: str) -> str:
     """Build the id of the lane that updates the shown card or run, in the same partition as its record."""
-    return f"{id}:show"
+    return id + SHOW_SUFFIX
 
 
 class MessageReceived(StoredModel):

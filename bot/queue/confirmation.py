@@ -1,7 +1,7 @@
 """Confirmation of writes: nobody relies on a write before a replica or the disk has it.
 
 A server that dies loses every write that no replica and no disk has yet. Three things therefore wait for the
-confirmation: the acknowledgement of a message or a press, an effect outside, and a card that says *done*."""
+confirmation: the acknowledgement of a message or a press, an effect outside, and the word that it is done."""
 
 from __future__ import annotations
 

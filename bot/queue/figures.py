@@ -29,7 +29,6 @@ class QueueFigures:
     oldest_ms: int
     """Waiting time of the oldest of these items (ms)."""
     timers: int
-    open_cards: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +92,8 @@ async def load_queue_figures(redis: Redis, keys: Keys) -> QueueFigures:
                 pipe.zcount(lanes, "-inf", now_ms)
                 pipe.zrange(lanes, "-inf", str(now_ms), byscore=True, offset=0, num=LOOKED_AT)
                 pipe.zcard(keys.build_key(partition, "t"))
-                pipe.zcard(keys.build_key(partition, "open"))
             answers: list[Any] = await pipe.execute()
-        rows = [answers[5 * partition : 5 * partition + 5] for partition in partitions]
+        rows = [answers[4 * partition : 4 * partition + 4] for partition in partitions]
         due = [(partition, str(lane)) for partition, row in zip(partitions, rows, strict=True) for lane in row[2]]
         async with redis.pipeline(transaction=False) as pipe:
             for partition, lane in due:
@@ -110,5 +108,4 @@ async def load_queue_figures(redis: Redis, keys: Keys) -> QueueFigures:
         items=sum(inboxes[::2]),
         oldest_ms=max(waited_ms, default=0),
         timers=sum(row[3] for row in rows),
-        open_cards=sum(row[4] for row in rows),
     )

@@ -1,10 +1,10 @@
 """Lanes: a durable queue. Each lane is handled in order, one item at a time, by one process at a time.
 
-A lane is a conversation or an approval. Its items stay in Redis until the commit that writes their effects pops them. A
-holder has a lease and a token. When the lease runs out, another process takes the lane over with a higher token, and
-every later write of the former holder is refused. One sorted set per partition serves as ready list, lease table and
-retry schedule. Lua scripts make every step atomic. A repeated script call gives the same answer and has no second
-effect, because a client repeats a call after a broken connection."""
+The items of a lane stay in Redis until the commit that writes their effects pops them. A holder has a lease and a
+token. When the lease runs out, another process takes the lane over with a higher token, and every later write of the
+former holder is refused. One sorted set per partition serves as ready list, lease table and retry schedule. Lua scripts
+make every step atomic. A repeated script call gives the same answer and has no second effect, because a client repeats
+a call after a broken connection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from bot.chat.messages import RateSlot
 from bot.core.cancellation import StopEvent
 from bot.core.errors import LeaseLost, StoreUnavailableError, StoreUnconfirmedError
 from bot.core.held_lease import get_held_lease
-from bot.core.work_items import build_show_lane
 from bot.queue.confirmation import Confirmation
 from bot.queue.keys import Keys
 from bot.queue.rate_limits import build_slot_key
@@ -104,7 +103,7 @@ class CheckpointResult:
     """The answer of a checkpoint."""
 
     refused: str = ""
-    """Reason for which one of its writes refused (`DecideApproval`). Nothing after that write was written."""
+    """Reason for which one of its writes refused (`HSetIf`). Nothing after that write was written."""
     wait_ms: int | None = None
     """Time until the reserved slot (ms). None if no slot was requested or the wait would have been too long."""
     server: str = ""
@@ -129,21 +128,21 @@ class Lease:
         self._whose = set[str]()
         """Ids of the people whose work shall stop."""
         self.record: dict[str, str] = {}
-        """The approval's hash as it was when the item came; empty for any other lane."""
-        self.is_catching_up = False
-        """Whether an item of its own is updating the card's copies (an approval's lane only). Only this lane's items
-        enqueue one."""
+        """The lane's record as it was when the item came; empty if it has none."""
+        self.is_companion_waiting = False
+        """Whether items wait in the lane's companion, in which only this lane's items enqueue some. Always False for a
+        lane without a record."""
         self.item = self._read_head_item(row)
 
     def __repr__(self) -> str:
         return f"Lease({self.lane!r}, {self.token}, {self.item.id!r})"
 
     def _read_head_item(self, row: Sequence[Any]) -> LaneItem:
-        _, _, tries, id_, body, put_ms, error, stopped, record, late = row
+        _, _, tries, id_, body, put_ms, error, stopped, record, waits = row
         self.stopped, self.person, self._whose = StopEvent(), "", set()
         self.apply_stops(*stopped.split())
         self.record = dict(zip(record[::2], record[1::2], strict=True))
-        self.is_catching_up = bool(late)
+        self.is_companion_waiting = bool(waits)
         return LaneItem(lane=self.lane, id=id_, body=body, tries=int(tries), put_ms=int(put_ms), error=error)
 
     def set_person(self, person: str) -> None:
@@ -169,13 +168,13 @@ class Lease:
             self._lanes.build_slot_args(self.lane, slot, most_ms),
         )
         args: list[str | int] = [self.lane, self.token, self.item.id, seq, self._lanes.lease_ms, *rate, *row]
-        show_lane, asked_ms, server = build_show_lane(self.lane), get_elapsed_ms(), ""
+        companion, asked_ms, server = self.lane + self._lanes.companion_suffix, get_elapsed_ms(), ""
         if confirm:
             (answer, *details), server = await self._lanes.run_until_confirmed("checkpoint", self.lane, *args)
         else:
             answer, *details = await self._lanes.run_lane_script("checkpoint", self.lane, *args)
         self._require_not_lost(answer)
-        self.is_catching_up |= any(isinstance(one, EnqueueItem) and one.lane == show_lane for one in writes)
+        self.is_companion_waiting |= any(isinstance(one, EnqueueItem) and one.lane == companion for one in writes)
         if answer == "refused":
             return CheckpointResult(refused=details[0])
         self.extended_ms = asked_ms
@@ -190,10 +189,13 @@ class Lease:
 
     async def commit(self, *writes: Write, more: bool = True) -> LaneItem | None:
         """Apply writes and pop the item in one step. With `more`, returns the next item of the lane under the same
-        lease. Returns None if there is none; the lane is then released."""
+        lease. Returns None if there is none; the lane is then released. Raises ValueError for a write that may refuse:
+        the writes behind it would be lost with the item."""
+        if refusing := next((one for one in writes if one.can_refuse()), None):
+            raise ValueError(f"no write of a commit may refuse: {' '.join(refusing.to_op()[:2])}")
         row = await self._lanes.prepare_writes(self.lane, writes)
-        head, asked_ms = (self.lane, self.token, self.item.id, self._lanes.lease_ms, int(more)), get_elapsed_ms()
-        answer = await self._lanes.run_lane_script("commit", self.lane, *head, *row)
+        head, asked_ms = (self.lane, self.token, self.item.id, self._lanes.lease_ms), get_elapsed_ms()
+        answer = await self._lanes.run_lane_script("commit", self.lane, *head, *self._lanes.beside, int(more), *row)
         self._require_not_lost(answer[0])
         if answer[0] == "done":
             return None
@@ -227,7 +229,10 @@ class Lease:
 
 
 class Lanes:
-    """The queue. Every call may raise StoreUnavailableError."""
+    """The queue. Every call may raise StoreUnavailableError.
+
+    A lane may have a record, the hash `<prefix>:{qNN}:<record_kind>:<lane>`, and a companion, the lane
+    `<lane><companion_suffix>`. A lease comes with both of them (`Lease.record`, `Lease.is_companion_waiting`)."""
 
     def __init__(
         self,
@@ -238,10 +243,15 @@ class Lanes:
         max_tries: int = 5,
         cap: int = 500,
         dedupe_ms: int = 86_400_000,
+        record_kind: str = "",
+        companion_suffix: str = "",
         confirmation: Confirmation | None = None,
     ) -> None:
         self.redis, self.keys = redis, keys
         self.lease_ms, self.max_tries, self.cap, self.dedupe_ms = lease_ms, max_tries, cap, dedupe_ms
+        self.companion_suffix = companion_suffix
+        self.beside = (record_kind, companion_suffix)
+        """Arguments of the scripts that hand out items."""
         self._confirmation = confirmation or Confirmation()
         self._scripts = ScriptRunner.from_redis(redis, keys)
 
@@ -338,9 +348,8 @@ class Lanes:
         if note is not None:
             fields = [part for pair in note.fields.items() for part in pair]
             note_text = json.dumps([note.key, str(note.max_age_ms or 0), *fields], ensure_ascii=False)
-        rules = (self.cap, self.dedupe_ms, owner, self.lease_ms, person, CREDIT_MS, COST_MS, note_text)
-        asked_ms = get_elapsed_ms()
-        nonce = secrets.token_hex(8)
+        rules = (self.cap, self.dedupe_ms, owner, self.lease_ms, person, CREDIT_MS, COST_MS, note_text, *self.beside)
+        nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
         answer, is_confirmed, _ = await self.run_confirmed_script("put", lane, nonce, lane, *rules, body, id, *aliases)
         lease = Lease(self, answer[1], asked_ms) if answer[0] == "taken" else None
         if not is_confirmed and answer[0] not in ("full", "closed"):
@@ -361,13 +370,12 @@ class Lanes:
         with translate_redis_errors():
             return bool(await self.redis.exists(self.keys.build_key(self.keys.get_partition(lane), "in", lane)))
 
-    async def is_catching_up(self, id: str) -> bool:
-        """Whether an item of its own is updating the messages of this card or run. A lease of the card's lane knows
-        this already."""
+    async def is_companion_waiting(self, lane: str) -> bool:
+        """Whether items wait in the companion of this lane. A lease of the lane knows it already."""
         lease = get_held_lease()
-        if isinstance(lease, Lease) and lease.lane == id:
-            return lease.is_catching_up
-        return await self.has_pending_items(build_show_lane(id))
+        if isinstance(lease, Lease) and lease.lane == lane:
+            return lease.is_companion_waiting
+        return await self.has_pending_items(lane + self.companion_suffix)
 
     async def list_waiting_bodies(self, lane: str) -> list[str]:
         """List the bodies of all items but the one at the head."""
@@ -379,7 +387,8 @@ class Lanes:
         """Claim up to `room` lanes of a partition that need attention. Items beyond `max_tries` come too: their handler
         gives them up."""
         nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
-        rows = await self._run_partition_script("claim", partition, nonce, owner, self.lease_ms, room)
+        args = (nonce, owner, self.lease_ms, room, *self.beside)
+        rows = await self._run_partition_script("claim", partition, *args)
         return [Lease(self, row, asked_ms) for row in rows]
 
     async def extend(self, leases: Sequence[Lease]) -> list[Lease]:

@@ -1,5 +1,5 @@
-"""The writes of a checkpoint or a commit, as data. A script applies all of them in one step. If one refuses, those
-before it stay and those after it are left out."""
+"""The writes of a checkpoint or a commit, as data. A script applies all of them in one step. If one of a checkpoint
+refuses, those before it stay and those after it are left out. No write of a commit may refuse."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from redis.asyncio import Redis
 
@@ -28,81 +29,89 @@ class Write(ABC):
     def to_op(self) -> Op:
         """Encode name and arguments for `lua/writes.lua`; a repeated argument comes last."""
 
+    def can_refuse(self) -> bool:
+        """Return whether the write may refuse. Such a write belongs in a checkpoint, which tells its caller."""
+        return False
+
+
+class KeyWrite(Write):
+    """A write to one key."""
+
+    key: str
+
+    def get_partition(self, keys: Keys) -> int:
+        return keys.parse_partition(self.key)
+
+
+class LaneWrite(Write):
+    """A write that puts an item into a lane, now or later, or takes a timer back. The lane may be of another partition:
+    it is then written before the script runs."""
+
+    lane: str
+
+    def get_partition(self, keys: Keys) -> int:
+        return keys.get_partition(self.lane)
+
 
 @dataclass(frozen=True, slots=True)
-class Set(Write):
+class Set(KeyWrite):
     """Sets a string."""
 
     key: str
     value: str
     ttl_ms: int | None = None
 
-    def get_partition(self, keys: Keys) -> int:
-        return keys.parse_partition(self.key)
-
     def to_op(self) -> Op:
         return ("set", self.key, _format_optional(self.ttl_ms), self.value)
 
 
 @dataclass(frozen=True, slots=True)
-class Delete(Write):
+class Delete(KeyWrite):
     """Deletes a key of any type."""
 
     key: str
-
-    def get_partition(self, keys: Keys) -> int:
-        return keys.parse_partition(self.key)
 
     def to_op(self) -> Op:
         return ("delete", self.key)
 
 
 @dataclass(frozen=True, slots=True)
-class HSet(Write):
+class HSet(KeyWrite):
     """Sets fields of a hash. All other fields stay as they are."""
 
     key: str
     fields: Mapping[str, str]
     ttl_ms: int | None = None
 
-    def get_partition(self, keys: Keys) -> int:
-        return keys.parse_partition(self.key)
-
     def to_op(self) -> Op:
         return ("fields", self.key, _format_optional(self.ttl_ms), *_flatten_fields(self.fields))
 
 
 @dataclass(frozen=True, slots=True)
-class HDel(Write):
+class HDel(KeyWrite):
     """Deletes a field of a hash."""
 
     key: str
     field: str
-
-    def get_partition(self, keys: Keys) -> int:
-        return keys.parse_partition(self.key)
 
     def to_op(self) -> Op:
         return ("unfield", self.key, self.field)
 
 
 @dataclass(frozen=True, slots=True)
-class RPush(Write):
+class RPush(KeyWrite):
     """Appends values (at least one) to a list."""
 
     key: str
     values: Sequence[str]
     ttl_ms: int | None = None
 
-    def get_partition(self, keys: Keys) -> int:
-        return keys.parse_partition(self.key)
-
     def to_op(self) -> Op:
         return ("push", self.key, _format_optional(self.ttl_ms), *self.values)
 
 
 @dataclass(frozen=True, slots=True)
-class RPushTrim(Write):
+class RPushTrim(KeyWrite):
     """Appends values (at least one) to a list that keeps only the latest `most`."""
 
     key: str
@@ -110,15 +119,12 @@ class RPushTrim(Write):
     most: int
     ttl_ms: int | None = None
 
-    def get_partition(self, keys: Keys) -> int:
-        return keys.parse_partition(self.key)
-
     def to_op(self) -> Op:
         return ("latest", self.key, _format_optional(self.ttl_ms), str(self.most), *self.values)
 
 
 @dataclass(frozen=True, slots=True)
-class AppendHistory(Write):
+class AppendHistory(KeyWrite):
     """Appends values `"tokens|text"` to a list, trimmed from the left to `max_tokens`. Each value is stored as
     `"tokens:sum|text"`. The newest value always stays, and so does a summary (`bot.storage.history`)."""
 
@@ -127,15 +133,12 @@ class AppendHistory(Write):
     max_tokens: int
     ttl_ms: int | None = None
 
-    def get_partition(self, keys: Keys) -> int:
-        return keys.parse_partition(self.key)
-
     def to_op(self) -> Op:
         return ("remember", self.key, _format_optional(self.ttl_ms), str(self.max_tokens), *self.values)
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceHistory(Write):
+class ReplaceHistory(KeyWrite):
     """Replaces the oldest values of a list that `AppendHistory` wrote by `after`, a summary first. The write applies if
     these values are still `before` and newer ones follow; the oldest of them may have been trimmed meanwhile. Otherwise
     the write refuses with `changed`, and nothing after it is written."""
@@ -145,15 +148,15 @@ class ReplaceHistory(Write):
     after: Sequence[str]
     max_tokens: int
 
-    def get_partition(self, keys: Keys) -> int:
-        return keys.parse_partition(self.key)
+    def can_refuse(self) -> bool:
+        return True
 
     def to_op(self) -> Op:
         return ("replace", self.key, str(self.max_tokens), str(len(self.before)), *self.before, *self.after)
 
 
 @dataclass(frozen=True, slots=True)
-class ZAdd(Write):
+class ZAdd(KeyWrite):
     """Adds a member to a sorted set, or changes its score."""
 
     key: str
@@ -161,53 +164,41 @@ class ZAdd(Write):
     score: int
     ttl_ms: int | None = None
 
-    def get_partition(self, keys: Keys) -> int:
-        return keys.parse_partition(self.key)
-
     def to_op(self) -> Op:
         return ("member", self.key, _format_optional(self.ttl_ms), self.member, str(self.score))
 
 
 @dataclass(frozen=True, slots=True)
-class ZRem(Write):
+class ZRem(KeyWrite):
     """Removes a member from a sorted set."""
 
     key: str
     member: str
-
-    def get_partition(self, keys: Keys) -> int:
-        return keys.parse_partition(self.key)
 
     def to_op(self) -> Op:
         return ("unmember", self.key, self.member)
 
 
 @dataclass(frozen=True, slots=True)
-class XAdd(Write):
+class XAdd(KeyWrite):
     """Adds an entry to a stream. Entries older than `max_age_ms` may be trimmed."""
 
     key: str
     fields: Mapping[str, str]
     max_age_ms: int | None = None
 
-    def get_partition(self, keys: Keys) -> int:
-        return keys.parse_partition(self.key)
-
     def to_op(self) -> Op:
         return ("entry", self.key, _format_optional(self.max_age_ms), *_flatten_fields(self.fields))
 
 
 @dataclass(frozen=True, slots=True)
-class HIncrBy(Write):
+class HIncrBy(KeyWrite):
     """Adds whole numbers (at least one) to fields of a hash. A repeated write would count twice, so it belongs in a
     checkpoint or a commit, which happen once."""
 
     key: str
     amounts: Mapping[str, int]
     ttl_ms: int | None = None
-
-    def get_partition(self, keys: Keys) -> int:
-        return keys.parse_partition(self.key)
 
     def to_op(self) -> Op:
         return (
@@ -219,7 +210,7 @@ class HIncrBy(Write):
 
 
 @dataclass(frozen=True, slots=True)
-class EnqueueItem(Write):
+class EnqueueItem(LaneWrite):
     """Enqueues an item, once per `id`. An item for a lane of another partition is enqueued before the script runs. Such
     an item may arrive although the commit was refused, so its id must say what it is about."""
 
@@ -229,15 +220,12 @@ class EnqueueItem(Write):
     only_if_idle: bool = False
     """Whether the item is dropped if the lane has items already."""
 
-    def get_partition(self, keys: Keys) -> int:
-        return keys.get_partition(self.lane)
-
     def to_op(self) -> Op:
         return ("put", self.lane, self.id, self.body, *(["idle"] if self.only_if_idle else []))
 
 
 @dataclass(frozen=True, slots=True)
-class SetTimer(Write):
+class SetTimer(LaneWrite):
     """Sets a timer that puts an item into its lane at `due_ms` (epoch), once. A timer with a known id is moved."""
 
     id: str
@@ -245,71 +233,53 @@ class SetTimer(Write):
     due_ms: int
     body: str
 
-    def get_partition(self, keys: Keys) -> int:
-        return keys.get_partition(self.lane)
-
     def to_op(self) -> Op:
         return ("timer", self.id, self.lane, str(self.due_ms), self.body)
 
 
 @dataclass(frozen=True, slots=True)
-class CancelTimer(Write):
+class CancelTimer(LaneWrite):
     """Cancels a timer. `lane`: the lane that its item would go to."""
 
     id: str
     lane: str
 
-    def get_partition(self, keys: Keys) -> int:
-        return keys.get_partition(self.lane)
-
     def to_op(self) -> Op:
         return ("untimer", self.id)
 
 
+WRITE, SKIP = "write", "skip"
+"""Verdicts of a `Rule`."""
+
+
+class Rule(NamedTuple):
+    """A rule about the stored value of a field; a missing field is empty."""
+
+    field: str
+    test: Literal["is", "is not", "at most"]
+    """`at most` compares numbers."""
+    value: str
+    verdict: str
+    """`WRITE`, `SKIP`, or the code with which the write refuses."""
+
+
 @dataclass(frozen=True, slots=True)
-class SaveApproval(Write):
-    """Saves an approval's record. The write does nothing if the approval was cancelled meanwhile by another press than
-    `press`, the one in the record."""
+class HSetIf(KeyWrite):
+    """Sets fields of a hash. The first rule that holds decides: the fields are set, or they stay as they are, or the
+    write refuses with a code, and nothing after it is written. If no rule holds, the fields are set."""
 
     key: str
-    press: str
+    rules: Sequence[Rule]
     fields: Mapping[str, str]
     ttl_ms: int | None = None
 
-    def get_partition(self, keys: Keys) -> int:
-        return keys.parse_partition(self.key)
+    def can_refuse(self) -> bool:
+        return any(rule.verdict not in (WRITE, SKIP) for rule in self.rules)
 
     def to_op(self) -> Op:
-        return ("record", self.key, _format_optional(self.ttl_ms), self.press, *_flatten_fields(self.fields))
-
-
-@dataclass(frozen=True, slots=True)
-class DecideApproval(Write):
-    """The one decision of an approval. The write applies if the approval is open, of this version and not expired.
-    Otherwise the write refuses with `gone`, `already`, `stale` or `expired`, and nothing after it is written; so it
-    comes first. The click that decided is not refused when it comes again."""
-
-    key: str
-    """The approval's hash."""
-    index: str
-    """The sorted set of open approvals."""
-    version: int
-    click: str
-    person: str
-    choice: str
-    form: str
-    """JSON."""
-    now_ms: int
-    becomes: str
-    """The state after the decision."""
-    kept_ms: int
-
-    def get_partition(self, keys: Keys) -> int:
-        return keys.parse_partition(self.key)
-
-    def to_op(self) -> Op:
-        who = (str(self.version), self.click, self.person, self.choice, self.form)
-        return ("decide", self.key, self.index, *who, str(self.now_ms), self.becomes, str(self.kept_ms))
+        rules = (part for rule in self.rules for part in rule)
+        count, fields = str(len(self.rules)), _flatten_fields(self.fields)
+        return ("fields_if", self.key, _format_optional(self.ttl_ms), count, *rules, *fields)
 
 
 def encode_writes(writes: Iterable[Write]) -> list[str]:
@@ -324,16 +294,16 @@ def encode_writes(writes: Iterable[Write]) -> list[str]:
 
 def split_by_partition(
     writes: Iterable[Write], partition: int, keys: Keys
-) -> tuple[list[Write], dict[int, list[EnqueueItem | SetTimer | CancelTimer]]]:
+) -> tuple[list[Write], dict[int, list[LaneWrite]]]:
     """Split writes into those for this partition and those for lanes of other partitions. Raises ValueError for a
     foreign key."""
     own: list[Write] = []
-    foreign: dict[int, list[EnqueueItem | SetTimer | CancelTimer]] = {}
+    foreign: dict[int, list[LaneWrite]] = {}
     for write in writes:
         home = write.get_partition(keys)
         if home == partition:
             own.append(write)
-        elif isinstance(write, EnqueueItem | SetTimer | CancelTimer):
+        elif isinstance(write, LaneWrite):
             foreign.setdefault(home, []).append(write)
         else:
             raise ValueError(f"{write} is not of partition {partition}")

@@ -15,12 +15,12 @@ from redis.asyncio import Redis
 
 from bot.chat.messages import Click, MessageRef, Place
 from bot.core.errors import UnreadableRecordError
-from bot.core.records import STOPPED_CHOICE, Approval, ApprovalState, ApprovalWaiter, OpenCard, Run, is_newer_record
+from bot.core.records import Approval, ApprovalState, ApprovalWaiter, OpenCard, Run, is_newer_record
 from bot.core.run_state import CallRecord
 from bot.core.work_items import ExpireCard, RemindDeciders
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
-from bot.queue.writes import CancelTimer, DecideApproval, HSet, SaveApproval, SetTimer, Write, ZAdd, ZRem, apply_writes
+from bot.queue.writes import SKIP, WRITE, CancelTimer, HSet, HSetIf, Rule, SetTimer, Write, ZAdd, ZRem, apply_writes
 from bot.redis.connect import translate_redis_errors
 from bot.storage.homes import build_mark_writes, list_concerned_people
 from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
@@ -28,6 +28,8 @@ from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
 RETENTION_MS = 30 * 24 * 3_600_000
 """Time for which a decided approval is kept (ms), so that a late press still gets its answer."""
 
+RECORD_KIND = "apr"
+"""Kind of an approval's record, in its key."""
 MAX_SETS = 20
 """Number of sets that learn how a card ends: the latest ones."""
 
@@ -54,7 +56,7 @@ class ApprovalStore:
 
     def build_approval_key(self, approval: str) -> str:
         """Build the key of an approval's record."""
-        return self.keys.build_key(self.keys.get_partition(approval), "apr", approval)
+        return self.keys.build_key(self.keys.get_partition(approval), RECORD_KIND, approval)
 
     def _build_index_key(self, approval: str) -> str:
         return self._build_open_key(self.keys.get_partition(approval))
@@ -78,51 +80,46 @@ class ApprovalStore:
 
     def read_from_lease(self, lease: Lease) -> Approval | None:
         """Parse the approval of this lane as it was when the item came. Only commits of this lane write it. Only its
-        decision may have changed since; `DecideApproval` and `SaveApproval` check that themselves."""
+        decision may have changed since; the deciding and the saving write check that themselves."""
         return _parse_approval_fields(lease.record) if lease.record else None
 
-    def build_decide_write(self, click: Click, *, ends: ApprovalState, now_ms: int) -> DecideApproval:
-        """Build the write that decides once: if the approval is open, of this version and not expired, this click
-        decides it. A repetition of that click passes again, so that it can be resumed after a crash."""
-        return DecideApproval(
-            self.build_approval_key(click.approval),
-            self._build_index_key(click.approval),
-            version=click.version,
-            click=click.id,
-            person=click.person,
-            choice=click.choice,
-            form=json.dumps(click.form or {}, ensure_ascii=False),
-            now_ms=now_ms,
-            becomes=ends.value,
-            kept_ms=self.kept_ms,
+    def build_decide_writes(self, click: Click, *, ends: ApprovalState, now_ms: int) -> tuple[Write, ...]:
+        """Build the writes that decide once: if the approval is open, of this version and not expired, this click
+        decides it. Otherwise they refuse with the code of a `Verdict`. A repetition of that click passes again, so that
+        it can be resumed after a crash."""
+        rules = (
+            Rule("state", "is", "", Verdict.GONE),
+            Rule("press_id", "is", click.id, SKIP),
+            Rule("state", "is", ApprovalState.EXPIRED, Verdict.EXPIRED),
+            Rule("state", "is not", ApprovalState.OPEN, Verdict.ALREADY),
+            Rule("version", "is not", str(click.version), Verdict.STALE),
+            Rule("expires_ms", "at most", str(now_ms), Verdict.EXPIRED),
         )
+        decision = {"state": ends.value, "press_id": click.id, "decided_by": click.person, "choice": click.choice}
+        decision |= {"form": json.dumps(click.form or {}, ensure_ascii=False), "decided_ms": str(now_ms)}
+        decide = HSetIf(self.build_approval_key(click.approval), rules, decision, ttl_ms=self.kept_ms)
+        return decide, ZRem(self._build_index_key(click.approval), click.approval)
 
-    async def decide_cancellation(self, approval: Approval, person: str, now_ms: int) -> Verdict:
-        """Cancel once, at the proposer's request in chat. A repeated call answers OK again."""
-        return await self._decide_end(approval, approval.take_back_press, "cancel", person, now_ms)
-
-    async def decide_stop(self, approval: Approval, person: str, now_ms: int) -> Verdict:
-        """Cancel once, because the card's run was stopped. A repeated call answers OK again."""
-        return await self._decide_end(approval, approval.stop_press, STOPPED_CHOICE, person, now_ms)
-
-    async def _decide_end(self, approval: Approval, press: str, choice: str, person: str, now_ms: int) -> Verdict:
+    async def decide_cancellation(self, approval: Approval, person: str, choice: str, now_ms: int) -> Verdict:
+        """Cancel once, in chat. `choice`: `TAKEN_BACK_CHOICE` or `STOPPED_CHOICE`. A repeated call answers OK again."""
         click = Click(
-            id=press,
+            id=approval.build_cancelling_press(choice),
             approval=approval.id,
             version=approval.version,
             choice=choice,
             person=person,
             place=approval.place or Place(team="", channel=""),
         )
-        decide = self.build_decide_write(click, ends=ApprovalState.CANCELLED, now_ms=now_ms)
-        return Verdict(await apply_writes(self.redis, self.keys, self.keys.get_partition(approval.id), [decide]))
+        decide = self.build_decide_writes(click, ends=ApprovalState.CANCELLED, now_ms=now_ms)
+        return Verdict(await apply_writes(self.redis, self.keys, self.keys.get_partition(approval.id), decide))
 
     def build_save_write(self, approval: Approval) -> Write:
         """Build the write of the whole record, for a checkpoint or commit of its lane. A cancellation decided meanwhile
-        stands."""
+        by another press than the record's stands."""
         ttl = None if approval.state is ApprovalState.OPEN else self.kept_ms
         key, fields = self.build_approval_key(approval.id), _format_approval_fields(approval)
-        return SaveApproval(key, approval.press_id, fields, ttl_ms=ttl)
+        rules = (Rule("press_id", "is", approval.press_id, WRITE), Rule("state", "is", ApprovalState.CANCELLED, SKIP))
+        return HSetIf(key, rules, fields, ttl_ms=ttl)
 
     def build_delivery_write(self, approval: Approval) -> Write:
         """Build the write of the fields that a delivery changes: waiters and copies. A decision stays unchanged."""
@@ -181,6 +178,14 @@ class ApprovalStore:
         """Ids of the open approvals of a partition, earliest expiry first."""
         with translate_redis_errors():
             return [str(one) for one in await self.redis.zrange(self._build_open_key(partition), 0, -1)]
+
+    async def count_open_approvals(self) -> int:
+        """Count the open approvals in one round trip."""
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=False) as pipe:
+                for partition in range(self.keys.partitions):
+                    pipe.zcard(self._build_open_key(partition))
+                return sum(await pipe.execute())
 
     async def list_open_approvals(self) -> list[Approval]:
         """All open approvals, earliest expiry first."""

@@ -75,14 +75,18 @@ async def test_a_message_belongs_to_its_person_who_can_stop_it(redis: Redis) -> 
             bot.keys.build_key(bot.keys.get_partition(DM.conversation), "due", "U1")
         ]
         await wait_for_next_millisecond(redis)
-        await intake.stop_conversation(DM, stopper, "9999999999.0")
+        stop = {"id": "Ev2", "person": stopper, "text": "停", "at": "9999999999.0"}
+        await intake.accept_message(HELLO.model_copy(update=stop))
         await bot.work()
         assert (bot.model.requests == []) is stops, stopper
 
 
-@pytest.mark.parametrize(("text", "stops"), [("停", True), ("stop", True), ("停车费怎么报销", False)])
-async def test_a_word_that_stops_is_known(redis: Redis, text: str, stops: bool) -> None:
-    assert Bot(redis).ingress.is_stop_word(text) is stops
+@pytest.mark.parametrize(("text", "stops"), [("停", True), ("Stop.", True), ("停车费怎么报销", False)])
+async def test_a_word_that_stops_acts_before_it_is_handled(redis: Redis, text: str, stops: bool) -> None:
+    bot = Bot(redis)
+    await bot.ingress.accept_message(HELLO.model_copy(update={"text": text}))
+    assert bool([key async for key in redis.scan_iter("*:stops:*")]) is stops
+    assert await bot.lanes.has_pending_items(DM.conversation), "and it is answered"
 
 
 async def test_what_is_not_taken_is_told_once_and_so_is_the_end(redis: Redis) -> None:
@@ -174,8 +178,8 @@ async def test_what_was_pressed_first_is_not_taken_back(redis: Redis, monkeypatc
 
     async def be_second(lane: str, id: str, body: str) -> Any:
         click = Click(id="p", approval=card, version=1, choice="send", person="U1", place=DM)
-        decided = bot.approvals.build_decide_write(click, ends=ApprovalState.DECIDED, now_ms=0)
-        assert await apply_writes(redis, bot.keys, bot.keys.get_partition(card), [decided]) == "ok"
+        decided = bot.approvals.build_decide_writes(click, ends=ApprovalState.DECIDED, now_ms=0)
+        assert await apply_writes(redis, bot.keys, bot.keys.get_partition(card), decided) == "ok"
         return await enqueue(lane, id, body)
 
     monkeypatch.setattr(bot.lanes, "enqueue", be_second)

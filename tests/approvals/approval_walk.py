@@ -14,6 +14,7 @@ from bot.approvals import state
 from bot.approvals.state import (
     ApprovalEffects,
     ApprovalEvent,
+    CardCancelled,
     CardDelivered,
     CardEdited,
     CardExpired,
@@ -21,8 +22,6 @@ from bot.approvals.state import (
     CardRenewed,
     CardRequested,
     CardSettled,
-    CardStopped,
-    CardTakenBack,
     ClaimDecision,
     ConfirmationRequired,
     CopiesUpdated,
@@ -48,7 +47,16 @@ from bot.approvals.state import (
 )
 from bot.chat.messages import Click, MessageRef, Place
 from bot.core.clock import to_ms
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, OpenCard, compute_seal
+from bot.core.records import (
+    STOPPED_CHOICE,
+    TAKEN_BACK_CHOICE,
+    Approval,
+    ApprovalState,
+    ApprovalWaiter,
+    EffectState,
+    OpenCard,
+    compute_seal,
+)
 from tools.effect_parts import PartState
 from tools.spec import CardChoice, CardField, Gate, Proposal, TextRef, ToolOutcome
 
@@ -64,7 +72,7 @@ LEGAL: Mapping[str, set[type]] = {
     "absent": {CardRequested},
     "open": {
         *(WaiterAdded, CardRedrafted, CardEdited, ReminderDue, CardExpired, SuggestionAdded),
-        *(SubjectClosed, CardTakenBack, CardStopped, DecisionMade),
+        *(SubjectClosed, CardCancelled, DecisionMade),
     },
     "decided": {CardRequested, EffectStarted, EffectAbandoned},
     "started": {
@@ -74,7 +82,7 @@ LEGAL: Mapping[str, set[type]] = {
     "done": {CardSettled},
     "failed": {CardRequested, EffectRetried, CardSettled},
     "unknown": {EffectRetried, EffectConfirmed, CardSettled},
-    "cancelled": {CardRequested, CardTakenBack, CardStopped, CardSettled},
+    "cancelled": {CardRequested, CardCancelled, CardSettled},
     "expired": {CardRequested, CardRenewed, SubjectClosed, CardSettled},
     "closed": {CardSettled},
 }
@@ -138,8 +146,7 @@ def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
         CardExpired: lambda: CardExpired(version),
         SuggestionAdded: lambda: SuggestionAdded(version, CardField(label="advice", value=f"{n}"), "advice.approve"),
         SubjectClosed: lambda: SubjectClosed(person, "withdrawn"),
-        CardTakenBack: lambda: CardTakenBack(person),
-        CardStopped: lambda: CardStopped(person),
+        CardCancelled: lambda: CardCancelled(person, STOPPED_CHOICE if n % 2 else TAKEN_BACK_CHOICE),
         DecisionMade: lambda: DecisionMade(_taking_back(click, card) if n == 3 else click, 0, runs=n > 0),
         EffectStarted: EffectStarted,
         PartsChanged: lambda: PartsChanged(parts),
@@ -156,7 +163,7 @@ def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
 
 def _taking_back(click: Click, card: Approval | None) -> Click:
     """Return the press with the id that only a cancellation in chat has."""
-    return Click(**{**dict(click), "id": card.take_back_press}) if card else click
+    return Click(**{**dict(click), "id": card.build_cancelling_press(TAKEN_BACK_CHOICE)}) if card else click
 
 
 def list_kinds() -> list[type]:
@@ -176,14 +183,12 @@ def is_legal(card: Approval | None, event: ApprovalEvent, now_ms: int) -> bool:
         return False
     in_time = card is not None and now_ms < card.expires_ms
     match event:
-        case CardTakenBack(person):
+        case CardCancelled(person, choice):
             again = card is not None and card.state is ApprovalState.CANCELLED
-            ours = card is not None and card.press_id == f"cancel:A:{card.version}"
-            return card is not None and card.gate is Gate.CONFIRM and person == OWNER and (ours if again else in_time)
-        case CardStopped():
-            again = card is not None and card.state is ApprovalState.CANCELLED
-            same = card is not None and card.press_id == f"stop:A:{card.version}"
-            return card is not None and card.gate is Gate.CONFIRM and (same if again else in_time)
+            name = "stop" if choice == STOPPED_CHOICE else "cancel"
+            same = card is not None and card.press_id == f"{name}:A:{card.version}"
+            theirs = card is not None and card.gate is Gate.CONFIRM and (name == "stop" or person == OWNER)
+            return theirs and (same if again else in_time)
         case DecisionMade(click):
             return card is not None and click.version == card.version and in_time
         case ReminderDue(version) | CardExpired(version) | SuggestionAdded(version):

@@ -17,7 +17,7 @@ from bot.approvals.refusals import SETTLED_MS
 from bot.chat.messages import Card, Click, MessageRef, Post
 from bot.core.clock import Clock, read_system_time
 from bot.core.errors import ChatUnavailableError
-from bot.core.records import ApprovalState, EffectState, OpenCard
+from bot.core.records import TAKEN_BACK_CHOICE, ApprovalState, EffectState, OpenCard
 from bot.core.work_items import ButtonPressed, RefreshCard, build_show_lane
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import TODAY, Bot, every_edge
@@ -271,7 +271,7 @@ async def test_a_record_changed_by_a_decision_is_not_overwritten_by_showing_it(r
     await bot.lanes.enqueue(approval.id, "show:x", RefreshCard().model_dump_json())
     [lease] = await bot.lanes.claim("p", bot.keys.get_partition(approval.id), 1)
     writes = await bot.dispatcher.handle_item(lease)
-    await bot.approvals.decide_cancellation(approval, "U1", 0)
+    await bot.approvals.decide_cancellation(approval, "U1", TAKEN_BACK_CHOICE, 0)
     await lease.commit(*writes)
     assert (await bot.load_approval()).state is ApprovalState.CANCELLED
 

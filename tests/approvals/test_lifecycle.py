@@ -11,9 +11,17 @@ from redis.asyncio import Redis
 from bot.approvals.delivery import DeliveredCard, can_decide_card, list_card_events, list_represented
 from bot.approvals.lifecycle import build_journal_write, end_approval, give_up_press
 from bot.chat.messages import Click, MessageRef
-from bot.conversation.stops import CardStopper
 from bot.core.errors import ChatUnavailableError
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, OpenCard, RunStatus
+from bot.core.records import (
+    STOPPED_CHOICE,
+    TAKEN_BACK_CHOICE,
+    Approval,
+    ApprovalState,
+    ApprovalWaiter,
+    EffectState,
+    OpenCard,
+    RunStatus,
+)
 from bot.core.work_items import (
     ButtonPressed,
     CancelOpenCard,
@@ -45,13 +53,13 @@ async def test_who_takes_back_what_a_press_has_just_decided_takes_nothing_back(
     card = (await bot.load_approval()).id
     decide_cancellation, verdicts = ApprovalStore.decide_cancellation, list[Verdict]()
 
-    async def be_second(self: ApprovalStore, approval: Approval, person: str, now_ms: int) -> Verdict:
+    async def be_second(self: ApprovalStore, approval: Approval, person: str, choice: str, now_ms: int) -> Verdict:
         if not verdicts:
             click = Click(id="p", approval=card, version=1, choice="send", person="U1", place=DM)
-            decided = self.build_decide_write(click, ends=ApprovalState.DECIDED, now_ms=now_ms)
-            assert await apply_writes(redis, bot.keys, bot.keys.get_partition(card), [decided]) == "ok"
+            decided = self.build_decide_writes(click, ends=ApprovalState.DECIDED, now_ms=now_ms)
+            assert await apply_writes(redis, bot.keys, bot.keys.get_partition(card), decided) == "ok"
             await bot.lanes.enqueue(card, "p", ButtonPressed(click=click).model_dump_json())
-        verdicts.append(await decide_cancellation(self, approval, person, now_ms))
+        verdicts.append(await decide_cancellation(self, approval, person, choice, now_ms))
         return verdicts[-1]
 
     monkeypatch.setattr(ApprovalStore, "decide_cancellation", be_second)
@@ -87,8 +95,9 @@ async def test_what_is_cancelled_while_its_lane_is_at_work_stays_cancelled(
     end = StopOpenCard(approval=approval.id, run=approval.run, person="U1")
     work = end if stops else CancelOpenCard(approval=approval.id, person="U1")
     await bot.lanes.enqueue(approval.id, "end", work.model_dump_json())
-    decide = bot.approvals.decide_stop if stops else bot.approvals.decide_cancellation
-    assert await decide(approval, "U1", bot.clock.now_ms()) is Verdict.OK, "the person is told so"
+    choice = STOPPED_CHOICE if stops else TAKEN_BACK_CHOICE
+    verdict = await bot.approvals.decide_cancellation(approval, "U1", choice, bot.clock.now_ms())
+    assert verdict is Verdict.OK, "the person is told so"
     await lease.commit(*writes, more=False)
     await bot.work()
     assert (await bot.load_approval()).state is ApprovalState.CANCELLED and not bot.chat.cards()
@@ -300,16 +309,16 @@ async def test_what_is_not_there_any_more_is_not_brought_up_to_date(redis: Redis
 async def test_killed_anywhere_the_card_is_cancelled_and_never_pressed(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decide_stop = ApprovalStore.decide_stop
+    decide_cancellation = ApprovalStore.decide_cancellation
 
     async def play(edges: Edges) -> None:
-        async def die_around(self: ApprovalStore, approval: Approval, person: str, now_ms: int) -> Verdict:
+        async def die_around(self: ApprovalStore, approval: Approval, person: str, choice: str, now_ms: int) -> Verdict:
             edges()
-            verdict = await decide_stop(self, approval, person, now_ms)
+            verdict = await decide_cancellation(self, approval, person, choice, now_ms)
             edges()
             return verdict
 
-        monkeypatch.setattr(ApprovalStore, "decide_stop", die_around)
+        monkeypatch.setattr(ApprovalStore, "decide_cancellation", die_around)
         await redis.flushall()
         bot = await proposed(redis)
         bot.end_at(edges)
@@ -334,9 +343,8 @@ async def test_a_card_that_is_not_there_yet_is_cancelled_before_anybody_can_pres
     await bot.put_message("停", id="Ev2")
     conversation = await bot.runs.load_conversation(DM.conversation, bot.history)
     assert len(conversation.waiting) == 1
-    stopper = CardStopper(lanes=bot.lanes, approvals=bot.approvals, runs=bot.runs, clock=bot.clock)
     caller = await bot.directory.find_caller("U1")
-    assert await stopper.stop_waiting_runs(conversation.waiting, caller) == 1
+    assert await bot.dispatcher.handlers.stopper.cancel_cards(conversation.waiting, caller) == 1
     await bot.work()
     assert (await bot.load_approval()).state is ApprovalState.CANCELLED and not bot.chat.cards()
 
@@ -344,18 +352,22 @@ async def test_a_card_that_is_not_there_yet_is_cancelled_before_anybody_can_pres
 async def test_what_a_press_has_just_decided_is_not_stopped(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     """The card is open when the stop looks, and decided when it decides."""
     bot = await proposed(redis)
-    card, decide_stop, verdicts = (await bot.load_approval()).id, ApprovalStore.decide_stop, list[Verdict]()
+    card, decide_cancellation, verdicts = (
+        (await bot.load_approval()).id,
+        ApprovalStore.decide_cancellation,
+        list[Verdict](),
+    )
 
-    async def be_second(self: ApprovalStore, approval: Approval, person: str, now_ms: int) -> Verdict:
+    async def be_second(self: ApprovalStore, approval: Approval, person: str, choice: str, now_ms: int) -> Verdict:
         if not verdicts:
             click = Click(id="p", approval=card, version=1, choice="send", person="U1", place=DM)
-            decided = self.build_decide_write(click, ends=ApprovalState.DECIDED, now_ms=now_ms)
-            assert await apply_writes(redis, bot.keys, bot.keys.get_partition(card), [decided]) == "ok"
+            decided = self.build_decide_writes(click, ends=ApprovalState.DECIDED, now_ms=now_ms)
+            assert await apply_writes(redis, bot.keys, bot.keys.get_partition(card), decided) == "ok"
             await bot.lanes.enqueue(card, "p", ButtonPressed(click=click).model_dump_json())
-        verdicts.append(await decide_stop(self, approval, person, now_ms))
+        verdicts.append(await decide_cancellation(self, approval, person, choice, now_ms))
         return verdicts[-1]
 
-    monkeypatch.setattr(ApprovalStore, "decide_stop", be_second)
+    monkeypatch.setattr(ApprovalStore, "decide_cancellation", be_second)
     await bot.send("停", id="Ev2")
     approval = await bot.load_approval()
     assert verdicts[0] is Verdict.ALREADY and len(bot.mailer.mails) == 1

@@ -168,11 +168,11 @@ async def test_the_deciding_write_and_the_machine_refuse_alike(redis: Redis) -> 
             for now_ms in (opened.expires_ms - 1, opened.expires_ms, opened.expires_ms + 1):
                 approval = opened.model_copy(update={"state": stored})
                 click = Click(id="c", approval="A00x", version=version, choice="send", person=OWNER, place=PLACE)
-                decide = approvals.build_decide_write(click, ends=ApprovalState.DECIDED, now_ms=now_ms)
+                decide = approvals.build_decide_writes(click, ends=ApprovalState.DECIDED, now_ms=now_ms)
                 await redis.flushall()
                 await apply_writes(redis, keys, keys.get_partition("A00x"), approvals.build_open_writes(approval))
-                answers.add(answer := await apply_writes(redis, keys, keys.get_partition("A00x"), [decide]))
+                answers.add(answer := await apply_writes(redis, keys, keys.get_partition("A00x"), decide))
                 assert answer == (find_refusal(approval, version, now_ms) or "ok")
     assert answers == {"ok", "expired", "already", "stale"}
     await redis.flushall()
-    assert await apply_writes(redis, keys, keys.get_partition("A00x"), [decide]) == find_refusal(None, 1, 0) == "gone"
+    assert await apply_writes(redis, keys, keys.get_partition("A00x"), decide) == find_refusal(None, 1, 0) == "gone"

@@ -10,6 +10,7 @@ import pytest
 from bot.approvals.state import (
     GIVEN_UP_MESSAGE,
     ApprovalEvent,
+    CardCancelled,
     CardDelivered,
     CardEdited,
     CardExpired,
@@ -17,8 +18,6 @@ from bot.approvals.state import (
     CardRenewed,
     CardRequested,
     CardSettled,
-    CardStopped,
-    CardTakenBack,
     ClaimDecision,
     ConfirmationRequired,
     CopiesUpdated,
@@ -149,13 +148,19 @@ CASES: dict[str, Case] = {
     ),
     "taken back": (
         OPEN,
-        CardTakenBack(OWNER),
-        {"state": ApprovalState.CANCELLED, "decided_by": OWNER, "decided_ms": NOW_MS},
+        CardCancelled(OWNER, "cancel"),
+        {
+            "state": ApprovalState.CANCELLED,
+            "decided_by": OWNER,
+            "choice": "cancel",
+            "press_id": "cancel:A:3",
+            "decided_ms": NOW_MS,
+        },
         (),
     ),
     "stopped": (
         OPEN,
-        CardStopped(OTHER),
+        CardCancelled(OTHER, "stopped"),
         {
             "state": ApprovalState.CANCELLED,
             "decided_by": OTHER,

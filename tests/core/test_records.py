@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from bot.chat.messages import Message
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, Run, compute_seal
+from bot.core.records import (
+    STOPPED_CHOICE,
+    TAKEN_BACK_CHOICE,
+    Approval,
+    ApprovalState,
+    ApprovalWaiter,
+    EffectState,
+    Run,
+    compute_seal,
+)
 from bot.core.run_state import CallRecord, CallStatus, RunState
 from tests.approvals.approval_walk import OTHER, OWNER, PLACE, make_plan
 from tools.spec import CardChoice, CardField, Gate, Proposal, TextRef
@@ -114,7 +123,10 @@ def test_whether_its_matter_has_ended() -> None:
 
 def test_whose_a_card_is_and_in_which_run_its_journal_lines_stand() -> None:
     assert (change(gate=Gate.CONFIRM).owner, change(gate=Gate.APPROVE).owner) == ("U3", "")
-    assert change().take_back_press == "cancel:A:2"
+    assert [change().build_cancelling_press(one) for one in (TAKEN_BACK_CHOICE, STOPPED_CHOICE)] == [
+        "cancel:A:2",
+        "stop:A:2",
+    ]
     waiters = tuple(ApprovalWaiter(run=f"R{n}", uid="u", lane="l") for n in (1, 2))
     assert change(run="R0", waiters=waiters).journal_run == "R0"
     assert change(waiters=waiters).journal_run == "R1"

@@ -21,7 +21,7 @@ from bot.features.sets.set_store import ApprovalSet, ApprovalSetStore, SetEntry
 from bot.queue.lanes import Lanes
 from bot.queue.worker import Worker
 from bot.queue.writes import HSet, Write, apply_writes
-from bot.storage.approvals import ApprovalStore
+from bot.storage.approvals import RECORD_KIND, ApprovalStore
 from bot.storage.dead_letters import DeadLetterStore
 from tests.harness.memory_bot import TODAY, Bot
 from tests.harness.memory_platform import DM
@@ -104,7 +104,7 @@ async def workers(bot: Bot, count: int) -> AsyncIterator[None]:
     """Run workers like those of several processes over one Redis."""
     running = []
     for _ in range(count):
-        lanes = Lanes(bot.redis, bot.keys, lease_ms=30_000)
+        lanes = Lanes(bot.redis, bot.keys, lease_ms=30_000, record_kind=RECORD_KIND)
         bury = DeadLetterStore(bot.redis, bot.keys).build_bury_writes
         running.append(Worker(lanes, bot.dispatcher, bury=bury, concurrency=16, sweep_s=0.05, pause_s=0.02, grace_s=5))
     tasks = [asyncio.create_task(one.run()) for one in running]
@@ -158,10 +158,10 @@ async def test_without_the_decision_being_asked_for_they_would_be_decided_again(
 ) -> None:
     """Negative control: every press believes that its card is unchanged, and the deciding write accepts everything."""
 
-    def overwrite(store: ApprovalStore, click: Click, *, ends: ApprovalState, now_ms: int) -> Write:
-        return HSet(store.build_approval_key(click.approval), {"state": ends.value, "press_id": click.id})
+    def overwrite(store: ApprovalStore, click: Click, *, ends: ApprovalState, now_ms: int) -> tuple[Write, ...]:
+        return (HSet(store.build_approval_key(click.approval), {"state": ends.value, "press_id": click.id}),)
 
-    monkeypatch.setattr(ApprovalStore, "build_decide_write", overwrite)
+    monkeypatch.setattr(ApprovalStore, "build_decide_writes", overwrite)
     signing = Signing()
     bot = Bot(redis, tools=[signing.tool])
     cards = {one.id: one for one in await open_cards(bot, 3)}

@@ -28,7 +28,7 @@ from bot.core.clock import Clock
 from bot.core.held_lease import assert_may_send
 from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run
-from bot.core.work_items import ButtonPressed, MessageReceived
+from bot.core.work_items import SHOW_SUFFIX, ButtonPressed, MessageReceived
 from bot.dev.evaluation.environment import IsolatedSettings
 from bot.features import diagrams, suggestions
 from bot.features.contract import Core, Feature
@@ -42,6 +42,7 @@ from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes, Lease, RetryLater
 from bot.queue.worker import GIVE_UP_TRIES
 from bot.queue.writes import Write
+from bot.storage.approvals import RECORD_KIND
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.file_keeper import FileDesk
 from tests.harness.memory_mailer import MemoryMailer
@@ -161,7 +162,7 @@ class Bot:
         file_bytes = file_bytes or MemoryFileBytes(self.edges)
         made = build_settings(**{**values, **settings})
         stores = build_stores(made, services, timing, redis, self.keys)
-        self.lanes = EdgedLanes(redis, self.keys, lease_ms=1)
+        self.lanes = EdgedLanes(redis, self.keys, lease_ms=1, record_kind=RECORD_KIND, companion_suffix=SHOW_SUFFIX)
         self.lanes.edge = self.edges
         self.runs, self.approvals, self.history = stores.runs, stores.approvals, stores.history
         self.journal, self.usage = stores.journal, stores.usage

@@ -27,9 +27,9 @@ async def test_what_a_checkpoint_refuses_is_told_and_neither_written_nor_taken_f
     lease = await hold(lanes)
     approvals = ApprovalStore(lanes.redis, lanes.keys)
     click = Click(id="c", approval=LANE, version=1, choice="send", person="U1", place=Place(team="T1", channel="D1"))
-    decide = approvals.build_decide_write(click, ends=ApprovalState.DECIDED, now_ms=0)
+    decide = approvals.build_decide_writes(click, ends=ApprovalState.DECIDED, now_ms=0)
     behind = Set(build_key(lanes, "x", LANE), "written")
-    assert await lease.checkpoint("decide", decide, behind) == CheckpointResult(refused="gone")
+    assert await lease.checkpoint("decide", *decide, behind) == CheckpointResult(refused="gone")
     assert not await lanes.redis.exists(behind.key)
     assert (await lease.checkpoint("decide", behind)).refused == ""
     assert await lanes.redis.get(behind.key) == "written", "the same step, once it is not refused"

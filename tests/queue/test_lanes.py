@@ -10,17 +10,20 @@ from redis.asyncio import Redis
 
 from bot.core.errors import LeaseLost
 from bot.core.held_lease import bind_lease
-from bot.core.work_items import build_show_lane
 from bot.queue.keys import Keys
 from bot.queue.lanes import ANYBODY, EnqueueResult, LaneItem, Lanes, Lease
 from bot.queue.writes import (
+    SKIP,
     AppendHistory,
     CancelTimer,
     Delete,
     EnqueueItem,
     HDel,
     HSet,
+    HSetIf,
+    ReplaceHistory,
     RPush,
+    Rule,
     Set,
     SetTimer,
     Write,
@@ -213,19 +216,22 @@ async def test_a_checkpoint_left_over_from_the_item_before_is_refused(lanes: Lan
     assert await lanes.redis.exists(build_key(lanes, "x", LANE)) == 0
 
 
-async def test_a_lease_of_a_card_knows_whether_its_copies_are_updated_by_an_item_of_their_own(lanes: Lanes) -> None:
+async def test_a_lease_comes_with_its_lanes_record_and_knows_whether_items_wait_in_the_companion(
+    either: Redis, keys: Keys
+) -> None:
     """The lease knows it at every moment of an item, as the store does, without a separate query."""
-    card = lanes.keys.derive_id("A", 0, "card")
-    first, second = (EnqueueItem(build_show_lane(card), f"refresh:{number}", "{}") for number in (1, 2))
-    await write(lanes, HSet(lanes.keys.build_key(0, "apr", card), {"state": "open"}))
+    lanes = Lanes(either, keys, lease_ms=60_000, record_kind="about", companion_suffix=":beside")
+    lane, record = keys.derive_id("A", 0, "lane"), {"state": "open"}
+    first, second = (EnqueueItem(f"{lane}:beside", f"refresh:{number}", "{}") for number in (1, 2))
+    await write(lanes, HSet(keys.build_key(0, "about", lane), record))
     for number in range(4):
-        await lanes.enqueue(card, f"E{number}", "{}")
-    lease = next(one for one in await lanes.claim("p", 0, 5) if one.lane == card)
+        await lanes.enqueue(lane, f"E{number}", "{}")
+    lease = next(one for one in await lanes.claim("p", 0, 5) if one.lane == lane)
     bind_lease(lease)
 
     async def is_known(expected: bool) -> bool:
-        is_pending = await lanes.has_pending_items(build_show_lane(card))
-        return is_pending is await lanes.is_catching_up(card) is expected
+        is_pending = await lanes.has_pending_items(f"{lane}:beside")
+        return lease.record == record and is_pending is await lanes.is_companion_waiting(lane) is expected
 
     assert await is_known(False)
     await lease.checkpoint("1", Set(lanes.keys.build_key(0, "x"), "y"))
@@ -234,7 +240,7 @@ async def test_a_lease_of_a_card_knows_whether_its_copies_are_updated_by_an_item
     assert await is_known(True), "put by this very item"
     await lease.commit()
     assert await is_known(True), "and the next is told"
-    await (next(one for one in await lanes.claim("p", 0, 5) if one.lane != card)).commit()
+    await (next(one for one in await lanes.claim("p", 0, 5) if one.lane != lane)).commit()
     await lease.commit()
     assert await is_known(False)
     await lease.commit(second)
@@ -291,6 +297,20 @@ async def test_a_commit_applies_every_kind_of_write_at_once(lanes: Lanes) -> Non
     assert [(await take(lanes, lane)).item.id for lane in (other, LANE)] == ["P1", "P2"]
     timers = [await redis.zcard(lanes.keys.build_key(n, "t")) for n in range(lanes.keys.partitions)]
     assert timers == [1, 1]
+
+
+async def test_a_commit_of_a_write_that_may_refuse_is_a_mistake_and_nothing_is_written(lanes: Lanes) -> None:
+    """Its item would be popped without the writes behind the refused one."""
+    lease, key = await hold(lanes, "E1"), build_key(lanes, "about", LANE)
+    behind, fields = Set(build_key(lanes, "x", LANE), "written"), {"state": "new"}
+    refusing = (HSetIf(key, (Rule("state", "is", "", "gone"),), fields), ReplaceHistory(key, ["1:1|a"], ["1:1|=b"], 9))
+    for one in refusing:
+        with pytest.raises(ValueError, match=r"may refuse: (fields_if|replace) cs:"):
+            await lease.commit(one, EnqueueItem(elsewhere(lanes), "P1", "{}"), behind)
+        assert await lanes.redis.exists(key, behind.key) == 0 and await lanes.has_pending_items(LANE)
+        assert not await lanes.has_pending_items(elsewhere(lanes))
+    await lease.commit(HSetIf(key, (Rule("state", "is", "", SKIP),), fields), behind)
+    assert await lanes.redis.get(behind.key) == "written", "control: a write that is skipped ends nothing"
 
 
 async def test_a_key_of_another_partition_is_a_mistake_and_nothing_is_written(lanes: Lanes) -> None:

@@ -10,15 +10,18 @@ from bot.queue.keys import Keys
 from bot.queue.lanes import ANYBODY, COST_MS, CREDIT_MS, EnqueueResult, Lanes, Lease
 from bot.queue.rate_limits import RateLimiter, build_slot_key
 from bot.queue.writes import (
+    SKIP,
+    WRITE,
     AppendHistory,
     CancelTimer,
-    DecideApproval,
     EnqueueItem,
     HIncrBy,
     HSet,
+    HSetIf,
     ReplaceHistory,
     RPush,
     RPushTrim,
+    Rule,
     Set,
     SetTimer,
     Write,
@@ -83,7 +86,7 @@ async def test_a_repeated_claim_hands_out_what_is_still_its_own(lanes: Lanes) ->
     others = [name for name in map(str, range(100)) if lanes.keys.get_partition(name) == home][:2]
     for lane in (LANE, *others):
         await lanes.enqueue(lane, f"E {lane}", "{}")
-    args = ("nonce", "me", lanes.lease_ms, 2)
+    args = ("nonce", "me", lanes.lease_ms, 2, "", "")
     first = await lanes.run_lane_script("claim", LANE, *args)
     assert len(first) == 2
     assert await lanes.run_lane_script("claim", LANE, *args) == first, "no third lane"
@@ -94,7 +97,7 @@ async def test_a_repeated_claim_hands_out_what_is_still_its_own(lanes: Lanes) ->
 
 
 async def test_a_claim_that_takes_nothing_leaves_nothing(lanes: Lanes) -> None:
-    assert await lanes.run_lane_script("claim", LANE, "nonce", "me", lanes.lease_ms, 1) == []
+    assert await lanes.run_lane_script("claim", LANE, "nonce", "me", lanes.lease_ms, 1, "", "") == []
     assert await lanes.redis.keys() == []
 
 
@@ -130,7 +133,7 @@ async def test_a_lane_that_is_held_does_not_expire(lanes: Lanes) -> None:
 
 async def test_a_repeated_commit_of_who_has_lost_the_lane_hands_out_nothing(lanes: Lanes) -> None:
     lease = await hold(lanes, "E1", "E2")
-    args = (LANE, lease.token, "E1", lanes.lease_ms, 1)
+    args = (LANE, lease.token, "E1", lanes.lease_ms, "", "", 1)
     answer, item = await lanes.run_lane_script("commit", LANE, *args)
     assert answer == "next"
     assert await lanes.run_lane_script("commit", LANE, *args) == [answer, item]
@@ -191,7 +194,7 @@ async def test_a_lane_whose_items_are_gone_is_lost_to_its_holder(lanes: Lanes) -
 
 def build_put(nonce: str, id: str, *, owner: str = "me", person: str = "", aliases: tuple[str, ...] = ()) -> list[str]:
     rules = (LANE, 500, DAY_MS, owner, 20_000, person, CREDIT_MS, COST_MS)
-    return [nonce, *map(str, rules), "", "{}", id, *aliases]
+    return [nonce, *map(str, rules), "", "", "", "{}", id, *aliases]
 
 
 async def test_an_item_is_noted_when_it_is_accepted_and_only_then(lanes: Lanes) -> None:
@@ -394,43 +397,36 @@ async def test_an_item_for_an_idle_lane_only_is_neither_put_nor_known_elsewhere(
     assert (await take(lanes)).item.id == "P1"
 
 
-def build_decision(lanes: Lanes, *, click: str = "c1", version: int = 2, now: int = 999) -> DecideApproval:
-    places = (build_key(lanes, "apr", "A1"), build_key(lanes, "open"))
-    return DecideApproval(*places, version, click, "U1", "approve", "{}", now, "decided", HOUR_MS)
-
-
-async def test_the_first_click_decides_and_may_come_again(lanes: Lanes) -> None:
-    redis, decision = lanes.redis, build_decision(lanes)
-    home = lanes.keys.get_partition(LANE)
-    await redis.hset(decision.key, mapping={"state": "open", "version": "2", "expires_ms": "1000", "id": "A1"})
-    await redis.zadd(decision.index, {"A1": 1, "A2": 2})
-    for click, answer in (("c1", "ok"), ("c1", "ok"), ("c2", "already")):
-        assert await apply_writes(redis, lanes.keys, home, [build_decision(lanes, click=click)]) == answer
-    told = await redis.hgetall(decision.key)
-    decided = {"press_id": "c1", "decided_by": "U1", "choice": "approve", "form": "{}", "decided_ms": "999"}
-    assert told == {"state": "decided", "version": "2", "expires_ms": "1000", "id": "A1", **decided}
-    assert await redis.zrange(decision.index, 0, -1) == ["A2"]
-    assert HOUR_MS - LATE_MS < await redis.pttl(decision.key) <= HOUR_MS
-
-
-UNDECIDED = (
-    ({}, "gone"),
-    ({"state": "expired"}, "expired"),
-    ({"state": "withdrawn"}, "already"),
-    ({"state": "open", "version": "3"}, "stale"),
-    ({"state": "open", "expires_ms": "999"}, "expired"),
-    ({"state": "open", "expires_ms": "998"}, "expired"),
+RULES = (
+    Rule("press", "is", "p1", WRITE),
+    Rule("press", "is", "p2", SKIP),
+    Rule("state", "is not", "open", "closed"),
+    Rule("until", "at most", "999", "late"),
 )
+RULED = (
+    ({"press": "p1", "state": "shut"}, "ok", "new"),
+    ({"press": "p2", "state": "shut"}, "ok", "shut"),
+    ({"state": "shut"}, "closed", "shut"),
+    ({}, "closed", None),
+    ({"state": "open", "until": "999"}, "late", "open"),
+    ({"state": "open", "until": "1000"}, "ok", "new"),
+)
+"""What is stored, the answer, and the state afterwards."""
 
 
-async def test_what_cannot_be_decided_stays_as_it_is(lanes: Lanes) -> None:
-    decision, home = build_decision(lanes), lanes.keys.get_partition(LANE)
-    for record, why in UNDECIDED:
-        await lanes.redis.delete(decision.key)
-        if stored := {"version": "2", "expires_ms": "1000", "id": "A1", **record} if record else {}:
-            await lanes.redis.hset(decision.key, mapping=stored)
-        assert (await apply_writes(lanes.redis, lanes.keys, home, [decision]), record) == (why, record)
-        assert await lanes.redis.hgetall(decision.key) == stored
+@pytest.mark.parametrize(("stored", "answer", "state"), RULED)
+async def test_the_first_rule_that_holds_decides_whether_fields_are_set(
+    lanes: Lanes, stored: dict[str, str], answer: str, state: str | None
+) -> None:
+    redis, key = lanes.redis, build_key(lanes, "about", LANE)
+    if stored:
+        await redis.hset(key, mapping=stored)
+    behind = Set(build_key(lanes, "x"), "written")
+    ruled = HSetIf(key, RULES, {"state": "new", "by": "U1"}, ttl_ms=HOUR_MS)
+    assert await apply_writes(redis, lanes.keys, lanes.keys.get_partition(LANE), [ruled, behind]) == answer
+    assert await redis.hgetall(key) == (stored | {"state": "new", "by": "U1"} if state == "new" else stored)
+    assert (await redis.pttl(key) > HOUR_MS - LATE_MS) is (state == "new")
+    assert bool(await redis.exists(behind.key)) is (answer == "ok"), "what was skipped ends nothing"
 
 
 @pytest.mark.parametrize("restarts", [1, 2])

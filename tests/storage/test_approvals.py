@@ -9,13 +9,20 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.chat.messages import Click, Message, MessageRef, Place
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, Run
+from bot.core.records import TAKEN_BACK_CHOICE, Approval, ApprovalState, ApprovalWaiter, EffectState, Run
 from bot.core.run_state import CallRecord, CallStatus
 from bot.core.work_items import ExpireCard, RemindDeciders
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.writes import Write, apply_writes
-from bot.storage.approvals import RETENTION_MS, ApprovalStore, Verdict, build_open_card, derive_task_card_id
+from bot.storage.approvals import (
+    RECORD_KIND,
+    RETENTION_MS,
+    ApprovalStore,
+    Verdict,
+    build_open_card,
+    derive_task_card_id,
+)
 from tools.effect_parts import PartState
 from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
 
@@ -72,7 +79,7 @@ async def test_a_record_comes_back_as_it_was(store: ApprovalStore, keys: Keys, a
     assert set(FULL.model_fields_set) >= set(Approval.model_fields) - {"v"}, "nothing is left out"
     await write(store, [store.build_save_write(approval)])
     assert await store.load_approval(ID) == approval
-    lanes = Lanes(store.redis, keys)
+    lanes = Lanes(store.redis, keys, record_kind=RECORD_KIND)
     await lanes.enqueue(ID, "E1", "{}")
     [lease] = await lanes.claim("me", 0, 1)
     assert store.read_from_lease(lease) == approval
@@ -132,15 +139,38 @@ async def test_what_is_closed_is_out_of_the_open_ones_and_has_no_timers(store: A
     assert await store.list_open_approvals() == []
 
 
-async def test_a_press_is_written_whole(store: ApprovalStore) -> None:
-    await write(store, store.build_open_writes(BARE))
-    click = Click(id="c", approval=ID, version=2, choice="send", person="U1", place=PLACE, form={"opinion": "好"})
-    decide = store.build_decide_write(click, ends=ApprovalState.DECIDED, now_ms=3_999)
-    assert await write(store, [decide]) == "ok"
+async def test_a_press_is_written_whole_and_once(store: ApprovalStore) -> None:
+    later = BARE.model_copy(update={"id": f"{ID[:-1]}y"})
+    await write(store, [*store.build_open_writes(BARE), *store.build_open_writes(later)])
+    for id, answer in (("c", "ok"), ("c", "ok"), ("d", "already")):
+        click = Click(id=id, approval=ID, version=2, choice="send", person="U1", place=PLACE, form={"opinion": "好"})
+        decide = store.build_decide_writes(click, ends=ApprovalState.DECIDED, now_ms=3_999)
+        assert await write(store, decide) == answer
     decided = {"state": ApprovalState.DECIDED, "choice": "send", "decided_by": "U1", "form": {"opinion": "好"}}
     assert await store.load_approval(ID) == BARE.model_copy(update={**decided, "press_id": "c", "decided_ms": 3_999})
-    assert RETENTION_MS - 60_000 < await store.redis.pttl(decide.key) <= RETENTION_MS
-    assert not await store.redis.exists(decide.index)
+    assert RETENTION_MS - 60_000 < await store.redis.pttl(store.build_approval_key(ID)) <= RETENTION_MS
+    assert await store.list_open_ids(0) == [later.id] and await store.count_open_approvals() == 1
+
+
+UNDECIDED: tuple[tuple[dict[str, str], str], ...] = (
+    ({}, "gone"),
+    ({"state": "expired"}, "expired"),
+    ({"state": "withdrawn"}, "already"),
+    ({"state": "open", "version": "3"}, "stale"),
+    ({"state": "open", "expires_ms": "999"}, "expired"),
+    ({"state": "open", "expires_ms": "998"}, "expired"),
+)
+
+
+@pytest.mark.parametrize(("record", "why"), UNDECIDED)
+async def test_what_cannot_be_decided_stays_as_it_is(store: ApprovalStore, record: dict[str, str], why: str) -> None:
+    stored = {"version": "2", "expires_ms": "1000", "id": ID, **record} if record else {}
+    if stored:
+        await store.redis.hset(store.build_approval_key(ID), mapping=stored)
+    await store.redis.zadd(store.keys.build_key(0, "open"), {ID: 1})
+    click = Click(id="c", approval=ID, version=2, choice="send", person="U1", place=PLACE)
+    assert await write(store, store.build_decide_writes(click, ends=ApprovalState.DECIDED, now_ms=999)) == why
+    assert await store.redis.hgetall(store.build_approval_key(ID)) == stored and await store.count_open_approvals() == 1
 
 
 @pytest.mark.parametrize("place", [None, PLACE])
@@ -148,13 +178,14 @@ async def test_a_card_is_taken_back_once_by_who_says_so(store: ApprovalStore, pl
     approval = BARE.model_copy(update={"place": place})
     await write(store, store.build_open_writes(approval))
     for _ in range(2):
-        assert await store.decide_cancellation(approval, "U1", 3_999) is Verdict.OK
+        assert await store.decide_cancellation(approval, "U1", TAKEN_BACK_CHOICE, 3_999) is Verdict.OK
     taken = await store.load_approval(ID)
     assert taken is not None
     assert (taken.state, taken.decided_by, taken.choice) == (ApprovalState.CANCELLED, "U1", "cancel")
     older = approval.model_copy(update={"version": 1})
-    assert await store.decide_cancellation(older, "U1", 3_999) is Verdict.ALREADY
-    assert await store.decide_cancellation(approval.model_copy(update={"id": f"{ID[:-1]}y"}), "U1", 0) is Verdict.GONE
+    assert await store.decide_cancellation(older, "U1", TAKEN_BACK_CHOICE, 3_999) is Verdict.ALREADY
+    other = approval.model_copy(update={"id": f"{ID[:-1]}y"})
+    assert await store.decide_cancellation(other, "U1", TAKEN_BACK_CHOICE, 0) is Verdict.GONE
 
 
 @pytest.mark.parametrize("gate", [Gate.CONFIRM, Gate.APPROVE])

@@ -210,9 +210,6 @@ class SlackListeners:
             await self._submit_message(self._to_message(message), aliases=_build_event_aliases(message))
 
     async def _submit_message(self, message: Message, aliases: tuple[str, ...] = ()) -> None:
-        """Submit a message. *Stop* acts at once, and is then accepted like any message, so that it gets an answer."""
-        if self._intake.is_stop_word(message.text):
-            await self._intake.stop_conversation(message.place, message.person, message.at)
         await self._intake.accept_message(message, aliases=aliases)
         if not message.command:
             self._note_activity(message.place, message.at)

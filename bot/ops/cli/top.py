@@ -26,6 +26,7 @@ from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
 from bot.queue.figures import LaneFigures, QueueFigures, list_oldest_lanes, load_queue_figures
 from bot.queue.keys import Keys
+from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.journal import Journal
 from bot.storage.processes import ProcessState, ProcessStore
@@ -43,6 +44,7 @@ WRONG_CLOCK_MS = 30_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallationState:
     queue: QueueFigures
+    open_cards: int
     lanes: Sequence[LaneFigures]
     processes: Sequence[ProcessState]
     operations: OperationsState
@@ -59,6 +61,7 @@ class InstallationReader:
         queue = await load_queue_figures(self.redis, self.keys)
         return InstallationState(
             queue=queue,
+            open_cards=await ApprovalStore(self.redis, self.keys).count_open_approvals(),
             lanes=await list_oldest_lanes(self.redis, self.keys, LANES),
             processes=await ProcessStore(self.redis, self.keys).list_processes(queue.now_ms),
             operations=await self.operations.load_state(),
@@ -121,7 +124,7 @@ def render_state(state: InstallationState, language: str) -> RenderableType:
     dead = translate("top.dead" if operations.letters else "top.none_dead", language, n=len(operations.letters))
     figures = translate(
         "top.queue", language, lanes=queue.lanes, due=queue.due_lanes, items=queue.items,
-        oldest=format_duration(queue.oldest_ms), timers=queue.timers, cards=queue.open_cards,
+        oldest=format_duration(queue.oldest_ms), timers=queue.timers, cards=state.open_cards,
     )  # fmt: skip
     today = translate("top.today", language, replies=operations.replies, tokens=f"{operations.tokens:,}", cost=spent)
     processes = _build_table("process", "version", "up", "clock", "load", "state", language=language)
@@ -192,7 +195,7 @@ def format_offset(offset_ms: int | None) -> str:
 def to_state_fields(state: InstallationState) -> dict[str, Any]:
     operations = state.operations
     return {
-        "queue": asdict(state.queue),
+        "queue": asdict(state.queue) | {"open_cards": state.open_cards},
         "lanes": [asdict(one) for one in state.lanes],
         "processes": [one.model_dump() for one in state.processes],
         "today": {

@@ -1,17 +1,18 @@
 -- Apply writes, pop the head, and go on with the next item or release the lane.
--- ARGV: bell, lane, token, id, lease (ms), more (1 | 0), write …   Answers {lost} | {done} | {next, item}.
+-- ARGV: bell, lane, token, id, lease (ms), kind of record, suffix of companion, more (1 | 0), write …
+-- Answers {lost} | {done} | {next, item}.
 local lane, token, id = ARGV[2], ARGV[3], ARGV[4]
 local st, mark, known = state(lane), token .. '@' .. id, base .. 'dd:' .. id
 local function waiting() return redis.call('EXISTS', inbox(lane)) == 1 end
 
 if redis.call('GET', known) == mark then
   -- A repeated commit gets the first answer again.
-  if redis.call('HGET', st, 'token') == token then return {'next', handed(lane)} end
+  if redis.call('HGET', st, 'token') == token then return {'next', handed(lane, ARGV[6], ARGV[7])} end
   return {'done'}
 end
 if not holds(lane, token, id) then return {'lost'} end
 
-apply(7)
+apply(9)  -- none of them refuses (`Lease.commit`)
 redis.call('LPOP', inbox(lane))
 redis.call('DEL', base .. 'ck:' .. lane)
 -- The duplicate mark of the item now names the commit that ended it, for as long as the mark is kept.
@@ -23,10 +24,10 @@ end
 redis.call('HSET', st, 'tries', 0)
 redis.call('HDEL', st, 'error')
 
-if waiting() and ARGV[6] == '1' then
+if waiting() and ARGV[8] == '1' then
   redis.call('HINCRBY', st, 'tries', 1)
   extend(lane, ARGV[5])
-  return {'next', handed(lane)}
+  return {'next', handed(lane, ARGV[6], ARGV[7])}
 end
 redis.call('HDEL', st, 'token', 'owner', 'by')
 if waiting() then

@@ -63,14 +63,14 @@ local function stopped(lane, put_at)
   return table.concat(whose, ' ')
 end
 
--- Describe the head of a lane to its holder. For an approval's lane, this includes the approval's record and whether an
--- item waits in the lane that updates the card's messages (`build_show_lane`).
-local function handed(lane)
+-- Describe the head of a lane to its holder. The lane's record of this kind comes along. If there is one, the answer also
+-- says whether an item waits in the lane's companion, the lane with this suffix.
+local function handed(lane, kind, suffix)
   local at, id, body = unpack_item(redis.call('LINDEX', inbox(lane), 0))
   local known = redis.call('HMGET', state(lane), 'token', 'tries', 'error')
-  local record = redis.call('HGETALL', base .. 'apr:' .. lane)
-  local late = #record > 0 and redis.call('EXISTS', inbox(lane .. ':show')) or 0
-  return {lane, known[1], tonumber(known[2]), id, body, at, known[3] or '', stopped(lane, at), record, late}
+  local record = redis.call('HGETALL', base .. kind .. ':' .. lane)
+  local waits = #record > 0 and redis.call('EXISTS', inbox(lane .. suffix)) or 0
+  return {lane, known[1], tonumber(known[2]), id, body, at, known[3] or '', stopped(lane, at), record, waits}
 end
 
 local function extend(lane, lease_ms) redis.call('ZADD', schedule, whole(now + tonumber(lease_ms)), lane) end

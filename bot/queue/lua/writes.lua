@@ -123,27 +123,25 @@ function write.untimer(id)
   redis.call('HDEL', base .. 'td', id)
 end
 
--- Save an approval's record. Only its lane writes it, except for a cancellation in chat. A cancellation that has come
--- since the lane read the record stands.
-function write.record(key, ttl, press, ...)
-  local known = redis.call('HMGET', key, 'state', 'press_id')
-  if known[1] ~= 'cancelled' or known[2] == press then write.fields(key, ttl, ...) end
-end
+local tests = {
+  ['is'] = function(stored, value) return stored == value end,
+  ['is not'] = function(stored, value) return stored ~= value end,
+  ['at most'] = function(stored, value) return tonumber(stored) <= tonumber(value) end,
+}
 
--- Decide an approval once. Answers gone | already | stale | expired, or nothing if it is decided now. The click that
--- decided may come again: its work may have to be resumed.
-function write.decide(key, index, version, click, person, choice, form, now_ms, becomes, kept)
-  local known = redis.call('HMGET', key, 'state', 'press_id', 'version', 'expires_ms', 'id')
-  if not known[1] then return 'gone' end
-  if known[2] == click then return nil end
-  if known[1] == 'expired' then return 'expired' end
-  if known[1] ~= 'open' then return 'already' end
-  if known[3] ~= version then return 'stale' end
-  if tonumber(known[4]) <= tonumber(now_ms) then return 'expired' end
-  redis.call('HSET', key, 'state', becomes, 'press_id', click, 'decided_by', person, 'choice', choice, 'form', form,
-    'decided_ms', now_ms)
-  redis.call('PEXPIRE', key, kept)
-  redis.call('ZREM', index, known[5])
+-- Set fields of a hash as `rules` say, each with field, test, value and verdict. A missing field is empty. The first rule
+-- that holds decides: `write`, `skip`, or the code with which this write refuses. If none holds, the fields are set.
+function write.fields_if(key, ttl, rules, ...)
+  local given, first = {...}, 4 * tonumber(rules) + 1
+  for i = 1, first - 1, 4 do
+    local field, test, value, verdict = unpack(given, i, i + 3)
+    if tests[test](redis.call('HGET', key, field) or '', value) then
+      if verdict == 'skip' then return nil end
+      if verdict ~= 'write' then return verdict end
+      break
+    end
+  end
+  write.fields(key, ttl, unpack(given, first))
 end
 
 -- Apply the writes in order. A write that refuses ends the call with its code.

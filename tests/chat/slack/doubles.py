@@ -45,7 +45,6 @@ class Inbox:
         self.messages: list[tuple[Message, tuple[str, ...]]] = []
         self.changes: list[tuple[Message, bool]] = []
         self.clicks: list[Click] = []
-        self.stops: list[tuple[Place, str, str]] = []
         self.log: list[str] = []
         self.threads: set[str] = set()
         self.dialogs: dict[str, Dialog] = {}
@@ -89,10 +88,6 @@ class Inbox:
     async def withdraw_message(self, message: Message, failed: Exception) -> Acceptance:
         return self.withdrawn
 
-    async def stop_conversation(self, place: Place, person: str, at: str) -> None:
-        self._up("stop")
-        self.stops.append((place, person, at))
-
     async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
         self._up("session")
         if id not in [one for one, *_ in self.session_stops]:
@@ -103,9 +98,6 @@ class Inbox:
 
     async def welcome_person(self, person: str, place: Place) -> None:
         self.welcomed.append((person, place))
-
-    def is_stop_word(self, text: str) -> bool:
-        return text.lower() in ("stop", "停")
 
     async def is_engaged(self, place: Place) -> bool:
         self._up("engaged")

@@ -87,7 +87,7 @@ async def test_forwarded_without_a_word_it_is_a_message_and_no_order(desk: Desk)
     for number, forwarded in enumerate(({**FORWARDED, "text": "stop"}, {"is_share": True}, *[FORWARDED] * 11)):
         await dispatch(desk.app, event({**written("", ts=f"{number}.1"), "attachments": [forwarded]}, f"Ev{number}"))
     texts = [message.text for message, _ in desk.inbox.messages]
-    assert texts[0] == "(forwarded message, written by Li Si (admin))\n> stop" and not desk.inbox.stops
+    assert texts[0] == "(forwarded message, written by Li Si (admin))\n> stop"
     assert texts[1] == "(forwarded message, written by ?; there is no text in it that I can read)"
     await dispatch(desk.app, event({**written("", ts="99.1"), "attachments": [FORWARDED] * 12}, "Ev99"))
     last = desk.inbox.messages[-1][0]
@@ -262,12 +262,13 @@ async def test_no_store_no_acknowledgement(desk: Desk) -> None:
     assert desk.inbox.texts == ["hello"]
 
 
-async def test_stop_acts_before_the_queue_and_is_answered(desk: Desk) -> None:
+async def test_stop_is_handed_in_like_any_message_with_its_place_and_time(desk: Desk) -> None:
     await dispatch(desk.app, event(written("stop", "C01GENERAL")))
-    assert desk.inbox.stops == [], "of a stranger to the thread"
+    assert desk.inbox.messages == [], "of a stranger to the thread"
     await dispatch(desk.app, event(mention("<@U0BOT> Stop", thread_ts="9.1")))
-    assert desk.inbox.log == ["stop", "message"]
-    assert desk.inbox.stops == [(Place(team="T0", channel="C01GENERAL", thread="9.1"), "U01ZHANG", "10.1")]
+    [(message, _)] = desk.inbox.messages
+    assert (message.text, message.person, message.at) == ("Stop", "U01ZHANG", "10.1")
+    assert message.place == Place(team="T0", channel="C01GENERAL", thread="9.1")
 
 
 async def test_a_press_is_durable_before_it_is_acknowledged(desk: Desk) -> None:
@@ -424,9 +425,9 @@ async def test_the_slash_command_is_answered_in_the_dm(desk: Desk) -> None:
     assert (message.command, message.text) == (True, "tasks for <me> <@U02LI>")
     assert message.place == Place(team="T0", channel="D01ZHANG", direct=True)
     assert float(message.at) > 0
-    response = await dispatch(desk.app, slash("stop", channel="D01ZHANG"))
+    response = await dispatch(desk.app, {**slash("stop", channel="D01ZHANG"), "trigger_id": "6.6.s"})
     assert (response.status, response.body) == (200, ""), "in our DM no pointer is needed"
-    assert desk.inbox.log == ["message", "stop", "message"]
+    assert [message.text for message, _ in desk.inbox.messages][1:] == ["stop"]
 
 
 async def test_a_slash_command_that_cannot_be_taken_says_so(desk: Desk) -> None:
