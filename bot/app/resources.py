@@ -184,7 +184,10 @@ async def open_resources(
     async with AsyncExitStack() as stack:
         redis, keys = await connect_redis(services.redis_url), Keys()
         stack.push_async_callback(redis.aclose)
-        for finding in await require_fit_redis(redis, keys, "en", allow_non_durable=settings.allow_non_durable):
+        is_disk_asked = ConfirmedBy(settings.redis_confirm) is ConfirmedBy.DISK
+        for finding in await require_fit_redis(
+            redis, keys, "en", allow_non_durable=settings.allow_non_durable, is_disk_asked=is_disk_asked
+        ):
             log.warning(finding.format_sentence("en"))
         stores = build_stores(settings, services, timing, redis, keys)
         await stores.preferences.reload_if_changed()
@@ -244,19 +247,20 @@ def build_stores(settings: Settings, services: Services, timing: Timing, redis: 
     """Build the stores, without any request to Redis yet."""
     confirmation = Confirmation(ConfirmedBy(settings.redis_confirm))
     address = hashlib.sha256(services.redis_url.encode()).hexdigest()[:12]
+    lanes = Lanes(
+        redis,
+        keys,
+        lease_ms=int(settings.lease_seconds * 1000),
+        max_tries=timing.max_tries,
+        cap=timing.max_lane_items,
+        record_kind=RECORD_KIND,
+        companion_suffix=SHOW_SUFFIX,
+        confirmation=confirmation,
+    )
     return Stores(
         redis=redis,
         keys=keys,
-        lanes=Lanes(
-            redis,
-            keys,
-            lease_ms=int(settings.lease_seconds * 1000),
-            max_tries=timing.max_tries,
-            cap=timing.max_lane_items,
-            record_kind=RECORD_KIND,
-            companion_suffix=SHOW_SUFFIX,
-            confirmation=confirmation,
-        ),
+        lanes=lanes,
         runs=RunStore(redis, keys, kept_ms=settings.runs_days * DAY_MS),
         approvals=ApprovalStore(redis, keys, kept_ms=settings.cards_days * DAY_MS),
         history=HistoryStore(redis, keys, max_tokens=settings.history_tokens, kept_ms=settings.history_days * DAY_MS),
@@ -268,6 +272,7 @@ def build_stores(settings: Settings, services: Services, timing: Timing, redis: 
             scripts=ScriptRunner.from_redis(redis, keys),
             keys=keys,
             confirmation=confirmation,
+            lay_down_again=lanes.lay_down_again,
             # One file of observations per address.
             memory=None if settings.allow_non_durable else settings.data_dir.absolute() / f"store-{address}.json",
             may_lose_data=settings.allow_non_durable,

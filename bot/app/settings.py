@@ -74,8 +74,9 @@ class Settings(BaseSettings):
     (`rediss+sentinel://`: TLS). Empty: an embedded server in `data_dir`, for one machine."""
     redis_confirm: Literal["auto", "server", "replica", "disk"] = "auto"
     """The store that must have a message or a press before it is acknowledged, and an effect before it begins. `auto`:
-    a replica, as long as one follows; `server`: nothing but the server; `disk`: its disk, by WAITAOF (Redis 7.2 or
-    Valkey), which takes up to half a second where `appendfsync` is `everysec`."""
+    every replica that follows, as long as there is one; `replica`: the same, one at least; `server`: nothing but the
+    server; `disk`: its disk, by WAITAOF (Redis 7.2 or Valkey), which takes up to a second where `appendfsync` is
+    `everysec`, and is refused where the server answers too early."""
     allow_non_durable: bool = False
     """Start even if the Redis in use may lose data. For experiments only."""
 

@@ -59,8 +59,8 @@ async def open_card(cards: Cards, lease: Lease, requested_card: OpenCard) -> Seq
     if approval is not None and approval.is_settled:
         return [notify_waiter(approval, requested_card.waiter)] if requested_card.waiter else []
     approval, effects = await _bring_up_to_date(cards, requested_card, approval)
-    if effects:  # stored before it is shown: an immediate press finds it
-        await lease.checkpoint("open", *write_effects(cards, approval, effects))
+    if effects:  # stored before it is shown: an immediate press finds it, also on a server that takes over
+        await lease.checkpoint("open", *write_effects(cards, approval, effects), confirm=True)
     unseen, caller = approval.delivered_version != approval.version, requested_card.caller
     item, again = lease.item, lease.item.is_redelivery
     # A decider who asks for the card is shown it again, and their own draft notifies nobody else. For other

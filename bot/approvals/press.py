@@ -189,7 +189,9 @@ async def carry_out_effect(cards: Cards, lease: Lease, approval: Approval) -> Se
     presser = await find_presser(cards, approval)
     if not is_started:  # a process that dies before this write has run nothing
         approval, effects = transition(approval, EffectStarted(), cards.clock.now())
-        await lease.checkpoint(f"begin:{approval.attempts}", *write_effects(cards, approval, effects), confirm=True)
+        is_new = await lease.begin(f"begin:{approval.attempts}", *write_effects(cards, approval, effects))
+        if not is_new and not await is_repeatable(cards, approval):
+            return await _end_effect(cards, lease, approval, EffectLost())
     return await run_effect(cards, lease, approval, presser)
 
 
@@ -258,7 +260,8 @@ async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser:
 
     async def save_part(name: str, state: PartState) -> None:
         changed, effects = transition(approval, PartsChanged(parts.states), cards.clock.now())
-        await lease.checkpoint(f"part:{name}:{state}", *write_effects(cards, changed, effects))
+        begins = state is PartState.BEGUN
+        await lease.checkpoint(f"part:{name}:{state}", *write_effects(cards, changed, effects), confirm=begins)
 
     parts = EffectParts(dict(approval.parts), save_part)  # each part is saved before the tool goes on
     try:

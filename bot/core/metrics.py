@@ -75,6 +75,7 @@ QUEUE_TIMERS = _build_gauge("queue_timers", "Timers that are set.")
 OPEN_CARDS = _build_gauge("open_cards", "Cards that wait for somebody.")
 HELD_LANES = _build_gauge("held_lanes", "Lanes that this process handles now.")
 LEASE_LOSSES = _build_counter("lease_losses", "Lanes that this process has lost to another one.")
+TAKEOVERS = _build_counter("store_takeovers", "Times that a Redis server has taken over or was started again.")
 DEAD_LETTERS = _build_counter("items_given_up", "Items that were given up after their tries.", "kind")
 DEAD_LETTERS_KEPT = _build_gauge("dead_letters", "Dead letters that nobody has put back.")
 

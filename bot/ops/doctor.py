@@ -288,7 +288,7 @@ async def describe_replicas(redis: Redis) -> str:
     fewest = min(str(reply).count("'state': 'online'") for reply in replies)
     if not fewest:
         return "no replica follows it, so what its disk loses is lost"
-    return f"replicas of each server: {fewest} at least, and what is acknowledged waits for one (REDIS_CONFIRM)"
+    return f"replicas of each server: {fewest} at least, and what is acknowledged waits for all (REDIS_CONFIRM)"
 
 
 async def _check_one_model(

@@ -1,24 +1,32 @@
-"""Confirmation of writes: nobody relies on a write before a replica or the disk has it.
+"""Confirmation of writes: nobody relies on a write before the replicas or the disk have it.
 
-A server that dies loses every write that no replica and no disk has yet. Three things therefore wait for the
-confirmation: the acknowledgement of a message or a press, an effect outside, and the word that it is done."""
+
+A server that dies loses every write that neither its disk nor the replica that takes over has yet. Three things
+therefore wait for the confirmation: the acknowledgement of a message or a press, an effect outside, and the word that
+it is done."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 TIMEOUT_MS = 1_000
 """Longest wait of one call (ms). Slack wants an answer within three seconds."""
+DOUBT_MS = 60_000
+"""Time after a takeover in which new items may be old ones of the former server, or follow from such ones (ms)."""
+SILENT_S = 5
+"""Silence after which a replica is no longer waited for (s). A replica answers every second."""
 
 
 class ConfirmedBy(StrEnum):
     """The place that confirms a write (`REDIS_CONFIRM`)."""
 
     AUTO = "auto"
-    """A replica, as long as there is one. Otherwise the server, which writes to its disk as configured."""
+    """Every replica that follows. While there is none: the server, which writes to its disk as configured."""
     SERVER = "server"
     REPLICA = "replica"
     DISK = "disk"
@@ -28,18 +36,36 @@ class ConfirmedBy(StrEnum):
 class Confirmation:
     by: ConfirmedBy = ConfirmedBy.SERVER
     replicas: Mapping[int, int] = field(default_factory=dict)
-    """Number of replicas of each partition's server, as of the last look (`StoreWatch`)."""
+    """Number of replicas of each partition's server that have answered it lately, as of the last look (`StoreWatch`).
+    All of them are waited for: after the server's death, the one that takes over need not be the fastest."""
+    servers: Mapping[int, str] = field(default_factory=dict)
+    """Replication id of each partition's server, as of the last look."""
+    taken_over_s: Mapping[int, float] = field(default_factory=dict)
+    """Time at which another server has taken over a partition (`time.monotonic`), as of the last look."""
 
     def build_command(self, partition: int) -> tuple[str | int, ...]:
         """Build the command that waits for what the same connection has written. Empty if nothing is waited for."""
         if self.by is ConfirmedBy.DISK:
             return ("WAITAOF", 1, 0, TIMEOUT_MS)
-        if self.by is ConfirmedBy.REPLICA or (self.by is ConfirmedBy.AUTO and self.replicas.get(partition)):
-            return ("WAIT", 1, TIMEOUT_MS)
+        replicas = self.replicas.get(partition, 0)
+        if self.by is ConfirmedBy.REPLICA or (self.by is ConfirmedBy.AUTO and replicas):
+            return ("WAIT", max(replicas, 1), TIMEOUT_MS)
         return ()
 
+    def measure_doubt_s(self, partition: int, server: str = "") -> float:
+        """Measure how long ago another server has taken over, which may lack what was begun on the former one (s).
+        Infinite if that is longer ago than `DOUBT_MS`. `server`: replication id of the server now, empty if unknown."""
+        if server and self.servers.get(partition, server) != server:  # nobody has looked yet
+            return 0.0
+        age_s = time.monotonic() - self.taken_over_s.get(partition, -math.inf)
+        return age_s if age_s < DOUBT_MS / 1000 else math.inf
 
-def is_confirmed(answer: Any) -> bool:
-    """Whether this answer of the command says that a replica or the disk has the write. WAITAOF also answers the number
+
+def is_confirmed(command: Sequence[str | int], answer: Any, replication: Mapping[str, Any]) -> bool:
+    """Whether this answer of the command says that the disk, or all replicas, have the write. `replication`: the
+    server's own description of itself, which may name more replicas than were known. WAITAOF also answers the number
     of replicas, which is ignored."""
-    return int(answer[0] if isinstance(answer, list) else answer) > 0
+    if isinstance(answer, list):
+        return int(answer[0]) > 0
+    replicas = [one for one in replication.values() if isinstance(one, dict) and one.get("state") == "online"]
+    return int(answer) >= max(int(command[1]), sum(int(one.get("lag", 0)) < SILENT_S for one in replicas))

@@ -11,20 +11,23 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence, Set
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from redis.asyncio import Redis
 
 from bot.chat.messages import RateSlot
+from bot.core import metrics
 from bot.core.cancellation import StopEvent
 from bot.core.errors import LeaseLost, StoreUnavailableError, StoreUnconfirmedError
 from bot.core.held_lease import get_held_lease
-from bot.queue.confirmation import Confirmation
+from bot.queue.confirmation import DOUBT_MS, Confirmation
 from bot.queue.keys import Keys
 from bot.queue.rate_limits import build_slot_key
 from bot.queue.scripts import ScriptRunner
@@ -42,6 +45,8 @@ waiting work by the credit that is left. So a flood delays its author, and no wo
 as the full credit."""
 _TRUSTED_MS = 1_000
 _UNCONFIRMED_PAUSE_S = 0.2
+_MAX_REMEMBERED = 10_000
+"""Most items, and most effects, that a process remembers for the case that another server takes over."""
 _log = logging.getLogger(__name__)
 _NO_RATE = ("", 0, 1, "")
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -143,6 +148,7 @@ class Lease:
         self.apply_stops(*stopped.split())
         self.record = dict(zip(record[::2], record[1::2], strict=True))
         self.is_companion_waiting = bool(waits)
+        error = error or ("taken over" if self._lanes.is_doubtful(self.lane) else "")
         return LaneItem(lane=self.lane, id=id_, body=body, tries=int(tries), put_ms=int(put_ms), error=error)
 
     def set_person(self, person: str) -> None:
@@ -181,6 +187,16 @@ class Lease:
         self.apply_stops(*details[1].split())
         wait_ms = await self._lanes.reserve_slot(slot, most_ms) if slot and rate == _NO_RATE else details[0]
         return CheckpointResult(wait_ms=None if wait_ms < 0 else wait_ms, server=server)
+
+    async def begin(self, seq: str, *writes: Write) -> bool:
+        """Checkpoint, confirmed, that an effect outside begins. Returns False if some process remembers that it was
+        begun before another server took over."""
+        name = f"{self.lane}:{seq}"
+        is_begun = await self._lanes.is_begun_effect(self.lane, name)
+        server = (await self.checkpoint(seq, *writes, confirm=True)).server
+        is_begun = is_begun or await self._lanes.is_begun_effect(self.lane, name, server)
+        self._lanes.remember_begun_effect(self.lane, name)
+        return not is_begun
 
     @property
     def is_confirmation_needed(self) -> bool:
@@ -246,14 +262,55 @@ class Lanes:
         record_kind: str = "",
         companion_suffix: str = "",
         confirmation: Confirmation | None = None,
+        laying_down_s: float = 10.0,
     ) -> None:
-        self.redis, self.keys = redis, keys
+        """`laying_down_s`: the time after a takeover within which every living process notices it (s)."""
+        self.redis, self.keys, self.laying_down_s = redis, keys, laying_down_s
         self.lease_ms, self.max_tries, self.cap, self.dedupe_ms = lease_ms, max_tries, cap, dedupe_ms
         self.companion_suffix = companion_suffix
         self.beside = (record_kind, companion_suffix)
         """Arguments of the scripts that hand out items."""
         self._confirmation = confirmation or Confirmation()
         self._scripts = ScriptRunner.from_redis(redis, keys)
+        self._accepted = deque[tuple[float, str, str, str, tuple[str, ...], str]](maxlen=_MAX_REMEMBERED)
+        """Accepted items: when (`time.monotonic`), lane, id, body, aliases, person."""
+        self._begun = deque[tuple[float, str, str]](maxlen=_MAX_REMEMBERED)
+        """Effects outside that were begun: when, lane, name."""
+
+    def is_doubtful(self, lane: str, server: str = "") -> bool:
+        """Whether another server has just taken over, so that items may have been begun of which it does not know."""
+        return self._confirmation.measure_doubt_s(self.keys.get_partition(lane), server) < math.inf
+
+    async def is_begun_effect(self, lane: str, name: str, server: str = "") -> bool:
+        """Whether a process remembers that this effect was begun before another server took over. Right after that, the
+        call waits until every living process has laid down what it remembers. `server`: its replication id."""
+        partition = self.keys.get_partition(lane)
+        if (age_s := self._confirmation.measure_doubt_s(partition, server)) == math.inf:
+            return False
+        await asyncio.sleep(max(0.0, self.laying_down_s - age_s))
+        with translate_redis_errors():
+            return bool(await self.redis.exists(self.keys.build_key(partition, "begun", name)))
+
+    def remember_begun_effect(self, lane: str, name: str) -> None:
+        self._begun.append((time.monotonic(), lane, name))
+
+    async def lay_down_again(self, partitions: Set[int]) -> None:
+        """Lay down what this process has accepted and begun in these partitions within the last minute, where the
+        server that has taken over lacks it. No process repeats such an effect then."""
+        since_s = time.monotonic() - DOUBT_MS / 1000
+        for at_s, lane, name in [*self._begun]:
+            if (partition := self.keys.get_partition(lane)) in partitions and at_s > since_s:
+                with translate_redis_errors():
+                    await self.redis.set(self.keys.build_key(partition, "begun", name), "1", px=self.dedupe_ms)
+        again = 0
+        for at_s, lane, id, body, aliases, person in [*self._accepted]:
+            if self.keys.get_partition(lane) in partitions and at_s > since_s:
+                result = await self.enqueue(lane, id, body, aliases=aliases, person=person)
+                again += result is EnqueueResult.NEW
+                if result is EnqueueResult.FULL:
+                    _log.error("an accepted item is lost: lane %s is full", lane)
+        metrics.TAKEOVERS.inc()
+        _log.warning("another server has taken over; %s accepted items were missing there", again)
 
     async def run_lane_script(self, script: str, lane: str, *args: str | int) -> Any:
         """Run a script in the partition of a lane."""
@@ -350,12 +407,18 @@ class Lanes:
             note_text = json.dumps([note.key, str(note.max_age_ms or 0), *fields], ensure_ascii=False)
         rules = (self.cap, self.dedupe_ms, owner, self.lease_ms, person, CREDIT_MS, COST_MS, note_text, *self.beside)
         nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
-        answer, is_confirmed, _ = await self.run_confirmed_script("put", lane, nonce, lane, *rules, body, id, *aliases)
+        answer, is_confirmed, server = await self.run_confirmed_script(
+            "put", lane, nonce, lane, *rules, body, id, *aliases
+        )
         lease = Lease(self, answer[1], asked_ms) if answer[0] == "taken" else None
+        if lease is not None and self.is_doubtful(lane, server):
+            lease.item = replace(lease.item, error="taken over")
         if not is_confirmed and answer[0] not in ("full", "closed"):
             if lease is not None:
                 await lease.retry(0, "", count=False)
             raise StoreUnconfirmedError("neither a replica nor the disk has confirmed in time that it has the item")
+        if lease is not None or answer[0] == "new":
+            self._accepted.append((time.monotonic(), lane, id, body, tuple(aliases), person))
         if lease is not None:
             return lease
         if answer[0] == "closed":
@@ -387,7 +450,7 @@ class Lanes:
         """Claim up to `room` lanes of a partition that need attention. Items beyond `max_tries` come too: their handler
         gives them up."""
         nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
-        args = (nonce, owner, self.lease_ms, room, *self.beside)
+        args = (nonce, owner, self.lease_ms, room, *self.beside, DOUBT_MS)
         rows = await self._run_partition_script("claim", partition, *args)
         return [Lease(self, row, asked_ms) for row in rows]
 

@@ -91,7 +91,7 @@ class ScriptRunner:
         with metrics.time_outcome(metrics.REDIS_SCRIPTS, script=name):
             answer, info, counted = await self._ask_with_script(name, ask)
         [told] = await self._unwrap_answers({partition: answer})
-        return told, is_confirmed(counted), str(info.get("master_replid", ""))
+        return told, is_confirmed(confirm, counted, info), str(info.get("master_replid", ""))
 
     async def _ask_with_script(self, name: str, ask: Callable[[], Awaitable[T]]) -> T:
         """Call `ask`. If the server does not know the script, send the text and call `ask` once more."""

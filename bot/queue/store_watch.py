@@ -10,7 +10,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,7 +21,7 @@ from statistics import median
 
 from bot.core import logs
 from bot.core.clock import Clock
-from bot.queue.confirmation import Confirmation
+from bot.queue.confirmation import SILENT_S, Confirmation
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_life import build_life_key, list_life_keys
@@ -71,11 +71,13 @@ class StoreWatch:
     keys: Keys
     memory: Path | None = None
     confirmation: Confirmation = field(default_factory=Confirmation)
-    """Receives the number of replicas."""
+    """Receives what is known of servers and replicas."""
     may_lose_data: bool = False
     """Setting: any store is accepted, and only the clock is watched."""
     report: Callable[[PauseReason, int], Awaitable[None]] | None = None
     """Called with (reason, ms that this process is ahead of the store)."""
+    lay_down_again: Callable[[Set[int]], Awaitable[None]] | None = None
+    """Called with the partitions that another server has taken over while this process was running."""
     read_time_ms: Callable[[], float] = lambda: time.time() * 1000
     reason: PauseReason = PauseReason.NONE
     offset_ms: int = 0
@@ -84,6 +86,8 @@ class StoreWatch:
     """Time (epoch ms) at which another server has taken over a partition, by partition, until the takeover is dealt
     with."""
     _known: list[KnownPartition] = field(default_factory=list)
+    _changed: set[int] = field(default_factory=set)
+    """Partitions that another server has taken over, until `lay_down_again` has ended."""
     _saved_s: float = 0.0
 
     @property
@@ -118,11 +122,22 @@ class StoreWatch:
         known = [part for one in self._known for part in (("", 0) if self.may_lose_data else (one.id, one.mark))]
         before_ms = self.read_time_ms()
         with translate_redis_errors():
-            answers = await self.scripts.run_in_all_partitions("watch", fresh, TOLERANCE_MS, *known)
+            answers = await self.scripts.run_in_all_partitions("watch", fresh, TOLERANCE_MS, SILENT_S, *known)
         now_ms = (before_ms + self.read_time_ms()) / 2
         self._known = [KnownPartition(str(id), int(mark)) for id, mark, *_ in answers]
-        self.takeovers = {n: str(since) for n, (*_, since) in enumerate(answers) if since}
-        self.confirmation.replicas = {n: int(answer[4]) for n, answer in enumerate(answers)}
+        self.takeovers = {n: str(answer[5]) for n, answer in enumerate(answers) if answer[5]}
+        before, servers = self.confirmation, {n: str(answer[6]) for n, answer in enumerate(answers)}
+        self.confirmation.replicas = {
+            # A server that has just taken over has no replicas yet: those of the former one are about to come.
+            n: int(answer[4]) or (before.replicas.get(n, 0) if servers[n] != before.servers.get(n, servers[n]) else 0)
+            for n, answer in enumerate(answers)
+        }
+        self._changed |= {n for n, one in servers.items() if before.servers.get(n, one) != one}
+        self.confirmation.servers = servers
+        now_s = time.monotonic()
+        self.confirmation.taken_over_s = {
+            n: now_s - (int(answer[3]) - int(answer[7])) / 1000 for n, answer in enumerate(answers)
+        }
         self.offset_ms = round(now_ms - median(int(answer[3]) for answer in answers))
         if self.memory is not None and time.monotonic() - self._saved_s >= _SAVE_S:
             self._saved_s = time.monotonic()
@@ -136,6 +151,9 @@ class StoreWatch:
         clock_reason = PauseReason.CLOCK if abs(self.offset_ms) > MAX_OFFSET_MS else PauseReason.NONE
         held = filter(None, (str(answer[2]) for answer in answers))
         await self._change_reason(PauseReason(next(held, clock_reason)))
+        if self._changed and not self.is_held and self.lay_down_again is not None:
+            await self.lay_down_again(self._changed)
+            self._changed = set()
 
     async def _change_reason(self, reason: PauseReason) -> None:
         if reason is self.reason:

@@ -6,6 +6,7 @@ reported once."""
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -17,14 +18,18 @@ from redis.asyncio import Redis, RedisCluster
 
 from bot.core.errors import StoreUnavailableError, UnsafeStoreError
 from bot.core.i18n import translate
+from bot.queue.confirmation import Confirmation, ConfirmedBy
 from bot.queue.keys import Keys
-from bot.queue.writes import Delete, Set, apply_writes
+from bot.queue.scripts import ScriptRunner
+from bot.queue.writes import Delete, Set, apply_writes, encode_writes
 from bot.redis.connect import translate_redis_errors
 
 MIN_VERSION = (6, 2)
 """The scripts use `XADD … MINID`, which came with 6.2."""
 FULL_PERCENT = 80
 SKEW_S = 2
+_FLUSH_S = 1.0
+"""Time between two flushes of a server with `appendfsync everysec` (s)."""
 _NO_WRITES = ("version", "sentinel", "replica", "cluster")
 """Findings after which a write is not worth trying."""
 
@@ -90,10 +95,15 @@ async def list_servers(redis: Redis, keys: Keys) -> list[RedisServer]:
 
 
 async def check_redis(
-    redis: Redis, keys: Keys, *, allow_non_durable: bool = False, clock: Callable[[], float] = time.time
+    redis: Redis,
+    keys: Keys,
+    *,
+    allow_non_durable: bool = False,
+    is_disk_asked: bool = False,
+    clock: Callable[[], float] = time.time,
 ) -> list[RedisFinding]:
     """List all problems and unknowns, the worst first. With `allow_non_durable`, only immediate failures and eviction
-    of all keys are refused. Raises StoreUnavailableError."""
+    of all keys are refused. `is_disk_asked`: the disk is to confirm writes. Raises StoreUnavailableError."""
     grave = RedisSeverity.WARN if allow_non_durable else RedisSeverity.REFUSE
     merged: dict[str, RedisFinding] = {}
     for server in await list_servers(redis, keys):
@@ -110,6 +120,8 @@ async def check_redis(
             key = keys.build_key(partition, "selftest")
             try:  # a script may lack rights, or the server may be read-only
                 await apply_writes(redis, keys, partition, [Set(key, "ok", 1_000), Delete(key)])
+                if is_disk_asked and facts.appendfsync == "everysec" and await _confirms_early(redis, keys, partition):
+                    found.append(RedisFinding(grave, "confirms_early"))
             except (StoreUnavailableError, exceptions.ResponseError) as error:
                 found.append(_build_selftest_finding(error))
         for one in found:
@@ -130,15 +142,27 @@ async def check_redis(
 
 
 async def require_fit_redis(
-    redis: Redis, keys: Keys, language: str, *, allow_non_durable: bool = False
+    redis: Redis, keys: Keys, language: str, *, allow_non_durable: bool = False, is_disk_asked: bool = False
 ) -> list[RedisFinding]:
     """Return the warnings. Raises UnsafeStoreError with every reason and its solution if the Redis is not fit;
     StoreUnavailableError."""
-    findings = await check_redis(redis, keys, allow_non_durable=allow_non_durable)
+    findings = await check_redis(redis, keys, allow_non_durable=allow_non_durable, is_disk_asked=is_disk_asked)
     refusals = [one.format_sentence(language) for one in findings if one.severity is RedisSeverity.REFUSE]
     if refusals:
         raise UnsafeStoreError("\n".join(refusals))
     return findings
+
+
+async def _confirms_early(redis: Redis, keys: Keys, partition: int) -> bool:
+    """Whether WAITAOF answers before the disk has the write, as Valkey 9.1 and early releases of Redis 7.4 do
+    (redis/redis#13793). A server with `appendfsync everysec` flushes once a second, so the second of two writes in a
+    row cannot be on its disk at once."""
+    scripts, write = ScriptRunner.from_redis(redis, keys), Set(keys.build_key(partition, "selftest"), "ok", 1_000)
+    confirm, began = Confirmation(ConfirmedBy.DISK).build_command(partition), 0.0
+    for _ in range(2):
+        began = time.monotonic()
+        await scripts.run_confirmed_script("apply", partition, confirm, secrets.token_hex(8), *encode_writes([write]))
+    return time.monotonic() - began < _FLUSH_S / 2
 
 
 async def _load_facts(redis: Redis, server: RedisServer) -> RedisFacts:

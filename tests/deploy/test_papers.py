@@ -18,6 +18,7 @@ PAPERS = (
     "tests/README.md",
     "tests/qa/bench/README.md",
     "tests/qa/chaos/README.md",
+    "tests/qa/failover/README.md",
     "tests/qa/lanes/README.md",
     "tests/qa/mutants/README.md",
     ".github/CONTRIBUTING.md",

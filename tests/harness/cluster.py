@@ -50,6 +50,8 @@ class Node:
     more: dict[str, str] = field(default_factory=dict)
     """Further settings of the server."""
     password: str = ""
+    program: str = ""
+    """The server program; empty: `server_program()`."""
 
     @property
     def url(self) -> str:
@@ -63,7 +65,7 @@ class Node:
         """Start the server, and return when it answers with its data loaded."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.child = await asyncio.create_subprocess_exec(
-            *build_tied_command(server_program(), *self.arguments()),
+            *build_tied_command(self.program or server_program(), *self.arguments()),
             stdin=asyncio.subprocess.DEVNULL,
             start_new_session=True,
             pass_fds=[open_tie()],

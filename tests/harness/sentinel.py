@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,17 +90,25 @@ class Watched:
 
 
 @asynccontextmanager
-async def watched(folder: Path, replicas: int = 2) -> AsyncIterator[Watched]:
+async def watched(
+    folder: Path, replicas: int = 2, own: Mapping[int, Mapping[str, str]] | None = None
+) -> AsyncIterator[Watched]:
     """Run the servers and their Sentinel. `server_program()` must name a server. A master without replicas accepts no
-    writes."""
-    ports = free_ports(replicas + 2)
+    writes. `own`: further settings by the server's number, 0 being the first master; with a `replica-announce-port`,
+    everybody reaches the server there."""
+    ports, own = free_ports(replicas + 2), own or {}
+    for n, settings in own.items():
+        ports[n] = int(settings.get("replica-announce-port", ports[n]))
     more = {"requirepass": LOGIN, "masterauth": LOGIN, "min-replicas-to-write": "1", "repl-diskless-sync-delay": "0"}
     more |= {"shutdown-timeout": "0"}
-    master = Node(folder / "server0", ports[0], more=more, password=LOGIN)
+    master = Node(folder / "server0", ports[0], more={**more, **own.get(0, {})}, password=LOGIN)
     follow = {**more, "replicaof": f"{HOST} {master.port}"}
     servers = [
         master,
-        *(Node(folder / f"server{n}", ports[n], more=follow, password=LOGIN) for n in range(1, replicas + 1)),
+        *(
+            Node(folder / f"server{n}", ports[n], more={**follow, **own.get(n, {})}, password=LOGIN)
+            for n in range(1, replicas + 1)
+        ),
     ]
     found = Watched(servers, Watcher(folder / "watcher", ports[-1], password=WATCHING))
     async with AsyncExitStack() as stack:

@@ -20,9 +20,9 @@ from bot.core.errors import LeaseLost, StoreUnconfirmedError
 from bot.core.records import EffectState
 from bot.ops.doctor import describe_replicas
 from bot.queue import confirmation
-from bot.queue.confirmation import Confirmation, ConfirmedBy
+from bot.queue.confirmation import Confirmation, ConfirmedBy, is_confirmed
 from bot.queue.keys import Keys
-from bot.queue.lanes import EnqueueResult, Lanes, Lease
+from bot.queue.lanes import CheckpointResult, EnqueueResult, Lanes, Lease
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import StoreWatch
 from bot.queue.writes import EnqueueItem, Set, apply_writes
@@ -31,6 +31,7 @@ from tests.harness.cluster import HOST, Node, server, server_program
 from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.presses import LEAVE, proposed
 from tests.qa.chaos.proxy import Proxy, open_proxy
+from tests.stories.script import mail
 from tools.spec import Person
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.redis_store import RedisStore
@@ -205,6 +206,79 @@ async def test_the_disk_confirms_where_that_is_asked_for(pair: Pair, monkeypatch
             await lanes.enqueue("D1", "E2", "{}")
 
 
+def test_all_replicas_that_answer_are_waited_for() -> None:
+    """After the server's death, the slowest may be the one that takes over."""
+    assert Confirmation(ConfirmedBy.AUTO, {3: 2}).build_command(3)[:2] == ("WAIT", 2)
+    assert Confirmation(ConfirmedBy.REPLICA).build_command(3)[:2] == ("WAIT", 1), "none is known: one at least"
+    online, silent = {"state": "online", "lag": 0}, {"state": "online", "lag": confirmation.SILENT_S}
+    wait = ("WAIT", 1, 200)
+    assert is_confirmed(wait, 1, {"role": "master", "slave0": online, "slave1": silent})
+    assert not is_confirmed(wait, 1, {"slave0": online, "slave1": online}), "one has come since the last look"
+    assert is_confirmed(("WAITAOF", 1, 0, 200), [1, 0], {"slave0": online})
+
+
+# Takeovers
+
+
+@asynccontextmanager
+async def taken_over(pair: Pair, redis: Redis, lanes: Lanes, *, is_laid_down: bool) -> AsyncIterator[None]:
+    """Lose what is done in the context, and let the process of these lanes notice it."""
+    lay_down = lanes.lay_down_again if is_laid_down else None
+    scripts, known = ScriptRunner.from_redis(redis, KEYS), lanes._confirmation
+    watch = StoreWatch(scripts=scripts, keys=KEYS, confirmation=known, lay_down_again=lay_down)
+    await watch.watch_store()
+    await wait_for_replica(redis)
+    pair.hold()
+    yield
+    await pair.fail_over()
+    await watch.watch_store()
+
+
+@pytest.mark.parametrize("is_laid_down", [True, False])
+async def test_accepted_items_that_the_new_server_lacks_are_put_again(pair: Pair, is_laid_down: bool) -> None:
+    async with connected(pair) as redis:
+        lanes = Lanes(redis, KEYS)
+        await lanes.enqueue("D1", "E0", "{}")
+        async with taken_over(pair, redis, lanes, is_laid_down=is_laid_down):
+            lease = await lanes.enqueue_or_claim("me", "D2", "E1", '{"text": 1}', aliases=["m1"])
+            assert isinstance(lease, Lease) and not lease.item.is_redelivery
+        assert await lanes.has_pending_items("D1")
+        assert await lanes.has_pending_items("D2") is is_laid_down
+        assert (await lanes.enqueue("D2", "m1", "{}") is EnqueueResult.DUPLICATE) is is_laid_down
+
+
+async def test_items_from_before_a_takeover_count_as_begun(pair: Pair) -> None:
+    """Their handlers look for posts that are there already."""
+    async with connected(pair) as redis:
+        lanes = Lanes(redis, KEYS)
+        await lanes.enqueue("D1", "E0", "{}")
+        async with taken_over(pair, redis, lanes, is_laid_down=True):
+            pass
+        new = await lanes.enqueue_or_claim("me", "D3", "E3", "{}")
+        [old] = await lanes.claim("me", HOME, 9)
+        assert isinstance(new, Lease) and (new.item.error, old.item.error) == ("taken over", "taken over")
+        assert old.item.is_redelivery and old.item.tries == 1
+
+
+@pytest.mark.parametrize("is_laid_down", [True, False])
+async def test_a_mail_whose_begin_was_lost_is_not_sent_again_where_a_process_remembers_it(
+    pair: Pair, is_laid_down: bool
+) -> None:
+    """Its card says *unknown*, and a person says what is true."""
+    async with connected(pair) as redis:
+        bot = await proposed(redis)
+        card, bot.lanes.laying_down_s = bot.chat.cards()[0], 0.1
+        async with taken_over(pair, redis, bot.lanes, is_laid_down=is_laid_down):
+            await bot.press(card, "send")
+            assert len(bot.mailer.mails) == 1
+            assert (await bot.load_approval()).effect is EffectState.DONE
+        if not is_laid_down:  # control: the person, whose card is open again, presses once more
+            await bot.put_press(card, "send")
+        await bot.work()
+        assert len(bot.mailer.mails) == (1 if is_laid_down else 2)
+        assert (await bot.load_approval()).effect is (EffectState.UNKNOWN if is_laid_down else EffectState.DONE)
+
+
 # Effects
 
 
@@ -250,6 +324,37 @@ class FailingOver(MemoryMailer):
         await super().send_mail(to, *rest)
         if len(self.mails) == 1:
             await self.pair.fail_over()
+
+
+async def test_no_mail_to_a_second_person_begins_before_that_is_confirmed(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a replica that knows of the first person's mail only would go on, and send the second one again."""
+    checkpoint, is_held = Lease.checkpoint, asyncio.Event()
+
+    async def hold_before_the_second(lease: Lease, seq: str, *writes: Any, **more: Any) -> CheckpointResult:
+        if seq == "part:U3:begun":
+            await wait_for_replica(redis)
+            pair.hold()
+            is_held.set()
+        return await checkpoint(lease, seq, *writes, **more)
+
+    async with connected(pair) as redis:
+        bot = await proposed(redis, mail(to=["李四", "王五"]))
+        bot.lanes._confirmation = Confirmation(ConfirmedBy.REPLICA)
+        monkeypatch.setattr(Lease, "checkpoint", hold_before_the_second)
+        await bot.put_press(bot.chat.cards()[0], "send")
+        working = asyncio.create_task(bot.work())
+        await asyncio.wait_for(is_held.wait(), 20)
+        await asyncio.sleep(0.3)
+        assert len(bot.mailer.mails) == 1
+        monkeypatch.setattr(Lease, "checkpoint", checkpoint)
+        await pair.fail_over()
+        await pair.get_replica_back()
+        await asyncio.wait_for(working, 20)
+        await bot.work()
+        assert len(bot.mailer.mails) == 2
+        assert (await bot.load_approval()).effect is EffectState.DONE
 
 
 @pytest.mark.parametrize("by", [ConfirmedBy.REPLICA, ConfirmedBy.SERVER])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from fakeredis import FakeAsyncRedis
@@ -22,6 +23,9 @@ from bot.redis.check import (
     check_redis,
     require_fit_redis,
 )
+from bot.redis.connect import connect_redis
+from tests.qa.chaos.store import Absent
+from tests.qa.failover.stores import open_server_with_power_cuts
 
 REFUSE, WARN = RedisSeverity.REFUSE, RedisSeverity.WARN
 GOOD = {
@@ -167,3 +171,27 @@ async def test_nobody_there_is_store_down(keys: Keys) -> None:
     with pytest.raises(StoreUnavailableError):
         await check_redis(client, keys)
     await client.aclose()
+
+
+@pytest.mark.slow
+async def test_a_disk_that_confirms_too_early_is_found_out(keys: Keys, tmp_path: Path) -> None:
+    """A power cut right after the answer tells what the server's word is worth."""
+    try:
+        async with open_server_with_power_cuts(tmp_path / "redis", fsync="everysec") as lossy:
+            client = await connect_redis(lossy.bots_url)
+            found = [one.code for one in await check_redis(client, keys, is_disk_asked=True)]
+            lost = 0
+            for cut in range(4):
+                for name in (f"{cut}.{n}" for n in range(3)):
+                    async with client.pipeline(transaction=False) as both:
+                        both.set(name, "1")
+                        both.execute_command("WAITAOF", 1, 0, 5_000)
+                        assert (await both.execute())[1][0] == 1
+                await lossy.lose()
+                lost += 3 - await client.exists(*(f"{cut}.{n}" for n in range(3)))
+            assert ("confirms_early" in found) is (lost > 0)
+            await client.config_set("appendfsync", "always")
+            assert await check_redis(client, keys, is_disk_asked=True) == []
+            await client.aclose()
+    except Absent as absent:
+        pytest.skip(str(absent))

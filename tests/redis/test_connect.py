@@ -44,6 +44,7 @@ PASSING = (
         "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
     ),
     exceptions.ResponseError("NOREPLICAS not enough good replicas"),
+    exceptions.ResponseError("WAIT cannot be used with replica instances. Please also note that"),
     exceptions.ResponseError("ERR Error running script (call to f_1): @user_script:3: -READONLY You can't write"),
 )
 

@@ -89,8 +89,8 @@ class ApprovalSets:
 
     async def _show_new_set(self, lease: Lease, approval_set: ApprovalSet, person: Person) -> Sequence[Write]:
         """Post the set below everything said so far, and point older messages of it to the new one. The set is stored
-        before it is shown, so that an immediate press finds it."""
-        await lease.checkpoint("open", self.sets.build_save_write(approval_set))
+        before it is shown, so that an immediate press finds it, also on a server that takes over."""
+        await lease.checkpoint("open", self.sets.build_save_write(approval_set), confirm=True)
         place = approval_set.place or await self.core.chat.open_dm(person.id)
         post = await self._render_set(approval_set, person)
         state = {"shown_ms": self.core.clock.now_ms(), "shown_sha": _hash_post(post)}

@@ -1,10 +1,12 @@
 -- Look at this partition for one process: whether it is the store that the process has seen, and what time it has.
--- ARGV: bell, id for a store that has none, tolerance (ms), then by partition: the id and the mark that the process knows.
+-- ARGV: bell, id for a store that has none, tolerance (ms), silence after which a replica does not count (s), then by
+-- partition: the id and the mark that the process knows.
 -- Answers the store's id, its mark (which only grows), the reason for which it is held (or empty), its time (ms), and the
--- number of its server's replicas. The last answer is the time at which another server took over (ms), empty once that is
--- dealt with: the new server may lack the last writes.
+-- number of its server's replicas that are not silent. Then come the time at which another server took over (ms), empty
+-- once that is dealt with: the new server may lack the last writes; the server's replication id; and that time again,
+-- which is kept (0: never).
 local life, at = base .. 'life', tonumber(string.match(base, '{q(%d+)}'))
-local known_id, known_mark = ARGV[4 + 2 * at], tonumber(ARGV[5 + 2 * at])
+local known_id, known_mark = ARGV[5 + 2 * at], tonumber(ARGV[6 + 2 * at])
 local stored = redis.call('HMGET', life, 'id', 'mark', 'former')
 local id, mark, why = stored[1], tonumber(stored[2] or '0'), nil
 if not id then
@@ -22,14 +24,17 @@ end
 if why and redis.call('HSETNX', life, 'held', why) == 1 then redis.call('HSET', life, 'held_ms', whole(now)) end
 local replication = tostring(redis.pcall('INFO', 'replication'))
 local server, replicas = string.match(replication, 'master_replid:(%w+)'), 0
-for _ in string.gmatch(replication, 'state=online') do replicas = replicas + 1 end
+for replica in string.gmatch(replication, 'state=online[^\r\n]*') do
+  if tonumber(string.match(replica, 'lag=(%d+)') or '0') < tonumber(ARGV[4]) then replicas = replicas + 1 end
+end
 local former = redis.call('HGET', life, 'server')
 if server and server ~= former then
   redis.call('HSET', life, 'server', server)
-  if former then redis.call('HSET', life, 'taken_over', whole(now)) end
+  if former then redis.call('HSET', life, 'taken_over', whole(now), 'since', whole(now)) end
 end
 mark = math.max(now, mark + 1)
 redis.call('HSET', life, 'mark', whole(mark))
 local held = redis.call('HGET', life, 'held')
 if not held and tonumber(redis.call('HGET', life, 'backup_until') or '0') > now then held = 'backup' end
-return {id, whole(mark), held or '', whole(now), replicas, redis.call('HGET', life, 'taken_over') or ''}
+return {id, whole(mark), held or '', whole(now), replicas, redis.call('HGET', life, 'taken_over') or '',
+  server or '', redis.call('HGET', life, 'since') or '0'}

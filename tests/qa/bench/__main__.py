@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.qa.bench import chat, cpu, crowd, many, month, report, year
+from tests.qa.bench import chat, confirm, cpu, crowd, many, month, report, year
 from tests.qa.bench.bench import Bench, Options, opened
 from tests.qa.bench.figures import FIGURES, GROUPS, Reading
 from tests.qa.bench.outside import ROOT, NotMeasured
@@ -22,6 +22,7 @@ MEASURES: dict[str, Callable[[Bench], list[Reading]]] = {
     "history": cpu.history,
     "ack": chat.ack,
     "rush": chat.rush,
+    "confirm": confirm.confirm,
     "month": month.month,
     "year": year.year,
     "crowd": crowd.crowd,

@@ -11,7 +11,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from functools import wraps
@@ -341,7 +341,7 @@ if not is_empty then redis.call('RPUSH', base .. 'log', cjson.encode({now, '%s',
 return told(answer)
 """
 """Lua in place of the end of a script: it notes its call, unless it has done nothing."""
-LOGGED_SCRIPTS = ("put", "claim", "extend", "checkpoint", "commit", "retry", "apply", "pump")
+LOGGED_SCRIPTS = ("put", "claim", "extend", "checkpoint", "commit", "retry", "apply", "pump", "stop")
 
 
 def log_calls() -> None:
@@ -357,6 +357,14 @@ def log_calls() -> None:
     scripts.build_script_source = build_logged  # type: ignore[assignment]
 
 
+def forgets() -> None:
+    """The process remembers nothing of what it has accepted and begun when another server takes over."""
+
+    async def lays_nothing_down(self: Lanes, partitions: Set[int]) -> None: ...
+
+    Lanes.lay_down_again = lays_nothing_down  # type: ignore[method-assign]
+
+
 LUA_EDITS = {
     "mark": ("redis.call('SET', known, mark,", "redis.call('SET', known, '1',"),
     "lease": ("whole(now + tonumber(lease_ms))", "whole(now + tonumber(lease_ms) / 8)"),
@@ -366,6 +374,7 @@ LUA_EDITS = {
 CHANGES: dict[str, Callable[[str], None]] = {
     "CHAOS_LOG": lambda _: log_calls(),
     "CHAOS_LUA": lambda name: change_lua(lambda _, text: text.replace(*LUA_EDITS[name])),
+    "CHAOS_FORGETS": lambda _: forgets(),
     "CHAOS_HELD": lambda _: held_before_an_effect(),
     "CHAOS_KILLED_BESIDE_BYTES": lambda _: killed_beside_bytes(),
     "CHAOS_MORNING": lambda sign: mornings_when_told(Path(sign)),

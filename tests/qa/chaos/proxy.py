@@ -4,12 +4,15 @@ them, and cuts a connection right after Redis has carried out what was asked, be
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 HOST = "127.0.0.1"
 CHUNK = 65_536
+REPLICA = re.compile(rb"listening-port\r\n\$\d+\r\n(\d+)")
+"""How a replica says who it is."""
 
 
 @dataclass(eq=False)
@@ -22,6 +25,8 @@ class Line:
     """Its next answer is lost."""
     is_dead: bool = False
     """Nothing passes any more, and nobody is told."""
+    delay_s: float = 0.0
+    """Its answers come so much later."""
 
     def cut(self) -> None:
         for one in (self.here, self.there):
@@ -38,6 +43,8 @@ class Proxy:
     was_cut: int = 0
     trap: bytes = b""
     """The answer to the first question with this in it is lost."""
+    delays: Mapping[bytes, float] = field(default_factory=dict)
+    """Port that a replica announces → so much later (s) it gets its data."""
     lines: set[Line] = field(default_factory=set)
     flowing: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -96,6 +103,10 @@ class Proxy:
                     self.cuts -= not line.is_trapped
                     self.was_cut += 1
                     break
+                if not is_answer and self.delays and (found := REPLICA.search(data)):
+                    line.delay_s = self.delays.get(found[1], 0.0)
+                if is_answer and line.delay_s:
+                    await asyncio.sleep(line.delay_s)
                 if not is_answer and self.trap and self.trap in data:
                     line.is_trapped, self.trap = True, b""
                 writer.write(data)
@@ -117,3 +128,6 @@ async def open_proxy(
     finally:
         server.close()
         proxy.cut_all()
+        proxy.flowing.set()
+        while proxy.lines:
+            await asyncio.sleep(0.01)

@@ -1,7 +1,7 @@
 /* The lanes with everybody around them: processes that take and handle items, a platform that repeats what was not
  * acknowledged, time, a replica that takes over. The assertions say what must hold; README.md says it in words.
  *
- * Lane 0 is a card that sends a mail (or with `engine`, starts a request): item 1 presses *Send*, item 2 presses it again,
+ * Lane 0 is a card that sends a mail (with `several`, to two people; with `engine`, it starts a request): item 1 presses *Send*, item 2 presses it again,
  * item 3 is its expiry, put by a timer. Lane 1 is a conversation: item 4 is a message, whose commit sets the timer; item 5
  * is how the card ended, put by whoever ends it. Neither lane's scripts reach the other's partition.
  *
@@ -24,8 +24,11 @@
 #define MAX_TRIES 2                                        /* `Lanes.max_tries` */
 #include "store.pml"
 
-bit engine;
+bit engine, several;
 byte from_outside, crashes, pauses, failures, copies, stops, failovers;
+
+#define BEGUN(P) (((P) & 3) == 1 || ((P) & 12) == 4)       /* a part is begun, and it is not known whether it is done */
+#define NEXT_PART(P) ((P) & 2 -> 4 : 1)
 
 /* The platform: how often it has delivered an item, and that it waits for an answer. */
 byte deliveries[ITEMS + 1];
@@ -38,6 +41,7 @@ bit underway[ITEMS + 1];
 /* What really happened, whatever the store has lost. */
 bit acknowledged[ITEMS + 1], refused[ITEMS + 1];           /* what the platform and its person were told */
 byte mails, sender;                                        /* how many are out, and which press sent them */
+byte others;                                               /* how many are out to the second person */
 byte shown;                                                /* the effect that the card shows */
 bit halted[ITEMS + 1];                                     /* somebody has said *stop* after the item was put */
 
@@ -75,7 +79,7 @@ inline hear() {
   from = server;
   if
   :: answer == TAKEN || answer == NEXT ->                  /* common.lua: handed */
-    t = R.token[l]; m = HEAD(l); tries = R.tries[l]; decided = R.decided; effect = R.effect;
+    t = R.token[l]; m = HEAD(l); tries = R.tries[l]; decided = R.decided; effect = R.effect; parts = R.parts;
     lane_of[me] = l + 1; token_of[me] = t; fresh[me] = 1
   :: answer == OK -> fresh[me] = 1
   :: else
@@ -99,13 +103,13 @@ inline assert_held() {
 }
 
 proctype Process(byte me) {
-  byte l, t, m, given, tries, decided, effect, outcome, from, nonce, at;
+  byte l, t, m, given, tries, decided, effect, parts, outcome, from, nonce, at;
   mtype:reply answer;
   bit is_stopped, must_stop, more, dies, wrote;
 idle:
   atomic {
     lane_of[me] = 0; token_of[me] = 0; fresh[me] = 0;
-    l = 0; t = 0; m = 0; given = 0; tries = 0; decided = 0; effect = 0; outcome = 0; from = 0; nonce = 0; answer = 0;
+    l = 0; t = 0; m = 0; given = 0; tries = 0; decided = 0; effect = 0; parts = 0; outcome = 0; from = 0; nonce = 0; answer = 0;
     is_stopped = 0; must_stop = 0; more = 0; dies = 0; wrote = 0
   }
 end_idle:
@@ -183,7 +187,8 @@ decide:                                                    /* _decide_approval: 
 go_on:                                                     /* EffectRunner.carry_out_effect */
   if
   :: engine -> goto keep
-  :: !engine && effect == STARTED -> outcome = UNKNOWN; goto show_end
+  :: !engine && effect == STARTED && parts && !BEGUN(parts) -> goto part     /* outcomes.is_resumable */
+  :: !engine && effect == STARTED && !(parts && !BEGUN(parts)) -> outcome = UNKNOWN; goto show_end
   :: !engine && effect != STARTED
   fi;
 begin:                                                     /* EffectRunner._start_effect */
@@ -191,6 +196,7 @@ begin:                                                     /* EffectRunner._star
   if :: atomic { IS_CONFIRMED -> confirm() } :: else -> goto begin fi;
 act:                                                       /* EffectRunner._execute_tool */
   MEANWHILE;
+  if :: several -> goto part :: else fi;
   atomic {
     assert_held();
     if CRASH :: true fi;
@@ -204,6 +210,31 @@ act:                                                       /* EffectRunner._exec
     assert(mails <= 1);
     assert(server || R.token[l] == t);                     /* who has lost the lane sends nothing */
     goto show_end
+  };
+part:                                                      /* send_email: each part is begun, sent, done */
+  atomic {
+    nonce = 0;
+    if
+    :: parts & 8 -> outcome = SUCCEEDED; goto show_end
+    :: else
+    fi;
+    CALL(4, checkpoint(l, t, m, PART, NEXT_PART(parts)), PART, NEXT_PART(parts), 0);
+    if :: answer == LOST -> goto idle :: else fi
+  };
+  if :: atomic { IS_CONFIRMED -> confirm() } :: else -> goto part fi;
+  MEANWHILE;
+  atomic {
+    assert_held();
+    if CRASH :: true fi;
+    if :: parts & 2 -> others++ :: else -> mails++ fi;
+    assert(mails <= 1 && others <= 1);
+    if :: outcome = UNKNOWN; goto show_end :: true fi
+  };
+  atomic {
+    CALL(4, checkpoint(l, t, m, PART, 2 * NEXT_PART(parts)), PART, 2 * NEXT_PART(parts), 0);
+    if :: answer == LOST -> goto idle :: else fi;
+    parts = parts | (3 * NEXT_PART(parts));
+    goto part
   };
 keep:                                                      /* EffectRunner._execute_until_kept */
   atomic { CALL(4, checkpoint(l, t, m, KEPT, 0), KEPT, 0, 0); if :: answer == LOST -> goto idle :: else fi };
@@ -347,8 +378,8 @@ proctype End() {
     assert(R.effect != STARTED && (!R.decided || R.effect));                 /* nothing is begun for ever */
     assert(server || shown == R.effect);                   /* the card shows what the record says, */
     assert(shown != SUCCEEDED || R.effect == SUCCEEDED || R.effect == UNKNOWN); /* and never *done* where it is not */
-    assert(R.effect != SUCCEEDED || mails == 1 || (engine && R.saved));
-    assert(mails == 0 || R.effect == SUCCEEDED || R.effect == UNKNOWN);      /* what is out is known, or called unknown */
+    assert(R.effect != SUCCEEDED || (mails == 1 && others == several) || (engine && R.saved));
+    assert(mails + others == 0 || R.effect == SUCCEEDED || R.effect == UNKNOWN);      /* what is out is known, or called unknown */
     assert(!R.effect || R.handled[OUTCOME]);               /* whoever waits for the card hears how it ended */
     assert(!R.handled[MESSAGE] || R.effect || R.dead[MESSAGE])               /* a card that nobody presses expires */
   }
@@ -359,7 +390,7 @@ init { atomic {
   c_code {
     now.engine = ASKED("engine"); now.from_outside = ASKED("from_outside"); now.crashes = ASKED("crashes");
     now.pauses = ASKED("pauses"); now.failures = ASKED("failures"); now.copies = ASKED("copies");
-    now.stops = ASKED("stops"); now.failovers = ASKED("failovers");
+    now.stops = ASKED("stops"); now.failovers = ASKED("failovers"); now.several = ASKED("several");
   };
   run Process(0); run Process(1); run Outside(); run Time(); run Replica(); run End()
 } }

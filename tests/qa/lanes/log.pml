@@ -1,5 +1,5 @@
 /* Plays what the scripts wrote down of one lane, call by call, and asserts that each answer is the model's. LEASE, ROOM and
- * ITEMS are the log's. */
+ * ITEMS are the log's. Y of a checkpoint is whether it told of a *stop*, or -1. */
 
 #define NUMBER short
 #define LANES 1
@@ -9,7 +9,7 @@
 int now, until, delay;                                     /* ms since the log began */
 #include "store.pml"
 
-mtype:script = { PUT, WITHDRAW, CLAIM, EXTEND, CHECKPOINT, COMMIT, RETRY, ENQUEUE };
+mtype:script = { PUT, WITHDRAW, CLAIM, EXTEND, CHECKPOINT, COMMIT, RETRY, ENQUEUE, STOP };
 /* When, which script, token, item, X and Y of the script; its answer, and with a lane: head, token, tries. */
 chan calls = [0] of { int, mtype:script, short, short, int, short, mtype:reply, short, short, short };
 
@@ -30,10 +30,11 @@ end:
     :: script == WITHDRAW -> withdraw(m)
     :: script == CLAIM -> claim(0, x)
     :: script == EXTEND -> extend(0, t)
-    :: script == CHECKPOINT -> checkpoint(0, t, m, STEP, 0)
+    :: script == CHECKPOINT -> checkpoint(0, t, m, STEP, 0); assert(y < 0 || y == R.stopped[m])
     :: script == COMMIT -> commit(0, t, m, x, 0, 0)
     :: script == RETRY -> delay = x; retry(0, t, m, y)
     :: script == ENQUEUE -> apply(0, m, 0)
+    :: script == STOP -> stop(0)
     fi;
     assert(answer == said);
     assert(head == 0 || (head == HEAD(0) && token == R.token[0] && tries == R.tries[0]))

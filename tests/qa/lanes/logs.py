@@ -1,8 +1,8 @@
 """What the real scripts wrote down of their calls (`log_calls` of `tests.qa.chaos.bot`), played by the model.
 
 spin plays it with the very text that it proves: what a script does stands in `store.pml` alone. Each lane is played by
-itself, because a script takes one lane after the other. Not played: *stop*, and what a checkpoint or a commit writes
-into a card's record."""
+itself, because a script takes one lane after the other. Not played: what a checkpoint or a commit writes into a card's
+record."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ class LaneLog:
     ended: set[int] = field(default_factory=set)
     tokens: dict[str, int] = field(default_factory=dict)
     nonces: dict[str, int] = field(default_factory=dict)
+    stops: dict[str, str] = field(default_factory=dict)
+    """Person → when they have said *stop* last."""
     count: int = 0
 
     def find_item(self, id: str) -> int:
@@ -92,10 +94,16 @@ def _add_call(logs: dict[str, LaneLog], call: Call, since_ms: int) -> None:
     elif name == "extend":
         for lane, token in zip(args[2::2], args[3::2], strict=True):
             logs[lane].add(at, "EXTEND", token, 0, 0, 0, "LOST" if token in answer[0] else "OK")
+    elif name == "stop":
+        log, said_at, whose = logs[args[2]], args[3], args[4]
+        if log.stops.get(whose) != said_at:  # a repeated one keeps its first time
+            log.add(at, "STOP", "", 0, 0, 0, "NOTHING")
+        log.stops[whose] = said_at
     elif name in ("checkpoint", "commit", "retry"):
         log, item = logs[args[1]], logs[args[1]].find_item(args[3])
         said = answer if name == "retry" else answer[0]
-        x, y = {"checkpoint": ("0", "0"), "commit": (args[7], "0"), "retry": args[4:6]}[name]
+        stopped = str(int(bool(answer[2]))) if name == "checkpoint" and said == "ok" else "-1"
+        x, y = {"checkpoint": ("0", stopped), "commit": (args[7], "0"), "retry": args[4:6]}[name]
         if name == "commit" and said != "lost":
             log.ended.add(item)
         log.add(at, name.upper(), args[2], item, int(x), int(y), _ANSWERS[said], answer[1] if said == "next" else None)

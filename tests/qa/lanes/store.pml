@@ -24,6 +24,7 @@ mtype:reply = { NEW, DUPLICATE, TAKEN, LOST, OK, REFUSED, NEXT, DONE, NOTHING };
 #define BEGIN 2
 #define KEPT 3
 #define STEP 4
+#define PART 5                                             /* of a mail to several people */
 
 /* Effects of a decided card. */
 #define NONE 0
@@ -43,6 +44,7 @@ typedef Store {
   bit stopped[ITEMS + 1];                                  /* stops:<lane>: items that were put before a stop */
   bit timer, pumped;                                       /* t and td; the mark dd:timer:<id>@<due> */
   NUMBER decided; byte effect;                                   /* apr:<card>: which item decided, what became of it */
+  byte parts;                                              /* of a mail to two people: begun 1, 4; done 2, 8 */
   bit saved;                                               /* the engine's answer to the card's key */
   NUMBER handled[ITEMS + 1];                               /* by which token an item was committed; never read by a script */
   bit dead[ITEMS + 1];                                     /* dead letters */
@@ -127,9 +129,10 @@ inline checkpoint(L, T, M, X, Y) {                         /* checkpoint.lua. X 
         :: !R.decided -> R.decided = M; R.effect = Y
         fi
       :: X == BEGIN || X == KEPT -> R.decided = M; R.effect = STARTED     /* writes.lua: record, the whole of it */
+      :: X == PART -> R.parts = R.parts | Y                /* its bit is its mark: each part has a checkpoint of its own */
       :: else
       fi;
-      if :: answer == OK -> R.checked[L] = R.checked[L] | BIT(X) :: else fi
+      if :: answer == OK && X != PART -> R.checked[L] = R.checked[L] | BIT(X) :: else fi
     fi;
     if :: answer == OK -> PLAN(L, LEASED); wrote = 1 :: else fi
   fi

@@ -66,6 +66,15 @@ async def log_worst_moment(**more: str) -> dict[str, LaneLog]:
         return await collect_logs(running)
 
 
+async def say_stop(running: Running) -> None:
+    """Everybody with a DM says *stop* now and then."""
+    for _ in range(3):
+        await asyncio.sleep(running.plan.wanted.lasts_s / 4)
+        for talk in running.plan.conversations:
+            if talk.direct:
+                await running.out.driver.send_message(talk.lines[0].person, talk.channel, "stop")
+
+
 def list_refused(logs: dict[str, LaneLog], folder: Path) -> list[str]:
     found = {lane: find_refused_call(log, folder) for lane, log in logs.items()}
     return [f"{lane}: {call}" for lane, call in found.items() if call]
@@ -79,12 +88,14 @@ async def test_the_model_accepts_what_two_bots_do_whatever_breaks(tmp_path: Path
             async with asyncio.TaskGroup() as both:
                 both.create_task(running.people.talk())
                 both.create_task(running.strikes())
+                both.create_task(say_stop(running))
             running.out.troubles.calm = True
             assert await running.rested() == ""
             assert running.counts["kill"] and running.counts["stop"] and running.counts["cut"]
         logs = await collect_logs(running)
     assert list_refused(logs, tmp_path) == []
     assert sum(len(log.calls) for log in logs.values()) > 200
+    assert any(", STOP, " in call for log in logs.values() for call in log.calls)
 
 
 WITHOUT = {

@@ -1,0 +1,118 @@
+"""Stores that lose what they have not confirmed: servers that a Sentinel watches, of which a replica that lags takes
+over, and one server whose power is cut, so that its disk keeps what was flushed and no more."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+from tests.harness.cluster import HOST, Node, free_ports, server_program
+from tests.harness.sentinel import LOGIN, SERVICE, watched
+from tests.qa.chaos.proxy import Proxy, open_proxy
+from tests.qa.chaos.store import Absent, Store
+
+LATE_S = 0.3
+"""Replicas that may take over get everything so much later (s)."""
+HELD_BACK = 2
+"""Number of servers that may become the master. A third one has everything at once, but Sentinel never prefers it."""
+DOWN_MS = 2_000
+"""Silence after which the master counts as dead (ms)."""
+SOURCE = Path(__file__).with_name("synced.c")
+
+
+@dataclass
+class LossyStore:
+    """A store, and `lose`, which has it lose what it has not confirmed and returns how many bytes (at least)."""
+
+    bots_url: str
+    store: Store
+    lose: Callable[[], Awaitable[int]]
+
+
+@asynccontextmanager
+async def open_watched_servers(folder: Path) -> AsyncIterator[LossyStore]:
+    """Three servers and a Sentinel. Two of them take turns as the master; as replicas they lag, and Sentinel prefers
+    them. The third confirms at once."""
+    if not server_program():
+        raise Absent("no redis-server or valkey-server on this machine")
+    proxies, own = list[Proxy](), dict[int, dict[str, str]]()
+    async with AsyncExitStack() as stack:
+        for n, port in enumerate(free_ports(HELD_BACK + 1)):
+            proxies.append(await stack.enter_async_context(open_proxy(partial(asyncio.open_connection, HOST, port))))
+            own[n] = {"port": str(port), "replica-announce-ip": HOST, "replica-announce-port": str(proxies[n].port)}
+            own[n] |= {"replica-priority": "10"} if n < HELD_BACK else {}
+        for proxy in proxies:
+            proxy.delays = {str(late.port).encode(): LATE_S for late in proxies[:HELD_BACK]}
+        servers = await stack.enter_async_context(watched(folder, HELD_BACK, own))
+        # Otherwise a busy machine makes Sentinel take a server for dead that was promoted just now.
+        await servers.watcher.ask("SENTINEL", "SET", SERVICE, "down-after-milliseconds", DOWN_MS)
+        urls = [""]
+
+        async def name_master() -> Node:
+            master = await servers.master()
+            urls[0] = f"redis://:{quote(LOGIN, safe='')}@{HOST}:{master.port}"
+            return master
+
+        async def lose() -> int:
+            master = await servers.master()
+            had = int(re.findall(r"master_repl_offset:(\d+)", await master.ask("INFO", "replication"))[0])
+            assert master.child is not None
+            master.child.send_signal(signal.SIGKILL)
+            proxies[servers.servers.index(master)].cut_all()
+            await master.kill()
+            await servers.follows(master)
+            new = await name_master()
+            master.more = {**master.more, "replicaof": f"{HOST} {new.port}"}
+            new.more = {name: value for name, value in new.more.items() if name != "replicaof"}
+            await master.start()
+            for node in servers.servers:
+                if node is not new:  # Sentinel would do so as well, but sometimes half a minute later
+                    await node.ask("REPLICAOF", HOST, new.port)
+            await servers.replicated(new)
+            kept = int(re.findall(r"second_repl_offset:(\d+)", await new.ask("INFO", "replication"))[0])
+            return max(0, had - kept)
+
+        await name_master()
+        yield LossyStore(servers.url, Store("", nodes=urls), lose)
+
+
+@asynccontextmanager
+async def open_server_with_power_cuts(folder: Path, fsync: str = "everysec") -> AsyncIterator[LossyStore]:
+    """A server without replicas. A power cut kills it, and its files end where they were flushed last."""
+    if not server_program() or not shutil.which("cc"):
+        raise Absent("a power cut needs a Redis server of version 7 or later and a C compiler (cc)")
+    folder.mkdir(parents=True)
+    library, program = folder / "synced.so", folder / "server"
+    await asyncio.to_thread(
+        subprocess.run, ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"], check=True
+    )
+    program.write_text(f'#!/bin/sh\nLD_PRELOAD="{library}" exec "{server_program()}" "$@"\n')
+    program.chmod(0o700)
+    node = Node(folder / "data", free_ports(1)[0], more={"appendfsync": fsync}, program=str(program))
+    async with open_proxy(lambda: asyncio.open_connection(HOST, node.port)) as proxy, AsyncExitStack() as stack:
+        stack.push_async_callback(node.close)
+        await node.start()
+
+        async def lose() -> int:
+            await node.kill()
+            proxy.cut_all()
+            lost = 0
+            for note in (node.folder / "appendonlydir").glob("*.synced"):
+                file, flushed = note.with_suffix(""), int(note.read_text())
+                lost += file.stat().st_size - flushed if file.exists() else 0
+                if file.exists():
+                    os.truncate(file, flushed)
+            await node.start()
+            return lost
+
+        yield LossyStore(proxy.url, Store(node.url), lose)
