@@ -186,6 +186,7 @@ async def play_mode(redis: Redis, mode: Mode, speaker: Speaker) -> None:
         assert all(len(message) < 2 * OBSERVATION_MAX for message in run.state.messages)
 
 
+@pytest.mark.sample
 async def test_a_failure_mode_is_stopped_and_its_person_is_told(redis: Redis, subtests: pytest.Subtests) -> None:
     """Each mode once, the ways of writing taken in turn."""
     assert len(MODES) == 13 >= len(DIALECTS)

@@ -102,6 +102,7 @@ def require_quick(found: Sequence[Found]) -> None:
     assert not slow, "\n".join(f"{where}: {worst}" for where, worst in slow.items())
 
 
+@pytest.mark.sample
 def test_a_sample_of_the_patterns_takes_no_more_than_its_time(patterns: list[Found]) -> None:
     require_quick(patterns[::SAMPLE])
 
@@ -140,6 +141,7 @@ def find_unnoticed(patterns: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{pattern}: {slowest}" for pattern, slowest in found if not slowest.is_too_slow]
 
 
+@pytest.mark.sample
 def test_negative_control_what_is_slow_is_noticed_and_what_is_quick_is_let_be() -> None:
     assert find_unnoticed(SLOW[:2]) == []
     assert len(find_unnoticed([(QUICK[0], "search"), (QUICK[3], "search")])) == 2

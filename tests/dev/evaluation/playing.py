@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from bot.dev.evaluation.evaluation import Evaluation
 from bot.dev.evaluation.results import Trial
@@ -19,22 +19,6 @@ def part(number: int) -> list[Scenario]:
 def named(*names: str) -> list[Scenario]:
     found = {one.name: one for one in read_scenarios()}
     return [found[name] for name in names]
-
-
-def list_traits(scenario: Scenario) -> Iterator[object]:
-    """What has to be among the scenarios that stand for all of them."""
-    yield scenario.category, scenario.language
-    yield from (act.task for act in scenario.act if act.task)
-
-
-def choose_few() -> list[Scenario]:
-    """The first scenario of each category in each language, and of each task."""
-    chosen, seen = list[Scenario](), set[object]()
-    for one in read_scenarios():
-        if lacking := set(list_traits(one)) - seen:
-            chosen.append(one)
-            seen |= lacking
-    return chosen
 
 
 async def played(scenarios: Sequence[Scenario], model: str = "scripted", **how: object) -> list[Trial]:

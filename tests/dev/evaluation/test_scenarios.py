@@ -8,9 +8,9 @@ from typing import get_args
 
 import pytest
 
-from bot.dev.evaluation.results import Trial, build_report
+from bot.dev.evaluation.results import build_report
 from bot.dev.evaluation.scenario import Category, ExpectedEffect, Scenario, TaskName, read_scenarios
-from tests.dev.evaluation.playing import PARTS, choose_few, failures, list_traits, named, part, played
+from tests.dev.evaluation.playing import PARTS, failures, named, part, played
 
 
 def test_there_are_enough_of_every_kind_in_both_languages() -> None:
@@ -18,30 +18,38 @@ def test_there_are_enough_of_every_kind_in_both_languages() -> None:
     languages = Counter(one.language for one in scenarios)
     assert len(scenarios) >= 130 and min(languages["zh"], languages["en"]) >= 55
     assert {one.category for one in scenarios} == set(get_args(Category))
+    assert {act.task for one in scenarios for act in one.act if act.task} == set(get_args(TaskName))
     assert len({one.title for one in scenarios}) == len(scenarios), "no copies"
     assert len({one.model_dump_json(include={"act", "reply", "evidence"}) for one in scenarios}) == len(scenarios)
 
 
-def has_task(scenario: Scenario) -> bool:
-    return any(act.task for act in scenario.act)
+FEWEST = {"leave": 1, "leave_after_question": 2, "approve_in_words": 2, "to_do": 2, "mail": 1, "expense": 1}
+"""Calls of the model for a task: to the card, or to the answer. What follows a press is one more."""
 
 
-async def play_as_they_say(scenarios: Sequence[Scenario]) -> list[Trial]:
+async def play_as_they_say(scenarios: Sequence[Scenario]) -> None:
+    """Scenarios come out as they say, and their tasks take the fewest calls."""
     trials = await played(scenarios)
     assert failures(trials) == []
     assert {one.scenario for one in trials} == {one.name for one in scenarios if "native" in one.styles}
     assert all(one.transcript is None and one.latencies_ms is not None for one in trials)
-    return trials
+    told = build_report(trials, at="", model="scripted", style="native", repeat=1, planned=len(trials), seconds=0)
+    for name, figures in told.by_task.items():
+        assert figures.calls == FEWEST.get(name, figures.calls), name
+        assert name != "leave" or figures.all_calls == 2
+        assert figures.tokens_in > figures.calls * 1_000
 
 
+@pytest.mark.sample
 async def test_some_of_every_kind_come_out_as_they_say() -> None:
-    """Of every category, in both languages, every task."""
-    few = choose_few()
-    assert len(few) > 30
-    assert {trait for one in few for trait in list_traits(one)} == {
-        t for one in read_scenarios() for t in list_traits(one)
-    }
-    await play_as_they_say([one for one in few if not has_task(one)])
+    """The first of every category in each language, and of every task."""
+    chosen, seen = list[Scenario](), set[object]()
+    for one in read_scenarios():
+        traits = {(one.category, one.language), *(act.task for act in one.act if act.task)}
+        if not traits <= seen:
+            chosen.append(one)
+            seen |= traits
+    await play_as_they_say(chosen)
 
 
 @pytest.mark.slow
@@ -51,6 +59,7 @@ async def test_every_scenario_comes_out_as_it_says(number: int) -> None:
     await play_as_they_say(part(number))
 
 
+@pytest.mark.sample
 async def test_scripts_mean_the_same_in_other_styles() -> None:
     for style in ("text", "json"):
         trials = await played(named("moved_before_it_was_confirmed_en", "leave_in_two_parts_zh"), style=style)
@@ -66,31 +75,6 @@ async def test_every_script_means_the_same_in_other_styles(style: str) -> None:
     assert failures(trials) == []
     assert {one.scenario for one in trials} == {one.name for one in scripted if style in one.styles}
     assert len(trials) > len(scripted) * 0.9
-
-
-async def play_tasks(scenarios: Sequence[Scenario]) -> None:
-    """Tasks come out as they say and take the fewest calls of the model: to the card, or to the answer; what follows a
-    press is one more."""
-    trials = await play_as_they_say(scenarios)
-    told = build_report(trials, at="", model="scripted", style="native", repeat=1, planned=len(trials), seconds=0)
-    fewest = {"leave": 1, "leave_after_question": 2, "approve_in_words": 2, "to_do": 2, "mail": 1, "expense": 1}
-    assert {name: told.by_task[name].calls for name in fewest} == fewest
-    assert told.by_task["leave"].all_calls == 2 and set(told.by_task) == set(get_args(TaskName))
-    assert all(one.tokens_in > one.calls * 1_000 for one in told.by_task.values())
-
-
-async def test_one_of_each_task_takes_the_fewest_model_calls() -> None:
-    first = dict[str, Scenario]()
-    for one in read_scenarios():
-        for task in (act.task for act in one.act if act.task):
-            first.setdefault(task, one)
-    await play_tasks(list({one.name: one for one in first.values()}.values()))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-async def test_every_task_takes_the_fewest_model_calls() -> None:
-    await play_tasks([one for one in read_scenarios() if has_task(one)])
 
 
 async def test_negative_control_an_expectation_that_is_not_met_fails() -> None:

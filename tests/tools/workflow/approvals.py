@@ -78,6 +78,7 @@ class Approvals(Invariants):
             self.check_step(before, applied, command)
         self.request = applied.request
         self.events.append(RequestEvent.model_validate_json(applied.event.model_dump_json()))
+        self.check_recorded(before, self.events[-1], applied.request)
         self.applied.append(applied)
         return applied
 

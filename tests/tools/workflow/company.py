@@ -151,7 +151,7 @@ class Company(RuleBasedStateMachine):
         self.people.known = [p.model_copy(update={"active": active}) if p.id == person else p for p in known]
 
     def wait(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self.runner.run(work)
+        return self.runner.get_loop().run_until_complete(work)
 
     @property
     def requests(self) -> list[Request]:
@@ -300,7 +300,7 @@ class Company(RuleBasedStateMachine):
 
     def deputy_decides(self, pick: int) -> None:
         """If nobody could, somebody is away from now on."""
-        able = [(task, deputy) for task, deputy in self.list_deputy_tasks() if self.could(deputy, task)]
+        able = [(task, deputy) for task, deputy in self.list_deputy_tasks() if self.wait(self.could(deputy, task))]
         for one in () if able else self.choose(pick, self.open_tasks):
             request = next(r for r, t in self.tasks if t == one)
             for deputy in self.choose(
@@ -423,17 +423,21 @@ class Company(RuleBasedStateMachine):
 
     @invariant()
     def a_to_do_list_is_ones_own_and_of_those_who_are_away(self) -> None:
+        self.wait(self.check_todo_lists())
+
+    async def check_todo_lists(self) -> None:
+        tasks, standing = self.open_tasks, self.list_deputy_tasks()
         for person in IDS:
-            wanted = {t.id for t in self.open_tasks if t.assignee == person}
-            wanted |= {t.id for t, deputy in self.list_deputy_tasks() if deputy == person and self.could(person, t)}
-            found = {a.task.id for a in self.wait(self.engine.list_todo_tasks(person, self.now)).tasks}
+            wanted = {t.id for t in tasks if t.assignee == person}
+            wanted |= {t.id for t, deputy in standing if deputy == person and await self.could(person, t)}
+            found = {a.task.id for a in (await self.engine.list_todo_tasks(person, self.now)).tasks}
             assert found == wanted, "S12, I6: a to-do list"
 
-    def could(self, person: str, task: Task) -> bool:
+    async def could(self, person: str, task: Task) -> bool:
         """Decide it: whoever stands in and has no say of their own."""
         command = DecideCommand(task=task.id, actor=person, decision=Decision.APPROVE)
         try:
-            self.wait(self.engine.preview_command(command, self.now))
+            await self.engine.preview_command(command, self.now)
         except ToolError:
             return False
         return True

@@ -138,6 +138,21 @@ class Invariants(RuleBasedStateMachine):
         kept = before.status is Status.REVOKING and applied.request.status is Status.APPROVED
         assert bool(ends) is ((over or kept) and not mine), "S18: the author is told of the end, unless it was theirs"
 
+    def check_recorded(self, before: Request | None, event: RequestEvent, after: Request) -> None:
+        again = apply_command(self.definition, before, event.command, event.at).request
+        assert again == after == Request.model_validate_json(after.model_dump_json()), "S11: replayed, it is it"
+        expected = (before.events, before.head) if before else (0, "")
+        assert (event.n, event.previous) == expected, "S11: one after another"
+        assert event.add_hash() == event, "S11: the seal is the content's"
+        assert event.model_copy(update={"via": "else"}).add_hash().hash != event.hash, "S11: and of no other"
+        assert (after.events, after.head) == (event.n + 1, event.hash), "S11: up to the last one"
+
+    def teardown(self) -> None:
+        """The whole record, once for each example."""
+        definitions = {self.definition.version: self.definition, NEW: self.definition}
+        assert replay_events(definitions, self.events) == self.request, "S11: the record tells everything"
+        assert len({e.hash for e in self.events}) == len(self.events), "S11: each has a seal of its own"
+
     @invariant()
     def s3_s7_what_goes_on_has_no_verdict_and_nothing_left_over(self) -> None:
         for visit in self.held.visits:
@@ -197,19 +212,6 @@ class Invariants(RuleBasedStateMachine):
             "S10: it waits, or it has ended"
         )
         assert request.is_running or not (request.visits or request.arrived), "S10: an ended request has nothing left"
-
-    @invariant()
-    def s11_the_record_tells_everything(self) -> None:
-        told = replay_events({self.definition.version: self.definition, NEW: self.definition}, self.events)
-        assert told == self.held == Request.model_validate_json(self.held.model_dump_json()), "S11: replayed, it is it"
-        previous = ""
-        for n, event in enumerate(self.events):
-            assert (event.n, event.previous) == (n, previous), "S11: one after another"
-            assert event.add_hash() == event, "S11: the seal is the content's"
-            assert event.model_copy(update={"via": "else"}).add_hash().hash != event.hash, "S11: and of no other"
-            previous = event.hash
-        assert (self.held.events, self.held.head) == (len(self.events), previous), "S11: up to the last one"
-        assert len({e.hash for e in self.events}) == len(self.events), "S11: each has a seal of its own"
 
     @invariant()
     def s18_each_task_is_announced_once_and_closed_once(self) -> None:

@@ -20,15 +20,13 @@ from tools.workflow.engine.commands import RequestEvent
 from tools.workflow.engine.state import Ballot, Request, Task
 from tools.workflow.engine.transitions import TransitionResult
 
-FEW = settings(max_examples=40, stateful_step_count=25, suppress_health_check=list(HealthCheck))
-CAUGHT = settings(FEW, max_examples=3_000, phases=[Phase.generate], report_multiple_bugs=False)
+STEPS = settings(stateful_step_count=25, suppress_health_check=list(HealthCheck))
+CAUGHT = settings(STEPS, max_examples=3_000, phases=[Phase.generate], report_multiple_bugs=False)
 """As many as it takes: the first failure ends it."""
-Approvals.TestCase.settings = settings(FEW, max_examples=200)
-TestApprovals = pytest.mark.slow(Approvals.TestCase)
 
 
 def test_one_request_keeps_its_promises() -> None:
-    run_state_machine_as_test(Approvals, settings=FEW)
+    run_state_machine_as_test(Approvals, settings=STEPS)
 
 
 def anything(*_: Any, **__: Any) -> None:

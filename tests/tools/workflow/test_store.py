@@ -20,11 +20,9 @@ from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.state import Delegation, Task
 from tools.workflow.engine.store import RequestChange
 
-FEW = settings(max_examples=40, stateful_step_count=30, suppress_health_check=list(HealthCheck))
-CAUGHT = settings(FEW, max_examples=500, phases=[Phase.generate], report_multiple_bugs=False)
+STEPS = settings(stateful_step_count=30, suppress_health_check=list(HealthCheck))
+CAUGHT = settings(STEPS, max_examples=500, phases=[Phase.generate], report_multiple_bugs=False)
 COMMON = ("a deputy decides", "somebody leaves", "somebody returns")
-Company.TestCase.settings = settings(FEW, max_examples=150)
-TestCompany = pytest.mark.slow(Company.TestCase)
 
 
 def test_a_company_keeps_its_promises_while_people_stand_in_leave_and_come_back() -> None:
@@ -36,9 +34,9 @@ def test_a_company_keeps_its_promises_while_people_stand_in_leave_and_come_back(
             happened.append(self.happened)
             super().teardown()
 
-    run_state_machine_as_test(CountedCompany, settings=FEW)
+    run_state_machine_as_test(CountedCompany, settings=STEPS)
     often = {what: sum(one[what] > 0 for one in happened) for what in COMMON}
-    assert len(happened) >= FEW.max_examples and min(often.values()) >= len(happened) / 3, often
+    assert len(happened) >= STEPS.max_examples and min(often.values()) >= len(happened) / 3, often
 
 
 def forgetful(change: RequestChange, before: Task | None, task: Task) -> Iterator[Any]:
