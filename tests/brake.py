@@ -13,9 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 76_450,
-    "kernel lines": 19_170,
-    "helpers used once, of 1,000 functions": 96,
+    "product lines": 76_360,
+    "kernel lines": 19_270,
+    "helpers used once, of 1,000 functions": 97,
     "helpers of three lines or fewer": 39,
     "clauses as subjects in docstrings": 0,
     "clauses as subjects in papers": 0,

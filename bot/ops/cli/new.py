@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[3]
 TEMPLATE = ROOT / "bot" / "dev" / "template"
 NAME, LONGEST = "my_tool", 40
 """Name of the tool in the template, and most characters of a name."""
+WORDS = re.compile(r"[a-z]+(_[a-z]+)*")
+IMPORT = re.compile(r"^from tools\..*\n", re.MULTILINE)
 
 
 @app.command("tool")
@@ -31,7 +33,7 @@ def lay_out_tool(name: Annotated[str, typer.Argument(metavar="NAME", help="Its n
     from tools.catalog import TOOLS  # imports every tool
 
     language, catalog = get_terminal_language(), ROOT / "tools" / "catalog.py"
-    if not re.fullmatch(r"[a-z]+(_[a-z]+)*", name) or keyword.iskeyword(name) or len(name) > LONGEST:
+    if not WORDS.fullmatch(name) or keyword.iskeyword(name) or len(name) > LONGEST:
         raise CountersignError(translate("new.odd_name", language, name=sanitize_for_terminal(name)))
     if not (ROOT / "tests" / "tools").is_dir():
         raise CountersignError(translate("new.no_tree", language, folder=ROOT))
@@ -56,7 +58,7 @@ def _put_name(text: str, name: str) -> str:
 
 def add_to_catalog(text: str, name: str) -> str:
     """Add the import and the row of a tool to the text of the catalog."""
-    imports = re.findall(r"^from tools\..*\n", text, re.MULTILINE)
+    imports = IMPORT.findall(text)
     added = sorted([*imports, f"from tools.{name}.tool import {name.upper()}\n"])
     head, mark, rows = text.replace("".join(imports), "".join(added)).partition("TOOLS: ")
     return head + mark + rows.replace("\n)\n", f"\n    {name.upper()},\n)\n", 1)
