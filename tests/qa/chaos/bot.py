@@ -229,7 +229,9 @@ def no_engine_timers() -> None:
 
 
 def no_watch() -> None:
-    """Nobody looks whether the store is the one that was here before, and numbers begin anew."""
+    """Nobody looks whether the store is the one that was here before, nobody remembers what it lacks, and numbers begin
+    anew."""
+    forgets()
 
     async def looks_away(self: StoreWatch, reason: PauseReason) -> None: ...
 
@@ -238,12 +240,13 @@ def no_watch() -> None:
 
 
 def no_number_memory() -> None:
-    """A process believes the store which number was the last."""
+    """A process believes the store which number was the last, and remembers nothing else that it lacks."""
+    forgets()
 
-    def forgets(self: RedisStore, stored: Mapping[str, int]) -> Mapping[str, int]:
+    def believes(self: RedisStore, stored: Mapping[str, int]) -> Mapping[str, int]:
         return stored
 
-    RedisStore._note_numbers = forgets  # type: ignore[method-assign]
+    RedisStore._note_numbers = believes  # type: ignore[method-assign]
 
 
 def no_common_time() -> None:

@@ -21,7 +21,7 @@ SHOWS = {
     "answers": "was begun 2 times in 1 tries",
     "emptied": "is the number of ['c0-0', 'c1-0']",
     "restored": "was sent 2 times, before anybody had accepted",
-    "failover": "is the number of ['c0-0', 'c1-0']",
+    "failover": "nobody was asked to decide c1-0",
     "clock": "which is yet to come",
 }
 """By the safety that is switched off: what is found then. A second start is asked about by the engine itself; what is
