@@ -327,12 +327,13 @@ async def lose_the_last_moment(running: Running, is_off: bool) -> Facts:
     await confirm(running, card, first)
     await running.store.restore_data(copy)
     running.counts["failover"] += 1
-    seen = [f"work was held {bot.times('work is held')} times"] if bot.times("work is held") else []
+    seen = list[str]()
     try:
         await ask_and_confirm(running, second)
     except TimeoutError:  # its number is that of the first, whose card is found in the chat and taken for its own
         seen.append(f"nobody was asked to decide {second.tag}")
     facts = await running.at_rest()
+    seen += [f"work was held {bot.times('work is held')} times"] if bot.times("work is held") else []
     return replace(facts, judged=("seen", "lanes"), seen=(*seen, *list_numbers_twice(facts)))
 
 
