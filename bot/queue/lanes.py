@@ -273,7 +273,7 @@ class Lanes:
         self._confirmation = confirmation or Confirmation()
         self._scripts = ScriptRunner.from_redis(redis, keys)
         self._accepted = deque[tuple[float, str, str, str, tuple[str, ...], str]](maxlen=_MAX_REMEMBERED)
-        """Accepted items: when (`time.monotonic`), lane, id, body, aliases, person."""
+        """Items accepted in the last minute: when (`time.monotonic`), lane, id, body, aliases, person."""
         self._begun = deque[tuple[float, str, str]](maxlen=_MAX_REMEMBERED)
         """Effects outside that were begun: when, lane, name."""
 
@@ -418,7 +418,10 @@ class Lanes:
                 await lease.retry(0, "", count=False)
             raise StoreUnconfirmedError("neither a replica nor the disk has confirmed in time that it has the item")
         if lease is not None or answer[0] == "new":
-            self._accepted.append((time.monotonic(), lane, id, body, tuple(aliases), person))
+            now_s = time.monotonic()
+            self._accepted.append((now_s, lane, id, body, tuple(aliases), person))
+            while self._accepted[0][0] < now_s - DOUBT_MS / 1000:
+                self._accepted.popleft()
         if lease is not None:
             return lease
         if answer[0] == "closed":
