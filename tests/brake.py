@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MOST = {
     "product lines": 76_360,
-    "kernel lines": 19_270,
+    "kernel lines": 18_970,
     "helpers used once, of 1,000 functions": 97,
     "helpers of three lines or fewer": 38,
     "clauses as subjects in docstrings": 0,

@@ -16,7 +16,6 @@ from bot.agent.model import TextStore
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.probe import FormatSetting, choose_format_name, find_call_problem, probe_model
 from bot.app.company_files import load_calendar, load_persona, load_policy, load_prices, open_handbook
-from bot.app.error_lines import explain_error
 from bot.app.health import SHARED_APP
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
@@ -27,6 +26,7 @@ from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError, SettingsError
 from bot.core.i18n import translate
 from bot.features.files.bytes_place import check_bucket, check_files_folder
+from bot.ops.error_lines import explain_error
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import list_held_partitions

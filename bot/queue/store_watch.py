@@ -49,7 +49,7 @@ class PauseReason(StrEnum):
     REPLACED = "replaced"
     RESTORED = "restored"
     BACKUP = "backup"
-    """A copy is being made; this pause ends by itself (`bot.queue.holds`)."""
+    """A copy is being made; this pause ends by itself (`bot.ops.holds`)."""
 
 
 @dataclass(frozen=True, slots=True)

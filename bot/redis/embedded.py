@@ -31,7 +31,7 @@ from urllib.parse import quote
 from bot.core.errors import LocalStartError
 from bot.core.i18n import translate
 from bot.core.private import make_private_folder, open_private, restrict_permissions
-from bot.core.watchdog import build_watched_command
+from bot.redis.watchdog import build_watched_command
 
 _LONGEST_SOCKET = 100
 """Maximum length of a socket's path in bytes. The kernel's limit is 108 on Linux and 104 on macOS."""

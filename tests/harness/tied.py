@@ -6,7 +6,7 @@ import asyncio
 import os
 from functools import cache
 
-from bot.core.watchdog import build_watched_command
+from bot.redis.watchdog import build_watched_command
 
 PATIENCE_S = 20.0
 

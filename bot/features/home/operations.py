@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from bot.core.clock import Clock
 from bot.core.i18n import format_amount, shorten_text, translate
-from bot.queue.stuck_lanes import StuckLane, list_stuck_lanes
+from bot.features.home.stuck_lanes import StuckLane, list_stuck_lanes
 from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 from bot.storage.journal import Journal
 from bot.storage.spending import UsageStore

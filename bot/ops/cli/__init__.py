@@ -8,11 +8,11 @@ from types import TracebackType
 
 import typer
 
-from bot.app.error_lines import explain_error
 from bot.core.errors import CountersignError
 from bot.core.redaction import redact_text
 from bot.ops.cli.command_table import LazyGroup
 from bot.ops.cli.console import sanitize_for_terminal
+from bot.ops.error_lines import explain_error
 
 app = typer.Typer(
     cls=LazyGroup,

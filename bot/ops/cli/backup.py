@@ -33,15 +33,7 @@ from bot.ops.backup import (
 )
 from bot.ops.cli import console
 from bot.ops.cli.console import sanitize_for_terminal
-from bot.ops.since_copy import (
-    JournalLineError,
-    JournalSince,
-    KnownEnd,
-    list_kept_tools,
-    read_journal,
-    settle_since_copy,
-)
-from bot.queue.holds import (
+from bot.ops.holds import (
     PATIENCE_S,
     SETTLE_S,
     HoldLostError,
@@ -49,6 +41,14 @@ from bot.queue.holds import (
     LanesAtWorkError,
     hold_work,
     wait_for_rest,
+)
+from bot.ops.since_copy import (
+    JournalLineError,
+    JournalSince,
+    KnownEnd,
+    list_kept_tools,
+    read_journal,
+    settle_since_copy,
 )
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from bot.core import watchdog
+from bot.redis import watchdog
 from bot.redis.connect import connect_redis
 from bot.redis.embedded import EmbeddedRedis
 from tests.harness.browser import ABSENT

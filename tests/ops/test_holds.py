@@ -8,8 +8,8 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from bot.queue import holds
-from bot.queue.holds import HoldLostError, HoldTakenError, LanesAtWorkError, hold_work, list_owned_lanes
+from bot.ops import holds
+from bot.ops.holds import HoldLostError, HoldTakenError, LanesAtWorkError, hold_work, list_owned_lanes
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.scripts import ScriptRunner
