@@ -33,7 +33,7 @@ def load_sentences() -> Mapping[str, Mapping[str, str]]:
                 for name, words in table.items():
                     forms = words if isinstance(words, dict) else {"other": words}
                     further = {language if form == "other" else f"{language}_{form}": forms[form] for form in forms}
-                    sentences[f"{topic}.{name}"] = {**sentences[f"{topic}.{name}"], **further}
+                    sentences[f"{topic}.{name}"] = {**sentences.get(f"{topic}.{name}", {}), **further}
     return sentences
 
 

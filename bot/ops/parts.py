@@ -51,7 +51,7 @@ def _import_modules(package: ModuleType) -> list[ModuleType]:
 
 
 def find_sentence_gaps(
-    sentences: Mapping[str, Mapping[str, str]], language: str, languages: Collection[str] = LANGUAGES
+    sentences: Mapping[str, Mapping[str, str]], language: str, languages: Collection[str] = ("zh", "en")
 ) -> Iterator[str]:
     """Yield sentences without one of the languages or with other values to fill in, and titles without a statement."""
     for key, words in sorted(sentences.items()):

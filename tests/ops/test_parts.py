@@ -31,7 +31,7 @@ def test_nothing_is_missing() -> None:
     ("words", "gap"),
     [
         ({"zh": "好"}, "en is missing"),
-        ({"zh": "好", "en": "Good", "fr": "Bien"}, "its languages do not match"),
+        ({"zh": "好", "en": "Good", "xx": "Bien"}, "its languages do not match"),
         ({"zh": "{count} 个", "en": "{number} of them"}, "its languages do not match"),
         ({"zh": "{n} 个", "en": "{n} of them", "en_one": "one of them"}, "its languages do not match"),
         ({"zh": "好", "en": " "}, "en is missing"),

@@ -52,7 +52,7 @@ def _list_sentences() -> tuple[tuple[str, tuple[tuple[str, str | None], ...]], .
     """List the key and the English sentence of every reason, those with the most words first.
 
     A sentence is a tuple of pairs (words, name of the part that follows them)."""
-    english = {key: words["en"] for key, words in load_sentences().items() if key.startswith(TOPIC)}
+    english = {key: words.get("en", "") for key, words in load_sentences().items() if key.startswith(TOPIC)}
     pieces = {
         key: tuple((words, name) for words, name, _, _ in Formatter().parse(text)) for key, text in english.items()
     }
