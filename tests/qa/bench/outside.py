@@ -114,6 +114,7 @@ def measured(module: str, job: Job, python: str = PYTHON) -> Result:
     """Runs a program to its end. Raises `NotMeasured`."""
     with child(module, json.dumps(asdict(job)), python=python) as process:
         too_long = threading.Timer(PATIENCE_S, process.kill)
+        too_long.daemon = True  # Ctrl-C may come before the next line: nobody waits for the timer then
         too_long.start()
         try:
             out = process.stdout.read() if process.stdout else ""  # its input stays open: the end of that ends it
