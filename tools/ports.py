@@ -43,12 +43,6 @@ class AttachedFiles(Protocol):
         """Id → file, for those of the files that this person has sent; nobody can name somebody else's."""
 
 
-class FileClaims(Protocol):
-    """The part of an engine that knows which requests have a file."""
-
-    async def is_file_on_request(self, sha256: str) -> bool: ...
-
-
 class TextRenderer(Protocol):
     def __call__(self, value: object, language: str, /) -> str:
         """The text of a note, or of any other value on a card, in a language (`zh`, `en`)."""

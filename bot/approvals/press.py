@@ -218,9 +218,8 @@ async def run_effect(cards: Cards, lease: Lease, approval: Approval, presser: Ca
         shown = request_refresh(approval.id, f"started:{approval.attempt_key}")
         await lease.checkpoint(f"show:{approval.attempts}", shown)
 
-    label = approval.tool if approval.tool in _TOOL_NAMES else metrics.OTHER
     try:
-        with metrics.EFFECT_TIMES.labels(label).time():
+        with metrics.EFFECT_TIMES.labels(_get_tool_label(approval)).time():
             showing = asyncio.create_task(show_later())
             try:
                 end = await _execute_until_kept(cards, lease, approval, presser)
@@ -294,9 +293,13 @@ async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser:
 async def _end_effect(cards: Cards, lease: Lease, approval: Approval, end: EffectEnd) -> Sequence[Write]:
     """Show the end of an effect on its card, and return the writes that store it."""
     ended, _ = transition(approval, end, cards.clock.now())
-    label = approval.tool if approval.tool in _TOOL_NAMES else metrics.OTHER
-    metrics.EFFECTS.labels(label, ended.effect.value).inc()
+    metrics.EFFECTS.labels(_get_tool_label(approval), ended.effect.value).inc()
     return await end_approval(cards, lease.item, ended)
+
+
+def _get_tool_label(approval: Approval) -> str:
+    """Return the tool's name in metrics."""
+    return approval.tool if approval.tool in _TOOL_NAMES else metrics.OTHER
 
 
 async def recover_effect(cards: Cards, lease: Lease, approval: Approval, click: Click) -> Sequence[Write]:
