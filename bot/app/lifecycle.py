@@ -27,16 +27,16 @@ async def serve_until_stopped(settings: Settings) -> None:
     for warning in find_misspelt_variables():
         log.warning(warning)
     ending = _ShutdownRequest()
-    async with open_services(settings) as outside, build_app(settings, outside) as bot:
-        ending.install_signal_handlers()
-        freeze_garbage_collector()
-        try:
+    try:
+        async with open_services(settings) as outside, build_app(settings, outside) as bot:
+            ending.install_signal_handlers()
+            freeze_garbage_collector()
             await _work_until_asked(bot, settings, outside, ending.requested)
-        except asyncio.CancelledError:
-            if not ending.is_immediate:
-                raise
-            log.warning("stopped at once: what ran is handed over")
-        log.info("stopped")
+            log.info("stopped")
+    except asyncio.CancelledError:
+        if not ending.is_immediate:
+            raise
+        log.warning("stopped at once: what ran is handed over")
 
 
 def freeze_garbage_collector() -> None:

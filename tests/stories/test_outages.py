@@ -219,12 +219,16 @@ async def test_a_card_arrives_once_and_is_brought_up_to_date_whatever_slack_does
 
 
 @pytest.mark.slow
-async def test_ctrl_c_ends_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pause_s", [None, 0.02], ids=["once", "twice"])
+async def test_ctrl_c_ends_everything_and_leaves_nothing_behind(tmp_path: Path, pause_s: float | None) -> None:
     env = {"DATA_DIR": str(tmp_path), "LOCAL_PORT": str(free_ports())}
     async with started("run", cwd=tmp_path, env=env, fresh=True) as child:
         await printed(child, "Stop it: Ctrl-C")
         assert len(mentioning(str(tmp_path))) >= 2, "control: a server and the stand-ins run"
         ctrl_c(child)
+        if pause_s is not None:
+            await asyncio.sleep(pause_s)
+            ctrl_c(child)
         end = await ended(child)
     assert end.code in (0, 130), end
     assert "Traceback" not in end.all and "stopped" in end.out, end
