@@ -34,7 +34,7 @@ made_from() {
 
 # install LOCK: makes .venv hold exactly what LOCK names, and the project itself.
 install() {
-    local lock=$1 stamp python
+    local lock=$1 stamp python began=$SECONDS
     stamp=.venv/made-from-$(basename "$lock")
     if [ -x .venv/bin/python ] && made_from "$lock" | cmp -s - "$stamp"; then
         return
@@ -45,14 +45,31 @@ install() {
         rm -rf .venv
         "$python" -m venv .venv
     fi
-    echo "Installing what $lock names …" >&2
-    local pip=(.venv/bin/python -m pip --disable-pip-version-check install --quiet --retries 5)
-    if ! "${pip[@]}" --require-hashes -r "$lock" ||
-        ! "${pip[@]}" --no-deps --no-build-isolation --editable .; then
+    echo "Installing the $(grep -c == "$lock") packages that $lock names …" >&2
+    if ! get_packages --require-hashes -r "$lock" || ! get_packages --no-deps --no-build-isolation --editable .; then
         echo "The installation did not succeed. The first set-up needs a network; run the command again to go on." >&2
         return 1
     fi
     made_from "$lock" >"$stamp"
+    echo "Installed in $((SECONDS - began)) s." >&2
+}
+
+# get_packages WORDS…: installs with uv, in seconds; where uv cannot be had or does not succeed, with pip.
+get_packages() {
+    local pip=(.venv/bin/python -m pip --disable-pip-version-check) uv index quiet=()
+    [ -t 2 ] || quiet=(--quiet) # a terminal sees the progress
+    uv=$(command -v uv || command -v .venv/bin/uv) ||
+        { "${pip[@]}" install --quiet --require-hashes -r deploy/requirements-uv.lock && uv=.venv/bin/uv; } || true
+    if [ -n "$uv" ]; then
+        # uv reads no pip.conf.
+        index=$("${pip[@]}" config list | sed -n "s/^[a-z:]*\.index-url='\(.*\)'$/\1/p" | tail -n 1)
+        if env ${index:+"UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$index}"} \
+            "$uv" pip install --python .venv/bin/python ${quiet[@]+"${quiet[@]}"} "$@"; then
+            return
+        fi
+        echo "uv did not succeed; pip is tried …" >&2
+    fi
+    "${pip[@]}" install --retries 5 ${quiet[@]+"${quiet[@]}"} "$@"
 }
 
 # add LOCK: brings what LOCK names on top of what is installed.
@@ -61,7 +78,7 @@ add() {
     stamp=.venv/made-from-$(basename "$lock")
     if ! cmp -s "$lock" "$stamp"; then
         echo "Adding what $lock names …" >&2
-        .venv/bin/python -m pip --disable-pip-version-check install --quiet --retries 5 --require-hashes -r "$lock" || return 1
+        get_packages --require-hashes -r "$lock" || return 1
         cp "$lock" "$stamp"
     fi
 }
