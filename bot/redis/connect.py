@@ -42,7 +42,7 @@ _DOWN = (*_AWAY, ConnectionError, TimeoutError)
 """The errors of a call to Redis, including those of its socket."""
 _REFUSAL = re.compile(
     r"(ERR Error running script.* -)?(MISCONF|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MASTERDOWN|READONLY|OOM|UNBLOCKED"
-    r"|WAIT(?:AOF)? cannot be used with replica)"
+    r"|WAIT(?:AOF)?(?= cannot be used with replica))"
 )
 """Error replies that mean "not now". Before Redis 7 a script wraps them. Any other reply is a bug of ours and is raised
 unchanged."""

@@ -10,6 +10,7 @@ from redis.asyncio import Redis, SSLConnection
 
 from bot.app.settings import Settings
 from bot.core.errors import SettingsError, StoreUnavailableError
+from bot.core.metrics import REDIS_ERRORS
 from bot.redis.address import RedisAddress, RedisMode, parse_redis_url
 from bot.redis.connect import connect_redis, translate_redis_errors
 
@@ -53,6 +54,8 @@ def test_what_may_pass_is_store_down(subtests: pytest.Subtests) -> None:
     for error in PASSING:
         with subtests.test(str(error)), pytest.raises(StoreUnavailableError), translate_redis_errors():
             raise error
+    labels = [sample.labels["error"] for family in REDIS_ERRORS.collect() for sample in family.samples]
+    assert "WAIT" in labels and all(map(str.isalpha, labels)), "a metric names the kind and quotes no server"
 
 
 def test_a_mistake_of_ours_stays_what_it_is() -> None:
