@@ -9,8 +9,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import TypeAlias
 
 from aiohttp import web
@@ -20,6 +18,7 @@ from redis.asyncio import Redis
 from bot.chat.ingress_gate import IngressGate
 from bot.core import logs, metrics
 from bot.core.errors import SettingsError, StoreUnavailableError
+from bot.core.version import VERSION
 from bot.queue.figures import load_queue_figures
 from bot.queue.keys import Keys
 from bot.queue.worker import Worker
@@ -49,14 +48,6 @@ IsConnected: TypeAlias = Callable[[], Awaitable[bool]]
 async def is_listening() -> bool:
     """Return True: a platform that sends its events to us can always send them."""
     return True
-
-
-@cache
-def get_version() -> str:
-    try:
-        return version("countersign")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,7 +114,7 @@ class HealthState:
         return generate_latest(metrics.REGISTRY)
 
     async def _collect_figures(self) -> None:
-        metrics.INFO.labels(get_version()).set(1)
+        metrics.INFO.labels(VERSION).set(1)
         metrics.HELD_LANES.set(self.worker.active_lane_count if self.worker else 0)
         metrics.READY.set(not await self.find_reasons())
         try:
@@ -181,7 +172,7 @@ class HealthState:
         reasons = await self.find_reasons()
         return ProcessState(
             id=id_,
-            version=get_version(),
+            version=VERSION,
             started_ms=int(self.started_ms - offset_ms),
             at_ms=int(time.time() * 1000 - offset_ms),
             offset_ms=round(offset_ms),

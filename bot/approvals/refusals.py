@@ -87,7 +87,9 @@ async def post_refusal(
     is_over = approval is not None and approval.state is not ApprovalState.OPEN
     outcome = describe_dated_outcome(approval, person, names) if approval and person and is_over else ""
     text = translate(f"refused.{code}", language, who=translate("card.comma", language).join(deciders), what=outcome)
-    await cards.chat.post_ephemeral(click.place, click.person, own or text)
+    request = approval.proposal.title.params.get("request") if approval else None
+    told = translate("refused.of_request", language, request=request, text=own or text) if request else own or text
+    await cards.chat.post_ephemeral(click.place, click.person, told)
 
 
 async def replace_unreadable_card(cards: Cards, lease: Lease, click: Click) -> Sequence[Write]:

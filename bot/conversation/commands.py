@@ -18,20 +18,20 @@ from bot.storage.history import HistoryStore
 from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.runs import build_waiting_files_key
 from tools.languages import LANGUAGES, choose_words
-from tools.people.names import get_person_name
-from tools.spec import Caller
-from tools.tasks.task_actions import WITHDRAWAL_WORDS
+from tools.people.names import format_people_names, get_person_name
+from tools.spec import Caller, Person
+from tools.tasks.task_actions import find_decision_key
 from tools.tool import ToolServices
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import Request, TaskKind
+from tools.workflow.engine.state import Request
 from tools.workflow.process.definition import format_request_line
 
 COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop", "morning_on", "morning_off")
 PUBLIC_SETTINGS = ("steps", "morning_list", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
 """Settings that everybody may see, because they explain the bot's behavior. All others are for administrators."""
 HISTORY_SHOWN = 10
-TASKS_SHOWN = 20
+LISTED = 20
 QUOTE_MAX = 120
 """Most characters shown of a message."""
 _FORMATTING = re.compile(r"([\\*_~`])")
@@ -83,25 +83,25 @@ class CommandHandler:
         engine, language = self.tool_services.engine, caller.person.language
         match name:
             case "tasks":
-                todo = await engine.list_todo_tasks(caller.id, self.clock.today(), TASKS_SHOWN)
+                todo = await engine.list_todo_tasks(caller.id, self.clock.today(), LISTED)
                 lines = list[str]()
                 for one in todo.tasks:  # their own, or those that they decide as a deputy
                     key = "command.task" if one.task.assignee == caller.id else "command.task_for"
                     lines.append(await self._describe_task(key, one, language))
-                hidden_count = todo.total_count - len(todo.tasks)
-                more = "\n" + translate("command.more_tasks", language, n=hidden_count) if hidden_count else ""
-                return CommandReply("tasks", _format_listing("tasks", lines, language) + more)
+                return CommandReply("tasks", _format_listing("tasks", lines, language, todo.total_count))
             case "done":
                 tasks = await engine.list_decided_tasks(caller.id)
                 lines = [await self._describe_task("command.decided", one, language) for one in tasks]
                 return CommandReply("done", _format_listing("done", lines, language))
             case "requests":
+                own = await engine.list_recent_requests(caller.id, LISTED)
                 lines = []
-                for request in await engine.list_own_requests(caller.id):
+                for request in own.requests:
+                    status = translate(f"status.{request.display_status}", language)
                     summary = await load_request_summary(self.tool_services, request, language)
-                    about = {"summary": summary, "status": translate(f"status.{request.display_status}", language)}
-                    lines.append(translate("command.request", language, request=request.id, **about))
-                return CommandReply("requests", _format_listing("requests", lines, language))
+                    holder = await describe_holder(self.tool_services, request, caller.person)
+                    lines.append(" · ".join(filter(None, (request.id, status, summary, holder))))
+                return CommandReply("requests", _format_listing("requests", lines, language, own.total_count))
             case "history":
                 return await self._answer_history(message, caller)
             case "settings":
@@ -160,12 +160,7 @@ class CommandHandler:
     async def _describe_task(self, key: str, assigned: AssignedTask, language: str) -> str:
         requester = await get_person_name(self.tool_services.directory, assigned.request.initiator, language)
         about = await load_request_summary(self.tool_services, assigned.request, language)
-        outcome = (
-            WITHDRAWAL_WORDS.get(assigned.task.outcome, "")
-            if assigned.task.kind is TaskKind.REVOKE
-            else assigned.task.outcome
-        )
-        decision = translate(f"decision.{outcome}", language) if outcome else ""
+        decision = find_decision_key(assigned.task)
         return translate(
             key,
             language,
@@ -173,15 +168,18 @@ class CommandHandler:
             requester=requester,
             summary=about,
             task=assigned.task.id,
-            decision=decision,
+            decision=translate(decision, language) if decision else "",
             who=await get_person_name(self.tool_services.directory, assigned.task.assignee, language),
         )
 
 
-def _format_listing(name: str, lines: Sequence[str], language: str) -> str:
+def _format_listing(name: str, lines: Sequence[str], language: str, total_count: int = 0) -> str:
+    """`total_count`: the number of all, if there may be more than the lines."""
     if not lines:
         return translate(f"command.no_{name}", language)
-    return "\n".join([translate(f"command.{name}", language), *(f"- {line}" for line in lines)])
+    hidden_count = total_count - len(lines)
+    more = [translate(f"command.more_{name}", language, n=hidden_count)] if hidden_count > 0 else []
+    return "\n".join([translate(f"command.{name}", language), *(f"- {line}" for line in lines), *more])
 
 
 async def load_request_summary(services: ToolServices, request: Request, language: str) -> str:
@@ -191,3 +189,12 @@ async def load_request_summary(services: ToolServices, request: Request, languag
     except InvalidDefinitionError:
         return translate("home.unreadable", language)
     return format_request_line(process, request.filled, language)
+
+
+async def describe_holder(services: ToolServices, request: Request, reader: Person) -> str:
+    """Describe the people who have the request, and since when; empty if nobody has it."""
+    if not request.open_tasks:
+        return ""
+    who = choose_words(await format_people_names(services.directory, request.waits_for), reader.language)
+    since = min(task.since for task in request.open_tasks).astimezone(reader.zone)
+    return translate("command.held", reader.language, who=who, since=f"{since:%Y-%m-%d %H:%M}")

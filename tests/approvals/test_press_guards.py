@@ -157,7 +157,7 @@ async def test_a_button_with_a_dialog_decides_nothing_without_its_answers(redis:
     assert (approval.state, approval.press_id) == (ApprovalState.OPEN, "")
     assert (await bot.engine.get_request("L-0001")).status is Status.WAITING
     assert await list_refusals(bot) == ["no_form"]
-    assert bot.chat.ephemerals == [(LI.id, translate("refused.no_form", "zh"))]
+    assert bot.chat.ephemerals == [(LI.id, "L-0001：" + translate("refused.no_form", "zh"))]
 
 
 async def test_control_with_its_answers_it_decides(redis: Redis) -> None:

@@ -15,7 +15,7 @@ from tools.tool import ToolContext
 from tools.workflow.bpmn.graph import VotingMode
 from tools.workflow.engine.authority import MAX_PEOPLE
 from tools.workflow.engine.commands import AddSignCommand, DecideCommand, SignPosition, TransferCommand
-from tools.workflow.engine.state import Decision, TaskKind
+from tools.workflow.engine.state import Decision, Task, TaskKind
 
 MAX_OPINION = 1000
 Doing = Decision | Literal["transfer", "add_sign"]
@@ -119,6 +119,12 @@ async def run_task_decision(context: ToolContext, stored: StoredDecision) -> Too
     }
     key = WITHDRAWAL_WORDS.get(done, word) if task.kind is TaskKind.REVOKE else word
     return build_effect_outcome(data, f"result.{key}", f"effect.{key}", result.request, params)
+
+
+def find_decision_key(task: Task) -> str:
+    """Find the key of the sentence for the decision of a task; empty for an open task."""
+    word = WITHDRAWAL_WORDS.get(task.outcome, "") if task.kind is TaskKind.REVOKE else task.outcome
+    return f"decision.{word}" if word else ""
 
 
 def build_command(context: ToolContext, stored: StoredDecision) -> DecideCommand | TransferCommand | AddSignCommand:

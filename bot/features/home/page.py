@@ -11,7 +11,7 @@ from bot.approvals import render
 from bot.approvals.authorization import authorize_press
 from bot.approvals.delivery import list_names_on_card, list_represented
 from bot.chat.messages import Button, Card, HomeButton, HomeEntry, HomeSection, HomeView
-from bot.conversation.commands import load_request_summary
+from bot.conversation.commands import describe_holder, load_request_summary
 from bot.core import logs
 from bot.core.approval_sets import SEVERAL, build_set_id
 from bot.core.i18n import render_value, translate
@@ -19,13 +19,7 @@ from bot.core.outcomes import format_local_time
 from bot.core.records import ApprovalState
 from bot.features.contract import Core
 from bot.features.home.operations import OperationsReader
-from bot.features.home.words import (
-    describe_absence,
-    describe_balance,
-    describe_decision,
-    describe_holder,
-    describe_preferences,
-)
+from bot.features.home.words import describe_absence, describe_balance, describe_decision, describe_preferences
 from bot.storage.approvals import derive_task_card_id
 from bot.storage.homes import HomePlace, ListName
 from bot.storage.morning_preferences import MorningPreferenceStore

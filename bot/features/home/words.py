@@ -8,23 +8,13 @@ from bot.conversation.commands import load_request_summary
 from bot.core.i18n import translate
 from bot.storage.preferences import Preferences
 from tools.day_words import format_day_words
-from tools.languages import choose_words
-from tools.people.names import format_people_names, format_stand_in, get_names_by_language
+from tools.people.names import format_stand_in, get_names_by_language
 from tools.spec import Person
-from tools.tasks.task_actions import WITHDRAWAL_WORDS
+from tools.tasks.task_actions import find_decision_key
 from tools.tool import ToolServices
 from tools.workflow.engine.balance import YearBalance
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import Delegation, Request, TaskKind, format_decimal
-
-
-async def describe_holder(services: ToolServices, request: Request, reader: Person) -> str:
-    """Describe the people who have the request, and since when; empty if nobody has it."""
-    if not request.open_tasks:
-        return ""
-    who = choose_words(await format_people_names(services.directory, request.waits_for), reader.language)
-    since = min(task.since for task in request.open_tasks)
-    return translate("home.held", reader.language, who=who, since=_format_moment(since, reader))
+from tools.workflow.engine.state import Delegation, format_decimal
 
 
 async def describe_decision(
@@ -33,15 +23,15 @@ async def describe_decision(
     """Describe a decision by the reader or for them: its time, request and decider. `details`: adds the opinion, and
     the current state of the request."""
     task, request, language = assigned.task, assigned.request, reader.language
-    outcome = WITHDRAWAL_WORDS.get(task.outcome, "") if task.kind is TaskKind.REVOKE else task.outcome
+    decision = find_decision_key(task)
     by = await get_names_by_language(services.directory, task.by)
     if task.by != task.assignee:
         by = format_stand_in(by, await get_names_by_language(services.directory, task.assignee))
     line = translate(
         "home.decided",
         language,
-        at=_format_moment(task.closed or task.since, reader),
-        decision=translate(f"decision.{outcome}", language) if outcome else "",
+        at=f"{(task.closed or task.since).astimezone(reader.zone):%Y-%m-%d %H:%M}",
+        decision=translate(decision, language) if decision else "",
         request=request.id,
         requester=await get_names_by_language(services.directory, request.initiator),
         summary=await load_request_summary(services, request, language),
@@ -88,7 +78,3 @@ def describe_preferences(preferences: Preferences, default_steps: str, reader: P
     chosen = own if preferences.language else translate("home.as_slack", language, value=own)
     steps = translate(f"setting.steps_{preferences.steps or default_steps}", language)
     return (translate("setting.language", language, value=chosen), translate("setting.steps", language, value=steps))
-
-
-def _format_moment(moment: datetime, reader: Person) -> str:
-    return moment.astimezone(reader.zone).strftime("%Y-%m-%d %H:%M")
