@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
 from bot.chat.messages import HomeView, Message
-from bot.conversation.commands import TASKS_SHOWN
+from bot.conversation.commands import LISTED
 from bot.features.home.page import PAGE
 from tests.harness.memory_bot import TODAY, Bot
 from tests.harness.memory_platform import DM
@@ -58,11 +58,11 @@ async def test_tasks_of_others_say_for_whom_and_are_gone_when_the_time_away_is_o
 
 @pytest.mark.parametrize(("person", "more"), [("U2", "还有 3 项"), ("U5", "And 3 more")])
 async def test_many_are_bounded_and_the_rest_is_counted(redis: Redis, person: str, more: str) -> None:
-    bot = await waiting(redis, expenses=TASKS_SHOWN + 2)
+    bot = await waiting(redis, expenses=LISTED + 2)
     text = await told(bot, person, "tasks")
-    assert text.count("\n- ") == TASKS_SHOWN and more in text
+    assert text.count("\n- ") == LISTED and more in text
     tasks = (await page(bot, person)).sections[0]
-    assert len(tasks.entries) == PAGE + 1 and str(TASKS_SHOWN + 3) in tasks.note
+    assert len(tasks.entries) == PAGE + 1 and str(LISTED + 3) in tasks.note
     assert tasks.entries[0].card.buttons, "and all can be decided at once"
 
 
@@ -81,6 +81,19 @@ async def test_to_agree_to_a_withdrawal_is_listed_as_that(redis: Redis) -> None:
     await bot.engine.execute_command(WithdrawCommand(request="L-0001", actor="U1"), "withdraw", bot.today())
     await decide(bot.engine, "L-0001-2", "U2", Decision.APPROVE)
     assert any(line.endswith("同意撤回") for line in (await told(bot, "U2", "已办")).splitlines())
+
+
+async def test_own_requests_say_who_has_them_and_since_when_the_newest_first(redis: Redis) -> None:
+    bot = Bot(redis)
+    for n in range(LISTED + 2):
+        bot.today_offset = timedelta(minutes=n)
+        await bot.engine.start_request("expense", TAXI, "U1", f"taxi {n}", bot.today())
+    await decide(bot.engine, f"E-{LISTED + 2:04}-1", "U2", Decision.APPROVE)
+    lines = (await told(bot, "U1", "申请")).splitlines()
+    assert [line[2:8] for line in lines[1:-1]] == [f"E-{n:04}" for n in range(LISTED + 2, 2, -1)]
+    assert " · 已通过 · " in lines[1] and "处，" not in lines[1], "nobody has it any more"
+    assert lines[2].endswith(f"在李四处，2026-11-20 10:{LISTED} 起")
+    assert "还有 2 份更早的申请" in lines[-1]
 
 
 async def test_history_shows_what_people_wrote_as_they_wrote_it(redis: Redis) -> None:
