@@ -100,8 +100,10 @@ class SourceValues:
                 if number.value == int(number.value) and 2 <= number.value <= 400:
                     self.factors[int(number.value)] = None
 
-    def drop_bare_amounts(self) -> None:
-        """Drop amounts without a currency that are also given with one: these count in that currency only."""
+    def keep_to_one_request(self) -> None:
+        """Drop amounts without a currency that are also given with one: these count in that currency only. Drop the
+        factors: the hours and numbers in a record multiply nothing."""
+        self.factors.clear()
         given = {one for currency, row in self.amounts.items() if currency for one in row}
         self.amounts[""] = [one for one in self.amounts[""] if one not in given]
 
@@ -163,7 +165,7 @@ def check_claims(
     everything = collect_values(sources)
     own = {request: collect_values(map(ClaimSource, lines)) for request, lines in records.items() if request in about}
     for known in own.values():
-        known.drop_bare_amounts()
+        known.keep_to_one_request()
 
     def is_supported(claim: Claim) -> bool:
         known = own.get(claim.request, everything)

@@ -89,7 +89,7 @@ class AnswerChecker:
             records.add_result(request)
             told.append(ClaimSource(flatten_value(request)))
         figures = check_claims(answer, told, context.now.date(), people, records.lines)
-        wrong = records.find_wrong_states(answer)
+        wrong = records.find_wrong_states(answer, read_question(state))
         missing = [one.text for one, is_supported in figures.items() if not is_supported]
         unsupported = [*wrong, *(one for one in missing if not any(one in clause for clause in wrong))]
         claims, fault = len(figures) + len(wrong), find_fault(answer, unsupported, state)

@@ -61,19 +61,21 @@ class RequestRecords:
             if len(requests) == 1:
                 self.lines[requests[0]].append(line)
 
-    def find_wrong_states(self, answer: str, *, is_complete: bool = False) -> tuple[str, ...]:
+    def find_wrong_states(self, answer: str, question: str = "") -> tuple[str, ...]:
         """Return the clauses that give a request a state which no result tells of, each once. If its sentence has no
-        request number, a clause is about the one request that this run has changed. With `is_complete`, a request
-        without records has no state."""
+        request number, a clause is about the one request that this run has changed. A request without records has the
+        states that the person's own words give it as a fact."""
         only = list(self.changed) if len(self.changed) == 1 else []
         wrong, told = dict[str, None](), dict[str, set[str]]()
+        clauses = split_clauses(normalize_text(question))
+        own = {(one, state) for clause in clauses for state, some in list_stated(clause, ()) for one in some}
         for clause in split_clauses(blank_examples(normalize_text(answer))):
             for state, requests in list_stated(clause, only):
                 for request in requests:
                     if request not in told:
                         lines = self.lines.get(request, ())
                         told[request] = {one for one, seen in _SEEN.items() if any(map(seen.search, lines))}
-                    if state not in told[request] and (is_complete or request in self.lines):
+                    if state not in told[request] and (request in self.lines or (request, state) not in own):
                         wrong[clause.text.strip(" \t\r\n,.;。!?")] = None
         return tuple(wrong)
 

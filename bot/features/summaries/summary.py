@@ -196,7 +196,7 @@ def find_unsupported_values(lines: Sequence[str], old: EarlierTurns, people: Nam
         unsaid = [one.text for one in claims if known_values.isdisjoint(one.values)]
         loose = [value[1:].partition("/")[0] for value in sorted(values - known_values) if value.startswith(("#", "@"))]
         relative = [one.text for one in find_relative_days(normalize_text(line), today) if one.is_definite]
-        wrong = records.find_wrong_states(line, is_complete=True)
+        wrong = records.find_wrong_states(line)
         return list(dict.fromkeys([*unsaid, *loose, *relative, *wrong]))
 
     return [list_missing_values(line, values) for line, values in zip(lines, mentioned_values, strict=True)]

@@ -23,7 +23,7 @@ async def test_of_true_answers_at_most_one_in_a_hundred_is_doubted(held_out: boo
     assert len(TRUTHFUL) >= 150 and len(doubted) <= len(cases) // 100, doubted
 
 
-@pytest.mark.parametrize(("kind", "count", "share"), [("states", 42, 0.95), ("figures", 58, 0.85)])
+@pytest.mark.parametrize(("kind", "count", "share"), [("states", 44, 0.95), ("figures", 60, 0.95)])
 async def test_false_states_and_figures_are_held_up(kind: str, count: int, share: float) -> None:
     cases = list(wrong(kind))
     doubted = await find_doubted(cases)
