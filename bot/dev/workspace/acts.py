@@ -26,6 +26,7 @@ from bot.dev.workspace.payloads import (
     build_session_stopped_event,
     build_shortcut,
     build_slash_command,
+    build_user_object,
 )
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.typed import build_rich_text, escape_text, mark_up_text
@@ -118,7 +119,10 @@ def mark_read(ws: Workspace, person: str, channel: str) -> None:
 def set_locale(ws: Workspace, person: str, locale: str) -> None:
     if locale not in ("zh-CN", "en-US"):
         raise WorkspaceError("invalid_locale")
-    ws.get_person(person).locale = locale
+    member = ws.get_person(person)
+    member.locale = locale
+    user = build_user_object(ws.app, member, locale=True, email=True)
+    ws.send_event("user_change", {"type": "user_change", "user": user})
     ws.notify_change("people", person=person)
 
 

@@ -45,7 +45,7 @@ SCOPES = frozenset(
 EVENTS = frozenset(
     {
         *("agent_session_stopped", "app_home_opened", "app_mention"),
-        *("message.channels", "message.groups", "message.im", "message.mpim"),
+        *("message.channels", "message.groups", "message.im", "message.mpim", "user_change"),
     }
 )
 

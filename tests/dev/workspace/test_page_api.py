@@ -161,6 +161,8 @@ async def test_a_press_without_an_app_says_so(workspace: Workspace, http: aiohtt
     answer = await post(http, "click", person=ZHANG, channel=GENERAL, ts=ts, action_id="go")
     assert answer["error"] == "no_app" and "机器人" in answer["message"]
     assert (await post(http, "locale", person=ZHANG, locale="en-US"))["ok"]
+    event = workspace.delivery.delivered_events[-1]["event"]
+    assert (event["type"], event["user"]["id"], event["user"]["locale"]) == ("user_change", ZHANG, "en-US")
     answer = await post(http, "click", person=ZHANG, channel=GENERAL, ts=ts, action_id="go")
     assert "bot" in answer["message"]
     assert (await post(http, "locale", person=ZHANG, locale="xx"))["error"] == "invalid_locale"
