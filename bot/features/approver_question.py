@@ -18,6 +18,7 @@ from bot.core.work_items import MessageReceived
 from bot.features.contract import Core, Feature
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
+from tools.people.names import choose_name
 from tools.spec import Person
 
 MANAGER_CHOICE, PICKER_CHOICE = "approver_manager", "approver_person"
@@ -49,7 +50,7 @@ async def add_choices(directory: ChatDirectory, run: Run, result: RunResult, pos
     manager = await _find_manager(directory, run.message.person)
     if manager is None:
         return replace(post, picker=picker)
-    label = translate("approver.manager", run.language, name=manager.name)
+    label = translate("approver.manager", run.language, name=choose_name(manager, run.language))
     button = Button(label=label, choice=MANAGER_CHOICE, approval=run.id, version=1, style="primary")
     return replace(post, buttons=(*post.buttons, button), picker=picker)
 
@@ -70,7 +71,7 @@ async def answer_question(core: Core, lease: Lease, click: Click) -> Sequence[Wr
     run.retry_press = click.id
     message = run.message.model_copy(update={"id": f"approver:{run.id}", "text": f"<@{chosen.id}>", "unread": 0})
     if click.card is not None and run.result is not None:  # the question keeps no button that has done its work
-        answered = translate("approver.answered", run.language, name=chosen.name)
+        answered = translate("approver.answered", run.language, name=choose_name(chosen, run.language))
         with contextlib.suppress(ChatError):
             await core.chat.update_message(click.card, Post(f"{run.result.text}\n\n{answered}"))
     lane, channel = message.place.conversation, message.place.channel

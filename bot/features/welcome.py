@@ -12,6 +12,7 @@ from bot.features.contract import Core, Feature, Work
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Set, Write
 from bot.redis.connect import translate_redis_errors
+from tools.people.names import choose_name
 from tools.spec import StoredModel
 
 MAX_PROMPTS = 4
@@ -82,7 +83,7 @@ async def welcome_person(core: Core, lease: Lease, work: WelcomePerson) -> Seque
     mark = Set(_build_mark_key(core, lease.lane, work.person), str(core.clock.now_ms()))
     if any(entry.run for entry in (await core.history.load_history(work.place.conversation)).entries):
         return [mark]
-    text = translate("command.welcome", caller.person.language, name=caller.person.name)
+    text = translate("command.welcome", caller.person.language, name=choose_name(caller.person, caller.person.language))
     again = lease.item.is_redelivery
     await core.chat.post_message(work.place, Post(text), key=f"welcome:{work.person}", again=again)
     return [

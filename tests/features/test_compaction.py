@@ -284,13 +284,13 @@ async def told_of_an_invention(redis: Redis) -> str:
 
 async def test_an_invented_approval_never_supports_an_answer(redis: Redis) -> None:
     told = await told_of_an_invention(redis)
-    assert "⚠ 未经核实：您的 L-9999 已经批准" in told or "⚠ 未经核实：L-9999" in told
+    assert "⚠ 未经核实：您的 L-9999 已经批准 · 77000 元" in told
 
 
 async def test_negative_control_unchecked_it_would(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "find_unsupported_values", lambda lines, old, people: [[] for _ in lines])
-    told = await told_of_an_invention(redis)
-    assert "L-9999" in told and "⚠" not in told
+    marked = (await told_of_an_invention(redis)).partition("⚠")[2]
+    assert "L-9999" in marked and "77000" not in marked, "its amount is supported; a state comes from the engine alone"
 
 
 async def test_notes_that_tell_the_model_to_act_change_nothing_about_the_button(redis: Redis) -> None:

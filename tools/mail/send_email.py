@@ -19,7 +19,13 @@ from tools.error_advice import select_advice
 from tools.mail.completeness import require_complete_draft
 from tools.mail.smtp import encode_domain
 from tools.people.identities import identify_people
-from tools.people.names import join_in_both_languages, list_names_by_language, load_person, resolve_person
+from tools.people.names import (
+    choose_name,
+    join_in_both_languages,
+    list_names_by_language,
+    load_person,
+    resolve_person,
+)
 from tools.requests.task_lookup import resolve_task
 from tools.spec import (
     CardChoice,
@@ -69,7 +75,7 @@ async def prepare_send_email(context: ToolContext, args: SendEmailArgs) -> Propo
         DialogField(name="subject", label="subject", value=subject, max_length=MAX_SUBJECT),
         DialogField(name="body", label="body", kind="long", value=body, max_length=MAX_BODY),
     )
-    first_line, reply_to = format_first_line(context, people), format_address(context.caller.person)
+    first_line, reply_to = format_first_line(context, people), format_address(context.caller.person, people[0].language)
     fields = [CardField(label="to", value=to), CardField(label="subject", value=subject)]
     fields += (
         [CardField(label="notice", value=TextRef(key="fact.mails", params={"n": len(people)}))] if people[1:] else []
@@ -175,7 +181,7 @@ def _join_person_names(people: Sequence[Person]) -> dict[str, str]:
 def format_first_line(context: ToolContext, readers: Sequence[Person]) -> str:
     """The first line of an email, which names the person on whose behalf it is sent. The line is repeated in each of
     the readers' languages."""
-    address = context.caller.person.email if format_address(context.caller.person) else ""
+    address = context.caller.person.email if format_address(context.caller.person, "en") else ""
     key = "mail.first_line" if address else "mail.first_line_alone"
     names = {
         language: clean_header_name(name) for language, name in list_names_by_language(context.caller.person).items()
@@ -185,15 +191,16 @@ def format_first_line(context: ToolContext, readers: Sequence[Person]) -> str:
     return "\n".join(context.services.render_text(note, language) for language in languages)
 
 
-def format_address(person: Person) -> str:
-    """The text `Name <address>` for a header; empty if no header can carry the address."""
+def format_address(person: Person, language: str) -> str:
+    """The text `Name <address>` for a header, with the name for readers of a language; empty if no header can carry the
+    address."""
     try:
         address = encode_domain(person.email)
     except ValueError:
         return ""
     if not ADDRESS.fullmatch(address):
         return ""
-    return str(Address(clean_header_name(person.name), addr_spec=address))
+    return str(Address(clean_header_name(choose_name(person, language)), addr_spec=address))
 
 
 def clean_header_name(name: str) -> str:

@@ -22,6 +22,7 @@ import aiosmtplib
 import idna
 
 from tools.local_host import is_local_host
+from tools.people.names import choose_name
 from tools.spec import EffectUnknownError, Person, ToolError
 
 TIMEOUT_S = 20.0
@@ -65,7 +66,10 @@ class SmtpMailer:
 
     async def send_mail(self, to: Person, subject: str, body: str, message_id: str, reply_to: str = "") -> None:
         try:
-            sender, recipient = _build_address(*parseaddr(self._sender)), _build_address(to.name, to.email)
+            sender, recipient = (
+                _build_address(*parseaddr(self._sender)),
+                _build_address(choose_name(to, to.language), to.email),
+            )
             message = EmailMessage(policy=SMTP_POLICY if recipient.username.isascii() else SMTPUTF8_POLICY)
             message["From"], message["To"] = sender, recipient
             if reply_to:
