@@ -234,11 +234,6 @@ async def act_edit(api: PageApi, args: MethodArguments) -> Json:
     return {}
 
 
-async def act_delete(api: PageApi, args: MethodArguments) -> Json:
-    acts.delete_message(api.ws, args.require_text("person"), args.require_text("channel"), args.require_text("ts"))
-    return {}
-
-
 async def act_click(api: PageApi, args: MethodArguments) -> Json:
     """Press a button of a message (`channel`, `ts`), or of a dialog or the Home tab (`view_id`)."""
     person, action = args.require_text("person"), args.require_text("action_id")
@@ -327,7 +322,6 @@ def require_success(done: acts.ActResult) -> Json:
 ACTS: dict[str, Act] = {
     "say": act_say,
     "edit": act_edit,
-    "delete": act_delete,
     "click": act_click,
     "submit": act_submit,
     "close": act_close,

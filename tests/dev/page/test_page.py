@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -331,3 +332,98 @@ async def test_log_lines_are_shown_and_filtered(workspace: Workspace, page: Open
         await browser.type(".filter input", "r04")
         await browser.gone(".lines li", "查找同事")
         assert await browser.count(".lines li") == 1
+
+
+SUGGESTED = "assistant.threads.setSuggestedPrompts"
+GREETINGS = {
+    "zh-CN": ("我的审批", "请假", "我的申请到哪一步了"),
+    "en-US": ("My approvals", "Leave", "Where is my request"),
+}
+
+
+def welcoming_bot(workspace: Workspace) -> AsyncApp:
+    """Fills Home and suggests what to write, in the language of whoever has opened the app."""
+    app = bolt(workspace)
+
+    @app.event("app_home_opened")
+    async def opened(event: dict[str, Any], client: Any) -> None:
+        person = (await client.users_info(user=event["user"], include_locale=True))["user"]
+        title, *prompts = GREETINGS[person["locale"]]
+        if event["tab"] == "home":
+            blocks = [{"type": "header", "text": plain(f"{title}: {person['real_name']}")}]
+            await client.views_publish(user_id=person["id"], view={"type": "home", "blocks": blocks})
+        else:
+            rows = [{"title": one, "message": one} for one in (*prompts, *(f"{one}?" for one in prompts))]
+            await client.assistant_threads_setSuggestedPrompts(channel_id=event["channel"], prompts=rows)
+
+    sinks(app)
+    return app
+
+
+async def test_home_is_of_the_person_in_front_of_it(
+    workspace: Workspace, driver: WorkspaceDriver, page: Opener
+) -> None:
+    async with page() as browser, online(driver, welcoming_bot(workspace)):
+        await browser.click("#nav [data-channel=home]")
+        await browser.find("#home .header", "我的审批: 张三")
+        await browser.press("Alt", "2")
+        await browser.find("#home .header", "我的审批: 李四")
+        await browser.click("[data-language=en]")
+        await browser.find("#home .header", "My approvals: 李四")
+
+
+APART = """const [one, other] = [...arguments].map((css) => document.querySelector(css).getBoundingClientRect());
+return one.bottom <= other.top || one.right <= other.left"""
+CHIPS = """return [...document.querySelectorAll('.prompts .chip')].map((one) => one.getBoundingClientRect())
+  .map(({left, right, top}) => [left >= 0 && right <= innerWidth, Math.round(top)])"""
+
+
+async def test_on_a_phone_cards_leave_faces_free_and_suggestions_wrap(
+    workspace: Workspace, driver: WorkspaceDriver, page: Opener
+) -> None:
+    async with page(size=(390, 844)) as browser, online(driver, welcoming_bot(workspace)):
+        await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN)
+        await browser.find("#list .actions button", "确认")
+        assert await browser.execute(APART, "#list .avatar", "#list .content")
+        await browser.click("[data-language=en]")
+        await browser.find(".prompts .chip", "Where is my request?")
+        chips = await browser.execute(CHIPS)
+        assert len(chips) == 4 and all(inside for inside, _ in chips) and len({top for _, top in chips}) > 1
+        control = "document.querySelector('#list .content').style.marginBlockStart = '5px';" + APART
+        assert not await browser.execute(control, "#list .avatar", "#list .content")
+
+
+async def test_what_a_newcomer_reads_stays_until_it_is_used(
+    workspace: Workspace, driver: WorkspaceDriver, page: Opener
+) -> None:
+    async with page() as browser, online(driver, welcoming_bot(workspace)):
+        hasty = "const real = window.setTimeout; window.setTimeout = (run, ms) => real(run, Math.min(ms, 100))"
+        await browser.execute(hasty)
+        await browser.click("[data-language=en]")
+        await browser.find(".prompts .chip", "Leave")
+        await browser.press("Alt", "2")
+        await browser.find(".prompts .chip", "请假")
+        await browser.press("Alt", "1")
+        back = ["D02LI", DM_ZHANG]
+        await driver.wait_until(
+            lambda: [one["channel_id"] for one in driver.list_call_arguments(SUGGESTED)][-2:] == back
+        )
+        await browser.click(".prompts .chip", "Leave")
+        await browser.find("#list .message", "Leave")
+        await browser.gone(".prompts .chip")
+        await asyncio.sleep(0.3)
+        await browser.find(".toast", "张三 now reads English.")
+        await browser.click(".toast button", "English for everybody")
+        await browser.gone(".toast")
+        await driver.wait_until(lambda: all(workspace.get_person(id).locale == "en-US" for id in (ZHANG, LI)))
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["desk", "phone"])
+async def test_a_newcomer_finds_mailbox_and_log(page: Opener, size: tuple[int, int]) -> None:
+    async with page(size=size) as browser:
+        for panel, name, says in (("mail", "邮箱", "不会寄到任何真实的邮箱"), ("log", "日志", "每一步")):
+            if size[0] < 900:
+                await browser.click("#bar [data-pane=nav]")
+            await browser.click("#nav .entry", name)
+            await browser.find(f"#panel-{panel} .empty", says)
+            await browser.click("#tab-thread, #bar [data-pane=chat]")

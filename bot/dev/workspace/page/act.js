@@ -3,11 +3,12 @@
 import { post, Refused } from "./api.js";
 import { h } from "./dom.js";
 import { escape } from "./mrkdwn.js";
-import { HOME, look, model, refresh } from "./model.js";
+import { look, model, opened, refresh } from "./model.js";
 import { problem, toast } from "./toast.js";
 import { t } from "./words.js";
 
 const SETTLE_MS = 1_200;
+const HEARD_MS = 2_500; // the bot looks people up every two seconds
 
 /** Does `work`; what the server refuses becomes a notice. True when it worked. */
 export async function attempt(work) {
@@ -122,7 +123,7 @@ export function setLocale(lang, people = [model.person]) {
   return attempt(async () => {
     for (const person of people) await post("locale", { person, locale });
     await refresh.state();
-    if (model.channel === HOME) await post("home", { person: model.person });
+    setTimeout(() => attempt(opened), HEARD_MS); // Home and suggestions, in this language
   });
 }
 

@@ -86,7 +86,7 @@ function drawList() {
   const list = mainList();
   const items = rows(list, { inThread: false, open, redraw: draw });
   if (isDirect()) items.push(...busyThreads().map(activity)); // the answer will stand here
-  if (!list.length) items.push({ key: "welcome", print: `${model.spoken} ${model.channel} ${model.person} ${model.prompts.length}`, make: welcome });
+  if (!list.length) items.push({ key: "welcome", print: `${model.spoken} ${model.channel} ${model.person}`, make: welcome });
   reconcile($("list"), items);
   drawPrompts();
   if (following) toEnd(stream);
@@ -104,15 +104,7 @@ function drawPrompts() {
 
 function welcome() {
   if (!isDirect()) return h("div", { class: "empty" }, icon("hash"), h("h3", {}, channelName()), h("p", {}, t("channel_empty")));
-  const chip = (name) => h("button", { type: "button", class: "chip", onclick: () => suggest(t(name)) }, t(name));
-  return h(
-    "div",
-    { class: "empty welcome" },
-    icon("chat"),
-    h("h3", {}, t("welcome", { name: model.me.name })),
-    h("p", {}, t("welcome_how")),
-    !model.prompts.length && h("div", { class: "chips" }, ["try_leave", "try_tasks", "try_expense", "try_help"].map(chip)),
-  );
+  return h("div", { class: "empty welcome" }, icon("chat"), h("h3", {}, t("welcome", { name: model.me.name })), h("p", {}, t("welcome_how")));
 }
 
 function suggest(text) {
@@ -230,7 +222,7 @@ async function begin() {
     await refresh.state();
   }
   follow();
-  await attempt(() => (model.channel === HOME ? post("home", { person: model.person }) : opened()));
+  await attempt(opened);
   await everything();
   heading();
   refresh.others();

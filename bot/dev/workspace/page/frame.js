@@ -67,17 +67,20 @@ function channels() {
     entry(HOME, "home", t("home"), 0),
     h("h3", {}, t("channels")),
     shared.map((channel) => entry(channel.id, MARKS[channel.kind] ?? "hash", channel.name, channel.unread)),
+    h("h3", {}, t("behind")),
+    BAR.slice(3).map(([name, mark, label]) => entry(name, mark, t(label), 0, () => pane(name))),
     h("p", { class: "honest" }, t("honest")),
   );
   if (focused) $("nav").querySelector(`[data-channel="${CSS.escape(focused)}"]`)?.focus();
 }
 
-function entry(id, mark, name, unread) {
+async function visit(id) {
+  await go(id);
+  pane("chat");
+}
+
+function entry(id, mark, name, unread, to = () => visit(id)) {
   const here = model.channel === id;
-  const to = async () => {
-    await go(id);
-    pane("chat");
-  };
   return h(
     "button",
     { type: "button", class: "entry", "aria-current": here ? "page" : undefined, dataset: { channel: id }, onclick: to },

@@ -51,8 +51,8 @@ const strange = (part) => ({
   group: true,
 });
 
-function field(type, part, { id, kept }, extra = {}) {
-  const control = h(type === "textarea" ? "textarea" : "input", {
+function field(type, part, { id }, extra = {}) {
+  return h(type === "textarea" ? "textarea" : "input", {
     id,
     class: "control",
     type: type === "textarea" ? undefined : type,
@@ -64,12 +64,11 @@ function field(type, part, { id, kept }, extra = {}) {
     autocomplete: "off",
     ...extra,
   });
-  return { control, kept };
 }
 
 function typed(type, part, at, extra) {
-  const { control, kept } = field(type, part, at, extra);
-  control.value = kept?.value ?? part.initial_value ?? "";
+  const control = field(type, part, at, extra);
+  control.value = at.kept?.value ?? part.initial_value ?? "";
   const counter = part.max_length ? meter(control, part.max_length) : null;
   return { node: h("div", { class: "box" }, control, counter), read: () => ({ value: control.value || null }) };
 }
@@ -86,8 +85,8 @@ function meter(control, most) {
 }
 
 function moment(type, key, part, at) {
-  const { control, kept } = field(type, part, at);
-  control.value = kept?.[`selected_${key}`] ?? part[`initial_${key}`] ?? "";
+  const control = field(type, part, at);
+  control.value = at.kept?.[`selected_${key}`] ?? part[`initial_${key}`] ?? "";
   return { node: h("div", { class: "box" }, control), read: () => ({ [`selected_${key}`]: control.value || null }) };
 }
 

@@ -244,16 +244,12 @@ export async function go(channel) {
   Object.assign(model, { channel, thread: null, messages: [], private: [], fresh: true });
   keep();
   emit("where");
-  if (channel === HOME) {
-    await post("home", { person: model.person });
-    await refresh.home();
-  } else {
-    await opened();
-    await refresh.messages();
-  }
+  await opened();
+  await Promise.all([refresh.messages(), refresh.home()]);
 }
 
-/** Tells the bot that its DM is in front of somebody. */
+/** Tells the bot that its Home tab or its DM is in front of somebody. */
 export async function opened() {
-  if (look.channel(model.channel)?.kind === "im") await post("open", { person: model.person });
+  if (model.channel === HOME) await post("home", { person: model.person });
+  else if (look.channel(model.channel)?.kind === "im") await post("open", { person: model.person });
 }

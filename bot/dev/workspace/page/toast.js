@@ -1,16 +1,14 @@
-/* Short notices at the edge of the page, and what errors mean in words. */
+/* Short notices under the top bar, and what errors mean in words. */
 
 import { h, icon } from "./dom.js";
 import { known, t } from "./words.js";
-
-const STAYS_MS = 7_000;
 
 /** What a `Refused` means for the person in front of the page. */
 export function problem(error) {
   return error.body.message ?? known(`error_${error.code}`) ?? t("error_other", { code: error.code });
 }
 
-/** Shows a notice. `more` = {tone: "error", action: "label", run: function}. */
+/** Shows a notice in place of the one before; it stays until it is used or closed. `more` = {tone: "error", action: "label", run: function}. */
 export function toast(sentence, more = {}) {
   const box = document.getElementById("toasts");
   const note = h("div", { class: `toast ${more.tone ?? ""}` }, more.tone === "error" && icon("warn"), h("p", {}, sentence));
@@ -24,9 +22,7 @@ export function toast(sentence, more = {}) {
   }
   const label = t("dismiss");
   note.append(h("button", { type: "button", class: "quiet", "aria-label": label, title: label, onclick: away }, icon("close")));
-  box.append(note);
-  while (box.children.length > 3) box.firstElementChild.remove();
-  setTimeout(away, STAYS_MS);
+  box.replaceChildren(note);
 }
 
 let said = "";
