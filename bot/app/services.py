@@ -25,6 +25,7 @@ from bot.core.redaction import redact_text
 from bot.queue.worker import Job
 
 OPENAI = "api.openai.com"
+DEMO = Path(__file__).parent.parent / "dev" / "demo"
 LOOPBACK = "127.0.0.1"
 """The address that stand-ins listen on."""
 READY_S, END_S = 20.0, 10.0
@@ -66,6 +67,8 @@ class Services:
     directory_file: Path | None = None
     handbook_dir: Path | None = None
     page_url: str = ""
+    real_models: str = ""
+    """Lines for the banner: models that could take the rehearsal model's place, and the commands that use them."""
     standins: tuple[str, ...] = ()
     upkeep_jobs: tuple[Job, ...] = ()
     """Jobs that keep local services alive while the bot runs."""
@@ -80,8 +83,7 @@ class Services:
     def fallback_model(self) -> ModelEndpoint:
         """The fallback model's endpoint. Settings for one address do not apply to another."""
         at = ModelEndpoint(url=self.fallback_url, key=self.fallback_key, name=self.fallback_name)
-        same = self.fallback_url == self.model_url
-        return replace(at, api=self.model_api, effort=self.model_effort) if same else at
+        return replace(at, api=self.model_api, effort=self.model_effort) if self.fallback_url == self.model_url else at
 
 
 @asynccontextmanager
@@ -132,15 +134,12 @@ def _build_services(settings: Settings, redis_url: str, local: dict[str, str], s
         fallback_key=get_secret_text(fallback_key) or "none",
         fallback_name=settings.openai_fallback_model,
         smtp_url=local.get("smtp_url", "") if "mail" in standins else get_secret_text(settings.smtp_url),
-        directory_file=settings.directory_file or (_get_demo_path("directory.toml") if workspace else None),
-        handbook_dir=settings.handbook_dir or (_get_demo_path("handbook") if workspace else None),
+        directory_file=settings.directory_file or (DEMO / "directory.toml" if workspace else None),
+        handbook_dir=settings.handbook_dir or (DEMO / "handbook" if workspace else None),
         page_url=local.get("page", ""),
+        real_models=local.get("real_models", ""),
         standins=standins,
     )
-
-
-def _get_demo_path(name: str) -> Path:
-    return Path(__file__).parent.parent / "dev" / "demo" / name
 
 
 @asynccontextmanager
@@ -211,7 +210,7 @@ def format_banner(services: Services, servers: Mapping[str, int] | None = None) 
             script, here = Path(sys.executable).with_name(command), Path.cwd()
             command = str(script.relative_to(here) if script.is_relative_to(here) else script)
         lines += ["", f"  Open {services.page_url}", f"  Follow it: {command} tail -f      Stop it: Ctrl-C"]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *filter(None, [services.real_models]), ""])
 
 
 def describe_models(services: Services) -> str:

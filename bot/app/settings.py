@@ -83,7 +83,8 @@ class Settings(BaseSettings):
     openai_base_url: str = ""
     """Any OpenAI-compatible endpoint. Empty with an `openai_api_key`: OpenAI's own."""
     openai_api_key: SecretStr | None = None
-    """Without key and base URL the local rehearsal model answers: rules, not a model."""
+    """Without key and base URL the local rehearsal model answers: rules, not a model. Without Slack, a key that only
+    the environment has is named at the start, and used once `openai_model` is set too."""
     openai_model: str = "gpt-6.1-terra"
     """The model's name at its endpoint."""
     openai_api: Literal["auto", "chat", "responses"] = "auto"

@@ -26,7 +26,9 @@ from aiohttp import web
 
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import LocalStartError, StoreUnavailableError
+from bot.core.i18n import detect_terminal_language, translate
 from bot.dev.mailbox import HOST, Mailbox
+from bot.dev.real_models import PORTS, find_real_models
 from bot.dev.rehearsal.serve import RehearsalEndpoint
 from bot.dev.workspace import server
 from bot.dev.workspace.workspace import StandInService, Workspace, WorkspaceSetup
@@ -58,11 +60,14 @@ class StandInOptions:
     """URL of the Redis whose journal the page shows."""
     delay_s: float = 0.0
     """Delay of the rehearsal model's answers in seconds."""
+    model_ports: tuple[int, ...] = PORTS
+    """Ports of this machine where a real model may answer."""
 
 
 @asynccontextmanager
 async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, str]]:
-    """Serve the chosen stand-ins; yield their addresses by name. Raises `LocalStartError` if a port is taken."""
+    """Serve the chosen stand-ins; yield their addresses by name, and as `real_models` what could replace the rehearsal
+    model, in lines for a terminal. Raises `LocalStartError` if a port is taken."""
     async with AsyncExitStack() as stack:
         app, addresses, mailbox = web.Application(client_max_size=LARGEST), dict[str, str](), None
         if options.mail:
@@ -85,9 +90,15 @@ async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, st
         if mailbox:  # after the page: if Countersign runs already, the error names its own port
             port = await mailbox.start(options.port + 1 if options.port else 0)
             addresses["smtp_url"] = f"smtp://{HOST}:{port}"
+        models = await find_real_models(options.model_ports) if options.model else []
         if options.model:
             addresses["openai_base_url"] = f"{address}/v1"
+        if models:
+            language = detect_terminal_language()
+            named = ((translate(f"page.{one.sentence}", language, name=one.name), f"  {one.command}") for one in models)
+            addresses["real_models"] = "\n" + "\n".join(f"  {line}" for lines in named for line in lines)
         if workspace:
+            workspace.models = tuple(models)
             stack.push_async_callback(workspace.close)
             workspace.start_delivery(address)
             addresses |= {"page": f"{address}/", "slack_api_url": f"{address}/api/"}

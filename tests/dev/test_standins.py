@@ -28,7 +28,7 @@ BOT, APP = "xoxb-local-test", "xapp-local-test"
 
 
 def everything(data: Path) -> StandInOptions:
-    return StandInOptions(data, 0, workspace=True, model=True, mail=True, bot_token=BOT, app_token=APP)
+    return StandInOptions(data, 0, workspace=True, model=True, mail=True, bot_token=BOT, app_token=APP, model_ports=())
 
 
 async def test_everything_answers_at_the_announced_addresses(tmp_path: Path) -> None:
@@ -48,7 +48,8 @@ async def test_everything_answers_at_the_announced_addresses(tmp_path: Path) -> 
 
 
 async def test_only_what_is_chosen_is_served(tmp_path: Path) -> None:
-    async with serve_stand_ins(StandInOptions(tmp_path, 0, model=True)) as at, aiohttp.ClientSession() as session:
+    only_model = StandInOptions(tmp_path, 0, model=True, model_ports=())
+    async with serve_stand_ins(only_model) as at, aiohttp.ClientSession() as session:
         assert list(at) == ["openai_base_url"]
         async with session.get(at["openai_base_url"].removesuffix("v1")) as answer:
             assert answer.status == 404
@@ -129,7 +130,7 @@ async def test_the_process_ends_cleanly(tmp_path: Path, how: str) -> None:
 
 
 async def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
-    async with serve_stand_ins(StandInOptions(tmp_path, 0, model=True)) as at:
+    async with serve_stand_ins(StandInOptions(tmp_path, 0, model=True, model_ports=())) as at:
         port = urlsplit(at["openai_base_url"]).port
         async with child("--data", str(tmp_path), "--port", str(port), "--model") as process:
             output, errors = await process.communicate()

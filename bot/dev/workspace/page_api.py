@@ -172,6 +172,7 @@ def build_page_state(api: PageApi, me: WorkspaceMember, request: web.Request) ->
         "people": [build_person_row(person) for person in ws.state.people.values()],
         "channels": channels,
         "standins": [asdict(standin) for standin in ws.standins],
+        "models": [{"key": one.sentence, "name": one.name, "command": one.command} for one in ws.models],
         "commands": list(ws.setup.commands),
         "shortcuts": [asdict(one) for one in ws.setup.shortcuts],
     }

@@ -14,6 +14,7 @@ from typing import Protocol
 from aiohttp import WSCloseCode, web
 
 from bot.core.errors import LocalStartError
+from bot.dev.real_models import RealModel
 from bot.dev.workspace.delivery import AppDelivery, DeliveryTiming
 from bot.dev.workspace.faults import PlannedFaults
 from bot.dev.workspace.limiter import MethodRateLimiter
@@ -168,6 +169,7 @@ class Workspace:
         self.address = ""
         """Address that serves this workspace, as `http://host:port`."""
         self.standins: tuple[StandInService, ...] = ()
+        self.models: tuple[RealModel, ...] = ()
         self.calls: deque[WebApiCall] = deque(maxlen=10_000)
         self.lines: deque[Json] = deque(maxlen=200)
         """Latest 200 log lines."""

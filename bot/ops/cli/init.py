@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import os
 import sys
@@ -116,18 +117,42 @@ def _ask_questions(file: Path, now: Mapping[str, str], language: str) -> dict[st
         manifest = find_shipped_file(SHIPPED) if question.key == "slack" else ""
         text = translate(f"init.ask_{question.key}", language, **({"manifest": manifest} if manifest else {}))
         typer.echo(f"\n{number}/{len(QUESTIONS)} {text}")
+        is_model_open = question.key == "model" and not {"OPENAI_API_KEY", "OPENAI_BASE_URL"} & now.keys()
+        found = _find_models(language) if is_model_open else {}
         for name in question.names:
             needed = question.needs.get(name, ())
             is_asked = not needed or any(answers[one] for one in needed)
-            answers[name] = _ask_value(name, now.get(name, ""), language) if is_asked else ""
+            offer = _choose_offer(name, answers, found) if is_model_open else ""
+            answers[name] = _ask_value(name, now.get(name, ""), language, offer) if is_asked else ""
     return answers
 
 
-def _ask_value(name: str, now: str, language: str) -> str:
-    """Ask until the value passes its check."""
+def _find_models(language: str) -> dict[str, str]:
+    """Name the real models within reach. Return those of this machine: address → model."""
+    from bot.dev.real_models import find_real_models  # slow to import
+
+    models = asyncio.run(find_real_models())
+    for one in models:
+        typer.echo(
+            f"  {translate('init.found' if one.url else 'init.found_key', language, name=one.name, url=one.url)}"
+        )
+    return {one.url: one.model for one in models if one.url}
+
+
+def _choose_offer(name: str, answers: Mapping[str, str], found: Mapping[str, str]) -> str:
+    """Choose the value that Enter takes: the key in the environment, or a model of this machine, which gets no key."""
+    if name == "OPENAI_API_KEY":
+        return os.environ.get(name, "").strip()
+    if name == "OPENAI_BASE_URL":
+        return "" if answers["OPENAI_API_KEY"] else next(iter(found), "")
+    return found.get(answers["OPENAI_BASE_URL"], "")
+
+
+def _ask_value(name: str, now: str, language: str, offer: str = "") -> str:
+    """Ask until the value passes its check. Enter takes the present value, or else the offer."""
     secret, default = is_secret_setting(name), Settings.model_fields[name.lower()].default
-    shown = now or ("" if default is None else str(default))
-    if now and (secret or "://" in now):
+    shown = now or offer or ("" if default is None else str(default))
+    if (secret and shown) or "://" in now:
         shown = translate("init.kept", language)
     prompt = f"  {name}" + (f" ({translate('init.hidden', language)})" if secret else "")
     while True:
@@ -136,7 +161,7 @@ def _ask_value(name: str, now: str, language: str) -> str:
             given = getpass.getpass(f"{prompted}: ").strip()
         else:
             given = typer.prompt(prompted, default="", show_default=False).strip()
-        value = "" if given == CLEAR else given or now
+        value = "" if given == CLEAR else given or now or offer
         if not (problem := find_answer_problem(name, value)):
             return value
         typer.secho(f"  {sanitize_for_terminal(translate(problem, language))}", fg="yellow", err=True)

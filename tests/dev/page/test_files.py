@@ -15,7 +15,7 @@ PAGE = Path(bot.__file__).parent / "dev/workspace/page"
 WORDS = tomllib.loads((Path(bot.__file__).parent / "core/words/page.toml").read_text("utf-8"))["page"]
 SOURCES = {file.name: file.read_text("utf-8") for file in sorted(PAGE.iterdir())}
 SCRIPTS = {name: text for name, text in SOURCES.items() if name.endswith(".js")}
-MADE = ("error_", "standin_")
+MADE = ("error_", "offer_", "standin_")
 """Keys the page puts together."""
 
 

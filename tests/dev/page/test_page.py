@@ -9,8 +9,9 @@ import pytest
 import resvg_py
 from slack_bolt.async_app import AsyncApp
 
+from bot.dev.real_models import RealModel
 from bot.dev.workspace.driver import WorkspaceDriver
-from bot.dev.workspace.workspace import Workspace
+from bot.dev.workspace.workspace import StandInService, Workspace
 from tests.dev.page.conftest import Opener
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, bolt, online, sinks, web_client
 from tests.harness.browser import ABSENT, Browser
@@ -427,3 +428,18 @@ async def test_a_newcomer_finds_mailbox_and_log(page: Opener, size: tuple[int, i
             await browser.click("#nav .entry", name)
             await browser.find(f"#panel-{panel} .empty", says)
             await browser.click("#tab-thread, #bar [data-pane=chat]")
+
+
+async def test_a_real_model_is_named_with_the_command_that_uses_it(workspace: Workspace, page: Opener) -> None:
+    command = "OPENAI_BASE_URL=http://127.0.0.1:11434/v1 OPENAI_MODEL=qwen3:8b deploy/run"
+    workspace.standins = (*workspace.standins, StandInService("model", "rules"))
+    workspace.models = (RealModel("qwen3:8b", "Ollama", "http://127.0.0.1:11434/v1"),)
+    async with page() as browser:
+        await browser.click("#nav button", "qwen3:8b (Ollama)")
+        assert await browser.text("#standins pre") == command
+        await browser.find("#standins", "按 Ctrl-C 停止后这样启动")
+        await browser.press("Escape")
+        await browser.gone("#standins")
+        await browser.click("[data-language=en]")
+        await browser.click("#nav button", "qwen3:8b (Ollama)")
+        await browser.find("#standins", "stop with Ctrl-C and start with")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
 import shlex
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dotenv import dotenv_values
@@ -98,6 +102,29 @@ def terminal(folder: Path, *options: str, **env: str) -> Iterator[Terminal]:
         child.wait()
 
 
+@contextmanager
+def answering(models: dict[str, Any]) -> Iterator[str]:
+    """A model server on Ollama's port; yields its address, or an empty text if another program has the port."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(models).encode())
+
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", 11434), Answer)
+    except OSError:
+        yield ""
+        return
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield "http://127.0.0.1:11434/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def list_files(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir())
 
@@ -175,6 +202,38 @@ def test_somebody_answers_in_chinese(tmp_path: Path) -> None:
         "REDIS_URL": "redis://:p%24w@store:6379/0",
         "COMPANY_TIMEZONE": "Europe/Berlin",
     }
+
+
+def test_a_model_server_and_a_key_are_offered_and_only_taken_when_somebody_says_so(tmp_path: Path) -> None:
+    """Enter takes what stands in brackets; a key is never offered to a server of this machine."""
+    models = {"data": [{"id": "qwen3:8b", "owned_by": "library"}]}
+    with answering(models) as url:
+        with terminal(tmp_path, **ENGLISH, OPENAI_API_KEY=KEY) as shown:
+            shown.answer("SLACK_BOT_TOKEN", "")
+            shown.wait_for("OPENAI_API_KEY is set in the environment")
+            if url:
+                assert f"a real model: qwen3:8b (Ollama) at {url}." in shown.said
+            shown.answer("OPENAI_API_KEY (", "-")
+            shown.wait_for("  OPENAI_BASE_URL")
+            shown.answer(f"OPENAI_BASE_URL [{url}]" if url else "OPENAI_BASE_URL", "" if url else "-")
+            for name in (*(["OPENAI_MODEL [qwen3:8b]"] if url else []), "REDIS_URL", "SMTP_URL"):
+                shown.answer(name, "")
+            shown.answer("COMPANY_TIMEZONE", "Asia/Shanghai")
+            shown.answer("DIRECTORY_FILE", "")
+            assert shown.end() == 0
+        taken = {"OPENAI_BASE_URL": url, "OPENAI_MODEL": "qwen3:8b"} if url else {}
+        assert dotenv_values(tmp_path / ".env") == {**taken, "COMPANY_TIMEZONE": "Asia/Shanghai"}
+        with terminal(tmp_path, "--file", "other", **CHINESE, OPENAI_API_KEY=KEY) as shown:
+            shown.answer("SLACK_BOT_TOKEN", "")
+            shown.wait_for("环境变量里有 OPENAI_API_KEY，回车就用它。")
+            shown.answer("OPENAI_API_KEY (", "")
+            assert KEY not in shown.said
+            for name in ("OPENAI_BASE_URL:", "OPENAI_MODEL", "REDIS_URL", "SMTP_URL"):
+                shown.answer(name, "")
+            shown.answer("COMPANY_TIMEZONE", "Asia/Shanghai")
+            shown.answer("DIRECTORY_FILE", "")
+            assert shown.end() == 0
+        assert dotenv_values(tmp_path / "other") == {"OPENAI_API_KEY": KEY, "COMPANY_TIMEZONE": "Asia/Shanghai"}
 
 
 def test_ctrl_c_leaves_everything_as_it_was(tmp_path: Path) -> None:

@@ -69,6 +69,8 @@ function channels() {
     shared.map((channel) => entry(channel.id, MARKS[channel.kind] ?? "hash", channel.name, channel.unread)),
     h("h3", {}, t("behind")),
     BAR.slice(3).map(([name, mark, label]) => entry(name, mark, t(label), 0, () => pane(name))),
+    model.models.slice(0, 1).map(({ name }) =>
+      h("button", { type: "button", class: "honest", popovertarget: "standins" }, t("offer_short", { name }))),
     h("p", { class: "honest" }, t("honest")),
   );
   if (focused) $("nav").querySelector(`[data-channel="${CSS.escape(focused)}"]`)?.focus();
@@ -96,6 +98,7 @@ function standins() {
     h("h2", {}, t("standins")),
     h("p", {}, t("standins_why")),
     h("dl", {}, model.standins.map(standin)),
+    model.models.map(({ key, name, command }) => [h("p", {}, t(key, { name })), h("pre", {}, command)]),
   );
 }
 

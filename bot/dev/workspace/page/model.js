@@ -19,6 +19,7 @@ export const model = {
   people: [],
   channels: [],
   standins: [],
+  models: [],
   commands: [],
   shortcuts: [],
   messages: [],
