@@ -281,7 +281,7 @@ class Browser:
         raise BrowserFailed("no driver", f"chromedriver ended before it was ready: {said.decode().strip()}")
 
     def _wishes(self) -> dict[str, Any]:
-        flags: Sequence[str] = (*FLAGS, f"--lang={self.language}", f"--user-data-dir={self._profile.name}")
+        flags: Sequence[str] = (*FLAGS, f"--accept-lang={self.language}", f"--user-data-dir={self._profile.name}")
         return {
             "browserName": "chrome",
             "goog:chromeOptions": {"binary": CHROMIUM, "args": list(flags)},

@@ -168,6 +168,7 @@ def build_page_state(api: PageApi, me: WorkspaceMember, request: web.Request) ->
     return {
         "team": {"id": ws.app.team, "name": ws.app.team_name},
         "bot": {"id": ws.app.user, "name": ws.app.real_name},
+        "untouched": not any(room.messages for room in ws.state.rooms.values()),
         "me": build_person_row(me),
         "people": [build_person_row(person) for person in ws.state.people.values()],
         "channels": channels,

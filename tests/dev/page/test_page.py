@@ -10,6 +10,7 @@ import resvg_py
 from slack_bolt.async_app import AsyncApp
 
 from bot.dev.real_models import RealModel
+from bot.dev.workspace import acts
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import StandInService, Workspace
 from tests.dev.page.conftest import Opener
@@ -443,3 +444,17 @@ async def test_a_real_model_is_named_with_the_command_that_uses_it(workspace: Wo
         await browser.click("[data-language=en]")
         await browser.click("#nav button", "qwen3:8b (Ollama)")
         await browser.find("#standins", "stop with Ctrl-C and start with")
+
+
+async def test_an_english_browser_makes_the_first_sentence_english(
+    workspace: Workspace, driver: WorkspaceDriver
+) -> None:
+    async with online(driver, welcoming_bot(workspace)), Browser(language="en-US") as browser:
+        await browser.open(f"{workspace.address}/")
+        await browser.find(".prompts .chip", "Where is my request")
+        assert {one.locale for one in workspace.state.people.values()} == {"en-US"}
+        await driver.send_message(ZHANG, DM_ZHANG, "hello")
+        acts.set_locale(workspace, ZHANG, "zh-CN")
+        await browser.open(f"{workspace.address}/")
+        await browser.find("#tab-mail", "邮箱")
+        assert workspace.get_person(ZHANG).locale == "zh-CN", "what somebody has chosen stays"

@@ -1,6 +1,6 @@
 /* The page starts here: the middle, the thread, and what happens when something changes. */
 
-import { attempt, press } from "./act.js";
+import { attempt, everyone, press, setLocale } from "./act.js";
 import { post } from "./api.js";
 import { blocks } from "./blocks.js";
 import { composer } from "./composer.js";
@@ -222,7 +222,9 @@ async function begin() {
     await refresh.state();
   }
   follow();
-  await attempt(opened);
+  // Nobody has written yet: everybody speaks the language of the reader, from the bot's first sentence on.
+  if (model.untouched && !navigator.language.toLowerCase().startsWith("zh")) await setLocale("en", everyone());
+  else await attempt(opened);
   await everything();
   heading();
   refresh.others();
