@@ -44,7 +44,8 @@ _REFERENCE = re.compile(r"\$\{(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentName:
-    """A name as written in a file. `line`: 0 for the environment. `is_set`: a readable value follows."""
+    """A name as written in a file; empty in a line without one. `line`: 0 for the environment. `is_set`: a readable value
+    follows."""
 
     name: str
     line: int = 0
@@ -58,7 +59,7 @@ def read_env_file(file: Path) -> tuple[EnvironmentName, ...]:
     for binding in parse_stream(io.StringIO(text)):
         token = _NAME.match(binding.original.string)
         name = binding.key or (token[1] if token and binding.error else "")
-        if name:
+        if name or binding.error:
             names.append(EnvironmentName(name, binding.original.line, not binding.error and binding.value is not None))
     return tuple(names)
 
@@ -78,8 +79,10 @@ def find_wrong_names(
         if wrong_name.name.upper() in setting_names and wrong_name.is_set:
             continue
         near, word = _find_nearest(tidy, setting_names), tidy.partition("_")[0]
-        if wrong_name.name.upper() in setting_names or (near == tidy and not wrong_name.is_set):
+        if not wrong_name.is_set and tidy in setting_names:
             yield f"{_describe_place(wrong_name)} has no value that can be read; write {tidy}=… on one line"
+        elif not wrong_name.is_set:  # its text may be a value, a secret even
+            yield f"line {wrong_name.line} of .env sets nothing; write NAME=value on one line"
         elif wrong_name.name in used or tidy in FOREIGN_NAMES or tidy.startswith(FOREIGN_PREFIXES):
             continue
         elif near:

@@ -344,7 +344,7 @@ def load_settings() -> Settings:
     try:
         settings = Settings()
     except ValidationError as error:
-        wrong = [f"{str(one['loc'][0]).upper()}: {one['msg']}" for one in error.errors()]
+        wrong = list_wrong_values(error)
     used = find_variable_references(ENV_FILE, _find_mcp_file(settings))
     wrong = [*find_wrong_names(names, _list_known_names(), used), *wrong]
     if wrong or settings is None:
@@ -352,6 +352,16 @@ def load_settings() -> Settings:
     require_valid_settings(settings)
     remember_secrets(settings.secrets, personal=settings.redact_personal == "on")
     return settings
+
+
+def list_wrong_values(error: ValidationError) -> list[str]:
+    """Describe each unreadable value by what it should be. The morning list alone has a pattern."""
+    wanted = {"string_pattern_mismatch": "a time like 08:30", "bool_parsing": "true or false"}
+    return [
+        f"{str(one['loc'][0]).upper()} should be "
+        + (wanted.get(one["type"]) or one["msg"].removeprefix("Input should be ").partition(", unable to")[0])
+        for one in error.errors()
+    ]
 
 
 def find_misspelt_variables() -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from dotenv.parser import parse_stream
 from pydantic import SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
-from bot.app.settings import Settings, require_valid_settings
+from bot.app.settings import Settings, list_wrong_values, require_valid_settings
 from bot.chat.directory_file import read_directory_file
 from bot.core.errors import CountersignError, SettingsError
 from bot.redis.address import parse_redis_url
@@ -131,9 +131,7 @@ def require_consistent_values(values: Mapping[str, str]) -> None:
     try:
         require_valid_settings(_FileSettings(**known))  # type: ignore[arg-type]
     except ValidationError as error:
-        raise SettingsError(
-            "; ".join(f"{str(one['loc'][0]).upper()}: {one['msg']}" for one in error.errors())
-        ) from None
+        raise SettingsError("; ".join(list_wrong_values(error))) from None
 
 
 def write_env_file(file: Path, text: str, before: str | None) -> None:

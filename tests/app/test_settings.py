@@ -81,7 +81,7 @@ def test_all_of_them_are_told_at_once_with_what_is_wrong_with_values() -> None:
     for word in (
         "OPENAI_MODEL?",
         "SLACK_BOT_TOKEN?",
-        "STEPS: Input should be 'plan', 'replies' or 'quiet'",
+        "STEPS should be 'plan', 'replies' or 'quiet'",
         "LOCAL_PORT",
     ):
         assert word in told, word
@@ -135,6 +135,12 @@ def test_a_line_that_sets_nothing_is_told(line: str) -> None:
     assert "OPENAI_MODEL in line 1 of .env has no value that can be read; write OPENAI_MODEL=…" in told
 
 
+@corpus("line", [SECRET, f"export {SECRET}", f"= {SECRET}", f"two words {SECRET}", "HTTP_PROXY"])
+def test_a_line_without_an_equals_sign_is_refused_and_not_repeated(line: str) -> None:
+    told = problems("# a comment", "", "VERSION=", line, "STEPS=plan")
+    assert told == "line 4 of .env sets nothing; write NAME=value on one line"
+
+
 def test_a_file_that_is_no_text_is_told() -> None:
     Path(".env").write_bytes("OPENAI_MODEL=x\n".encode("utf-16"))
     with pytest.raises(SettingsError, match=r"\.env is not UTF-8"):
@@ -185,8 +191,14 @@ def typed() -> Iterator[str]:
 @corpus("name", [*typed()])
 def test_a_wrong_value_is_told_with_what_it_should_be_and_not_repeated(name: str) -> None:
     told = problems(f"{name}={SECRET}")
-    assert told.startswith(f"{name}: ") and SECRET not in told
-    assert any(word in told for word in ("should be", "valid")), told
+    assert told.startswith(f"{name} should be ") and SECRET not in told
+    assert not any(word in told for word in ("Input", "pattern", "pars")), told
+
+
+def test_a_wrong_value_is_told_in_words() -> None:
+    told = problems("MORNING_LIST=8:30", "ALLOW_NON_DURABLE=perhaps", "HTTP_PORT=x", "RUNS_DAYS=0")
+    for word in ("a time like 08:30", "true or false", "a valid integer", "greater than or equal to 1"):
+        assert f" should be {word}" in told, told
 
 
 ADDRESSES = [
