@@ -26,10 +26,10 @@ LIBRARY_LEVELS = {
     "mail.log": logging.WARNING,
     "opentelemetry": logging.CRITICAL,
     "slack_sdk": logging.INFO,
-    "slack_bolt": logging.INFO,
+    "slack_bolt": logging.WARNING,
 }
-"""The lowest level that is written, by library. These libraries log every request at INFO, whole payloads at DEBUG, or
-every failed export of spans (which `bot.tracing.sending` reports once)."""
+"""The lowest level that is written, by library. These libraries log every request or connection at INFO, whole payloads
+at DEBUG, or every failed export of spans (which `bot.tracing.sending` reports once)."""
 
 
 def bind_context(**context: object) -> None:

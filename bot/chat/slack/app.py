@@ -81,6 +81,7 @@ def build_bolt_app(
     try:
         app = AsyncApp(
             name="countersign",
+            logger=logging.getLogger("slack_bolt"),  # with the level of the library, not of the root
             client=build_web_client(None, client.base_url),
             authorize=build_authorize_result,
             signing_secret=signing_secret,
