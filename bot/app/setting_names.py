@@ -44,8 +44,7 @@ _REFERENCE = re.compile(r"\$\{(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentName:
-    """A name as written in a file; empty in a line without one. `line`: 0 for the environment. `is_set`: a readable value
-    follows."""
+    """A name as written in a file, or empty. `line`: 0 for the environment. `is_set`: a readable value follows."""
 
     name: str
     line: int = 0

@@ -24,8 +24,8 @@ from tests.stories.script import DONE, calls, expense, mail
 LANGUAGES = {"en": "en_US.UTF-8", "zh": "zh_CN.UTF-8"}
 SHIFTING = (
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(\+\d\d:\d\d|Z)?"), "<time>"),
-    (re.compile(r"\b(\d{4}-)?\d\d-\d\d \d\d:\d\d(:\d\d)?\b"), "<time>"),
-    (re.compile(r"\b\d\d:\d\d:\d\d\b"), "<time>"),
+    (re.compile(r"\b(\d{4}-)?\d\d-\d\d \d\d:\d\d(:\d\d)?([+-]\d{4})?\b"), "<time>"),
+    (re.compile(r"\b\d\d:\d\d:\d\d([+-]\d{4})?\b"), "<time>"),
     (re.compile(r"\b\d+\.\d s\b"), "<n> s"),
     (re.compile(r"\b\d+ ms\b"), "<n> ms"),
     (re.compile(r"\bms=\d+"), "ms=<n>"),

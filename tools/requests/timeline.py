@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from typing import TYPE_CHECKING
 
 from tools.cards.node_labels import get_node_label
 from tools.people.names import format_stand_in, join_in_both_languages, list_names_by_language
 from tools.ports import TextRenderer
 from tools.spec import TextRef
-from tools.tool import ToolServices
 from tools.workflow.bpmn.graph import ServiceTopic, TimerAction, VotingMode
 from tools.workflow.engine.commands import (
     AddSignCommand,
@@ -30,6 +30,9 @@ from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.state import COPY_PREFIX, RULE, Decision, Request, Status, TaskKind
 from tools.workflow.process.definition import Process
 
+if TYPE_CHECKING:
+    from tools.tool import ToolServices  # slow to import
+
 MAX_STEPS = 40
 """Most steps shown; the last ones of a longer record."""
 MAX_OPINION_LENGTH = 80
@@ -48,7 +51,7 @@ async def build_timeline(services: ToolServices, request: Request, zone: tzinfo 
     """One note per step, oldest first, with times in `zone`; at the end, whom the request waits for or how it ended."""
     process = await services.engine.get_process(request)
     names = {p.id: list_names_by_language(p) for p in await services.directory.list_people()}
-    teller = _TimelineWriter(process=process, request=request, names=names, zone=zone)
+    teller = TimelineWriter(process=process, request=request, names=names, zone=zone)
     told = [note for event in await services.engine.list_events(request.id) for note in teller.describe_event(event)]
     earlier = [TextRef(key="timeline.earlier", params={"n": len(told) - MAX_STEPS})] if len(told) > MAX_STEPS else []
     return (*earlier, *told[-MAX_STEPS:], *teller.describe_current_state())
@@ -59,7 +62,7 @@ def format_timeline(notes: Sequence[TextRef], words: TextRenderer, language: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _TimelineWriter:
+class TimelineWriter:
     process: Process
     request: Request
     names: Mapping[str, dict[str, str]]

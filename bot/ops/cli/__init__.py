@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import traceback
 from types import TracebackType
+from typing import Annotated
 
 import typer
 
 from bot.core.errors import CountersignError
 from bot.core.redaction import redact_text
+from bot.core.version import VERSION
 from bot.ops.cli.command_table import LazyGroup
 from bot.ops.cli.console import sanitize_for_terminal
 from bot.ops.error_lines import explain_error
@@ -18,13 +20,17 @@ app = typer.Typer(
     cls=LazyGroup,
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,  # they print local variables: tokens, messages
 )
 
 
-@app.callback()
-def countersign() -> None:
+@app.callback(invoke_without_command=True)
+def countersign(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """Countersign: an approval bot for chat workspaces."""
+    if version:
+        typer.echo(f"countersign {VERSION}")
+        raise typer.Exit
 
 
 def main() -> None:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import AsyncIterator, Iterable
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
-from rich import box
 from rich.table import Table
 
 from bot.app.settings import load_settings
 from bot.core.errors import CountersignError
-from bot.core.i18n import load_sentences, render_value, translate
+from bot.core.i18n import render_value, translate
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
-from bot.ops.cli.name_lookup import open_name_lookup
+from bot.ops.cli.name_lookup import NameLookup, open_name_lookup
 from bot.ops.cli.request_store import open_request_store
 from bot.storage.journal import parse_age_ms
+from tools.languages import LANGUAGES, choose_words
+from tools.requests.timeline import TimelineWriter
 from tools.spec import ToolError
+from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.audit import AuditFinding, Verification
 from tools.workflow.engine.audit_record import (
     AuditLine,
@@ -34,21 +37,21 @@ from tools.workflow.engine.audit_record import (
     list_recorded_events,
     parse_heads,
 )
+from tools.workflow.engine.commands import RequestEvent
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.state import Request
+from tools.workflow.engine.store import to_milliseconds
+from tools.workflow.engine.versions import ProcessVersions
+from tools.workflow.process.definition import Process, format_request_line, load_shipped_processes
 
 app = typer.Typer()
 
-Told = AsyncIterator[tuple[AuditLine, dict[str, str]]]
-"""Audit lines, each with the names of the people in it."""
 WEEK = "7d"
-SHORT = 8
-"""Characters of a hash that a table shows."""
-COLUMNS = ("n", "at", "who", "via", "what", "way", "hash")
-NARROW_COLUMNS = ("n", "at", "who", "via", "what", "way")
 _NAMED = ("actor", "on_behalf_of")
 _DANGEROUS = ("=", "+", "-", "@")
 """Characters that a spreadsheet takes for the beginning of a formula."""
 
-Request = Annotated[str, typer.Option("--request", metavar="R", help="Only this request, e.g. L-0001.")]
+RequestOption = Annotated[str, typer.Option("--request", metavar="R", help="Only this request, e.g. L-0001.")]
 Since = Annotated[
     str, typer.Option(metavar="WHEN", help="How far back: 24h, 7d, or a day like 2026-11-01.", show_default=False)
 ]
@@ -58,11 +61,12 @@ Since = Annotated[
 def print_audit_trail(
     context: typer.Context,
     since: Since = "",
-    request: Request = "",
+    request: RequestOption = "",
     as_csv: Annotated[bool, typer.Option("--csv", help="Comma-separated, for a spreadsheet.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Every transition of every request: who, on whose behalf, by button, timer, command or rule, which way and why.
+    """Tell the story of each request: who did what, and when. With --csv or --json there is a line for every flow
+    taken, with nodes, conditions and hashes.
 
     Without --since the last 7 days, or all of --request R. Requests come one
     after the other, the one changed longest ago first. Names are shown where
@@ -81,26 +85,24 @@ def print_audit_trail(
     unreadable, found = list[str](), False
 
     async def print_events() -> None:
+        nonlocal found
         async with open_request_store() as (store, _), open_name_lookup(load_settings()) as names:
-
-            async def stream_named_lines() -> Told:
-                nonlocal found
-                async for request_id, n, event in list_recorded_events(store, start, name):
-                    found = True
-                    if event is None:
-                        unreadable.append(f"{request_id} {n}")
-                    for line in build_audit_lines(request_id, event) if event else ():
-                        yield line, {f"{one}_name": await names.find_name(getattr(line, one)) for one in _NAMED}
-
+            if not (as_csv or as_json):
+                found = await _print_stories(store, names, start, name, unreadable)
+                return
             if as_csv:
                 _print_csv_row([*_list_line_fields(), *(f"{one}_name" for one in _NAMED)])
-                async for line, who in stream_named_lines():
-                    _print_csv_row([*_to_json_fields(line).values(), *who.values()])
-            elif as_json:
-                async for line, who in stream_named_lines():
-                    console.print_json({**_to_json_fields(line), **who})
-            else:
-                await _print_request_tables(stream_named_lines())
+            async for request_id, n, event in list_recorded_events(store, start, name):
+                found = True
+                if event is None:
+                    unreadable.append(f"{request_id} {n}")
+                for line in build_audit_lines(request_id, event) if event else ():
+                    fields = _to_json_fields(line)
+                    fields |= {f"{one}_name": await names.find_name(fields[one]) for one in _NAMED}
+                    if as_csv:
+                        _print_csv_row(fields.values())
+                    else:
+                        console.print_json(fields)
 
     console.run_until_complete(print_events())
     if name and not found:
@@ -126,74 +128,77 @@ def _to_json_fields(line: AuditLine) -> dict[str, Any]:
     return {name: getattr(line, name) for name in _list_line_fields()} | {"at": line.at.isoformat()}
 
 
-async def _print_request_tables(told: Told) -> None:
-    """Print one table for each request, as soon as the request is complete."""
-    table: Table | None = None
-    last: AuditLine | None = None
-    shown = NARROW_COLUMNS if console.is_terminal_narrow() else COLUMNS
-    language = console.get_terminal_language()
-    async for line, names in told:
-        if table is None or last is None or line.request != last.request:
-            if table is not None:
-                console.build_rich_console().print(table)
-            title = sanitize_for_terminal(line.request)
-            table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-            for name in shown:
-                head, is_whole = translate(f"audit.title_{name}", language), name in ("n", "hash")
-                table.add_column(head, no_wrap=is_whole, overflow="fold", min_width=_LEAST.get(name))
-            last = None
-        cells = _format_line_cells(line, names, again=last is not None and line.n == last.n)
-        table.add_row(*map(sanitize_for_terminal, cells[: len(shown)]))
-        last = line
-    console.build_rich_console().print(table or translate("audit.none", language))
+async def _print_stories(
+    store: RedisStore, names: NameLookup, since: datetime, request: str, unreadable: list[str]
+) -> bool:
+    """Print the story of each request, or say that there is none. Return whether anything is recorded; what cannot be
+    read is added to `unreadable`."""
+    found, language = False, console.get_terminal_language()
+    versions = ProcessVersions(store, load_shipped_processes())
+    known = {person.id: f"{person.name} {person.id}" for person in await names.list_people()}
+    for id in [request] if request else await store.list_members_since("changed", to_milliseconds(since)):
+        recorded = [(n, event) async for _, n, event in list_recorded_events(store, since, id)]
+        events = [event for _, event in recorded if event]
+        unreadable += [f"{id} {n}" for n, event in recorded if event is None]
+        found = found or bool(recorded)
+        try:
+            state = await store.load_request(id)
+            process = state and await versions.load_process(id, (state.definition, state.form))
+        except (ValueError, InvalidDefinitionError):
+            process = None
+        if events and state and process:
+            involved = {one for event in events for one in (event.by, event.on_behalf)}
+            involved |= {task.assignee for task in state.tasks}
+            known |= {one: await names.format_name_and_id(one) for one in involved - known.keys()}
+            name = choose_words(process.form.name.by_language, language)
+            matter = format_request_line(process, state.filled, language)
+            console.build_rich_console().print(sanitize_for_terminal(f"{id}  {name}  {matter}"))
+            console.build_rich_console().print(_build_story(process, state, events, known, language))
+        elif events:
+            unreadable.append(id)
+    if not found and not request:
+        typer.echo(translate("audit.none", language))
+    return found
 
 
-_LEAST = {"at": 10, "who": 13, "what": 10}
-"""Minimum width of a column in cells, so that neither a day nor an id is broken."""
-
-
-def _format_line_cells(line: AuditLine, names: dict[str, str], *, again: bool) -> tuple[str, ...]:
-    """Build the cells of one row. `again` marks a further step of the same event; its row shows only the
-    differences."""
-    language = console.get_terminal_language()
-    via, way = _translate_code("via", line.via), line.node
-    if line.flow:
-        way = f"{line.node} → {line.to}  {line.flow}" + (f" {line.condition}" if line.condition else "")
-    if again:
-        return "", "", "", via if line.via == "rule" else "", "", way, ""
-    who = _format_name_and_id(names["actor_name"], line.actor)
-    if line.on_behalf_of:
-        whom = _format_name_and_id(names["on_behalf_of_name"], line.on_behalf_of)
-        who = translate("audit.stands_in", language, who=who, whom=whom)
-    at = console.format_terminal_time(int(line.at.timestamp() * 1000), "%Y-%m-%d %H:%M:%S")
-    about = line.about[:SHORT] if line.command == "migrate" else line.about
-    flags = list[str]()
-    for one in filter(None, line.flags.split(";")):  # like `exception approver=U5 rules=U2`
-        kind, _, detail = one.partition(" ")
-        flags.append(f"[{_translate_code('flag', kind)}: {detail}]")
-    what = " ".join(filter(None, (_translate_code("do", line.command), line.task, about, *flags)))
-    return str(line.n), at, who, via, what, way, line.hash[:SHORT]
-
-
-def _format_name_and_id(name: str, person: str) -> str:
-    return f"{name} {person}".strip()
-
-
-def _translate_code(topic: str, code: str) -> str:
-    """Translate a code into words; a code without a translation stays as it is."""
-    key = f"audit.{topic}_{code}"
-    return translate(key, console.get_terminal_language()) if key in load_sentences() else code
+def _build_story(
+    process: Process, request: Request, events: Sequence[RequestEvent], known: Mapping[str, str], language: str
+) -> Table:
+    """Build a line for each event and for what the process did after it, and last for whom the request waits. `known`:
+    person id → name and id."""
+    names = {id: dict.fromkeys(LANGUAGES, name) for id, name in known.items()}
+    writer = TimelineWriter(process=process, request=request, names=names, zone=None)
+    story = Table.grid(padding=(0, 2, 0, 0))
+    story.add_column(no_wrap=True)
+    story.add_column(overflow="fold")
+    if events[0].n:
+        story.add_row("", translate("timeline.earlier", language, n=events[0].n))
+    for event in events:
+        at = console.format_terminal_time(to_milliseconds(event.at), "%Y-%m-%d %H:%M:%S")
+        for note in writer.describe_event(event):
+            said = translate(note.key, language, **{**note.params, "at": ""})  # the time stands in front
+            story.add_row(at, sanitize_for_terminal(" ".join(said.split())))
+            at = ""
+        for flag in filter(None, next(build_audit_lines(request.id, event)).flags.split(";")):
+            kind, _, detail = flag.partition(" ")  # like `exception approver=U5 rules=U2`
+            detail = re.sub(r"\w+", lambda word: known.get(word[0], word[0]), detail)
+            story.add_row("", sanitize_for_terminal(f"⚠ {translate(f'audit.flag_{kind}', language)}: {detail}"))
+    for note in writer.describe_current_state():
+        if note.key != "timeline.end":
+            story.add_row("", sanitize_for_terminal(render_value(note, language)))
+    story.add_row("", "")
+    return story
 
 
 @app.command()
 def verify(
-    request: Request = "",
+    request: RequestOption = "",
     against: Annotated[
         typer.FileText | None,
         typer.Option(metavar="FILE", encoding="utf-8", help="Heads exported earlier by `audit heads`; - reads them."),
     ] = None,
 ) -> None:
-    """Find out whether the record was altered or is incomplete; the exit code is 1 if so.
+    """Find out whether the record was altered or is incomplete. The exit code is 1 if so.
 
     Every hash is computed again; every event has to follow on the one before
     it; no number of an event or of a request may be missing; and carrying out
@@ -268,8 +273,8 @@ async def _stream_findings(verification: Verification, request: str) -> AsyncIte
 
 
 @app.command("heads")
-def print_heads(request: Request = "") -> None:
-    """Print how far each record has come, one `request n hash` a line, to be kept where nobody can rewrite it.
+def print_heads(request: RequestOption = "") -> None:
+    """Print how far each record has come. Keep the lines `request n hash` where nobody can rewrite them.
 
     The last line says how many they are and their SHA-256, so that a file that
     was cut short is noticed. The exit code is 1 if a number was given out and

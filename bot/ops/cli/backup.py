@@ -65,7 +65,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 @app.command()
 def backup(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it must not exist.")]) -> None:
-    """Copy all that the bot keeps in Redis into one file, while it runs.
+    """Copy all that the bot keeps in Redis into one file. The bot may run meanwhile.
 
     Work is held for the time of the copy: messages and presses are accepted,
     and handled after it. If this command is killed, the hold ends by itself
@@ -126,7 +126,7 @@ def restore(
     replace: Annotated[bool, typer.Option("--replace", help="Delete what is here now.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Bring a backup into an empty store, and hold all work until `countersign restored --accept`.
+    """Bring a backup into an empty store. All work is held until `countersign restored --accept`.
 
     The file's hash is checked before anything is written, and printed: compare
     it with what `backup` has printed. Messages and presses that nobody
@@ -146,7 +146,7 @@ def restore(
     async def restore_store() -> None:
         language, settings = console.get_terminal_language(), load_settings()
         with _open_file(file) as copy, _explain_backup_errors():
-            head, _ = verify_backup(copy, Keys())
+            head, copied = verify_backup(copy, Keys())
             sha256 = read_backup_hash(copy)
             known = _read_journals(journal or [], head.made_ms)
             made = console.format_terminal_time(head.made_ms, "%Y-%m-%d %H:%M:%S")
@@ -186,7 +186,8 @@ def restore(
         else:
             typer.echo(translate("restore.no_journal", language), err=True)
         where = translate("backup.files", language, where=head.files)
-        done = translate("restore.done", language, made=made, keys=count, sha256=sha256, files=where)
+        ended = translate("restore.ended", language, n=copied - count) if count < copied else ""
+        done = translate("restore.done", language, made=made, keys=count, sha256=sha256, files=where, ended=ended)
         typer.echo(sanitize_for_terminal(done))
 
     console.run_until_complete(restore_store())

@@ -14,7 +14,7 @@ app = typer.Typer()
 
 @app.command()
 def check() -> None:
-    """Say all that is missing of a tool, a feature, a shipped process or a language. Needs no Redis."""
+    """Say what tools, features, processes and languages lack. Needs no Redis."""
     from bot.ops.parts import list_gaps  # imports every tool and feature
 
     language = get_terminal_language()

@@ -57,7 +57,7 @@ class CommandTable(Mapping[str, TyperCommand | TyperGroup]):
 @cache
 def _import_command(name: str) -> TyperCommand | TyperGroup:
     module = import_module(f"bot.ops.cli.{MODULES[name]}")
-    holder = typer.Typer()
+    holder = typer.Typer(rich_markup_mode=None)
     holder.add_typer(module.app, name=name if name in GROUPS else None)
     return typer.main.get_group(holder).commands[name]  # type: ignore[return-value]
 

@@ -128,8 +128,8 @@ def sanitize_for_terminal(text: str) -> str:
 
 
 def format_terminal_time(at_ms: int, form: str = "%m-%d %H:%M:%S") -> str:
-    """Format a time in milliseconds since 1970 in this machine's time zone."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime(form)
+    """Format a time in milliseconds since 1970 in this machine's time zone, with the zone: `11-27 21:15:56+0800`."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime(f"{form}%z")
 
 
 def get_os_user() -> str:

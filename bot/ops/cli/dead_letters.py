@@ -48,7 +48,7 @@ def print_dead_letters(context: typer.Context, as_json: Json = False) -> None:
 
 @app.command()
 def retry(id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
-    """Put one back into its lane, once: a message is handled anew, a press judged anew, a stopped run goes on."""
+    """Put one back into its lane, once. A message is handled anew, a press judged anew, a stopped run goes on."""
     by, language = console.get_os_user(), console.get_terminal_language()
 
     async def retry_and_report() -> None:

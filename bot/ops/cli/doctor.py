@@ -28,7 +28,7 @@ app = typer.Typer()
 
 @app.command()
 def doctor() -> None:
-    """Check tokens, scopes, Redis, the model (a call and its result) and SMTP, and say how to mend what is wrong."""
+    """Check every service, and say how to mend what is wrong. The model is asked for a call and told its result."""
 
     logs.configure_logging("ERROR", stream=sys.stderr)
 

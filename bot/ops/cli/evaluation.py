@@ -90,7 +90,7 @@ def run_evaluation(
         float, typer.Option(min=0, max=1, metavar="P", help="The least success rate; below it the exit code is 1.")
     ] = 0.0,
 ) -> None:
-    """Play scenarios through the whole bot, with simulated people who press its buttons, and judge what came of them.
+    """Play scenarios through the whole bot and judge their ends. Simulated people press its buttons.
 
     Each has a workspace, a mailbox and a Redis of its own on this machine:
     nothing that is in use is touched, and no mail leaves. The exit code is 1

@@ -87,7 +87,7 @@ def export(
     ] = None,
     otlp: Annotated[bool, typer.Option("--otlp", help="Send them as OpenTelemetry spans instead.")] = False,
 ) -> None:
-    """One line of JSON for each run: steps, gates, decisions, tokens, times, how it ended.
+    """One line of JSON for each run. The line has steps, gates, decisions, tokens, times and the end.
 
     Runs are kept for 7 days after they have ended. Messages, arguments,
     observations and answers are left out without --content. The meaning of

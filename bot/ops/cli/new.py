@@ -25,7 +25,7 @@ IMPORT = re.compile(r"^from tools\..*\n", re.MULTILINE)
 
 @app.command("tool")
 def lay_out_tool(name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, like order_lunch.")]) -> None:
-    """Lay out a tool in the sources: its folder in tools, its row in the catalog, a test and two scenarios.
+    """Lay out a tool in the sources. It has a folder in tools, a row in the catalog, a test and two scenarios.
 
     The tool runs at once: it has a card, a gate and sentences in both languages. Change it from there.
     """

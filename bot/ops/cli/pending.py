@@ -9,12 +9,14 @@ from rich import box
 from rich.table import Table
 
 from bot.app.settings import load_settings
-from bot.core.i18n import translate
+from bot.core.i18n import load_sentences, translate
+from bot.core.outcomes import describe_matter
 from bot.core.records import Approval
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, format_terminal_time, sanitize_for_terminal
 from bot.ops.cli.name_lookup import open_stored_names
 from bot.storage.approvals import ApprovalStore
+from tools.spec import Person
 
 app = typer.Typer()
 
@@ -35,21 +37,24 @@ def pending(as_json: Json = False) -> None:
                 if not waiting:
                     typer.echo(translate("pending.none", language))
                     return
+                shown = ("until", "what", "waits_for", "card", "asked_by")[: 4 if console.is_terminal_narrow() else 5]
                 table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-                for name in ("until", "what", "waits_for", "asked_by", "card"):
+                for name in shown:
                     title = translate(f"pending.title_{name}", language)
                     table.add_column(title, no_wrap=name in ("until", "card"), min_width=12)
                 for one in waiting:
-                    fields = _to_pending_fields(one)
-                    whom = [await names.format_name_and_id(person) for person in one.proposal.deciders]
-                    asker = await names.format_name_and_id(fields["asked_by"])
-                    table.add_row(
-                        sanitize_for_terminal(fields["until"]),
-                        sanitize_for_terminal(f"{one.tool} {one.proposal.subject}".strip()),
-                        "\n".join(map(sanitize_for_terminal, whom)),
-                        sanitize_for_terminal(asker),
-                        sanitize_for_terminal(one.id),
-                    )
+                    proposal = one.proposal
+                    is_known = proposal.title.key in load_sentences()  # a newer version may have other sentences
+                    what = describe_matter(proposal, Person(id="", name="", locale=language)) if is_known else one.tool
+                    subject = f" ({proposal.subject})" if proposal.subject else ""
+                    cells = {
+                        "until": [_to_pending_fields(one)["until"]],
+                        "what": [what + subject, proposal.scope.get(language, "")],
+                        "waits_for": [await names.format_name_and_id(person) for person in proposal.deciders],
+                        "card": [one.id],
+                        "asked_by": [await names.format_name_and_id(proposal.requester or one.caller)],
+                    }
+                    table.add_row(*("\n".join(map(sanitize_for_terminal, filter(None, cells[name]))) for name in shown))
                 console.build_rich_console().print(table)
 
     console.run_until_complete(print_pending())

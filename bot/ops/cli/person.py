@@ -46,8 +46,8 @@ def export_person(
     person: Who,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
 ) -> None:
-    """All that is kept of a person, one line of JSON a record: messages and runs, cards, files (names, sizes, hashes),
-    journal, figures of use, preferences, and every request that concerns them with its record.
+    """All that is kept of a person, one line of JSON a record. There are messages and runs, cards, files (names,
+    sizes, hashes), journal, figures of use, preferences, and every request that concerns them with its record.
 
     \b
     countersign person export zhangsan@example.com --out zhangsan.jsonl
@@ -73,7 +73,7 @@ def export_person(
 
 @app.command("forget")
 def forget_person(person: Who, yes: Yes = False) -> None:
-    """Erase what is kept of a person: conversations, runs, cards, journal, files on no request, preferences.
+    """Erase what is kept of a person. Conversations, runs, cards, journal, files on no request and preferences go.
 
     Requests and their record stay: their hashes name people, and a record that
     was changed could not be verified any more. Files on requests stay as long
@@ -112,7 +112,7 @@ def hand_over(
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the record.")] = "",
     yes: Yes = False,
 ) -> None:
-    """Hand a leaver's open tasks and stand-ins over to somebody else, and end their own absences.
+    """Hand a leaver's tasks and stand-ins over to somebody else. Their own absences end.
 
     Each task is moved as by `processes assign`, as an event in its request's
     record; one that the other may not decide (their own request, say) stays

@@ -90,7 +90,7 @@ async def _open_registry() -> AsyncIterator[ProcessRegistry]:
 
 @app.command("list")
 def print_processes(as_json: Json = False) -> None:
-    """Every process with its versions, where they come from, and how many requests are under way in each.
+    """Every process with its versions, and its requests under way.
 
     The version marked with a star is the one that requests are started with.
     """
@@ -137,7 +137,7 @@ def check(
         EngineOption | None, typer.Option(help="Also say whether it can run in this engine, or which steps cannot.")
     ] = None,
 ) -> None:
-    """Read a process and its form, and say that they can be used, or which element is wrong and why. Needs no Redis.
+    """Say whether a process can be used, or what is wrong. Its form is read too; Redis is not needed.
 
     Steps that nobody can decide are named: no rule says who, or only people
     with a role that nobody has in DIRECTORY_FILE.
@@ -182,7 +182,7 @@ def check(
 
 @app.command("reference")
 def print_reference() -> None:
-    """Everything that a form file can say: its tables and keys, the kinds of fields, who can be named."""
+    """Everything that a form file can say. The list has tables and keys, the kinds of fields, and who can be named."""
     typer.echo(format_form_reference(console.get_terminal_language()))
 
 
@@ -225,7 +225,7 @@ def export(
         EngineOption | None, typer.Option(help="With every attribute of engines in this one's own name.")
     ] = None,
 ) -> None:
-    """Write a shipped process, or one of your own, as its two files: to change it, or to deploy it in another engine.
+    """Write a process, shipped or your own, as its two files. They can be changed, or deployed in another engine.
 
     Needs no Redis.
 
@@ -261,7 +261,7 @@ def export(
 
 @app.command()
 def deploy(file: File, yes: Yes = False) -> None:
-    """Let requests be made with a process of your own, or with another version of one.
+    """Let requests be made with a process of your own. It may be a new version of a process.
 
     The two files are checked, what changes is shown, and after a yes every
     bot uses them at once. Requests that are under way stay with the version
@@ -351,7 +351,7 @@ def run_migration(
     dry: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of each.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Let requests that are under way go on in the current version of their process.
+    """Let requests under way go on in their process's new version.
 
     A request stays where it is, with the reason, if a step it has come
     through is not the same in the current version, or if its form lacks what
@@ -431,7 +431,7 @@ def run_assignment(
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the record.")] = "",
     yes: Yes = False,
 ) -> None:
-    """Give an open task to somebody else, when who has it has left or is not to be reached.
+    """Give an open task to somebody else. The person who has it may have left.
 
     The same holds as for a transfer: nobody decides on their own request, or
     twice on one. The task's clocks go on. It is an event in the request's

@@ -6,13 +6,13 @@ import os
 import shutil
 import sys
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 
 import typer
 from rich.cells import cell_len, set_cell_size
 
 from bot.core.i18n import load_sentences, translate
-from bot.ops.cli.console import get_terminal_language, sanitize_for_terminal
+from bot.ops.cli.console import format_terminal_time, get_terminal_language, sanitize_for_terminal
 from bot.storage.journal import JournalRecord
 
 KIND_CELLS, WHO_CELLS = 18, 14
@@ -42,9 +42,9 @@ def print_record(record: JournalRecord, name: str) -> None:
 
 def format_record_line(record: JournalRecord, name: str, language: str, width: int | None) -> str:
     """Format a record as one line, cut at the terminal's width. `--json` and a pipe get all of it."""
-    moment = datetime.fromtimestamp(record.at_ms / 1000, UTC).astimezone()
-    is_today = moment.date() == datetime.now(UTC).astimezone().date()
-    at, kind = moment.strftime("%H:%M:%S" if is_today else "%m-%d %H:%M:%S"), sanitize_for_terminal(record.kind)
+    is_today = datetime.fromtimestamp(record.at_ms / 1000).date() == datetime.now().date()
+    at = format_terminal_time(record.at_ms, "%H:%M:%S" if is_today else "%m-%d %H:%M:%S")
+    kind = sanitize_for_terminal(record.kind)
     who = sanitize_for_terminal(f"{name} {record.person}".strip() or "-")
     words, fields = describe_record(record, language), {"run": record.run, **record.more}
     if width is not None and _build_word_key(record) in load_sentences():

@@ -28,7 +28,7 @@ def restored(
         bool, typer.Option("--first", help="The bot was never used in this workspace: requests are numbered from 1.")
     ] = False,
 ) -> None:
-    """Say whether work is held because the store is not the one that was here before, and let it go on."""
+    """Say whether a new store holds all work up, and let it go on. The store may be restored, or have lost data."""
     language = console.get_terminal_language()
 
     async def report_or_accept() -> None:

@@ -14,5 +14,5 @@ app = typer.Typer()
 
 @app.command()
 def run() -> None:
-    """Start the bot: on the real Slack with SLACK_BOT_TOKEN and SLACK_APP_TOKEN set, otherwise all on this machine."""
+    """Start the bot. With SLACK_BOT_TOKEN and SLACK_APP_TOKEN it is on the real Slack, else all on this machine."""
     console.run_until_complete(lifecycle.serve_until_stopped(leave_out_unasked_key(load_settings())))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Annotated
 
 import typer
 
@@ -17,17 +19,27 @@ from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 
 app = typer.Typer()
+REQUEST = re.compile(r"[A-Z]{1,10}-\d+")
+"""A request's number, also at the beginning of a task's."""
 
 
 @app.command()
-def show(run_id: str) -> None:
-    """Print a whole run: its message, every step with its reason, cards, decisions and figures."""
+def show(
+    context: typer.Context, id: Annotated[str, typer.Argument(metavar="ID", help="Of a run, or like L-0001.")]
+) -> None:
+    """Print a whole run, or the story of a request. A run has its message, every step with its reason, cards, decisions
+    and figures; a request has what `audit --request` prints."""
+    if request := REQUEST.match(id.strip().upper()):
+        from bot.ops.cli.audit import print_audit_trail  # slow to import
+
+        print_audit_trail(context, request=request[0])
+        return
 
     async def print_run() -> None:
         async with console.open_bot_store() as (redis, keys):
-            found = await RunStore(redis, keys).load_run(run_id)
+            found = await RunStore(redis, keys).load_run(id)
             if found is None:
-                raise CountersignError(f"there is no run {run_id}; `countersign tail` shows the ids")
+                raise CountersignError(f"there is no run {id}; `countersign tail` shows the ids")
             spent = found.state
             where = f"{found.message.person}  {found.message.place.channel}"
             typer.echo(sanitize_for_terminal(f"{found.id}  {found.status.value}  {where}"))
@@ -45,7 +57,7 @@ def show(run_id: str) -> None:
             tokens += f" ({sanitize_for_terminal(spent.model)})" if spent.model else ""
             supported = f", {spent.supported_claims} of {spent.claims} claims supported" if spent.claims else ""
             typer.echo(f"  {spent.steps} steps, {spent.active_ms} ms, {tokens}{supported}")
-            records = Journal(redis, keys).stream_records(since=found.created_ms - 60_000, run=run_id)
+            records = Journal(redis, keys).stream_records(since=found.created_ms - 60_000, run=id)
             async with open_stored_names(load_settings(), redis, keys) as names:
                 async for record in records:
                     print_record(record, await names.find_name(record.person))

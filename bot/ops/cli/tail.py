@@ -26,11 +26,11 @@ def tail(
     run_id: Annotated[str, typer.Option("--run", help="Only this run.")] = "",
     channel: Annotated[str, typer.Option(help="Only this channel (id).")] = "",
     person: Annotated[str, typer.Option(help="Only this person: an id, e-mail address or name.")] = "",
-    kind: Annotated[list[str] | None, typer.Option(help="Only these kinds; may be repeated.")] = None,
+    kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help="Only these kinds; may be repeated.")] = None,
     since: Annotated[str, typer.Option(help="How far back, e.g. 15m, 2h, 7d.", callback=console.require_age)] = "1h",
     as_json: Json = False,
 ) -> None:
-    """One time line of steps, decisions, refusals and errors, across all processes."""
+    """One time line of steps, decisions, refusals and errors. The line covers all processes."""
 
     async def print_records(journal: Journal, keys: Keys) -> None:
         await filters.require_known_kinds(journal, kind or (), since=since)

@@ -73,7 +73,7 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Print it once and end, for scripts.")] = False,
     as_json: Json = False,
 ) -> None:
-    """One screen, live: lanes and how long they have waited, processes, model, spend today, dead letters."""
+    """One screen, live: lanes, processes, model, cost, dead letters."""
 
     async def show_installation() -> None:
         settings, clock = load_settings(), Clock()

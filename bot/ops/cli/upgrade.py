@@ -23,7 +23,7 @@ def upgrade(
         bool, typer.Option("--check", help="Read every record and say which this version cannot; writes nothing.")
     ] = False,
 ) -> None:
-    """Say whether this version can read what is stored: before it is started, and before the way back to it."""
+    """Say whether this version can read what is stored. Ask before it is started, and before the way back to it."""
     language = console.get_terminal_language()
     if not check:
         typer.echo(translate("upgrade.hint", language, version=VERSION))

@@ -61,7 +61,7 @@ def usage(
     by: Annotated[UsageGrouping, typer.Option(help="A line for each of these.")] = UsageGrouping.PERSON,
     as_json: Json = False,
 ) -> None:
-    """Usage of the model: runs, tokens and cost, by person, day or model. Days are the company's."""
+    """Runs, tokens and cost of the model, by person, day or model. Days are the company's."""
     days = math.ceil(parse_age_ms(console.require_age(since)) / DAY_MS)  # today counts, and so does a day only begun
 
     async def load_and_print_usage() -> None:

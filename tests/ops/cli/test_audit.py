@@ -6,9 +6,11 @@ import asyncio
 import csv
 import io
 import json
+import re
 import zlib
 from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from redis.asyncio import Redis
@@ -70,18 +72,43 @@ async def test_csv_and_json_tell_every_transition_with_the_same_facts(
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
 
 
-async def test_a_table_for_people_in_their_language(store: RedisStore, valkey: str, tmp_path: Path) -> None:
-    wide = {"COLUMNS": "180"}
-    en, zh = await asyncio.gather(
-        audit(valkey, tmp_path, "--request", "e-0001", **wide),
-        audit(valkey, tmp_path, "--request", "E-0001", LANG="zh_CN.UTF-8", **wide),
+async def test_a_story_for_people_in_their_language(store: RedisStore, valkey: str, tmp_path: Path) -> None:
+    narrow = {"COLUMNS": "80", "TZ": "Asia/Shanghai"}
+    en, zh, shown, all_of_them = await asyncio.gather(
+        audit(valkey, tmp_path, "--request", "e-0001", **narrow),
+        audit(valkey, tmp_path, "--request", "E-0001", LANG="zh_CN.UTF-8", **narrow),
+        ran("show", "e-0001-2", cwd=tmp_path, env={"REDIS_URL": valkey, **narrow}),
+        audit(valkey, tmp_path, *ALL, **narrow),
     )
-    assert en.code == zh.code == 0, (en, zh)
-    for word in ("E-0001", "Who", "approve E-0001-2", "U5 (for U3)", "button", "${decision == 'approve'}"):
-        assert word in en.out, word
-    for word in ("谁", "同意 E-0001-2", "U5（代 U3）", "按钮", "${decision == 'approve'}"):
-        assert word in zh.out, word
-    assert "L-0001" not in en.out
+    at = NOW.astimezone(ZoneInfo("Asia/Shanghai")).strftime("%Y-%m-%d %H:%M:%S+0800")
+    assert [line.strip() for line in en.out.splitlines() if line.strip()] == [
+        "E-0001  expense  Local transport, 5000.00 CNY",
+        f"{at}  ✅ submitted by U1",
+        f"{at}  💬 U1 commented “请尽快”",
+        f"{at}  📨 U1 told U5",
+        f"{at}  🔁 U2 transferred it to U3 “请看”",
+        f"{at}  ✅ U5 for U3 approved",
+        f"{at}  ✅ U4 approved",
+        "🏁 approved",
+    ], en
+    assert "✅ U5（代U3）同意" in zh.out and "🏁 已通过" in zh.out, zh
+    assert shown == en, "a task's number leads to its request, and a request's is one of `show`"
+    for words in ("passed by rule", "the process told", "moved it to another version", "took too long, now with"):
+        assert words in all_of_them.out, (words, all_of_them)
+    assert not re.search(r"short_leave|to_approval|\$\{|→", en.out + all_of_them.out), "nodes are for programs"
+
+
+async def test_a_story_says_what_came_before_it_and_names_whom_it_cannot_tell(
+    store: RedisStore, redis: Redis, valkey: str, tmp_path: Path
+) -> None:
+    comment = CommentCommand(request="L-0002", actor="U1", text="谢谢")
+    await company(store).engine.execute_command(comment, "today", datetime.now(UTC))
+    late = await audit(valkey, tmp_path, "--since", "1h")
+    assert "(1 earlier step)" in late.out and "💬 U1 commented “谢谢”" in late.out and "submitted" not in late.out
+    await redis.delete("cs:{wf}:request:L-0001")
+    end = await audit(valkey, tmp_path, *ALL)
+    assert end.code == 1 and "L-0001" not in end.out and "L-0002" in end.out, "the rest is told"
+    assert "L-0001" in end.err and "audit verify" in end.err
 
 
 async def test_only_what_is_recent_without_asking_for_more(store: RedisStore, valkey: str, tmp_path: Path) -> None:

@@ -53,7 +53,8 @@ async def test_nothing_wraps_and_no_id_is_broken_at_80_columns(busy: Office, tmp
         assert_fits(end)
     for tail, pending, audit, usage in (ends[:4], ends[4:]):
         assert f"张三 {ZHANG}" in tail.out and f"李四 {LI}" in pending.out and card.id in pending.out
-        assert "E-0001-1" in pending.out and "张三" in audit.out and ZHANG in audit.out and "张三" in usage.out
+        assert "E-0001-1" in pending.out and "500.00" in pending.out and "engine" not in pending.out
+        assert "张三" in audit.out and ZHANG in audit.out and "张三" in usage.out
         assert re.search(r"\d{4}-\d\d-\d\d", audit.out), "a day stays whole"
     assert "等谁" in ends[1].out and "Waits for" in ends[5].out
 
@@ -67,6 +68,18 @@ async def test_a_run_is_told_in_words(busy: Office, tmp_path: Path) -> None:
         "no secret"
     )
     assert "run=R" in en.out and "characters=14" in en.out, "into a pipe goes all of it"
+
+
+async def test_times_have_their_zone(busy: Office, tmp_path: Path) -> None:
+    zones = {"Asia/Shanghai": r"\+0800", "America/St_Johns": r"-0[23]30", "UTC": r"\+0000"}
+    commands = (("tail",), ("pending",), ("top", "--once"), ("audit",))
+    for zone, offset in zones.items():
+        ends = await asyncio.gather(
+            *(ran(*one, cwd=tmp_path, env={**busy.shell, **NARROW, **EN, "TZ": zone}) for one in commands)
+        )
+        for end in ends:
+            times = re.findall(r"\d\d:\d\d(?::\d\d)?\S*", end.out)
+            assert times and all(re.fullmatch(rf"[\d:]+{offset}", one) for one in times), end
 
 
 async def test_a_line_comes_when_a_message_arrives_not_when_it_is_answered(busy: Office, tmp_path: Path) -> None:
