@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterable
 from datetime import time
 from decimal import Decimal, InvalidOperation
+from email.errors import MessageError
+from email.headerregistry import Address
+from email.utils import parseaddr
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -408,8 +411,10 @@ def require_valid_settings(settings: Settings) -> None:
         raise SettingsError("FINANCE_THRESHOLD should be an amount of 0 or more, like 1000 or 1000.50")
     if not _is_amount(settings.annual_leave_days) or Decimal(settings.annual_leave_days) % Decimal("0.5"):
         raise SettingsError("ANNUAL_LEAVE_DAYS should be a number of days of 0 or more, like 10 or 12.5")
-    if "@" not in settings.mail_from:
-        raise SettingsError("MAIL_FROM should be an e-mail address, like countersign@example.com")
+    try:
+        Address(addr_spec=parseaddr(settings.mail_from)[1])
+    except (ValueError, IndexError, MessageError):
+        raise SettingsError("MAIL_FROM should be an e-mail address, like countersign@example.com") from None
 
 
 def _require_slack_tokens(settings: Settings) -> None:

@@ -244,6 +244,15 @@ def test_quotes_that_came_along_with_a_value_are_taken_off(monkeypatch: pytest.M
     assert (found.openai_model, found.max_steps) == ("m", 7)
 
 
+@pytest.mark.parametrize("sender", ["bot@", "@example.com", "Bot <bot@>", "bot@a..b", "张三@example.com", "Bot"])
+def test_a_sender_that_is_no_address_is_refused_at_the_start(sender: str) -> None:
+    told = problems(f"MAIL_FROM='{sender}'")
+    assert told == "MAIL_FROM should be an e-mail address, like countersign@example.com"
+    for fine in ("bot@example.com", "Countersign <bot@example.com>", "报销 <bot@公司.cn>"):
+        Path(".env").write_text(f"MAIL_FROM='{fine}'", encoding="utf-8")
+        assert load_settings().mail_from == fine
+
+
 KEYS = ("FILES_BUCKET_ACCESS_KEY=key", f"FILES_BUCKET_SECRET_KEY={SECRET}")
 
 

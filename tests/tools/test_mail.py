@@ -386,6 +386,11 @@ async def test_who_may_not_send_any_more_is_stopped_after_the_server_has_taken_t
     assert len(received) == 1 and b"from the other process" in received[0] and asked == ["asked"]
 
 
+def test_a_wrong_sender_is_not_taken_for_a_wrong_recipient() -> None:
+    with pytest.raises(ValueError, match="MAIL_FROM"):
+        SmtpMailer("smtp://127.0.0.1:25", "Countersign <bot@>")
+
+
 @pytest.mark.parametrize("sender", ["Countersign <bot@example.com>", "bot@example.com"])
 async def test_the_envelope_says_from_whom_to_whom_and_the_headers_that_a_program_wrote(sender: str) -> None:
     heard: list[str] = []

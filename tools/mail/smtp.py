@@ -32,7 +32,7 @@ class SmtpMailer:
     """An SMTP client for `smtp://[user:password@]host[:port]` (STARTTLS where offered) or `smtps://…`.
 
     A password is always sent encrypted: with a password and a remote host, STARTTLS is required. Raises `ValueError`
-    for an invalid URL, without repeating the URL, because it may contain a password.
+    for an invalid sender or URL, without repeating the URL, because it may contain a password.
 
     `assert_may_send` is called after the server has accepted the recipient, right before the text is sent. Its errors
     pass through, and nothing has been sent then."""
@@ -61,15 +61,15 @@ class SmtpMailer:
             "start_tls": None if not (tls or requires_tls) else requires_tls,
             "timeout": timeout_s,
         }
-        self._sender = sender
+        try:
+            self._sender = _build_address(*parseaddr(sender))
+        except (ValueError, MessageError):
+            raise ValueError("MAIL_FROM should be an e-mail address") from None
         self._clock = clock or (lambda: datetime.now(UTC))
 
     async def send_mail(self, to: Person, subject: str, body: str, message_id: str, reply_to: str = "") -> None:
         try:
-            sender, recipient = (
-                _build_address(*parseaddr(self._sender)),
-                _build_address(choose_name(to, to.language), to.email),
-            )
+            sender, recipient = self._sender, _build_address(choose_name(to, to.language), to.email)
             message = EmailMessage(policy=SMTP_POLICY if recipient.username.isascii() else SMTPUTF8_POLICY)
             message["From"], message["To"] = sender, recipient
             if reply_to:
