@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+from rich.cells import cell_len
 
 from bot.agent.model import ModelReply
 from tests.harness.office import ZHANG, Office
@@ -73,7 +74,8 @@ async def test_the_administrator_sees_it_and_puts_it_back_once_the_cause_is_gone
     poisoned: Office, model: Poisoned, tmp_path: Path
 ) -> None:
     here = poisoned.dm(ZHANG)
-    plain, chinese, (one,), tail = await asyncio.gather(
+    narrow, plain, chinese, (one,), tail = await asyncio.gather(
+        admin(poisoned, tmp_path, "dead", LANG="en_US.UTF-8", COLUMNS="80"),
         admin(poisoned, tmp_path, "dead", LANG="en_US.UTF-8", COLUMNS="200"),
         admin(poisoned, tmp_path, "dead", LANG="zh_CN.UTF-8", COLUMNS="200"),
         listed(poisoned, tmp_path),
@@ -81,7 +83,9 @@ async def test_the_administrator_sees_it_and_puts_it_back_once_the_cause_is_gone
     )
     id = str(one["id"])
     assert (one["kind"], one["person"], one["tries"]) == ("message_received", ZHANG, TRIES) and here in str(one["lane"])
-    assert plain.code == chinese.code == tail.code == 0
+    assert narrow.code == plain.code == chinese.code == tail.code == 0
+    assert f"张三 {ZHANG}" in narrow.out and id in narrow.out, narrow
+    assert max(map(cell_len, narrow.out.splitlines())) <= 80, narrow
     for word in (id, ZHANG, "message", "RuntimeError", "countersign dead retry"):
         assert word in plain.out, word
     assert "消息" in chinese.out and id in chinese.out and "given up after 2 tries" in tail.out

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.table import Column, Table
 
+from bot.app.settings import load_settings
 from bot.core.errors import CountersignError
 from bot.core.i18n import load_sentences, translate
 from bot.core.redaction import redact_text
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
+from bot.ops.cli.name_lookup import open_stored_names
 from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 
 app = typer.Typer(help="Dead letters: what was given up after its tries.")
@@ -24,21 +27,28 @@ def print_dead_letters(context: typer.Context, as_json: Json = False) -> None:
     async def load_and_print_letters() -> None:
         async with console.open_bot_store() as (redis, keys):
             letters = await DeadLetterStore(redis, keys).list_dead_letters()
-        if as_json:
-            for letter in letters:
-                console.print_json(_to_letter_fields(letter))
-            return
+            if as_json:
+                for letter in letters:
+                    console.print_json(_to_letter_fields(letter))
+                return
+            async with open_stored_names(load_settings(), redis, keys) as names:
+                who = {letter.person: await names.format_name_and_id(letter.person) for letter in letters}
         language = console.get_terminal_language()
         if not letters:
             typer.echo(translate("dead.none", language))
             return
-        names = ("at", "id", "kind", "person", "lane", "tries", "error")
-        table = Table(*(Column(translate(f"dead.title_{name}", language), overflow="fold") for name in names))
+        shown = ("at", "id", "kind", "person", "error", "lane", "tries")[: 5 if console.is_terminal_narrow() else 7]
+        least = {"at": 19, "id": 15, "person": 14}  # so that no time and no id is broken
+        titles = (
+            Column(translate(f"dead.title_{one}", language), overflow="fold", min_width=least.get(one)) for one in shown
+        )
+        table = Table(*titles, box=box.SIMPLE_HEAD, pad_edge=False)
         for letter in letters:
             kind = f"dead.kind_{letter.kind}"
             word = translate(kind if kind in load_sentences() else "dead.kind_other", language)
-            fields = _to_letter_fields(letter) | {"at": console.format_terminal_time(letter.given_up_ms), "kind": word}
-            table.add_row(*(sanitize_for_terminal(str(fields[name])) for name in names))
+            at = console.format_terminal_time(letter.given_up_ms)
+            fields = _to_letter_fields(letter) | {"at": at, "kind": word, "person": who[letter.person]}
+            table.add_row(*(sanitize_for_terminal(str(fields[name])) for name in shown))
         console.build_rich_console().print(table)
         typer.echo(translate("dead.cure", language))
 

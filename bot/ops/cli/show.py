@@ -36,12 +36,15 @@ def show(
         return
 
     async def print_run() -> None:
-        async with console.open_bot_store() as (redis, keys):
+        async with (
+            console.open_bot_store() as (redis, keys),
+            open_stored_names(load_settings(), redis, keys) as names,
+        ):
             found = await RunStore(redis, keys).load_run(id)
             if found is None:
                 raise CountersignError(f"there is no run {id}; `countersign tail` shows the ids")
             spent = found.state
-            where = f"{found.message.person}  {found.message.place.channel}"
+            where = f"{await names.format_name_and_id(found.message.person)}  {found.message.place.channel}"
             typer.echo(sanitize_for_terminal(f"{found.id}  {found.status.value}  {where}"))
             typer.echo(f"  {sanitize_for_terminal(found.message.text)}")
             for call in spent.calls:
@@ -58,8 +61,7 @@ def show(
             supported = f", {spent.supported_claims} of {spent.claims} claims supported" if spent.claims else ""
             typer.echo(f"  {spent.steps} steps, {spent.active_ms} ms, {tokens}{supported}")
             records = Journal(redis, keys).stream_records(since=found.created_ms - 60_000, run=id)
-            async with open_stored_names(load_settings(), redis, keys) as names:
-                async for record in records:
-                    print_record(record, await names.find_name(record.person))
+            async for record in records:
+                print_record(record, await names.find_name(record.person))
 
     console.run_until_complete(print_run())
