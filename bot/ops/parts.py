@@ -4,6 +4,7 @@ processes."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -43,6 +44,17 @@ def list_gaps(language: str, languages: Collection[str] = LANGUAGES) -> list[str
         *find_feature_gaps([work_items, *_import_modules(bot.features)], sentences, language),
         *find_process_gaps(Path(tools.__path__[0], "workflow", "definitions"), language),
     ]
+
+
+def pick_first_gaps(gaps: Iterable[str], most: int) -> list[str]:
+    """Pick the first gaps of each kind. Gaps of one kind say the same of different places: a new language lacks every
+    sentence."""
+    counts, picked = Counter[str](), list[str]()
+    for gap in gaps:
+        kind = re.split("[:：]", gap, maxsplit=1)[-1]
+        counts[kind] += 1
+        picked += [gap] if counts[kind] <= most else []
+    return picked
 
 
 def _import_modules(package: ModuleType) -> list[ModuleType]:

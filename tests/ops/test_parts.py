@@ -11,7 +11,14 @@ import pytest
 from bot.core.i18n import load_sentences
 from bot.features import welcome
 from bot.ops import parts
-from bot.ops.parts import find_feature_gaps, find_process_gaps, find_sentence_gaps, find_tool_gaps, list_gaps
+from bot.ops.parts import (
+    find_feature_gaps,
+    find_process_gaps,
+    find_sentence_gaps,
+    find_tool_gaps,
+    list_gaps,
+    pick_first_gaps,
+)
 from tools.catalog import TOOLS
 from tools.languages import LANGUAGES
 from tools.mail.send_email import SEND_EMAIL
@@ -46,6 +53,14 @@ def test_a_title_without_its_statement_and_a_third_language() -> None:
     said = {"title.tea": {"zh": "茶？", "en": "Tea?"}}
     assert list(find_sentence_gaps(said, "en")) == ["title.tea: matter.tea is missing"]
     assert len(list(find_sentence_gaps(load_sentences(), "en", (*LANGUAGES, "fr")))) >= len(load_sentences())
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_new_language_hides_no_other_gap(language: str) -> None:
+    gaps = [*list_gaps(language, (*LANGUAGES, "fr", "ru")), "order_lunch: use_when is missing"]
+    picked = pick_first_gaps(gaps, 10)
+    assert len(gaps) > 2_000 and len(picked) == 10 + 10 + 1 and picked[-1] == gaps[-1]
+    assert picked[:20] == gaps[:20] and pick_first_gaps(gaps, len(gaps)) == gaps
 
 
 class Undescribed(FrozenModel):

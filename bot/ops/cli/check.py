@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -10,15 +11,20 @@ from bot.core.i18n import translate
 from bot.ops.cli.console import get_terminal_language, sanitize_for_terminal
 
 app = typer.Typer()
+SHOWN = 10
+"""Number of gaps of one kind that are shown without `--all`."""
 
 
 @app.command()
-def check() -> None:
+def check(every: Annotated[bool, typer.Option("--all", help="Not only the first ten of each kind.")] = False) -> None:
     """Say what tools, features, processes and languages lack. Needs no Redis."""
-    from bot.ops.parts import list_gaps  # imports every tool and feature
+    from bot.ops.parts import list_gaps, pick_first_gaps  # imports every tool and feature
 
     language = get_terminal_language()
     gaps = list_gaps(language)
-    for gap in gaps or [translate("check.fine", language)]:
+    shown = gaps if every else pick_first_gaps(gaps, SHOWN)
+    for gap in shown or [translate("check.fine", language)]:
         typer.secho(sanitize_for_terminal(gap), fg="red" if gaps else "green")
+    if len(shown) < len(gaps):
+        typer.echo(translate("check.more", language, count=f"{len(gaps):,}", n=f"{len(gaps) - len(shown):,}"))
     sys.exit(bool(gaps))
