@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -33,6 +33,7 @@ from bot.ops.backup import (
 )
 from bot.ops.cli import console
 from bot.ops.cli.console import sanitize_for_terminal
+from bot.ops.cli.name_lookup import open_stored_names
 from bot.ops.holds import (
     PATIENCE_S,
     SETTLE_S,
@@ -147,7 +148,7 @@ def restore(
         language, settings = console.get_terminal_language(), load_settings()
         with _open_file(file) as copy, _explain_backup_errors():
             head, copied = verify_backup(copy, Keys())
-            sha256 = read_backup_hash(copy)
+            sha256, who = read_backup_hash(copy), dict[str, str]()
             known = _read_journals(journal or [], head.made_ms)
             made = console.format_terminal_time(head.made_ms, "%Y-%m-%d %H:%M:%S")
             async with console.open_bot_store(make=True) as (redis, keys):
@@ -175,19 +176,22 @@ def restore(
                 await Journal(redis, keys).append_record(
                     "alert", "store.restored", person=console.get_os_user(), text=f"{count} keys of {made}"
                 )
+                if ended := (*settlement.settled, *settlement.unknown, *settlement.left_open):
+                    async with open_stored_names(settings, redis, keys) as names:
+                        who = {one.person: await names.format_name_and_id(one.person) for one in ended}
         if journal:
             settled, messages = settlement.settled, settlement.dropped_messages
             typer.echo(translate("restore.settled", language, count=len(settled), messages=messages))
-            _print_ends(settled, language)
+            _print_ends(settled, who, language)
             for title, ends in (("unknown", settlement.unknown), ("left_open", settlement.left_open)):
                 if ends:
                     typer.echo(translate(f"restore.{title}", language))
-                    _print_ends(ends, language)
+                    _print_ends(ends, who, language)
         else:
             typer.echo(translate("restore.no_journal", language), err=True)
         where = translate("backup.files", language, where=head.files)
-        ended = translate("restore.ended", language, n=copied - count) if count < copied else ""
-        done = translate("restore.done", language, made=made, keys=count, sha256=sha256, files=where, ended=ended)
+        gone = translate("restore.ended", language, n=copied - count) if count < copied else ""
+        done = translate("restore.done", language, made=made, keys=count, sha256=sha256, files=where, ended=gone)
         typer.echo(sanitize_for_terminal(done))
 
     console.run_until_complete(restore_store())
@@ -208,12 +212,12 @@ def _read_journals(files: Sequence[Path], since_ms: int) -> JournalSince:
     return known
 
 
-def _print_ends(ends: Sequence[KnownEnd], language: str) -> None:
+def _print_ends(ends: Sequence[KnownEnd], who: Mapping[str, str], language: str) -> None:
     for one in ends:
         at = console.format_terminal_time(one.at_ms, "%Y-%m-%d %H:%M:%S")
         kind = f"{one.kind} {one.choice}".strip()
         line = translate(
-            "restore.line", language, at=at, person=one.person, kind=kind, tool=one.tool, subject=one.subject
+            "restore.line", language, at=at, person=who[one.person], kind=kind, tool=one.tool, subject=one.subject
         )
         typer.echo(sanitize_for_terminal(line.rstrip()))
 
