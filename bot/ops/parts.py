@@ -4,8 +4,7 @@ processes."""
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -46,15 +45,11 @@ def list_gaps(language: str, languages: Collection[str] = LANGUAGES) -> list[str
     ]
 
 
-def pick_first_gaps(gaps: Iterable[str], most: int) -> list[str]:
+def pick_first_gaps(gaps: Sequence[str], most: int) -> list[str]:
     """Pick the first gaps of each kind. Gaps of one kind say the same of different places: a new language lacks every
     sentence."""
-    counts, picked = Counter[str](), list[str]()
-    for gap in gaps:
-        kind = re.split("[:：]", gap, maxsplit=1)[-1]
-        counts[kind] += 1
-        picked += [gap] if counts[kind] <= most else []
-    return picked
+    kinds = [re.split("[:：]", gap, maxsplit=1)[-1] for gap in gaps]
+    return [gap for n, gap in enumerate(gaps) if kinds[:n].count(kinds[n]) < most]
 
 
 def _import_modules(package: ModuleType) -> list[ModuleType]:

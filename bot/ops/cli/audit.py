@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
@@ -91,18 +91,18 @@ def print_audit_trail(
                 found = await _print_stories(store, names, start, name, unreadable)
                 return
             if as_csv:
-                _print_csv_row([*_list_line_fields(), *(f"{one}_name" for one in _NAMED)])
+                _print_csv_row([*(field.name for field in fields(AuditLine)), *(f"{one}_name" for one in _NAMED)])
             async for request_id, n, event in list_recorded_events(store, start, name):
                 found = True
                 if event is None:
                     unreadable.append(f"{request_id} {n}")
                 for line in build_audit_lines(request_id, event) if event else ():
-                    fields = _to_json_fields(line)
-                    fields |= {f"{one}_name": await names.find_name(fields[one]) for one in _NAMED}
+                    told = asdict(line) | {"at": line.at.isoformat()}
+                    told |= {f"{one}_name": await names.find_name(told[one]) for one in _NAMED}
                     if as_csv:
-                        _print_csv_row(fields.values())
+                        _print_csv_row(told.values())
                     else:
-                        console.print_json(fields)
+                        console.print_json(told)
 
     console.run_until_complete(print_events())
     if name and not found:
@@ -118,14 +118,6 @@ def _print_csv_row(cells: Iterable[Any]) -> None:
     safe = [sanitize_for_terminal(str(cell)) for cell in cells]
     csv.writer(text).writerow([f"'{cell}" if cell.startswith(_DANGEROUS) else cell for cell in safe])
     typer.echo(text.getvalue(), nl=False)
-
-
-def _list_line_fields() -> tuple[str, ...]:
-    return tuple(field.name for field in fields(AuditLine))
-
-
-def _to_json_fields(line: AuditLine) -> dict[str, Any]:
-    return {name: getattr(line, name) for name in _list_line_fields()} | {"at": line.at.isoformat()}
 
 
 async def _print_stories(

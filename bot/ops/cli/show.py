@@ -36,10 +36,7 @@ def show(
         return
 
     async def print_run() -> None:
-        async with (
-            console.open_bot_store() as (redis, keys),
-            open_stored_names(load_settings(), redis, keys) as names,
-        ):
+        async with console.open_bot_store() as (redis, keys), open_stored_names(load_settings(), redis, keys) as names:
             found = await RunStore(redis, keys).load_run(id)
             if found is None:
                 raise CountersignError(f"there is no run {id}; `countersign tail` shows the ids")
@@ -53,10 +50,8 @@ def show(
                 card = f"  card: {call.approval}" if call.approval else ""
                 typer.echo(sanitize_for_terminal(f"      reason: {call.reason}{card}"))
             tokens = f"{spent.tokens_in}+{spent.tokens_out} tokens, {spent.tokens_cached} cached"
-            costs = {spent.currency: spent.cost} if spent.currency else {}
-            tokens += (
-                f", {format_cost(costs, spent.unpriced, console.get_terminal_language())}" if spent.model_calls else ""
-            )
+            costs, language = {spent.currency: spent.cost} if spent.currency else {}, console.get_terminal_language()
+            tokens += f", {format_cost(costs, spent.unpriced, language)}" if spent.model_calls else ""
             tokens += f" ({sanitize_for_terminal(spent.model)})" if spent.model else ""
             supported = f", {spent.supported_claims} of {spent.claims} claims supported" if spent.claims else ""
             typer.echo(f"  {spent.steps} steps, {spent.active_ms} ms, {tokens}{supported}")
