@@ -43,7 +43,9 @@ Capture = Literal["false", "true", "no_content", "span_only", "event_only", "spa
 class Settings(BaseSettings):
     """The environment variable of each setting is its name in capitals."""
 
-    model_config = SettingsConfigDict(env_file=ENV_FILE, extra="ignore", frozen=True, env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        env_file=ENV_FILE, extra="ignore", frozen=True, env_ignore_empty=True, allow_inf_nan=False
+    )
 
     @model_validator(mode="before")
     @classmethod

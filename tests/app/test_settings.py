@@ -196,8 +196,14 @@ def test_a_wrong_value_is_told_with_what_it_should_be_and_not_repeated(name: str
 
 
 def test_a_wrong_value_is_told_in_words() -> None:
-    told = problems("MORNING_LIST=8:30", "ALLOW_NON_DURABLE=perhaps", "HTTP_PORT=x", "RUNS_DAYS=0")
-    for word in ("a time like 08:30", "true or false", "a valid integer", "greater than or equal to 1"):
+    told = problems("MORNING_LIST=8:30", "ALLOW_NON_DURABLE=perhaps", "HTTP_PORT=x", "RUNS_DAYS=0", "LEASE_SECONDS=inf")
+    for word in (
+        "a time like 08:30",
+        "true or false",
+        "a valid integer",
+        "greater than or equal to 1",
+        "a finite number",
+    ):
         assert f" should be {word}" in told, told
 
 

@@ -92,7 +92,7 @@ def test_an_override_wins_in_every_country(day: date, works: bool, country: str)
 @corpus(
     ("country", "text", "reason"),
     [
-        ("XX", "", "'XX' is no country that has a calendar"),
+        ("XX", "", "'XX' is no country that has a calendar; write it like CN or DE-BY"),
         ("DE-ZZ", "", "'DE-ZZ' is no country that has a calendar"),
         ("", "", "'' is no country"),
         ("CN", "[days]\n2027-02-30 = 'off'", "'2027-02-30' is no day; write it like 2027-01-02"),

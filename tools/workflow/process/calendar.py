@@ -206,8 +206,8 @@ def read_calendar(country: str, overrides: str = "") -> WorkCalendar:
     code = country.strip().upper()
     try:
         _load_holidays(code, ANY_YEAR)
-    except NotImplementedError as wrong:
-        raise ValueError(f"{country!r} is no country that has a calendar: {wrong}") from None
+    except NotImplementedError:
+        raise ValueError(f"{country!r} is no country that has a calendar; write it like CN or DE-BY") from None
     content = tomllib.loads(overrides)
     if odd := content.keys() - {"days"}:
         raise ValueError(f"unknown table or key {min(odd)!r}; only [days] is known")
