@@ -68,9 +68,8 @@ def print_audit_trail(
     """Tell the story of each request: who did what, and when. With --csv or --json there is a line for every flow
     taken, with nodes, conditions and hashes.
 
-    Without --since the last 7 days, or all of --request R. Requests come one
-    after the other, the one changed longest ago first. Names are shown where
-    Slack is connected and answers; Redis is all that is needed.
+    Without --since the last 7 days, or all of --request R. Requests come one after the other, the one changed longest
+    ago first. Names are shown where Slack is connected and answers; Redis is all that is needed.
 
     \b
     countersign audit --since 24h
@@ -192,19 +191,14 @@ def verify(
 ) -> None:
     """Find out whether the record was altered or is incomplete. The exit code is 1 if so.
 
-    Every hash is computed again; every event has to follow on the one before
-    it; no number of an event or of a request may be missing; and carrying out
-    the recorded commands again, by the process files they name, has to give
-    exactly the recorded transitions and the requests as they are. A line is
-    printed for each thing that is not so.
+    Every hash is computed again; every event has to follow on the one before it; no number of an event or of a request
+    may be missing; and carrying out the recorded commands again, by the process files they name, has to give exactly
+    the recorded transitions and the requests as they are. A line is printed for each thing that is not so.
 
-    It cannot see through somebody who is able to rewrite all of Redis and
-    computes every hash again: they can drop the newest events or requests,
-    bring back an older state, or invent a history that is right in itself.
-    Export the heads regularly to where they cannot write; with --against each
-    of them has to be in its record still. Not even that
-    shows an event that was added in the engine's own form, or a change since
-    the export.
+    It cannot see through somebody who is able to rewrite all of Redis and computes every hash again: they can drop the
+    newest events or requests, bring back an older state, or invent a history that is right in itself. Export the heads
+    regularly to where they cannot write; with --against each of them has to be in its record still. Not even that shows
+    an event that was added in the engine's own form, or a change since the export.
 
     \b
     countersign audit verify
@@ -268,9 +262,8 @@ async def _stream_findings(verification: Verification, request: str) -> AsyncIte
 def print_heads(request: RequestOption = "") -> None:
     """Print how far each record has come. Keep the lines `request n hash` where nobody can rewrite them.
 
-    The last line says how many they are and their SHA-256, so that a file that
-    was cut short is noticed. The exit code is 1 if a number was given out and
-    nothing of it is there.
+    The last line says how many they are and their SHA-256, so that a file that was cut short is noticed. The exit code
+    is 1 if a number was given out and nothing of it is there.
 
     \b
     countersign audit heads > heads-2026-11-20.txt

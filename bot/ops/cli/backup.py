@@ -68,12 +68,10 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 def backup(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it must not exist.")]) -> None:
     """Copy all that the bot keeps in Redis into one file. The bot may run meanwhile.
 
-    Work is held for the time of the copy: messages and presses are accepted,
-    and handled after it. If this command is killed, the hold ends by itself
-    within 15 seconds. The file is for its owner alone (0600) and ends with a
-    hash over all of it, which is printed, too: keep it elsewhere, and compare
-    it before you restore. Files that people sent (FILES_DIR, FILES_BUCKET) are
-    not in it.
+    Work is held for the time of the copy: messages and presses are accepted, and handled after it. If this command is
+    killed, the hold ends by itself within 15 seconds. The file is for its owner alone (0600) and ends with a hash over
+    all of it, which is printed, too: keep it elsewhere, and compare it before you restore. Files that people sent
+    (FILES_DIR, FILES_BUCKET) are not in it.
 
     \b
     countersign backup /backups/countersign-2026-11-23
@@ -129,12 +127,10 @@ def restore(
 ) -> None:
     """Bring a backup into an empty store. All work is held until `countersign restored --accept`.
 
-    The file's hash is checked before anything is written, and printed: compare
-    it with what `backup` has printed. Messages and presses that nobody
-    has answered yet are kept. If this command is killed, nothing is accepted and
-    nobody works until the same backup is restored once more. With --journal, what
-    was decided or sent since the copy is not done a second time: mails count
-    as sent, and cards of decisions whose results were lost say so and can be
+    The file's hash is checked before anything is written, and printed: compare it with what `backup` has printed.
+    Messages and presses that nobody has answered yet are kept. If this command is killed, nothing is accepted and
+    nobody works until the same backup is restored once more. With --journal, what was decided or sent since the copy is
+    not done a second time: mails count as sent, and cards of decisions whose results were lost say so and can be
     carried out again by whoever decided. Stop the bot first if you can.
 
     \b

@@ -92,16 +92,14 @@ def run_evaluation(
 ) -> None:
     """Play scenarios through the whole bot and judge their ends. Simulated people press its buttons.
 
-    Each has a workspace, a mailbox and a Redis of its own on this machine:
-    nothing that is in use is touched, and no mail leaves. The exit code is 1
-    if there was any effect that nobody entitled had pressed for, or less
-    success than --min-success. Ctrl-C ends it; what was played is reported.
+    Each has a workspace, a mailbox and a Redis of its own on this machine: nothing that is in use is touched, and no
+    mail leaves. The exit code is 1 if there was any effect that nobody entitled had pressed for, or less success than
+    --min-success. Ctrl-C ends it; what was played is reported.
 
-    A recording (--record) has every request and its reply without secrets;
-    --replay judges a change of prompt or code with what a real model had
-    said, and compares what is sent now. Recordings of others can be replayed:
-    a line is {"scenario": NAME, "request": {"messages": …}, "response": …},
-    both as chat completions have them; the request may be missing.
+    A recording (--record) has every request and its reply without secrets; --replay judges a change of prompt or code
+    with what a real model had said, and compares what is sent now. Recordings of others can be replayed: a line is
+    {"scenario": NAME, "request": {"messages": …}, "response": …}, both as chat completions have them; the request may
+    be missing.
 
     \b
     countersign eval

@@ -46,8 +46,8 @@ def export_person(
     person: Who,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
 ) -> None:
-    """All that is kept of a person, one line of JSON a record. There are messages and runs, cards, files (names,
-    sizes, hashes), journal, figures of use, preferences, and every request that concerns them with its record.
+    """All that is kept of a person, one line of JSON a record. There are messages and runs, cards, files (names, sizes,
+    hashes), journal, figures of use, preferences, and every request that concerns them with its record.
 
     \b
     countersign person export zhangsan@example.com --out zhangsan.jsonl
@@ -75,10 +75,9 @@ def export_person(
 def forget_person(person: Who, yes: Yes = False) -> None:
     """Erase what is kept of a person. Conversations, runs, cards, journal, files on no request and preferences go.
 
-    Requests and their record stay: their hashes name people, and a record that
-    was changed could not be verified any more. Files on requests stay as long
-    as FILES_DAYS says. Slack, backups and journals kept elsewhere are
-    not touched. Refused while anything of theirs is open.
+    Requests and their record stay: their hashes name people, and a record that was changed could not be verified any
+    more. Files on requests stay as long as FILES_DAYS says. Slack, backups and journals kept elsewhere are not touched.
+    Refused while anything of theirs is open.
     """
 
     async def confirm_and_forget() -> None:
@@ -114,9 +113,8 @@ def hand_over(
 ) -> None:
     """Hand a leaver's tasks and stand-ins over to somebody else. Their own absences end.
 
-    Each task is moved as by `processes assign`, as an event in its request's
-    record; one that the other may not decide (their own request, say) stays
-    and is named, and the exit code is 1.
+    Each task is moved as by `processes assign`, as an event in its request's record; one that the other may not decide
+    (their own request, say) stays and is named, and the exit code is 1.
     """
 
     async def confirm_and_hand_over() -> None:

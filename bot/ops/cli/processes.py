@@ -139,8 +139,8 @@ def check(
 ) -> None:
     """Say whether a process can be used, or what is wrong. Its form is read too; Redis is not needed.
 
-    Steps that nobody can decide are named: no rule says who, or only people
-    with a role that nobody has in DIRECTORY_FILE.
+    Steps that nobody can decide are named: no rule says who, or only people with a role that nobody has in
+    DIRECTORY_FILE.
 
     \b
     countersign processes check trip.bpmn        # reads trip.toml too
@@ -263,9 +263,8 @@ def export(
 def deploy(file: File, yes: Yes = False) -> None:
     """Let requests be made with a process of your own. It may be a new version of a process.
 
-    The two files are checked, what changes is shown, and after a yes every
-    bot uses them at once. Requests that are under way stay with the version
-    they were started with, until they are migrated. With another engine
+    The two files are checked, what changes is shown, and after a yes every bot uses them at once. Requests that are
+    under way stay with the version they were started with, until they are migrated. With another engine
     (WORKFLOW_ENGINE) the process is deployed there too, in its own names.
 
     \b
@@ -353,10 +352,9 @@ def run_migration(
 ) -> None:
     """Let requests under way go on in their process's new version.
 
-    A request stays where it is, with the reason, if a step it has come
-    through is not the same in the current version, or if its form lacks what
-    that version asks for. Each move is an event in the request's record, by
-    the user of this system. The exit code is 1 if any request stays.
+    A request stays where it is, with the reason, if a step it has come through is not the same in the current version,
+    or if its form lacks what that version asks for. Each move is an event in the request's record, by the user of this
+    system. The exit code is 1 if any request stays.
 
     \b
     countersign processes migrate leave --dry-run
@@ -433,9 +431,8 @@ def run_assignment(
 ) -> None:
     """Give an open task to somebody else. The person who has it may have left.
 
-    The same holds as for a transfer: nobody decides on their own request, or
-    twice on one. The task's clocks go on. It is an event in the request's
-    record, by the user of this system.
+    The same holds as for a transfer: nobody decides on their own request, or twice on one. The task's clocks go on. It
+    is an event in the request's record, by the user of this system.
 
     \b
     countersign processes assign L-0001-2 li@example.com --reason "has left"
