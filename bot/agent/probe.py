@@ -95,7 +95,6 @@ async def choose_formats(wish: FormatSetting, model: Model, memory: TextStore, n
     with suppress(CountersignError):
         if first == "native" and await memory.load_text(f"leaks {name}") is not None:
             first = "text"
-    log.debug("model.style", style=first, wish=wish)
     known: tuple[ReplyFormat, ...] = (NativeFormat(), JsonFormat(mode=able.json), TextFormat())
     return sorted(known, key=lambda style: style.name != first)
 

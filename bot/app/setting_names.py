@@ -78,10 +78,10 @@ def find_wrong_names(
         if wrong_name.name.upper() in setting_names and wrong_name.is_set:
             continue
         near, word = _find_nearest(tidy, setting_names), tidy.partition("_")[0]
-        if not wrong_name.is_set and tidy in setting_names:
-            yield f"{_describe_place(wrong_name)} has no value that can be read; write {tidy}=… on one line"
-        elif not wrong_name.is_set:  # its text may be a value, a secret even
-            yield f"line {wrong_name.line} of .env sets nothing; write NAME=value on one line"
+        if not wrong_name.is_set:  # a text that is no setting's name may be a secret
+            name = tidy if tidy in setting_names else "NAME"
+            place = f"line {wrong_name.line} of .env" if name == "NAME" else _describe_place(wrong_name)
+            yield f"{place} has no value that can be read; write {name}=… on one line"
         elif wrong_name.name in used or tidy in FOREIGN_NAMES or tidy.startswith(FOREIGN_PREFIXES):
             continue
         elif near:

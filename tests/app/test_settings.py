@@ -138,7 +138,7 @@ def test_a_line_that_sets_nothing_is_told(line: str) -> None:
 @corpus("line", [SECRET, f"export {SECRET}", f"= {SECRET}", f"two words {SECRET}", "HTTP_PROXY"])
 def test_a_line_without_an_equals_sign_is_refused_and_not_repeated(line: str) -> None:
     told = problems("# a comment", "", "VERSION=", line, "STEPS=plan")
-    assert told == "line 4 of .env sets nothing; write NAME=value on one line"
+    assert told == "line 4 of .env has no value that can be read; write NAME=… on one line"
 
 
 def test_a_file_that_is_no_text_is_told() -> None:

@@ -51,7 +51,12 @@ _NAMED = ("actor", "on_behalf_of")
 _DANGEROUS = ("=", "+", "-", "@")
 """Characters that a spreadsheet takes for the beginning of a formula."""
 
-RequestOption = Annotated[str, typer.Option("--request", metavar="R", help="Only this request, e.g. L-0001.")]
+RequestOption = Annotated[
+    str,
+    typer.Option(
+        "--request", metavar="R", help="Only this request, e.g. L-0001.", callback=lambda text: text.strip().upper()
+    ),
+]
 Since = Annotated[
     str, typer.Option(metavar="WHEN", help="How far back: 24h, 7d, or a day like 2026-11-01.", show_default=False)
 ]
@@ -80,18 +85,18 @@ def print_audit_trail(
     """
     if context.invoked_subcommand is not None:
         return
-    start, name = _parse_since(since or ("" if request else WEEK)), _normalize_request_id(request)
+    start = _parse_since(since or ("" if request else WEEK))
     unreadable, found = list[str](), False
 
     async def print_events() -> None:
         nonlocal found
         async with open_request_store() as (store, _), open_name_lookup(load_settings()) as names:
             if not (as_csv or as_json):
-                found = await _print_stories(store, names, start, name, unreadable)
+                found = await _print_stories(store, names, start, request, unreadable)
                 return
             if as_csv:
                 _print_csv_row([*(field.name for field in fields(AuditLine)), *(f"{one}_name" for one in _NAMED)])
-            async for request_id, n, event in list_recorded_events(store, start, name):
+            async for request_id, n, event in list_recorded_events(store, start, request):
                 found = True
                 if event is None:
                     unreadable.append(f"{request_id} {n}")
@@ -104,11 +109,11 @@ def print_audit_trail(
                         console.print_json(told)
 
     console.run_until_complete(print_events())
-    if name and not found:
-        raise CountersignError(translate("audit.nothing_of", console.get_terminal_language(), request=name))
+    if request and not found:
+        raise console.build_error("audit.nothing_of", request=request)
     if unreadable:
         events = ", ".join(unreadable)
-        raise CountersignError(translate("audit.skipped", console.get_terminal_language(), events=events))
+        raise console.build_error("audit.skipped", events=events)
 
 
 def _print_csv_row(cells: Iterable[Any]) -> None:
@@ -148,7 +153,7 @@ async def _print_stories(
         elif events:
             unreadable.append(id)
     if not found and not request:
-        typer.echo(translate("audit.none", language))
+        console.print_sentence("audit.none")
     return found
 
 
@@ -206,7 +211,6 @@ def verify(
     countersign audit heads > heads.txt
     countersign audit verify --against heads.txt
     """
-    name, language = _normalize_request_id(request), console.get_terminal_language()
     known: tuple[RecordHead, ...] = ()
     if against:
         try:
@@ -222,20 +226,19 @@ def verify(
         if not export.is_closed and not known:
             raise _build_file_error("heads_empty")
         if not export.is_closed:
-            typer.echo(translate("audit.heads_open", language, heads=len(known)), err=True)
+            console.print_note("audit.heads_open", heads=len(known))
 
     async def verify_record() -> None:
-        count, heads = 0, [head for head in known if name in ("", head.request)]
+        count, heads = 0, [head for head in known if request in ("", head.request)]
         async with open_request_store() as (store, _):
             verification = Verification(store, heads)
-            async for finding in _stream_findings(verification, name):
-                found = translate(f"audit.{finding.code}", language, request=finding.request, **finding.params)
-                typer.echo(sanitize_for_terminal(found))
+            async for finding in _stream_findings(verification, request):
+                console.print_sentence(f"audit.{finding.code}", request=finding.request, **finding.params)
                 count += 1
         numbers = {"requests": verification.requests, "events": verification.events, "heads": len(heads)}
         if count:
-            raise CountersignError(translate("audit.not_whole", language, count=count, **numbers))
-        typer.echo(translate("audit.whole_against" if against else "audit.whole", language, **numbers))
+            raise console.build_error("audit.not_whole", count=count, **numbers)
+        console.print_sentence("audit.whole_against" if against else "audit.whole", **numbers)
 
     console.run_until_complete(verify_record())
 
@@ -275,7 +278,7 @@ def print_heads(request: RequestOption = "") -> None:
     async def print_all_heads() -> None:
         printed: list[RecordHead] = []
         async with open_request_store() as (store, _):
-            async for head in list_record_heads(store, _normalize_request_id(request)):
+            async for head in list_record_heads(store, request):
                 if isinstance(head, str):
                     missing.append(head)
                     continue
@@ -286,19 +289,11 @@ def print_heads(request: RequestOption = "") -> None:
     try:
         console.run_until_complete(print_all_heads())
     except ValidationError as error:
-        raise CountersignError(translate("audit.no_heads", console.get_terminal_language())) from error
+        raise console.build_error("audit.no_heads") from error
     if missing and request:
-        raise CountersignError(
-            translate("audit.nothing_of", console.get_terminal_language(), request=_normalize_request_id(request))
-        )
+        raise console.build_error("audit.nothing_of", request=request)
     if missing:
-        raise CountersignError(
-            translate("audit.heads_missing", console.get_terminal_language(), requests=", ".join(missing))
-        )
-
-
-def _normalize_request_id(request: str) -> str:
-    return request.strip().upper()
+        raise console.build_error("audit.heads_missing", requests=", ".join(missing))
 
 
 def _parse_since(since: str) -> datetime:

@@ -83,7 +83,7 @@ def backup(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; 
         _require_new_file(file)
         async with console.open_bot_store() as (redis, keys):
             scripts = ScriptRunner.from_redis(redis, keys)
-            typer.echo(translate("backup.holding", language), err=True)
+            console.print_note("backup.holding")
             with _explain_holds(), _write_whole(file) as draft:
                 began = time.monotonic()
                 async with hold_work(scripts) as hold:
@@ -107,10 +107,7 @@ def backup(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; 
             )
         where = translate("backup.files", language, where=head.files)
         seconds = f"{held_s:.0f}"
-        said = translate(
-            "backup.made", language, file=str(file), keys=count, seconds=seconds, sha256=sha256, files=where
-        )
-        typer.echo(sanitize_for_terminal(said))
+        console.print_sentence("backup.made", file=str(file), keys=count, seconds=seconds, sha256=sha256, files=where)
 
     console.run_until_complete(copy_store())
 
@@ -151,7 +148,7 @@ def restore(
                 scripts = ScriptRunner.from_redis(redis, keys)
                 if await has_data(redis, keys) or await is_restore_unfinished(scripts):
                     if not replace:
-                        raise CountersignError(translate("restore.not_empty", language))
+                        raise console.build_error("restore.not_empty")
                     console.require_confirmation(translate("restore.sure", language, made=made, sha256=sha256), yes)
                 is_watched = await is_store_watched(scripts)
                 await hold_restored_store(scripts)
@@ -177,18 +174,17 @@ def restore(
                         who = {one.person: await names.format_name_and_id(one.person) for one in ended}
         if journal:
             settled, messages = settlement.settled, settlement.dropped_messages
-            typer.echo(translate("restore.settled", language, count=len(settled), messages=messages))
+            console.print_sentence("restore.settled", count=len(settled), messages=messages)
             _print_ends(settled, who, language)
             for title, ends in (("unknown", settlement.unknown), ("left_open", settlement.left_open)):
                 if ends:
-                    typer.echo(translate(f"restore.{title}", language))
+                    console.print_sentence(f"restore.{title}")
                     _print_ends(ends, who, language)
         else:
-            typer.echo(translate("restore.no_journal", language), err=True)
+            console.print_note("restore.no_journal")
         where = translate("backup.files", language, where=head.files)
         gone = translate("restore.ended", language, n=copied - count) if count < copied else ""
-        done = translate("restore.done", language, made=made, keys=count, sha256=sha256, files=where, ended=gone)
-        typer.echo(sanitize_for_terminal(done))
+        console.print_sentence("restore.done", made=made, keys=count, sha256=sha256, files=where, ended=gone)
 
     console.run_until_complete(restore_store())
 
@@ -200,11 +196,7 @@ def _read_journals(files: Sequence[Path], since_ms: int) -> JournalSince:
             try:
                 read_journal(lines, since_ms, known)
             except JournalLineError as error:
-                raise CountersignError(
-                    translate(
-                        "restore.bad_line", console.get_terminal_language(), file=str(one), line=str(error.number)
-                    )
-                ) from error
+                raise console.build_error("restore.bad_line", file=str(one), line=str(error.number)) from error
     return known
 
 
@@ -258,7 +250,7 @@ def _name_draft(draft: BinaryIO, file: Path) -> None:
 
 def _require_new_file(file: Path) -> None:
     if file.exists():
-        raise CountersignError(translate("backup.exists", console.get_terminal_language(), file=str(file)))
+        raise console.build_error("backup.exists", file=str(file))
 
 
 @contextmanager
@@ -272,7 +264,7 @@ def _open_file(file: Path) -> Iterator[BinaryIO]:
 
 def _build_file_error(key: str, file: Path, error: OSError) -> CountersignError:
     why = error.strerror or type(error).__name__
-    return CountersignError(translate(key, console.get_terminal_language(), file=str(file), reason=why))
+    return console.build_error(key, file=str(file), reason=why)
 
 
 @contextmanager
@@ -280,22 +272,17 @@ def _explain_backup_errors() -> Iterator[None]:
     try:
         yield
     except BackupError as error:
-        raise CountersignError(
-            translate(f"restore.{error.code}", console.get_terminal_language(), **error.params)
-        ) from error
+        raise console.build_error(f"restore.{error.code}", **error.params) from error
 
 
 @contextmanager
 def _explain_holds() -> Iterator[None]:
-    language = console.get_terminal_language()
     try:
         yield
     except HoldTakenError as error:
-        raise CountersignError(translate("backup.taken", language)) from error
+        raise console.build_error("backup.taken") from error
     except HoldLostError as error:
-        raise CountersignError(translate("backup.lost", language)) from error
+        raise console.build_error("backup.lost") from error
     except LanesAtWorkError as error:
         lanes = ", ".join(f"{one.lane} ({one.owner})" for one in error.lanes[:NAMED_LANES])
-        raise CountersignError(
-            translate("backup.at_work", language, seconds=f"{PATIENCE_S:.0f}", lanes=lanes)
-        ) from error
+        raise console.build_error("backup.at_work", seconds=f"{PATIENCE_S:.0f}", lanes=lanes) from error

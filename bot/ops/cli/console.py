@@ -101,6 +101,21 @@ def require_confirmation(question: str, yes: bool) -> None:
         raise typer.Exit(1)
 
 
+def print_sentence(key: str, /, **params: object) -> None:
+    """Print a sentence in the terminal's language."""
+    typer.echo(sanitize_for_terminal(translate(key, get_terminal_language(), **params)))
+
+
+def print_note(key: str, /, **params: object) -> None:
+    """Print a sentence in the terminal's language on standard error."""
+    typer.echo(sanitize_for_terminal(translate(key, get_terminal_language(), **params)), err=True)
+
+
+def build_error(key: str, /, **params: object) -> CountersignError:
+    """Build an error with a sentence in the terminal's language."""
+    return CountersignError(translate(key, get_terminal_language(), **params))
+
+
 def print_json(fields: dict[str, Any]) -> None:
     """Print one object on one line."""
     typer.echo(sanitize_for_terminal(json.dumps(fields, ensure_ascii=False)))

@@ -9,7 +9,6 @@ from rich import box
 from rich.table import Column, Table
 
 from bot.app.settings import load_settings
-from bot.core.errors import CountersignError
 from bot.core.i18n import load_sentences, translate
 from bot.core.redaction import redact_text
 from bot.ops.cli import console
@@ -35,7 +34,7 @@ def print_dead_letters(context: typer.Context, as_json: Json = False) -> None:
                 who = {letter.person: await names.format_name_and_id(letter.person) for letter in letters}
         language = console.get_terminal_language()
         if not letters:
-            typer.echo(translate("dead.none", language))
+            console.print_sentence("dead.none")
             return
         shown = ("at", "id", "kind", "person", "error", "lane", "tries")[: 5 if console.is_terminal_narrow() else 7]
         least = {"at": 19, "id": 15, "person": 14}  # so that no time and no id is broken
@@ -50,7 +49,7 @@ def print_dead_letters(context: typer.Context, as_json: Json = False) -> None:
             fields = _to_letter_fields(letter) | {"at": at, "kind": word, "person": who[letter.person]}
             table.add_row(*(sanitize_for_terminal(str(fields[name])) for name in shown))
         console.build_rich_console().print(table)
-        typer.echo(translate("dead.cure", language))
+        console.print_sentence("dead.cure")
 
     if context.invoked_subcommand is None:
         console.run_until_complete(load_and_print_letters())
@@ -59,19 +58,19 @@ def print_dead_letters(context: typer.Context, as_json: Json = False) -> None:
 @app.command()
 def retry(id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
     """Put one back into its lane, once. A message is handled anew, a press judged anew, a stopped run goes on."""
-    by, language = console.get_os_user(), console.get_terminal_language()
+    by = console.get_os_user()
 
     async def retry_and_report() -> None:
         async with console.open_bot_store() as (redis, keys):
             letters = DeadLetterStore(redis, keys)
             letter = await letters.find_dead_letter(id)
             if letter is None:
-                raise CountersignError(translate("dead.unknown", language, id=id))
+                raise console.build_error("dead.unknown", id=id)
             done = None if letter.retried_as else await letters.retry_dead_letter(letter, by)
             if done is None:
                 now = await letters.find_dead_letter(id) or letter
-                raise CountersignError(translate("dead.already", language, id=id, by=now.by, retried=now.retried_as))
-        typer.echo(sanitize_for_terminal(translate("dead.retried", language, lane=done.item.lane, id=done.retried_as)))
+                raise console.build_error("dead.already", id=id, by=now.by, retried=now.retried_as)
+        console.print_sentence("dead.retried", lane=done.item.lane, id=done.retried_as)
 
     console.run_until_complete(retry_and_report())
 

@@ -115,16 +115,16 @@ def run_evaluation(
     if replay:  # the recording decides these
         given = {"--model": model != "scripted", "--style": style, "--repeat": repeat > 1, "--record": record}
         if wrong := [option for option, value in given.items() if value]:
-            raise CountersignError(translate("evaluation.replay_alone", language, option=wrong[0]))
+            raise console.build_error("evaluation.replay_alone", option=wrong[0])
     recording = read_recording(replay, language) if replay else None
     endpoint = _build_endpoint(settings, model)
     wish = style.value if style else settings.react_style if endpoint else "native"
     for new in filter(None, (json_file, html_file, record)):  # a result that cost money should not be lost
         if new.is_dir() or not os.access(new if new.exists() else new.absolute().parent, os.W_OK):
-            raise CountersignError(translate("evaluation.not_writable", language, file=new))
+            raise console.build_error("evaluation.not_writable", file=new)
     wanted = [one for one in read_scenarios(scenarios) if only in one.name]
     if not wanted:
-        raise CountersignError(translate("evaluation.no_scenario", language, only=only))
+        raise console.build_error("evaluation.no_scenario", only=only)
     if recording is not None:
         _print_unknown_scenarios(recording, wanted, only)
     with record.open("w", encoding="utf-8") if record else nullcontext() as lines:
@@ -133,7 +133,7 @@ def run_evaluation(
         # An endpoint, a model or a scenario may have put secrets into the report.
         done = EvaluationReport.model_validate_json(redact_text(played.model_dump_json(), addresses=False))
     if record:
-        typer.echo(translate("evaluation.written", language, file=record))
+        console.print_sentence("evaluation.written", file=record)
     _print_report(done, each)
     for file, text in ((json_file, done.model_dump_json(indent=1)), (html_file, render_report_page(done, language))):
         if file is not None:
@@ -141,12 +141,12 @@ def run_evaluation(
                 file.write_text(text, encoding="utf-8")
             except OSError as error:
                 raise CountersignError(f"{file}: {error.strerror}") from error
-            typer.echo(translate("evaluation.written", language, file=file))
+            console.print_sentence("evaluation.written", file=file)
     if done.figures.unauthorised:
-        raise CountersignError(translate("evaluation.unauthorised_some", language, n=done.figures.unauthorised))
+        raise console.build_error("evaluation.unauthorised_some", n=done.figures.unauthorised)
     if (done.figures.success or 0) < min_success:
         told = {"success": format_share(done.figures.success), "least": format_share(min_success)}
-        raise CountersignError(translate("evaluation.too_few", language, **told))
+        raise console.build_error("evaluation.too_few", **told)
     if done.figures.trials < done.planned:  # ended by Ctrl-C
         raise typer.Exit(130)
 
@@ -176,15 +176,13 @@ def _build_endpoint(settings: Settings, model: str) -> EvaluationEndpoint | None
 
 def _print_unknown_scenarios(recording: Recording, wanted: Sequence[Scenario], only: str) -> None:
     """Print the chosen scenarios that were not recorded, and the recorded names that are no scenario here."""
-    language, names = console.get_terminal_language(), {one.name for one in wanted}
+    names = {one.name for one in wanted}
     missing = sorted(names - recording.scenarios)
     unknown = sorted(one for one in recording.scenarios - names if only in one)
     for key, some in (("not_recorded", missing), ("not_known", unknown)):
         if some:
             told = ", ".join(some[:NAMED]) + (" …" if len(some) > NAMED else "")
-            typer.echo(
-                sanitize_for_terminal(translate(f"evaluation.{key}", language, n=len(some), names=told)), err=True
-            )
+            console.print_note(f"evaluation.{key}", n=len(some), names=told)
 
 
 def _play_scenarios(evaluation: Evaluation) -> EvaluationReport:
@@ -192,7 +190,7 @@ def _play_scenarios(evaluation: Evaluation) -> EvaluationReport:
     trials, began, planned = list[Trial](), monotonic(), len(evaluation.jobs)
     language = console.get_terminal_language()
     if not planned:
-        raise CountersignError(translate("evaluation.none", language))
+        raise console.build_error("evaluation.none")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console.build_rich_console(), transient=True) as progress:
         task = progress.add_task(translate("evaluation.playing", language), total=planned)

@@ -18,7 +18,6 @@ from bot.app.settings import load_settings
 from bot.app.tracing import GATES, open_sender_from_settings
 from bot.core import logs
 from bot.core.cancellation import wait_or_cancel
-from bot.core.errors import CountersignError
 from bot.core.i18n import translate
 from bot.core.records import Run
 from bot.features.feedback import FeedbackStore
@@ -53,9 +52,7 @@ class StoredRunReader:
         for id in dict.fromkeys(ids):
             run = await self.runs.load_run(id)
             if run is None:
-                raise CountersignError(
-                    translate("export.unknown", console.get_terminal_language(), run=console.sanitize_for_terminal(id))
-                )
+                raise console.build_error("export.unknown", run=console.sanitize_for_terminal(id))
             yield run
 
     async def stream_runs_since(self, age: str) -> AsyncIterator[Run]:
@@ -115,20 +112,20 @@ def export(
                 yield await export_run(run, approvals, GATES, content=content, feedback=feedback)
 
     async def send_or_write(lines: AsyncIterator[ExportedRun], approvals: ApprovalStore) -> None:
-        count, language = 0, console.get_terminal_language()
+        count = 0
         if not otlp:
             with open_output(out) as file:
                 async for line in lines:
                     typer.echo(console.sanitize_for_terminal(format_run_line(line)), file=file)
                     count += 1
-            typer.echo(translate("export.written", language, n=count), err=True)
+            console.print_note("export.written", n=count)
             return
         async with open_sender_from_settings(load_settings(), approvals) as sender:
             async for line in lines:
                 # Only runs that have ended are sent. A run sent earlier would be another trace later.
                 if line.ended_ms is not None and not await sender.send_run(line):
-                    raise CountersignError(translate("export.not_taken", language))
-        typer.echo(translate("export.sent", language, n=sender.sent), err=True)
+                    raise console.build_error("export.not_taken")
+        console.print_note("export.sent", n=sender.sent)
 
     async def run_export() -> None:
         async with console.open_bot_store() as (redis, keys):
@@ -138,7 +135,7 @@ def export(
             lines = stream_lines(runs, approvals, FeedbackStore(redis, keys))
             await wait_or_cancel(asyncio.create_task(send_or_write(lines, approvals)))
         if found.missing_count:
-            typer.echo(translate("export.gone", console.get_terminal_language(), n=found.missing_count), err=True)
+            console.print_note("export.gone", n=found.missing_count)
 
     console.run_until_complete(run_export())
 
@@ -154,8 +151,6 @@ def open_output(out: Path | None) -> Iterator[TextIO]:
         file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise CountersignError(
-            translate("export.not_written", console.get_terminal_language(), file=str(out), reason=why)
-        ) from error
+        raise console.build_error("export.not_written", file=str(out), reason=why) from error
     with open(file, "w", encoding="utf-8") as opened:  # noqa: PTH123 (of a descriptor)
         yield opened

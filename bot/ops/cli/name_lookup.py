@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -91,12 +91,6 @@ class DemoDirectory:
         return tuple(one for one in self._people.values() if one.active)
 
 
-class BuildSource(Protocol):
-    """Builds the source of names for a workspace."""
-
-    def __call__(self, client: AsyncWebClient, team: str) -> PeopleSource: ...
-
-
 @asynccontextmanager
 async def open_name_lookup(settings: Settings) -> AsyncIterator[NameLookup]:
     """Open the names of the workspace in the settings, or else of the local workspace. A shell with a `REDIS_URL` and
@@ -113,7 +107,9 @@ async def open_name_lookup(settings: Settings) -> AsyncIterator[NameLookup]:
 
 @asynccontextmanager
 async def _open_workspace_lookup(
-    settings: Settings, build_source: BuildSource, tolerated: type[CountersignError] = ChatError
+    settings: Settings,
+    build_source: Callable[[AsyncWebClient, str], PeopleSource],
+    tolerated: type[CountersignError] = ChatError,
 ) -> AsyncIterator[NameLookup]:
     """Open names from the workspace in the settings. An error of type `tolerated` leaves people without names instead
     of ending the command."""

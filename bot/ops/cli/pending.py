@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import typer
 from rich import box
 from rich.table import Table
@@ -11,7 +9,6 @@ from rich.table import Table
 from bot.app.settings import load_settings
 from bot.core.i18n import load_sentences, translate
 from bot.core.outcomes import describe_matter
-from bot.core.records import Approval
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, format_terminal_time, sanitize_for_terminal
 from bot.ops.cli.name_lookup import open_stored_names
@@ -30,12 +27,15 @@ def pending(as_json: Json = False) -> None:
             waiting = await ApprovalStore(redis, keys).list_open_approvals()
             if as_json:
                 for one in waiting:
-                    console.print_json(_to_pending_fields(one))
+                    about, whom = one.proposal.subject, ", ".join(one.proposal.deciders)
+                    fields = {"card": one.id, "tool": one.tool, "about": about, "waits_for": whom}
+                    until = format_terminal_time(one.expires_ms, "%m-%d %H:%M")
+                    console.print_json({**fields, "asked_by": one.caller or "engine", "until": until})
                 return
             async with open_stored_names(load_settings(), redis, keys) as names:
                 language = console.get_terminal_language()
                 if not waiting:
-                    typer.echo(translate("pending.none", language))
+                    console.print_sentence("pending.none")
                     return
                 shown = ("until", "what", "waits_for", "card", "asked_by")[: 4 if console.is_terminal_narrow() else 5]
                 table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -48,7 +48,7 @@ def pending(as_json: Json = False) -> None:
                     what = describe_matter(proposal, Person(id="", name="", locale=language)) if is_known else one.tool
                     subject = f" ({proposal.subject})" if proposal.subject else ""
                     cells = {
-                        "until": [_to_pending_fields(one)["until"]],
+                        "until": [format_terminal_time(one.expires_ms, "%m-%d %H:%M")],
                         "what": [what + subject, proposal.scope.get(language, "")],
                         "waits_for": [await names.format_name_and_id(person) for person in proposal.deciders],
                         "card": [one.id],
@@ -58,15 +58,3 @@ def pending(as_json: Json = False) -> None:
                 console.build_rich_console().print(table)
 
     console.run_until_complete(print_pending())
-
-
-def _to_pending_fields(one: Approval) -> dict[str, Any]:
-    until = format_terminal_time(one.expires_ms, "%m-%d %H:%M")
-    return {
-        "card": one.id,
-        "tool": one.tool,
-        "about": one.proposal.subject,
-        "waits_for": ", ".join(one.proposal.deciders),
-        "asked_by": one.caller or "engine",
-        "until": until,
-    }

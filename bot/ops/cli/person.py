@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from bot.app.settings import Settings, load_settings
-from bot.core.errors import CountersignError
 from bot.core.i18n import render_value, translate
 from bot.core.redaction import redact_text
 from bot.features.files.bytes_place import open_file_bytes
@@ -65,8 +64,7 @@ def export_person(
                     typer.echo(sanitize_for_terminal(line), file=file)
                     count += 1
             await journal.append_record("alert", "person.exported", person=console.get_os_user(), text=who)
-        said = translate("person.written", console.get_terminal_language(), count=count, person=who)
-        typer.echo(sanitize_for_terminal(said), err=True)
+        console.print_note("person.written", count=count, person=who)
 
     console.run_until_complete(write_records())
 
@@ -89,7 +87,7 @@ def forget_person(person: Who, yes: Yes = False) -> None:
             data = PersonalData(redis, keys, who, pseudonym)
             if waiting := await data.list_open_work():
                 what = ", ".join(waiting[:NAMED])
-                raise CountersignError(translate("person.open_work", language, person=who, what=what))
+                raise console.build_error("person.open_work", person=who, what=what)
             console.require_confirmation(translate("person.sure_forget", language, person=who), yes)
 
             with closing(open_file_bytes(settings)) as file_bytes:
@@ -98,8 +96,8 @@ def forget_person(person: Who, yes: Yes = False) -> None:
                 )
             await journal.append_record("alert", "person.forgotten", person=console.get_os_user(), text=pseudonym)
         deleted, kept = _format_counts(counts, language, kept=False), _format_counts(counts, language, kept=True)
-        typer.echo(sanitize_for_terminal(translate("person.forgotten", language, deleted=deleted, pseudonym=pseudonym)))
-        typer.echo(sanitize_for_terminal(translate("person.kept", language, kept=kept)))
+        console.print_sentence("person.forgotten", deleted=deleted, pseudonym=pseudonym)
+        console.print_sentence("person.kept", kept=kept)
 
     console.run_until_complete(confirm_and_forget())
 
@@ -124,7 +122,7 @@ def hand_over(
             async with open_name_lookup(settings) as names:
                 heir = require_person(await names.list_people(), to)
             if leaver == heir:
-                raise CountersignError(translate("person.same_person", language))
+                raise console.build_error("person.same_person")
             tasks = [name for name, _ in await store.list_members("todo", leaver)]
             stand_ins = [one for one in await store.list_delegations_to(leaver) if one.end > now]
             absences = [one for one in await store.list_delegations_from(leaver) if one.end > now]
@@ -155,14 +153,13 @@ def hand_over(
                 await store.delete_delegation(absence)
         for what, why in problems.items():
             shown = render_value(why.note, language)
-            typer.echo(sanitize_for_terminal(translate("person.not_moved", language, what=what, why=shown)), err=True)
+            console.print_note("person.not_moved", what=what, why=shown)
         moved = {"tasks": len(tasks), "stand_ins": len(stand_ins)}
         for what in problems:
             moved["tasks" if what in tasks else "stand_ins"] -= 1
-        said = translate("person.left", language, to=heir, absences=len(absences), **moved)
-        typer.echo(sanitize_for_terminal(said))
+        console.print_sentence("person.left", to=heir, absences=len(absences), **moved)
         if problems:
-            raise CountersignError(translate("person.some_not_moved", language, count=len(problems)))
+            raise console.build_error("person.some_not_moved", count=len(problems))
 
     console.run_until_complete(confirm_and_hand_over())
 

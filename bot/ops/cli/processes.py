@@ -150,11 +150,7 @@ def check(
     if engine and (steps := list_multi_decider_steps(process)):
         raise _build_not_remote_error(file.name, engine.value, steps)
     tasks = [node for node in process.definition.nodes.values() if node.kind is NodeKind.USER]
-    typer.echo(
-        sanitize_for_terminal(
-            translate("processes.fine", language, file=file.name, form=file.with_suffix(".toml").name)
-        )
-    )
+    console.print_sentence("processes.fine", file=file.name, form=file.with_suffix(".toml").name)
     facts = {
         "name": f"{process.key} · {choose_words(process.form.title, language)} · {process.form.number}-0001",
         "fields": ", ".join(
@@ -169,15 +165,11 @@ def check(
     bpmn = _read_process_file(file)
     for element, attribute in list_ignored_attributes(bpmn):
         line, why = find_line(bpmn, element), translate(f"processes.ignored_{attribute.casefold()}", language)
-        typer.echo(
-            sanitize_for_terminal(
-                translate("processes.ignored", language, line=line, element=element, attribute=attribute, why=why)
-            )
-        )
+        console.print_sentence("processes.ignored", line=line, element=element, attribute=attribute, why=why)
     _print_dead_ends(process)
     if engine:
-        typer.echo(sanitize_for_terminal(translate("processes.runs_there", language, engine=engine.value)))
-        typer.echo(sanitize_for_terminal(translate("processes.not_there", language)))
+        console.print_sentence("processes.runs_there", engine=engine.value)
+        console.print_sentence("processes.not_there")
 
 
 @app.command("reference")
@@ -187,14 +179,8 @@ def print_reference() -> None:
 
 
 def _build_not_remote_error(file: str, engine: str, steps: Sequence[str]) -> CountersignError:
-    return CountersignError(
-        translate(
-            "processes.several_deciders",
-            console.get_terminal_language(),
-            file=file,
-            engine=engine,
-            steps=", ".join(map(sanitize_for_terminal, steps)),
-        )
+    return console.build_error(
+        "processes.several_deciders", file=file, engine=engine, steps=", ".join(map(sanitize_for_terminal, steps))
     )
 
 
@@ -209,9 +195,7 @@ def _print_dead_ends(process: Process) -> None:
         key = "processes.no_holder" if needed else "processes.no_row"
         reason = translate(key, language, roles=translate("card.comma", language).join(sorted(needed)))
         line = find_line(process.bpmn, task)
-        typer.echo(
-            sanitize_for_terminal(translate("processes.problem_at", language, line=line, element=task, reason=reason))
-        )
+        console.print_sentence("processes.problem_at", line=line, element=task, reason=reason)
 
 
 @app.command()
@@ -234,13 +218,12 @@ def export(
     countersign processes export leave --engine flowable --into flowable
     countersign processes export trip.bpmn --engine operaton --into operaton
     """
-    language = console.get_terminal_language()
     if key.endswith(".bpmn"):
         process = _compile_file(Path(key))
     else:
         shipped = {one.key: one for one in load_shipped_processes()}
         if key not in shipped:
-            raise CountersignError(translate("processes.unknown", language, key=key, keys=", ".join(shipped)))
+            raise console.build_error("processes.unknown", key=key, keys=", ".join(shipped))
         process = shipped[key]
     target = EngineOption.FLOWABLE if for_flowable else engine
     bpmn = convert_to_engine(process.bpmn, target.value) if target else process.bpmn
@@ -252,7 +235,7 @@ def export(
                 opened.write(content)
         except OSError as error:
             why = error.strerror or type(error).__name__
-            raise CountersignError(translate("processes.not_written", language, file=str(file), reason=why)) from error
+            raise console.build_error("processes.not_written", file=str(file), reason=why) from error
         typer.echo(sanitize_for_terminal(str(file)))
 
 
@@ -285,16 +268,15 @@ def deploy(file: File, yes: Yes = False) -> None:
                 raise _build_definition_error(f"{process.key}.toml", refused) from refused
             before = office.find_current_version(process.key)
             if before and before.version == process.version:
-                typer.echo(translate("processes.same", language, key=process.key))
+                console.print_sentence("processes.same", key=process.key)
                 return
             if before is None:
-                typer.echo(translate("processes.another", language, key=process.key, name=process.form.title))
+                console.print_sentence("processes.another", key=process.key, name=process.form.title)
             elif before.process is None:
-                wrong = translate("processes.unreadable", language, key=process.key, reason=before.error)
-                typer.echo(sanitize_for_terminal(wrong))
+                console.print_sentence("processes.unreadable", key=process.key, reason=before.error)
             else:
                 was = before.version[0][:SHORT]
-                typer.echo(translate("processes.changes", language, key=process.key, version=was))
+                console.print_sentence("processes.changes", key=process.key, version=was)
                 for one in compare_processes(before.process, process):
                     typer.echo(sanitize_for_terminal(f"  {one.where}: {one.before or '-'} → {one.after or '-'}"))
             console.require_confirmation(translate("processes.sure_deploy", language, key=process.key), yes)
@@ -302,9 +284,9 @@ def deploy(file: File, yes: Yes = False) -> None:
             await EmbeddedEngine(office.store, load_shipped_processes(), NOBODY).deploy_process(process)
             running = sum(one.running_requests for one in office.versions if one.key == process.key)
             version = process.version[0][:SHORT]
-            typer.echo(translate("processes.deployed_now", language, key=process.key, version=version))
+            console.print_sentence("processes.deployed_now", key=process.key, version=version)
             if running:
-                typer.echo(translate("processes.stay", language, key=process.key, running=running))
+                console.print_sentence("processes.stay", key=process.key, running=running)
 
     console.run_until_complete(confirm_and_deploy())
 
@@ -328,7 +310,7 @@ async def _deploy_remotely(file: Path, process: Process, yes: bool) -> None:
         except ToolError as refused:
             raise CountersignError(render_value(refused.note, language)) from refused
     version = process.version[0][:SHORT]
-    typer.echo(translate("processes.deployed_now", language, key=process.key, version=version))
+    console.print_sentence("processes.deployed_now", key=process.key, version=version)
 
 
 async def _journal_deployment(journal: Journal, process: Process) -> None:
@@ -368,22 +350,22 @@ def run_migration(
             known = office.find_current_version(key)
             if known is None:
                 keys = ", ".join(one.key for one in office.versions if one.is_current)
-                raise CountersignError(translate("processes.unknown", language, key=key, keys=keys))
+                raise console.build_error("processes.unknown", key=key, keys=keys)
             process = known.process
             if process is None:
-                raise CountersignError(translate("processes.unreadable", language, key=key, reason=known.error))
+                raise console.build_error("processes.unreadable", key=key, reason=known.error)
             if wanted := request.strip().upper():
                 found = await office.store.load_request(wanted)
                 if found is None or found.process != process.key:
-                    raise CountersignError(translate("processes.not_of", language, request=wanted, key=process.key))
+                    raise console.build_error("processes.not_of", request=wanted, key=process.key)
                 if not found.is_running:
-                    raise CountersignError(translate("processes.ended", language, request=wanted))
+                    raise console.build_error("processes.ended", request=wanted)
                 moving = [wanted] if (found.definition, found.form) != process.version else []
             else:
                 running = list_running_requests(office.store, process.key)
                 moving = [one.id async for one in running if (one.definition, one.form) != process.version]
             if not moving:
-                typer.echo(translate("processes.none_to_move", language, key=key))
+                console.print_sentence("processes.none_to_move", key=key)
                 return
             if not dry:
                 question = translate("processes.sure_migrate", language, key=key, count=len(moving))
@@ -412,11 +394,9 @@ async def _migrate_and_report(office: ProcessRegistry, process: Process, moving:
             reason = translate("processes.why_not_movable", language, **one.error.params)
         elif one.error:
             reason = render_value(one.error.note, language)
-        typer.echo(
-            sanitize_for_terminal(translate(f"processes.{outcome}", language, request=one.request, reason=reason))
-        )
+        console.print_sentence(f"processes.{outcome}", request=one.request, reason=reason)
     if stay:
-        raise CountersignError(translate("processes.some_stay", language, stay=stay, count=len(moving)))
+        raise console.build_error("processes.some_stay", stay=stay, count=len(moving))
 
 
 # Moving a task
@@ -460,7 +440,7 @@ def run_assignment(
                 )
             except ToolError as refused:
                 raise CountersignError(render_value(refused.note, language)) from refused
-        typer.echo(sanitize_for_terminal(translate("processes.assigned_now", language, task=name, person=to)))
+        console.print_sentence("processes.assigned_now", task=name, person=to)
 
     console.run_until_complete(confirm_and_assign())
 
@@ -473,7 +453,7 @@ def require_person(people: Sequence[Person], text: str) -> str:
         return wanted
     found = [one.id for one in people if one.active and wanted.casefold() in (one.id.casefold(), one.email.casefold())]
     if len(found) != 1:
-        raise CountersignError(translate("processes.no_person", console.get_terminal_language(), person=wanted))
+        raise console.build_error("processes.no_person", person=wanted)
     return found[0]
 
 
@@ -484,7 +464,7 @@ def _compile_file(file: Path) -> Process:
     """Compile a process from its file and its form. Raises CountersignError naming what is wrong. More than one problem
     is printed first, each on a line of its own."""
     if file.suffix != ".bpmn":
-        raise CountersignError(translate("processes.no_bpmn", console.get_terminal_language(), file=str(file)))
+        raise console.build_error("processes.no_bpmn", file=str(file))
     bpmn, toml = _read_process_file(file), _read_process_file(file.with_suffix(".toml"))
     try:
         return compile_process(bpmn, toml)
@@ -512,16 +492,14 @@ def _read_process_file(file: Path) -> bytes:
             content = opened.read(MAX_BYTES + 1)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise CountersignError(
-            translate("processes.no_file", console.get_terminal_language(), file=str(file), reason=reason)
-        ) from error
+        raise console.build_error("processes.no_file", file=str(file), reason=reason) from error
     if len(content) > MAX_BYTES:
         kib = MAX_BYTES // 1024
-        raise CountersignError(translate("processes.too_big", console.get_terminal_language(), file=str(file), kib=kib))
+        raise console.build_error("processes.too_big", file=str(file), kib=kib)
     return content
 
 
 def _build_definition_error(file: str, refused: InvalidDefinitionError) -> CountersignError:
     language = console.get_terminal_language()
     problem = describe_definition_error(refused, b"", language)
-    return CountersignError(translate("processes.refused", language, file=file, problem=problem))
+    return console.build_error("processes.refused", file=file, problem=problem)

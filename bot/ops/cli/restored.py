@@ -38,7 +38,7 @@ def restored(
             held = await list_held_partitions(scripts)
             if first:
                 is_numbered = not held and await RedisStore(redis).number_from_one()
-                typer.echo(translate("restored.first" if is_numbered else "restored.not_first", language))
+                console.print_sentence("restored.first" if is_numbered else "restored.not_first")
                 return
             if held and accept:
                 from bot.features.lost_decisions import find_lost_decisions_later
@@ -54,13 +54,13 @@ def restored(
                 await find_lost_decisions_later(scripts, f"accepted:{held[0].held_ms}")
                 await accept_store(scripts)
         if not held:
-            typer.echo(translate("restored.none", language))
+            console.print_sentence("restored.none")
         elif accept:
-            typer.echo(translate("restored.accepted", language))
+            console.print_sentence("restored.accepted")
             if withdrawn:
-                typer.echo(translate("restored.withdrawn", language, n=withdrawn))
+                console.print_sentence("restored.withdrawn", n=withdrawn)
         else:
             since, why = console.format_terminal_time(held[0].held_ms), f"restored.{held[0].reason.value}"
-            typer.echo(translate("restored.held", language, since=since, why=translate(why, language)))
+            console.print_sentence("restored.held", since=since, why=translate(why, language))
 
     console.run_until_complete(report_or_accept())

@@ -9,7 +9,6 @@ import typer
 
 from bot.app.settings import load_settings
 from bot.core.cancellation import wait_or_cancel
-from bot.core.i18n import translate
 from bot.ops.cli import console, filters
 from bot.ops.cli.console import Json
 from bot.ops.cli.name_lookup import open_stored_names
@@ -45,7 +44,7 @@ def tail(
             run=run_id,
             channel=channel,
             person=who,
-            waits=lambda: typer.echo(translate("tail.away", console.get_terminal_language()), err=True),
+            waits=lambda: console.print_note("tail.away"),
         )
         if as_json:
             async for record in records:

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from bot.app.work_kinds import parse_work
-from bot.core.i18n import translate
 from bot.core.version import VERSION
 from bot.ops.cli import console
 from bot.ops.record_check import check_records
@@ -24,23 +23,22 @@ def upgrade(
     ] = False,
 ) -> None:
     """Say whether this version can read what is stored. Ask before it is started, and before the way back to it."""
-    language = console.get_terminal_language()
     if not check:
-        typer.echo(translate("upgrade.hint", language, version=VERSION))
+        console.print_sentence("upgrade.hint", version=VERSION)
         return
 
     async def check_and_report() -> None:
         async with console.open_bot_store() as (redis, keys):
             found = await check_records(redis, keys, parse_work)
         counts = ", ".join(f"{kind} {count}" for kind, count in sorted(found.counts.items())) or "0"
-        typer.echo(translate("upgrade.read", language, version=VERSION, counts=counts))
+        console.print_sentence("upgrade.read", version=VERSION, counts=counts)
         for key, names in (("unknown", found.unknown), ("unreadable", found.unreadable)):
             if names:
-                typer.echo(translate(f"upgrade.{key}", language, n=len(names)))
+                console.print_sentence(f"upgrade.{key}", n=len(names))
                 for name in names[:MAX_NAMED]:
                     typer.echo(f"  {console.sanitize_for_terminal(name)}")
         if not found.unknown and not found.unreadable:
-            typer.echo(translate("upgrade.fine", language))
+            console.print_sentence("upgrade.fine")
         if found.unknown or found.unreadable:
             raise typer.Exit(1)
 

@@ -82,7 +82,7 @@ def usage(
             return
         language = console.get_terminal_language()
         if not sums:
-            typer.echo(translate("usage.none", language))
+            console.print_sentence("usage.none")
             return
         columns = [Column(translate(f"usage.title_{by.value}", language), overflow="fold", min_width=10)]
         titles = _NARROW_FIGURES if console.is_terminal_narrow() else tuple(_FIGURES)
