@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from bot.ops.cli.console import sanitize_for_terminal
 from tests.harness.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, office
 from tests.harness.programs import Ended, ran
-from tests.tools.company import NOW, PEOPLE, SHORT, SICK
+from tests.tools.company import CHOICE, NOW, PEOPLE, SHORT, SICK
 from tests.tools.office import People
 from tests.tools.office import office as company
 from tests.tools.workflow.history import lived
@@ -96,6 +96,14 @@ async def test_a_story_for_people_in_their_language(store: RedisStore, valkey: s
     for words in ("passed by rule", "the process told", "moved it to another version", "took too long, now with"):
         assert words in all_of_them.out, (words, all_of_them)
     assert not re.search(r"short_leave|to_approval|\$\{|→", en.out + all_of_them.out), "nodes are for programs"
+
+
+async def test_a_story_warns_of_an_approver_whom_no_rule_names(redis: Redis, valkey: str, tmp_path: Path) -> None:
+    there = company(RedisStore(redis), policy=CHOICE)
+    await there.engine.start_request("leave", {**SICK, "approver": "U5"}, "U1", "a", NOW)
+    end = await audit(valkey, tmp_path, *ALL)
+    assert "⚠ approver not named by the rules: approver=U5 rules=U2" in " ".join(end.out.split()), end
+    assert "⏳ U5 (Approval)" in end.out
 
 
 async def test_a_story_says_what_came_before_it_and_names_whom_it_cannot_tell(
