@@ -409,11 +409,11 @@ async def test_the_question_for_the_approver_is_answered_by_one_press_and_the_bu
     async with opens(language, size) as shown:
         page, say = shown.browser, shown.say
         await shown.write(say("我肚子疼，从明天起请10天假", "I need 10 days off from tomorrow, stomach ache"))
-        await page.find("#list .actions .button", "李四")
+        await page.find("#list .actions .button", say("李四", "Li Si"))
         await page.find("#list .actions select")
         await shown.check_buttons("#list")
         await shown.keep_picture("approver")
-        await page.click("#list .actions .button", "李四")
+        await page.click("#list .actions .button", say("李四", "Li Si"))
         await page.find("#list .message", "lisi@example.com")
         await page.gone("#list .actions select")
         await desk.press(ZHANG, await desk.card(desk.dm(ZHANG)), "confirm")
