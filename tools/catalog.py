@@ -12,6 +12,7 @@ from tools.handbook.search import READ_HANDBOOK, SEARCH_HANDBOOK
 from tools.leave_balance.tool import LEAVE_BALANCE
 from tools.list_people.tool import LIST_PEOPLE
 from tools.mail.send_email import SEND_EMAIL
+from tools.offer_steps.tool import OFFER_STEPS
 from tools.requests.comments import CC_REQUEST, COMMENT_REQUEST, URGE_TASK
 from tools.requests.processes import LIST_PROCESSES, RESUBMIT_REQUEST, START_PROCESS, WITHDRAW_REQUEST
 from tools.requests.status import MY_REQUESTS, REQUEST_STATUS, SHOW_PROCESS
@@ -52,6 +53,7 @@ TOOLS: tuple[Tool, ...] = (
     LEAVE_BALANCE,
     THINK,
     DECIDE_SEVERAL,
+    OFFER_STEPS,
 )
 
 

@@ -117,8 +117,7 @@ class FormSubmission(FrozenModel):
     values: dict[str, str] = Field(default_factory=dict)
     """Field → text, as typed."""
     said: str = ""
-    """The person's own words, or somebody else's message that the form is about. The first free text is filled with
-    them."""
+    """The person's own words, or the message that the form is about. The first free text is filled with them."""
     page: int = 0
     """The page that is shown, from 0."""
     earlier: tuple[str, ...] = ()
@@ -129,6 +128,9 @@ class FormSubmission(FrozenModel):
     """Files chosen on this page. `values` has their ids."""
     kept: tuple[str, ...] = ()
     """Ids of the files of the message that the form is about. The form lists these files, and each can be left out."""
+
+    offer: str = ""
+    """The answer whose button opens the form, and the number of the offered step: `<run>.<number>`. Empty otherwise."""
 
     def turn_page(self) -> FormSubmission:
         """Return this form with the next page shown."""
@@ -201,8 +203,7 @@ class TickOption:
 
 @dataclass(frozen=True, slots=True)
 class TickList:
-    """Options with a box each. A changed tick comes back as a `Click`, and every press on a button of the card brings
-    the ticks."""
+    """Options with a box each. A changed tick comes back as a `Click`. Every press on the card brings the ticks."""
 
     approval: str
     version: int

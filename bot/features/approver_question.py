@@ -4,20 +4,17 @@ press decides nothing, and the card still shows who was meant."""
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from bot.chat.messages import Button, ChatDirectory, Click, PersonPicker, Post
-from bot.core.errors import ChatError
 from bot.core.i18n import translate
 from bot.core.records import Run, RunResult
-from bot.core.work_items import MessageReceived
 from bot.features.contract import Core, Feature
 from bot.queue.lanes import Lease
-from bot.queue.writes import EnqueueItem, Write
+from bot.queue.writes import Write
 from tools.people.names import choose_name
 from tools.spec import Person
 
@@ -65,38 +62,14 @@ async def _find_manager(directory: ChatDirectory, person: str) -> Person | None:
 async def answer_question(core: Core, lease: Lease, click: Click) -> Sequence[Write]:
     """Puts the pressed name into the conversation as a message of its person, once."""
     run = await core.load_answered_run(click)
-    chosen = await _find_chosen_person(core, run, click)
-    if run is None or isinstance(chosen, str):
-        return await core.refuse_run_press(click, str(chosen))
-    run.retry_press = click.id
-    message = run.message.model_copy(update={"id": f"approver:{run.id}", "text": f"<@{chosen.id}>", "unread": 0})
-    if click.card is not None and run.result is not None:  # the question keeps no button that has done its work
-        answered = translate("approver.answered", run.language, name=choose_name(chosen, run.language))
-        with contextlib.suppress(ChatError):
-            await core.chat.update_message(click.card, Post(f"{run.result.text}\n\n{answered}"))
-    lane, channel = message.place.conversation, message.place.channel
-    return [
-        *core.runs.build_save_writes(run),
-        EnqueueItem(lane, message.id, MessageReceived(message=message).model_dump_json()),
-        core.journal.build_record_write(
-            lane, "run.answered", run=run.id, person=click.person, channel=channel, text=chosen.id
-        ),
-    ]
-
-
-async def _find_chosen_person(core: Core, run: Run | None, click: Click) -> Person | str:
-    """The person whom a press names, or the code of the refusal."""
-    if await core.directory.find_caller(click.person) is None:
-        return "stranger"
-    if run is None or run.result is None or not asks_for_approver(run, run.result):
-        return "gone"
-    if click.person != run.message.person:
-        return "not_writer"
-    if run.retry_press or await core.history.load_latest_run(run.message.place.conversation) != run.id:
-        return "anew_stale"
+    refusal = await core.find_press_refusal(run, click)
+    if run is None or refusal or run.result is None or not asks_for_approver(run, run.result):
+        return await core.refuse_run_press(click, refusal or "gone")
     found = (
         await _find_manager(core.directory, click.person)
         if click.choice == MANAGER_CHOICE
         else await core.directory.find_person((click.form or {}).get("person", ""))
     )
-    return found if found and found.active and found.id != click.person else "not_an_approver"
+    if found is None or not found.active or found.id == click.person:
+        return await core.refuse_run_press(click, "not_an_approver")
+    return await core.say_in_place(run, click, f"<@{found.id}>", choose_name(found, run.language), "approver")

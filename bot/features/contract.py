@@ -3,6 +3,7 @@ without any of them; which there are stands in `bot.features.shipped`."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import time
@@ -38,9 +39,12 @@ from bot.chat.messages import (
 )
 from bot.conversation.reply import MessageDelivery
 from bot.core.clock import Clock
+from bot.core.errors import ChatError
 from bot.core.history_entries import PausedRun
 from bot.core.i18n import translate
 from bot.core.records import Approval, Run, RunResult, RunStatus
+from bot.core.run_state import CallStatus
+from bot.core.work_items import MessageReceived
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.store_watch import StoreWatch
@@ -53,6 +57,7 @@ from bot.storage.journal import Journal
 from bot.storage.preferences import PreferenceStore
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageStore
+from tools.offer_steps.tool import MAX_STEPS, OFFER_STEPS, OfferedStep, OfferStepsArgs
 from tools.people.names import get_person_language
 from tools.spec import FrozenModel, Proposal
 from tools.tool import Tool, ToolServices
@@ -176,6 +181,35 @@ class Core:
             raise RetryLater(END_WAIT_MS, "the answer is posted and its end not yet stored")
         return run
 
+    async def find_press_refusal(self, run: Run | None, click: Click) -> str:
+        """Return the code of the refusal of a press that says something in the place of the run's person; empty if the
+        press may. Only the latest answer can be pressed, once, and only by the person whom it answers."""
+        if await self.directory.find_caller(click.person) is None:
+            return "stranger"
+        if run is None or run.result is None:
+            return "gone"
+        if click.person != run.message.person:
+            return "not_writer"
+        latest = await self.history.load_latest_run(run.message.place.conversation)
+        return "anew_stale" if run.retry_press or latest != run.id else ""
+
+    async def say_in_place(self, run: Run, click: Click, text: str, shown: str, prefix: str) -> Sequence[Write]:
+        """Put `text` into the conversation as a message of the run's person, once. The answer keeps no button, and
+        shows what was chosen. `prefix`: of the message's id."""
+        run.retry_press = click.id
+        message = run.message.model_copy(update={"id": f"{prefix}:{run.id}", "text": text, "unread": 0})
+        if click.card is not None and run.result is not None:
+            answered = translate("approver.answered", run.language, name=shown)
+            with contextlib.suppress(ChatError):
+                await self.chat.update_message(click.card, Post(f"{run.result.text}\n\n{answered}"))
+        lane, channel = message.place.conversation, message.place.channel
+        about = {"run": run.id, "person": click.person, "channel": channel, "text": text.strip("<@>")}
+        return [
+            *self.runs.build_save_writes(run),
+            EnqueueItem(lane, message.id, MessageReceived(message=message).model_dump_json()),
+            self.journal.build_record_write(lane, "run.answered", **about),
+        ]
+
     async def tell_presser(self, click: Click, key: str) -> None:
         """Tells the person who pressed a sentence that nobody else reads."""
         text = translate(key, await get_person_language(self.directory, click.person))
@@ -186,6 +220,12 @@ class Core:
         await self.tell_presser(click, f"refused.{code}")
         where = {"person": click.person, "channel": click.place.channel}
         return [self.journal.build_record_write(click.approval, "run.refused", run=click.approval, text=code, **where)]
+
+
+def list_offered_steps(run: Run) -> list[OfferedStep]:
+    """List the steps that the model has offered in a run, the earliest first."""
+    calls = [call for call in run.state.calls if call.tool == OFFER_STEPS.name and call.status is CallStatus.SUCCEEDED]
+    return [step for call in calls for step in OfferStepsArgs.model_validate(call.args).steps][:MAX_STEPS]
 
 
 async def end_silently(item: LaneItem | Lease, work: FrozenModel) -> Sequence[Write]:

@@ -6,8 +6,10 @@ starts nothing."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bot.agent.proposals import propose_call
 from bot.approvals.render import render_limit
@@ -18,14 +20,18 @@ from bot.core.errors import ChatError
 from bot.core.i18n import render_value, translate, translate_label
 from bot.core.records import OpenCard
 from bot.core.work_items import FormSubmitted, NotifyPerson
-from bot.features.contract import Core, Feature, Work
+from bot.features.contract import Core, Feature, Work, list_offered_steps
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
 from bot.storage.file_keeper import FileDesk, TakenFiles
 from bot.storage.journal import Journal
+from bot.storage.runs import RunStore
+from tools.absence.tool import SET_ABSENCE
 from tools.languages import LANGUAGES, choose_words
-from tools.people.names import get_person_language
+from tools.mail.send_email import MAX_SUBJECT, SEND_EMAIL
+from tools.people.names import find_people, get_person_language
+from tools.platform_ids import FILE_ID
 from tools.requests.form_pages import (
     PAGES,
     FormTooLongError,
@@ -34,13 +40,33 @@ from tools.requests.form_pages import (
     list_needed_fields,
 )
 from tools.requests.processes import START_PROCESS
-from tools.spec import Caller, TextRef, ToolError
-from tools.tool import ToolContext, ToolServices
+from tools.spec import Caller, DialogField, TextRef, ToolError
+from tools.tool import Tool, ToolContext, ToolServices
 from tools.workflow.process.definition import Process
 from tools.workflow.process.form_files import list_named_files, remove_files
-from tools.workflow.process.forms import FieldKind
+from tools.workflow.process.forms import MAX_FILES, PERSONS, FieldKind
 
 log = logs.get_logger(__name__)
+
+TOOL_FORMS: Mapping[str, tuple[Tool, tuple[DialogField, ...]]] = {
+    "mail": (
+        SEND_EMAIL,
+        (
+            DialogField(name="to", label="to", kind="people"),
+            DialogField(name="subject", label="subject", max_length=MAX_SUBJECT),
+            DialogField(name="body", label="body", kind="long"),
+        ),
+    ),
+    "absence": (
+        SET_ABSENCE,
+        (
+            DialogField(name="start_date", label="first_day", kind="date"),
+            DialogField(name="end_date", label="last_day", kind="date"),
+            DialogField(name="deputy", label="deputy", kind="person"),
+        ),
+    ),
+}
+"""Forms that are no process → the tool that makes the card, and its arguments as inputs."""
 
 CHECK_S = 0.8
 """Longest wait for the answer to a submitted dialog (s). Checks that are not ready by then, because people are still
@@ -55,6 +81,7 @@ def build(core: Core) -> Feature:
         journal=core.journal,
         clock=core.clock,
         files=core.files,
+        runs=core.runs,
     )
     return Feature(
         work=(Work(model=FormSubmitted, handle=forms.request_card, give_up=forms.give_up_form),), forms=forms
@@ -69,6 +96,7 @@ class RequestForms:
     journal: Journal
     clock: Clock
     files: FileDesk
+    runs: RunStore
 
     # Dialogs
 
@@ -78,7 +106,10 @@ class RequestForms:
         if caller is None:
             return translate("form.stranger", await get_person_language(self.directory, form.person))
         processes = await self.tool_services.engine.list_processes()
+        form = await self.fill_offered_form(form, processes) if form.offer else form
         process = _find_process(processes, form.process)
+        if process is None and form.process in TOOL_FORMS:
+            return build_tool_form(form, caller.person.language)
         if process is None:
             return translate("form.unknown", caller.person.language, name=form.process[:60])
         try:
@@ -87,6 +118,32 @@ class RequestForms:
             return translate("form.too_long", caller.person.language)
         except ToolError as error:
             return render_value(error.note, caller.person.language)
+
+    async def fill_offered_form(self, form: FormSubmission, processes: Sequence[Process]) -> FormSubmission:
+        """Fill in the form that the model has offered. Its values are only for the person whom the answer is for;
+        others get the form empty. Names that mean nobody, or several people, are left out."""
+        run_id, _, number = form.offer.rpartition(".")
+        run = await self.runs.load_run(run_id)
+        steps = list_offered_steps(run) if run else []
+        if run is None or not number.isdecimal() or int(number) >= len(steps) or not steps[int(number)].form:
+            return form.model_copy(update={"has_choice": True})
+        step = steps[int(number)]
+        process = _find_process(processes, step.form)
+        if process:
+            people = {one.name for one in process.form.fields if one.kind in PERSONS}
+            attached = {one.name for one in process.form.fields if one.kind is FieldKind.ATTACHMENT}
+        else:
+            people, attached = {"to", "deputy"}, set()
+        values, files = dict[str, str](), list[str]()
+        for name, text in step.values.items() if run.message.person == form.person else ():
+            if name in people:
+                everyone = await self.directory.list_people()
+                found = [find_people(everyone, one) for one in re.split("[,，、;；]", text) if one.strip()]
+                text = ",".join(one.people[0].id for one in found if one.is_certain)
+            elif name in attached:
+                files += [one for one in text.split(",") if FILE_ID.fullmatch(one)]
+            values[name] = text
+        return form.model_copy(update={"process": step.form, "values": values, "kept": tuple(files[:MAX_FILES])})
 
     async def check_form(self, form: FormSubmission) -> FormAnswer:
         """Check a submitted page. Returns its problems or the next page to fill in. An empty answer means that the page
@@ -103,6 +160,13 @@ class RequestForms:
         caller = await self.directory.find_caller(form.person) if known else None
         processes = await self.tool_services.engine.list_processes()
         process = _find_process(processes, form.process)
+        if caller is not None and process is None and form.process in TOOL_FORMS:
+            tool, fields = TOOL_FORMS[form.process]
+            try:
+                await propose_call(tool, self._build_context(caller), form.values)
+            except ToolError as error:
+                name = error.field if error.field in form.values else fields[-1].name
+                return FormAnswer(problems=(FormProblem(name, "", render_value(error.note, caller.person.language)),))
         if caller is None or process is None:
             return FormAnswer()  # the work itself answers in words
         context = self._build_context(caller)
@@ -137,6 +201,7 @@ class RequestForms:
             self._build_context(caller), process, values, form.earlier, files=list(kept.values())
         )
         is_first, names = form.page == 0, {field.name for field in page.fields}
+        carried = values if form.offer else form.earlier
         has_more = page.has_more and form.page + 1 < PAGES
         others = (
             [(one.key, choose_words(one.form.title, language)) for one in processes]
@@ -167,7 +232,7 @@ class RequestForms:
             process=process.key,
             page=form.page,
             inputs=tuple(inputs),
-            values=tuple((name, text) for name, text in values.items() if name in form.earlier and name not in names),
+            values=tuple((name, text) for name, text in values.items() if name in carried and name not in names),
             notes=tuple(notes),
             warnings=tuple(dict.fromkeys(render_value(one, language) for one in page.problems)),
             more=translate("form.more", language) if has_more else "",
@@ -202,16 +267,18 @@ class RequestForms:
             )
             told = [EnqueueItem(f"notice:{form.person}", f"{lease.item.id}:files", notice.model_dump_json())]
         try:
-            args = {"process": form.process, "form": dict(form.values)}
-            proposal = await propose_call(START_PROCESS, self._build_context(caller), args)
+            tool, args = START_PROCESS, dict[str, Any](process=form.process, form=dict(form.values))
+            if process is None and form.process in TOOL_FORMS:
+                tool, args = TOOL_FORMS[form.process][0], dict(form.values)
+            proposal = await propose_call(tool, self._build_context(caller), args)
         except ToolError as error:
             why = {language: render_value(error.note, language) for language in LANGUAGES}
             refusal = self._build_notice(lease.item, form, TextRef(key="form.refused", params={"why": why}))
             return [*told, refusal, self._build_journal_write(lease.item, form, error.code)]
         card = OpenCard(
             approval=lease.lane,
-            tool=START_PROCESS.name,
-            gate=START_PROCESS.gate,
+            tool=tool.name,
+            gate=tool.gate,
             proposal=proposal,
             caller=caller.id,
             place=None,
@@ -234,6 +301,18 @@ class RequestForms:
         kind = "form.refused" if refused else "form.submitted"
         more = {"error": refused} if refused else {}
         return self.journal.build_record_write(item.lane, kind, person=form.person, text=form.process[:60], **more)
+
+
+def build_tool_form(form: FormSubmission, language: str) -> FormDialog:
+    fields = [one.model_copy(update={"value": form.values.get(one.name, "")}) for one in TOOL_FORMS[form.process][1]]
+    return FormDialog(
+        title=translate(f"offer.{form.process}", language),
+        submit=translate("form.submit", language),
+        cancel=translate("card.close", language),
+        process=form.process,
+        page=0,
+        inputs=tuple(FormInput(field=one, label=translate_label(one.label, language)) for one in fields),
+    )
 
 
 def _find_process(processes: Sequence[Process], key: str) -> Process | None:

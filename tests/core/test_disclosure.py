@@ -97,6 +97,7 @@ SCENES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "send_email": [{"to": "李四", "subject": TYPED[0], "body": f"{TYPED[0]} {TYPED[1]}"}],
     "cancel_card": [{"card": "A00nothing"}],
     "decide_several": [{}, {"amount_below": "200"}],
+    "offer_steps": [{"steps": [{"form": "leave", "values": {"reason": TYPED[0]}}, {"say": "my tasks"}]}],
     "search_handbook": [{"query": "hotel limit in Shanghai"}],
     "read_handbook": [{"section": "expense.en.md#Hotel limits"}],
     "calculate": [{"expression": "1+1"}],

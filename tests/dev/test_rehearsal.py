@@ -21,11 +21,9 @@ from bot.agent.situation import build_cards_message
 from bot.agent.tool_search import ToolSelector
 from bot.core.history_entries import PausedRun
 from bot.core.i18n import load_sentences
-from bot.dev.rehearsal import reading
-from bot.dev.rehearsal.days import compute_last_day
+from bot.dev.rehearsal.days import LeaveLength, compute_last_day
 from bot.dev.rehearsal.plan import plan_reply
-from bot.dev.rehearsal.reply import PlannedReply
-from bot.dev.rehearsal.scene import has_question
+from bot.dev.rehearsal.scene import PlannedReply
 from bot.dev.rehearsal.serve import RehearsalEndpoint
 from tests.harness.rehearsal import system, user
 from tests.tools.office import office
@@ -33,31 +31,35 @@ from tools.catalog import TOOLS as CATALOG
 from tools.requests.start_tools import StartTools
 
 NAMES = (
-    "list_processes list_people start_process query_todo_tasks decide_task resubmit_request withdraw_request "
-    "send_email my_requests cancel_card transfer_task add_sign urge_task comment_request cc_request request_status "
-    "show_process set_absence end_absence list_absences search_handbook read_handbook calculate working_days "
-    "leave_balance next_holidays"
+    "list_processes start_process query_todo_tasks decide_task withdraw_request send_email my_requests cancel_card "
+    "urge_task request_status show_process set_absence end_absence list_absences search_handbook read_handbook "
+    "calculate working_days leave_balance next_holidays offer_steps"
 )
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in NAMES.split()]
-PROCESSES = {"processes": [{"key": "leave", "name": "Leave", "fields": [{"name": "approver", "required": True}]}]}
-PEOPLE = {
-    "people": [
-        {"id": "U01ZHANG", "name": "张三", "also": ["Zhang San"], "title": ""},
-        {"id": "U02LI", "name": "李四", "also": ["Li Si"], "title": "Team lead"},
-        {"id": "U03WANG", "name": "王五", "also": ["Wang Wu"], "title": "Director"},
-    ],
-    "more": None,
-}
 TASK = {"task": "L-0001-1", "request": "L-0001", "kind": "approve", "requester": "张三", "summary": "…"}
 KNOWN: dict[str, Any] = {
-    "$PROCESSES": PROCESSES,
-    "$PEOPLE": PEOPLE,
+    "$OFFERED": {"offered": 1, "done": 0},
     "$TASK": {"tasks": [TASK]},
     "$ONE": {"tasks": [{"task": "T-1", "request": "L-0001", "kind": "approve"}]},
     "$DAYS": {"working_days": "18", "estimated": True, "start_date": {"day": "…"}, "end_date": {"day": "…"}},
 }
 MANAGER = '<facts from="directory" about="U01ZHANG">\nname: 张三\nmanager: 李四\n</facts>'
-TALKS = Path(__file__).with_name("rehearsal_talks.txt")
+TALKS, SENTENCES = (Path(__file__).with_name(f"rehearsal_{name}.txt") for name in ("talks", "sentences"))
+WISHES = {
+    "mail": "send_email",
+    "absence": "set_absence",
+    "end_absence": "end_absence",
+    "tasks": "query_todo_tasks",
+    "decide": "query_todo_tasks",
+    "balance": "leave_balance",
+    "my_requests": "my_requests",
+    "withdraw": "withdraw_request",
+}
+CARDS = {"start_process", "send_email", "set_absence", "end_absence", "withdraw_request", "decide_task", "urge_task"}
+SEEN = {
+    "my_requests": {"requests": [{"request": "L-0001", "status": "waiting", "waits_for": ["李四"], "summary": "…"}]},
+    "query_todo_tasks": {"tasks": [{**TASK, "task": "T-1"}]},
+}
 
 
 def waiting(*cards: tuple[str, str]) -> list[dict[str, Any]]:
@@ -142,8 +144,14 @@ def check_reply(reply: PlannedReply, mark: str, text: str) -> None:
         )
     elif mark == "!":
         assert text not in reply.content
+    elif mark in "+":
+        form, _, values = text.partition(" ")
+        tool, args = called(reply)
+        assert tool == "offer_steps" and args["steps"][0].get("form") == form, reply
+        step = args["steps"][0]
+        assert step["values"] == json.loads(values) if values else len(args["steps"]) > 1, reply
     else:
-        assert not reply.calls and (mark == "-" or has_question(reply.content) is (mark == "?")), reply
+        assert not reply.calls, reply
         words = [part.split(" | ") for part in text.split(" & ") if part]
         assert all(any(one in reply.content for one in each) for each in words), reply
 
@@ -162,10 +170,53 @@ def called(reply: PlannedReply) -> tuple[str, dict[str, Any]]:
 
 def test_what_it_makes_of_everyday_words(subtests: pytest.Subtests) -> None:
     talks = [*read_talks()]
-    assert len(talks) > 140
+    assert len(talks) > 100
     for lines in talks:
         with subtests.test(" / ".join(lines)):
             hold_talk(lines)
+
+
+def judge_sentence(language: str, wishes: str, facts: dict[str, Any], sentence: str) -> str:
+    """Return `served`, `led` (to the right form), `neither`, or `wrong`: another card, or a card with other facts."""
+    talk, met = Talk(language), set[str]()
+    reply, outcome = talk.say(sentence), "served"
+    while reply.calls:
+        tool, args = called(reply)
+        wish = str(args["process"]) if tool == "start_process" else ""
+        given = args["form"] if wish else args
+        made = {
+            wish,
+            *(name for name, one in WISHES.items() if one == tool),
+            *(["decide"] if tool == "decide_task" else []),
+        }
+        offered = {str(step.get("form")) for step in args["steps"]} if tool == "offer_steps" else set[str]()
+        if tool in CARDS and not (made & {*wishes.split("+")} and includes(given, facts)):
+            return "wrong"
+        if len(offered) == 1 and offered & {*wishes.split("+")}:
+            outcome = "led"
+        met |= made | (offered if len(offered) == 1 else {"other"})
+        reply = talk.observe(SEEN.get(tool, {"request": "L-0009", "status": "waiting"}))
+    met |= {"cancel"} if "没有改变" in reply.content or "Nothing was changed" in reply.content else {"other"}
+    if wishes == "other":
+        return "served" if not met & {"leave", "expense", "mail", "absence"} else "neither"
+    return outcome if {*wishes.split("+")} <= met else "neither"
+
+
+def test_new_sentences_are_served_or_led_to_the_right_form(subtests: pytest.Subtests) -> None:
+    """Sentences of somebody who has not read the rules: at least 90 % served or led, and nothing wrong."""
+    lines = [line.split("\t") for line in SENTENCES.read_text(encoding="utf-8").splitlines() if "\t" in line]
+    found = [(judge_sentence(language, wish, json.loads(facts), text), text) for language, wish, facts, text in lines]
+    failed = [one for one in found if one[0] not in ("served", "led")]
+    assert len(lines) == 120 and not [one for one in found if one[0] == "wrong"], failed
+    assert len(failed) <= 0.1 * len(lines), failed
+
+
+def test_negative_control_a_card_that_was_not_wanted_is_wrong() -> None:
+    assert judge_sentence("zh", "leave", {"start_date": "2026-11-21"}, "明天请一天年假") == "served"
+    assert judge_sentence("zh", "leave", {"start_date": "2026-11-22"}, "明天请一天年假") == "wrong"
+    assert judge_sentence("zh", "expense", {}, "明天请一天年假") == "wrong"
+    assert judge_sentence("zh", "expense", {}, "我想请假") == "neither"
+    assert judge_sentence("zh", "leave", {}, "我想请假") == "led"
 
 
 @pytest.mark.parametrize(
@@ -173,8 +224,8 @@ def test_what_it_makes_of_everyday_words(subtests: pytest.Subtests) -> None:
     [
         ["> 我的待办", "= my_requests {}"],
         ["> 我的待办", '= query_todo_tasks {"person": "李四"}'],
-        ["> 我的待办", "?"],
-        ["> 我想请假", "."],
+        ["> 我的待办", "+ leave {}"],
+        ["> 我想请假", "+ expense {}"],
         ["> hello", ". nothing of the kind"],
         ["> 我的待办", "= query_todo_tasks, my_requests"],
     ],
@@ -229,10 +280,12 @@ async def offered_now() -> list[dict[str, Any]]:
     return list(json.loads(f"{{{body}}}")["tools"])
 
 
-def test_only_questions_end_in_a_question_mark() -> None:
+def test_it_asks_no_questions_and_is_never_cheerful() -> None:
     for key, words in load_sentences().items():
         if key.startswith("rehearsal."):
-            assert has_question(words["zh"]) == has_question(words["en"]) == key.startswith("rehearsal.ask_"), key
+            assert not {"?", "？", "!", "！"} & {
+                *"".join(words.values()).replace("您好！", "").replace("Hello!", "")
+            }, key
 
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=3), st.sampled_from(["zh", "en"]))
@@ -246,7 +299,7 @@ def test_any_words_get_an_answer_and_every_call_a_reason(texts: list[str], langu
 
 @given(st.dates(date(2020, 1, 1), date(2035, 1, 1)), st.integers(1, 60))
 def test_working_days_are_counted_without_weekends(start: date, count: int) -> None:
-    last = compute_last_day(start, reading.LeaveLength(count, working=True))
+    last = compute_last_day(start, LeaveLength(count, working=True))
     days = [date.fromordinal(n) for n in range(start.toordinal(), last.toordinal() + 1)]
     assert sum(day.weekday() < 5 for day in days) == count and last.weekday() < 5
 

@@ -286,7 +286,7 @@ async def test_the_calls_of_a_leave(valkey: str, monkeypatch: pytest.MonkeyPatch
     redis, keys = Redis.from_url(valkey), Shapes()
     for language, person, words in (
         ("zh", ZHANG, "明天起请2天年假，去看父母，审批人李四"),
-        ("en", ANN.id, "I need 2 days off from tomorrow, visiting my parents, approver Li Si"),
+        ("en", ANN.id, "I need 2 days of annual leave from tomorrow, visiting my parents, approver Li Si"),
     ):
         await redis.flushall()
         async with open_story(valkey, monkeypatch) as desk:

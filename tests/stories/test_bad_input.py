@@ -17,7 +17,7 @@ from tests.harness.office import (
 )
 from tests.stories.behind import request_of
 
-LEAVE = "请假 2026-11-30 到 2026-12-01，审批人李四，原因："
+LEAVE = "请年假 2026-11-30 到 2026-12-01，审批人李四，原因："
 
 
 def sent(office: Office) -> list[dict[str, Any]]:

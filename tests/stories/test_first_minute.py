@@ -30,11 +30,13 @@ LABELS = {
     "category": ("费用类别", "Category"),
     "to": ("收件人", "To"),
 }
-HONEST = ("没听懂", "排练", "did not understand", "rehears")
+HONEST = ("按规则办事，不是模型", "rules here, not a model")
+FORMS = {"start": ("请假表单", "Leave Form"), "amount": ("报销表单", "Expense Form"), "to": ("邮件表单", "Mail Form")}
+"""Fact of a wanted card → the button that leads to its form."""
 
 
 async def play(desk: Office, language: str, wanted: dict[str, Any]) -> str:
-    """Return `useful`, `honest`, `asked` (a question that is still open) or `wrong`, and the course of the dialogue."""
+    """Return `useful`, `led` (to the right form), `honest`, or `wrong`, and the course of the dialogue."""
     person = await prepare(desk, language, wanted.get("given", ""))
     here = desk.dm(person)
     known = {post["ts"] for post in desk.posts(here)}
@@ -86,11 +88,12 @@ def judge(wanted: dict[str, Any], cards: list[dict[str, Any]], said: str, last: 
         return "wrong"
     if not wanted.get("honest") and len(cards) == len(expected) and is_told(wanted, said):
         return "useful"
-    if any(words in last for words in HONEST):
-        return "honest" if last.count("\n• ") >= 3 else "honest without three things"
-    if any(line.rstrip().endswith(("?", "？")) for line in last.splitlines()):
-        return "asked"
-    return "wrong"
+    if not any(words in last for words in HONEST) or wanted.get("answer"):
+        return "wrong"
+    if wanted.get("honest"):
+        return "honest" if any(label in last for label in FORMS["start"]) else "honest without a button"
+    forms = [labels for one in expected for name, labels in FORMS.items() if name in one]
+    return "led" if forms and all(any(label in last for label in labels) for labels in forms) else "wrong"
 
 
 def fits(wanted: dict[str, Any], card: dict[str, Any]) -> bool:
@@ -107,7 +110,7 @@ def fits(wanted: dict[str, Any], card: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("file", DIALOGUES, ids=lambda file: file.stem)
 async def test_dialogues_are_served_or_answered_honestly(valkey: str, file: Path, language: str) -> None:
-    """At least 85 % of the dialogues end as wanted; the rest with an honest sentence and three things that work."""
+    """At least 85 % end as wanted or at the right form; the rest with an honest sentence and buttons."""
     dialogues = tomllib.loads(file.read_text(encoding="utf-8"))[language]
     outcomes = list[str]()
     for dialogue in dialogues:
@@ -119,8 +122,8 @@ async def test_dialogues_are_served_or_answered_honestly(valkey: str, file: Path
     counted = Counter(outcome.partition(":")[0] for outcome in outcomes)
     told = "\n".join(sorted(outcomes))
     print(f"{file.stem} {language}: {dict(counted)}")
-    assert set(counted) <= {"useful", "honest"}, told
-    assert counted["useful"] >= 0.85 * len(outcomes), told
+    assert set(counted) <= {"useful", "led", "honest"}, told
+    assert counted["useful"] + counted["led"] >= 0.85 * len(outcomes), told
 
 
 def test_a_card_that_was_not_wanted_is_wrong() -> None:
@@ -130,6 +133,10 @@ def test_a_card_that_was_not_wanted_is_wrong() -> None:
     assert judge({"cards": [{"start": "2026-12-07"}]}, [card], "", "") == "useful"
     assert judge({"cards": [{"start": "2026-12-08"}]}, [card], "", "") == "wrong"
     assert judge({"cards": [{"start": "2026-12-07"}]}, [card, card], "", "") == "wrong"
-    assert judge({"honest": True}, [card], "", "rehearsal") == "wrong"
+    assert judge({"honest": True}, [card], "", "rules here, not a model") == "wrong"
     assert judge({"answer": ["10"]}, [], "nothing", "nothing") == "wrong"
-    assert judge({"answer": ["10"]}, [], "", "a rehearsal with rules") == "honest without three things"
+    assert judge({"answer": ["10"]}, [], "", "rules here, not a model: Leave Form…") == "wrong"
+    assert judge({"honest": True}, [], "", "rules here, not a model") == "honest without a button"
+    wanted = {"cards": [{"amount": "10"}]}
+    assert judge(wanted, [], "", "rules here, not a model: Leave Form…") == "wrong"
+    assert judge(wanted, [], "", "rules here, not a model: Expense Form…") == "led"

@@ -21,7 +21,7 @@ from tests.stories.behind import request_of, times_told
 from tools.workflow.engine.state import Status
 
 pytestmark = pytest.mark.skipif(not server_program(), reason="no Redis server program on this machine")
-TWO_DAYS = "明天起请假2天，去看父母，审批人李四"
+TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ async def test_settings_show_an_employee_what_concerns_them_and_an_administrator
 
 async def test_who_runs_the_workspace_reads_nobodys_request(company: Office) -> None:
     async with company.opened():
-        await company.request_leave(ZHANG, "请假 2026-11-30 到 2026-12-01，审批人李四")
+        await company.request_leave(ZHANG, "请年假 2026-11-30 到 2026-12-01，审批人李四")
         told = await company.answer(OWNER.id, "where is L-0001?")
         assert "2026-11-30" not in told and "11月30日" not in told and "张三" not in told and "李四" not in told
         assert "李四" in await company.answer(ADMIN, "L-0001 到哪一步了？"), "control: the role of the file does"

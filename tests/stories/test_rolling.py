@@ -26,7 +26,7 @@ AS_IN_PRODUCTION = {"LEASE_SECONDS": "20"}
 PEOPLE = (ZHANG, LI, WANG, ZHAO)
 MOST_UNANSWERED = 16
 """Messages that wait for an answer at once. Without a bound a busy machine is given more than it can answer in time."""
-LEAVE = "我肚子疼，从明天起请10天假"
+LEAVE = "我想请假"
 
 
 @dataclass

@@ -99,8 +99,10 @@ class FormListeners:
             return
         await ack()
         action, person = body["actions"][0], body["user"]["id"]
-        if action["action_id"] == forms.OPEN:
-            form = FormSubmission(id="", person=person, process="", has_choice=True)
+        if action["action_id"].startswith(forms.OPEN):
+            run, number = (action.get("value") or "").rpartition(".")[0], action["action_id"].rpartition(":")[2]
+            offer = f"{run}.{number}" if run else ""
+            form = FormSubmission(id="", person=person, process="", has_choice=not offer, offer=offer)
             await self._open_form(body["trigger_id"], form)
             return
         filled = forms.parse_form(body)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.dev.rehearsal.reply import PlannedReply
-from bot.dev.rehearsal.scene import join_content_text
+from bot.dev.rehearsal.scene import PlannedReply, join_content_text
 
 WANTED = "Your answer below has not been sent yet"
 """Text in the system rules that marks a request for a correction."""

@@ -11,13 +11,13 @@ from datetime import date, timedelta
 from itertools import pairwise
 
 from bot.dev.rehearsal import reading, words
-from bot.dev.rehearsal.reading import LeaveLength
 from bot.dev.rehearsal.words import compile_alternatives
 
 MONTHS = (
     "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
     "|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
 )
+MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _ORDINAL, _DAY = "(?:st|nd|rd|th)?", r"(?:3[01]|[12]\d|0?[1-9])"
 _HAN_DAY = "[一二三四五六七八九十]{1,3}"
 _TO, _TO_HAN = r"\s?(?:-|–|to|until|till|through|and|&)\s?(?:the )?", r"\s?[-~—–到至、和,，]?\s?"
@@ -85,22 +85,29 @@ MONTH = compile_alternatives(
     rf"(?:(?P<zh_year>20\d\d)\s?年\s?)?(?<![\d一二三四五六七八九十])(?P<zh>\d{{1,2}}|{_HAN_DAY})\s?月",
     rf"\b(?P<name>(?!may\b){MONTHS}|(?<=in )may|(?<=of )may)\b(?:\.?,?\s(?P<year>20\d\d)\b)?",
 )
-NEXT_YEAR = compile_alternatives("明年", r"\bnext (?:year|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)")
-UNTIL = compile_alternatives("[到至]", r"\b(?:until|till|through|to)\b")
-ENDING = compile_alternatives("[到至]", r"\b(?:until|till|through) ")
+NEXT_YEAR = compile_alternatives(r"明年|\bnext (?:year|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)")
+UNTIL = compile_alternatives(r"[到至]|\b(?:until|till|through|to)\b")
+ENDING = compile_alternatives(r"[到至]|\b(?:until|till|through) ")
 """Words that stand before a last day, and never before a first one."""
-FROM = compile_alternatives("[从起]|开始", r"\b(?:from|starting|start|since|beginning|as of)\b")
+FROM = compile_alternatives(r"[从起]|开始|\b(?:from|starting|start|since|beginning|as of)\b")
 LATELY = timedelta(60)
 """Age up to which a day without a year is taken as past: people report an illness afterwards."""
+BRACKETS, LEFTOVER = re.compile(r"[（(][^（()）]{0,40}[)）]"), re.compile(r"\d")
 DAY_LIKE = compile_alternatives(
     r"\d\s?[月号]|[到至]\s?\d{1,2}(?!\d"
     r"|\s?[点:：天个])",
     rf"\b(?:{MONTHS})\.?\s?\d|\d(?:st|nd|rd|th)\b",
 )
 """Pattern of text that looks like a day and was not read as one."""
-NOT_BEFORE = compile_alternatives(r"\b(?:not|instead of)(?: the| on)? $", r"不是\s?$")
-"""Words before a day that is taken back."""
-NOON = compile_alternatives("上午|下午|早上", r"\b(?:morning|afternoon)\b")
+NOON = compile_alternatives(r"上午|下午|早上|\b(?:morning|afternoon)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveLength:
+    """Length of a leave: `days` counts halves, `working` leaves Saturdays and Sundays out."""
+
+    days: float
+    working: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +213,7 @@ def read_named_day(named: dict[str, str | None], before: date | None, today: dat
 
 def read_month_number(month: str) -> int:
     if month[:1].isascii() and month[:1].isalpha():
-        return next(n for n, name in enumerate(words.ENGLISH_MONTHS, 1) if name.startswith(month[:3].lower()))
+        return next(n for n, name in enumerate(MONTH_NAMES, 1) if name.startswith(month[:3].lower()))
     return int(reading.parse_number(month))
 
 
@@ -271,13 +278,18 @@ def parse_length(text: str) -> LeaveLength | None:
     text = remove_days(expand_months(text))
     if words.HALF.search(text):
         return LeaveLength(0.5)
-    found = words.DAYS.search(text)
-    if found and found["working"]:
-        return LeaveLength(reading.parse_number(found["working"]), True)
-    if found:
-        return LeaveLength(reading.parse_number(found["plain"]) + (0.5 if found["half"] else 0))
+    if found := words.DAYS.search(text):
+        half = 0.5 if found["half"] or found["half_zh"] else 0
+        return LeaveLength(reading.parse_number(found[1]) + half, bool(found["working"]))
     weeks = words.WEEKS.search(text)
-    return LeaveLength(7 * reading.parse_number(weeks["en"] or weeks["zh"])) if weeks else None
+    return LeaveLength(7 * reading.parse_number(weeks[1])) if weeks else None
+
+
+def has_leftover(text: str) -> bool:
+    """Return whether a text has a number that is neither a day nor a length, or more than one length."""
+    text = BRACKETS.sub(" ", remove_days(expand_months(text)))
+    lengths = [*words.DAYS.finditer(text), *words.WEEKS.finditer(text)]
+    return len(lengths) > 1 or LEFTOVER.search(words.WEEKS.sub(" ", words.DAYS.sub(" ", text))) is not None
 
 
 def parse_stretch(texts: Iterable[str], today: date) -> Stretch:
@@ -290,8 +302,6 @@ def parse_stretch(texts: Iterable[str], today: date) -> Stretch:
 
 
 def add_text(known: Stretch, text: str, today: date, *, opening: bool) -> Stretch:
-    if known.first and (swapped := swap_day(known, text, today)):
-        return swapped
     days, length = parse_dates(text, today, known.first), parse_length(text)
     if DAY_LIKE.search(remove_days(expand_months(text))):
         return replace(known, is_doubtful=True)
@@ -314,21 +324,6 @@ def add_text(known: Stretch, text: str, today: date, *, opening: bool) -> Stretc
         half = LeaveLength(0.5) if NOON.search(text) else LeaveLength(1)
         return Stretch(day, day, half)
     return replace(known, first=day)
-
-
-def swap_day(known: Stretch, text: str, today: date) -> Stretch | None:
-    """Replace a day that is taken back, as in *Not the 9th, the 10th*, by the new one. Return None if no day is."""
-    named = list_days(text, today, known.first)
-    if len(named) != 2:
-        return None
-    plain = expand_months(text)
-    old = next((one for one in named if NOT_BEFORE.search(plain[: one[1]])), None)
-    if old is None or old[0] not in (known.first, known.last):
-        return None
-    new = next(one for one in named if one is not old)[0]
-    if old[0] == known.last and known.last != known.first:
-        return Stretch(known.first, new)
-    return move_stretch(replace(known, length=known.length), new, "from")
 
 
 def is_until(text: str) -> bool:
@@ -390,13 +385,6 @@ def compute_last_day(start: date, span: LeaveLength) -> date:
     return day
 
 
-def is_name_answer(text: str) -> bool:
-    """Return whether a text is a short answer that names somebody, without a request, a day or a length."""
-    return bool(reading.parse_bare_name(text)) and not (
-        reading.parse_request_id(text) or has_day(text) or parse_length(text)
-    )
-
-
 def parse_month(text: str, today: date) -> tuple[date, date] | None:
     """Return first and last day of the named month, in this year unless another is named."""
     found = MONTH.search(text)
@@ -416,3 +404,13 @@ def parse_month(text: str, today: date) -> tuple[date, date] | None:
         year += 1
     first = date(year, month, 1)
     return first, first.replace(day=calendar.monthrange(year, month)[1])
+
+
+def parse_period(text: str, today: date) -> tuple[date, date] | None:
+    """Read two named days, or else a week, or else a month. An unknown month is never replaced by another."""
+    named = parse_dates(text, today)
+    if len(named) > 1:
+        return named[0], named[1]
+    if len(named) == 1 and UNTIL.search(text):
+        return today, named[0]
+    return parse_week(text, today) or parse_month(text, today)

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bot.core.i18n import translate
-from bot.dev.rehearsal.reply import PlannedReply
-from bot.dev.rehearsal.scene import detect_language, join_content_text
+from bot.dev.rehearsal.scene import PlannedReply, detect_language, join_content_text
 
 WANTED = '{"lines": ['
 """Text in the system rules that marks a request for notes."""
@@ -27,11 +26,11 @@ def build_notes(messages: Sequence[Mapping[str, Any]]) -> PlannedReply | None:
     before, mark, turns = told[0].rpartition("</summary>\n")
     lines = [found["line"] for found in NOTED.finditer(before)] if mark else []
     language = detect_language([turns], "zh")
-    lines = [translate("rehearsal.notes", language), *lines, *_list_note_lines(turns)]
+    lines = [translate("rehearsal.notes", language), *lines, *list_note_lines(turns)]
     return PlannedReply(json.dumps({"lines": list(dict.fromkeys(lines))}, ensure_ascii=False))
 
 
-def _list_note_lines(turns: str) -> Iterator[str]:
+def list_note_lines(turns: str) -> Iterator[str]:
     at = 0
     while (opened := OPENED.search(turns, at)) is not None:
         end = turns.find(f"\n</{opened['tag']}>", opened.end() - 1)

@@ -1,4 +1,4 @@
-"""The rehearsal planner's view: one request to the endpoint, read into plain facts."""
+"""The rehearsal planner's view: one request to the endpoint, read into plain facts, and the replies to it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ MANAGER = re.compile(r"^manager: (?P<name>.+)$", re.M)
 OPEN_CARD = re.compile(r"^- (A\w++(?:…\w*+)?): (\w+)", re.M)
 CARDS = "<cards "
 FILES = "</message>\n<files>"
+FILE = re.compile(r'^(F\w{1,40}+) "', re.M)
 OF_THE_LOOP = ("[system] ", "<facts ", "<summary ", "<tools ", "<event ", CARDS)
 """Beginnings of user messages that the program wrote, not the person."""
 NAMED = re.compile(r"\b([a-z_]{3,40}+) \(")
@@ -31,15 +32,31 @@ IDENTIFIER = re.compile(r"<[^<>]*+>|\b[A-Z](?:[^\W\d]*+\d\w*+(?:-\d\w*+)?|\w*+-\
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """One tool call. `reason` is sent as the argument `note` that every tool takes."""
+
+    tool: str
+    reason: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedReply:
+    """A final text or tool calls."""
+
+    content: str = ""
+    calls: tuple[PlannedCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PersonTurn:
-    """One message of the person. `is_answer` is true if our answer before it was a question."""
+    """One message of a person."""
 
     text: str
-    is_answer: bool
     name: str = ""
     """Name of the writer, as the prompt labels the message."""
-    has_only_files: bool = False
-    """Whether the person sent files without words."""
+    files: tuple[str, ...] = ()
+    """Ids of the files sent with it."""
     is_after_start: bool = False
     """Whether our answer before it told of a request that is under way."""
 
@@ -62,14 +79,12 @@ class Scene:
     """Everything that one answer depends on."""
 
     today: date
-    speaker: str
-    """Person id."""
     language: str
     """Language of the answer: `zh` or `en`."""
     turns: tuple[PersonTurn, ...]
-    """Messages of the person, oldest first. The last one is to be answered."""
+    """Messages of the people, oldest first. The last one is to be answered."""
     seen: tuple[ToolObservation, ...]
-    """Tool calls since the person's last message."""
+    """Tool calls since the last message."""
     offered_tools: frozenset[str] = frozenset()
     cards: tuple[tuple[str, str], ...] = ()
     """Open cards of the conversation as (id, tool)."""
@@ -96,8 +111,8 @@ class SceneReader:
     turns: list[PersonTurn] = field(default_factory=list)
     seen: list[ToolObservation] = field(default_factory=list)
     waiting: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
-    said: dict[str, str] = field(default_factory=dict)
-    """Our last answer to each writer."""
+    said: str = ""
+    """Our last answer."""
     manager: str = ""
     cards: list[tuple[str, str]] = field(default_factory=list)
 
@@ -108,21 +123,13 @@ class SceneReader:
             self.manager = found["name"].strip()
         if content.startswith(OF_THE_LOOP):
             return
-        name = parse_writer_name(content)
-        before, text = self.said.get(name, ""), unwrap_message(content)
-        asked = next((turn for turn in reversed(self.turns) if turn.name == name), None)
-        if not text and FILES in content:
-            if asked is not None and has_question(before):  # files that were asked for: the earlier turn goes on
-                self.turns.append(asked)
-            else:
-                self.turns.append(PersonTurn("", False, name, has_only_files=True))
-        else:
-            self.turns.append(PersonTurn(text, has_question(before), name, is_after_start=bool(STARTED.search(before))))
-        self.seen, self.waiting, self.said[name] = [], {}, ""
+        files = tuple(FILE.findall(content.rpartition(FILES)[2])) if FILES in content else ()
+        is_after_start = bool(STARTED.search(self.said))
+        self.turns.append(PersonTurn(unwrap_message(content), parse_writer_name(content), files, is_after_start))
+        self.seen, self.waiting, self.said = [], {}, ""
 
     def read_assistant_message(self, message: Mapping[str, Any]) -> None:
-        name = self.turns[-1].name if self.turns else ""
-        self.said[name] = join_content_text(message.get("content")) or self.said.get(name, "")
+        self.said = join_content_text(message.get("content")) or self.said
         for call in message.get("tool_calls") or ():
             function = call["function"]
             self.waiting[call["id"]] = (function["name"], parse_json_object(function.get("arguments", "")))
@@ -146,11 +153,9 @@ def read_scene(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[st
         elif message.get("role") == "tool":
             reading.read_tool_message(message)
     speaker, today = SPEAKER.search(system), TODAY.search(system)
-    spoken = "zh" if speaker and speaker["language"].startswith("zh") else "en"
     return Scene(
         today=date.fromisoformat(today[1]) if today else date.today(),
-        speaker=speaker["id"] if speaker else "",
-        language=spoken,
+        language="zh" if speaker and speaker["language"].startswith("zh") else "en",
         turns=tuple(reading.turns),
         seen=tuple(reading.seen),
         offered_tools=frozenset(
@@ -169,11 +174,9 @@ def list_tool_names(tool: Mapping[str, Any]) -> list[str]:
 
 def join_content_text(content: object) -> str:
     """Return a message's content as text, from a string or from the text parts of a list."""
-    if isinstance(content, str):
-        return content
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return ""
+    return content if isinstance(content, str) else ""
 
 
 def unwrap_message(content: str) -> str:
@@ -186,11 +189,6 @@ def unwrap_message(content: str) -> str:
 def parse_writer_name(content: str) -> str:
     found = MESSAGE.search(content)
     return (found["name"] or "") if found else ""
-
-
-def has_question(answer: str) -> bool:
-    """Return whether a line of the answer is a question. A receipt may follow it."""
-    return any(line.rstrip().endswith(("?", "？")) for line in answer.splitlines())
 
 
 def parse_json_object(text: str) -> dict[str, Any]:

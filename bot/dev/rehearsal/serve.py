@@ -14,7 +14,7 @@ from typing import Any
 from aiohttp import web
 
 from bot.dev.rehearsal.plan import plan_reply
-from bot.dev.rehearsal.reply import PlannedReply
+from bot.dev.rehearsal.scene import PlannedReply
 
 MODEL = "rehearsal"
 _WIDE, _WORD = re.compile(r"[\u2e80-\uffef]"), re.compile(r"[A-Za-z]+")
