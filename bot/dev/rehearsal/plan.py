@@ -223,17 +223,17 @@ KINDS = {
 
 
 def handle_todo(scene: Scene, matter: Matter) -> PlannedReply:
-    if scene.seen:
-        return tell.build_result_reply(scene)
     person = reading.parse_task_owner(matter.full_text)
-    person = "" if person == scene.speaker_name else person
-    return query_tasks(scene, person)
+    return (
+        query_tasks(scene, "" if person == scene.speaker_name else person)
+        if not scene.seen
+        else tell.build_result_reply(scene)
+    )
 
 
 def query_tasks(scene: Scene, person: str = "") -> PlannedReply:
-    if person:
-        return call("query_todo_tasks", describe_reason(scene, "todo_of", name=person), {"person": person})
-    return call("query_todo_tasks", describe_reason(scene, "todo"))
+    why = describe_reason(scene, "todo_of", name=person) if person else describe_reason(scene, "todo")
+    return call("query_todo_tasks", why, {"person": person} if person else {})
 
 
 def handle_decision(scene: Scene, matter: Matter) -> PlannedReply:
@@ -255,7 +255,7 @@ def handle_decision(scene: Scene, matter: Matter) -> PlannedReply:
         return call("decide_task", describe_reason(scene, "decide", request=fit[0].get("request", "")), args)
     if fit:
         steps = [{"say": translate_phrase(scene, "say_decide", request=one.get("request", ""))} for one in fit[:5]]
-        return lead(scene, "which_task", *steps, tasks=tell.describe_tasks(scene, fit))
+        return lead(scene, "which_task", *steps, tasks=tell.format_bullets(scene, fit, tell.describe_task))
     known = scene.find_observation("my_requests")
     if known is None:
         return call("my_requests", describe_reason(scene, "mine"), {"status": "waiting"})
@@ -287,30 +287,22 @@ def handle_handbook(scene: Scene, matter: Matter) -> PlannedReply:
     return call("read_handbook", why, {"section": best["section"]})
 
 
+def look(scene: Scene, tool: str, why: str, args: Mapping[str, Any] | None = None, **params: object) -> PlannedReply:
+    """Look something up with one tool, and tell the result."""
+    return tell.build_result_reply(scene) if scene.seen else call(tool, describe_reason(scene, why, **params), args)
+
+
 def handle_calculation(scene: Scene, matter: Matter) -> PlannedReply:
-    if scene.seen:
-        return tell.build_result_reply(scene)
     expression = max(words.SUM.findall(matter.full_text), key=len, default="").strip()
-    return call("calculate", describe_reason(scene, "calculate"), {"expression": expression})
+    return look(scene, "calculate", "calculate", {"expression": expression})
 
 
 def handle_working_days(scene: Scene, matter: Matter) -> PlannedReply:
     """Count the working days between two named days, of a week or of a month."""
-    period = days.parse_period(matter.full_text, scene.today)
-    if scene.seen or not period:
-        return tell.build_result_reply(scene)
-    first, last = map(str, period)
-    return call(
-        "working_days", describe_reason(scene, "working_days", first=first, last=last),
-        {"start_date": first, "end_date": last},
-    )  # fmt: skip
-
-
-def build_lookup(tool: str, why: str) -> Handler:
-    """Build a handler that looks with one tool and tells the result."""
-    return lambda scene, matter: (
-        tell.build_result_reply(scene) if scene.seen else call(tool, describe_reason(scene, why))
-    )
+    first, last = map(str, days.parse_period(matter.full_text, scene.today) or ("", ""))
+    if not first:
+        return say(scene, "nothing_known")
+    return look(scene, "working_days", "working_days", {"start_date": first, "end_date": last}, first=first, last=last)
 
 
 HANDLERS: Mapping[str, Handler] = {
@@ -319,19 +311,19 @@ HANDLERS: Mapping[str, Handler] = {
     "expense": handle_request,
     "mail": handle_mail,
     "absence": handle_absence,
-    "end_absence": build_lookup("end_absence", "end_absence"),
-    "absences": build_lookup("list_absences", "absences"),
-    "balance": build_lookup("leave_balance", "balance"),
-    "holidays": build_lookup("next_holidays", "holidays"),
+    "end_absence": lambda scene, matter: look(scene, "end_absence", "end_absence"),
+    "absences": lambda scene, matter: look(scene, "list_absences", "absences"),
+    "balance": lambda scene, matter: look(scene, "leave_balance", "balance"),
+    "holidays": lambda scene, matter: look(scene, "next_holidays", "holidays"),
     **dict.fromkeys(OWN_REQUEST, handle_own_request),
     "on_card": handle_on_card,
     "todo": handle_todo,
     "decide": handle_decision,
-    "mine": build_lookup("my_requests", "mine"),
+    "mine": lambda scene, matter: look(scene, "my_requests", "mine"),
     "calculate": handle_calculation,
     "working_days": handle_working_days,
     "handbook": handle_handbook,
-    "processes": build_lookup("list_processes", "processes"),
+    "processes": lambda scene, matter: look(scene, "list_processes", "processes"),
     "others": lambda scene, matter: lead_anywhere(scene, "others"),
     "how": lambda scene, matter: lead_anywhere(scene, "how"),
     "help": lambda scene, matter: lead(scene, "help"),

@@ -99,6 +99,11 @@ class Scene:
     def last_observation(self) -> ToolObservation | None:
         return self.seen[-1] if self.seen else None
 
+    @property
+    def last_args(self) -> Mapping[str, Any]:
+        """Arguments of the newest call of this run."""
+        return self.seen[-1].args if self.seen else {}
+
     def find_observation(self, tool: str) -> Mapping[str, Any] | None:
         """Return the newest successful observation of `tool` in this run."""
         return next((s.data for s in reversed(self.seen) if s.tool == tool and not s.is_error), None)

@@ -13,6 +13,7 @@ from tools.calculator.calculate import format_expression
 
 TOLD = 800
 """Maximum characters of a handbook section that are told."""
+Teller = Callable[[Scene, Mapping[str, Any]], str]
 HEADING = re.compile(r"^#+ .*\n")
 LISTED = 8
 """Maximum rows of a list that are told; more are only counted."""
@@ -76,17 +77,42 @@ def describe_raw(scene: Scene, data: Mapping[str, Any]) -> str:
     return translate_phrase(scene, "raw", data=json.dumps(data, ensure_ascii=False)[:300])
 
 
+def fill_phrase(name: str, /, **fields: str) -> Teller:
+    """Build a teller whose sentence takes these fields of the observation: parameter=field."""
+    return lambda scene, data: translate_phrase(
+        scene, name, **{to: data.get(field, "") for to, field in fields.items()}
+    )
+
+
+def list_rows(name: str, field: str, line: Teller, /, **fields: str) -> Teller:
+    """Build a teller of a list of rows, each in one line; an empty list has a sentence of its own (`no_…`)."""
+
+    def tell_rows(scene: Scene, data: Mapping[str, Any]) -> str:
+        rows = data.get(field, [])
+        about = {"count": len(rows), "name": scene.last_args.get("person", "")}
+        about |= {to: data.get(one, "") for to, one in fields.items()}
+        which = f"{name}_of" if about["name"] else name
+        if not rows:
+            return translate_phrase(scene, f"no_{which}", **about)
+        more = "\n" + translate_phrase(scene, "more") if data.get("more") or len(rows) > LISTED else ""
+        return translate_phrase(scene, which, **about) + format_bullets(scene, rows, line) + more
+
+    return tell_rows
+
+
+def format_bullets(scene: Scene, rows: Sequence[Mapping[str, Any]], line: Teller) -> str:
+    return "".join(f"\n• {line(scene, row)}" for row in rows[:LISTED])
+
+
 def describe_request_state(scene: Scene, data: Mapping[str, Any]) -> str:
-    """Describe the present state of a request after a start, a withdrawal or a decision."""
+    """Describe the present state of a request after a start or a withdrawal."""
     request, status = data.get("request", ""), data.get("status")
-    if data.get("rule"):
-        text = translate_phrase(scene, "is_passed", request=request)
-    elif status == "waiting" and data.get("waits_for"):
-        text = translate_phrase(scene, "waits", request=request, names=join_names(scene, data["waits_for"]))
-    elif status in STATUSES:
-        text = translate_phrase(scene, f"is_{status}", request=request)
-    else:
-        text = describe_raw(scene, data)
+    key = "is_passed" if data.get("rule") else f"is_{status}"
+    if status == "waiting" and data.get("waits_for") and not data.get("rule"):
+        key = "waits"
+    if not data.get("rule") and status not in STATUSES:
+        return describe_raw(scene, data)
+    text = translate_phrase(scene, key, request=request, names=join_names(scene, data.get("waits_for", [])))
     return text + (translate_phrase(scene, "days", days=data["days"]) if data.get("days") else "")
 
 
@@ -100,54 +126,20 @@ def describe_decision(scene: Scene, data: Mapping[str, Any]) -> str:
     return text + (translate_phrase(scene, "next_level") if is_next else "")
 
 
-def describe_absence(scene: Scene, data: Mapping[str, Any]) -> str:
-    first, last, deputy = data.get("start_date", ""), data.get("end_date", ""), data.get("deputy", "")
-    return translate_phrase(scene, "absent", first=first, last=last, name=deputy)
-
-
 def describe_mail(scene: Scene, data: Mapping[str, Any]) -> str:
     names = data.get("mailed", "")
     name = ", ".join(names) if isinstance(names, list) else names
     return translate_phrase(scene, "mailed", name=name, subject=data.get("subject", ""))
 
 
-def describe_tasks(scene: Scene, rows: Sequence[Mapping[str, Any]]) -> str:
-    return format_bullets(
-        translate_phrase(
-            scene, "task_line", request=r.get("request", ""), name=r.get("requester", ""), summary=r.get("summary", "")
-        )
-        for r in rows
-    )
-
-
-def describe_todo_list(scene: Scene, data: Mapping[str, Any]) -> str:
-    rows, name = data.get("tasks", []), scene.last_observation.args.get("person", "") if scene.last_observation else ""
-    whose = "_of" if name else ""
-    if not rows:
-        return translate_phrase(scene, f"no_tasks{whose}", name=name)
-    told = translate_phrase(scene, f"tasks{whose}", count=len(rows), name=name)
-    return told + describe_tasks(scene, rows) + describe_more_rows(scene, data, rows)
-
-
-def describe_own_requests(scene: Scene, data: Mapping[str, Any]) -> str:
-    rows, lines = data.get("requests", []), list[str]()
-    for row in rows:
-        status = str(row.get("status", ""))
-        if status == "waiting" and row.get("waits_for"):
-            status = translate_phrase(scene, "status_waits", names=join_names(scene, row["waits_for"]))
-        elif status in STATUSES:
-            status = translate_phrase(scene, f"status_{status}")
-        about = {"request": row.get("request", ""), "summary": row.get("summary", ""), "status": status}
-        lines.append(translate_phrase(scene, "request_line", **about))
-    return describe_list(scene, "requests", lines, count=len(rows)) + describe_more_rows(scene, data, rows)
-
-
-def describe_list(scene: Scene, name: str, lines: Sequence[str], **params: object) -> str:
-    return (
-        translate_phrase(scene, name, **params) + format_bullets(lines)
-        if lines
-        else translate_phrase(scene, f"no_{name}")
-    )
+def describe_own_request(scene: Scene, row: Mapping[str, Any]) -> str:
+    status = str(row.get("status", ""))
+    if status == "waiting" and row.get("waits_for"):
+        status = translate_phrase(scene, "status_waits", names=join_names(scene, row["waits_for"]))
+    elif status in STATUSES:
+        status = translate_phrase(scene, f"status_{status}")
+    about = {"request": row.get("request", ""), "summary": row.get("summary", ""), "status": status}
+    return translate_phrase(scene, "request_line", **about)
 
 
 def describe_rule(scene: Scene, data: Mapping[str, Any]) -> str:
@@ -158,48 +150,14 @@ def describe_rule(scene: Scene, data: Mapping[str, Any]) -> str:
 
 
 def describe_calculation(scene: Scene, data: Mapping[str, Any]) -> str:
-    seen = scene.last_observation
-    expression = format_expression(str(seen.args.get("expression", ""))) if seen else ""
-    key = "sum" if data.get("exact") else "sum_rounded"
-    return translate_phrase(scene, key, sum=expression, result=data.get("result", ""))
+    key, expression = "sum" if data.get("exact") else "sum_rounded", str(scene.last_args.get("expression", ""))
+    return translate_phrase(scene, key, sum=format_expression(expression), result=data.get("result", ""))
 
 
 def describe_working_days(scene: Scene, data: Mapping[str, Any]) -> str:
     first, last = (data.get(name, {}).get("day", "") for name in ("start_date", "end_date"))
     text = translate_phrase(scene, "working_days", first=first, last=last, days=data.get("working_days", ""))
     return text + (translate_phrase(scene, "estimated") if data.get("estimated") else "")
-
-
-def describe_balances(scene: Scene, data: Mapping[str, Any]) -> str:
-    lines = [
-        translate_phrase(
-            scene, "balance", kind=r.get("kind", ""), left=r.get("left", ""), whole=r.get("days_a_year", ""),
-            waiting=r.get("waiting", ""),
-        )
-        for r in data.get("balances", [])
-    ]  # fmt: skip
-    return describe_list(scene, "balances", lines, year=data.get("year", ""))
-
-
-def describe_holidays(scene: Scene, data: Mapping[str, Any]) -> str:
-    rows = data.get("holidays", [])
-    lines = [
-        translate_phrase(
-            scene, "holiday", name=r.get("name", ""), first=r.get("first", ""), last=r.get("last", ""),
-            back=r.get("back_at_work", ""),
-        )
-        for r in rows
-    ]  # fmt: skip
-    estimated = translate_phrase(scene, "estimated") if any(r.get("estimated") for r in rows) else ""
-    return describe_list(scene, "holidays", lines) + estimated
-
-
-def format_bullets(told: Iterable[str]) -> str:
-    return "".join(f"\n• {line}" for line in list(told)[:LISTED])
-
-
-def describe_more_rows(scene: Scene, data: Mapping[str, Any], rows: Sequence[Any]) -> str:
-    return "\n" + translate_phrase(scene, "more") if data.get("more") or len(rows) > LISTED else ""
 
 
 def describe_cancelled_card(scene: Scene, data: Mapping[str, Any]) -> str:
@@ -209,30 +167,32 @@ def describe_cancelled_card(scene: Scene, data: Mapping[str, Any]) -> str:
     return told + (translate_phrase(scene, "still_open", count=others) if others else "")
 
 
-TELLERS: Mapping[str, Callable[[Scene, Mapping[str, Any]], str]] = {
+def describe_holiday(scene: Scene, row: Mapping[str, Any]) -> str:
+    return fill_holiday(scene, row) + (translate_phrase(scene, "estimated") if row.get("estimated") else "")
+
+
+describe_absence = fill_phrase("absent", first="start_date", last="end_date", name="deputy")
+describe_task = fill_phrase("task_line", request="request", name="requester", summary="summary")
+describe_balance = fill_phrase("balance", kind="kind", left="left", whole="days_a_year", waiting="waiting")
+fill_holiday = fill_phrase("holiday", name="name", first="first", last="last", back="back_at_work")
+TELLERS: Mapping[str, Teller] = {
     "cancel_card": describe_cancelled_card,
     "start_process": describe_request_state,
     "withdraw_request": describe_request_state,
     "decide_task": describe_decision,
     "send_email": describe_mail,
-    "urge_task": lambda scene, data: translate_phrase(
-        scene, "urged", request=data.get("request", ""), names=data.get("urged", "")
-    ),
+    "urge_task": fill_phrase("urged", request="request", names="urged"),
     "set_absence": describe_absence,
-    "end_absence": lambda scene, data: translate_phrase(scene, "back"),
-    "list_absences": lambda scene, data: describe_list(
-        scene, "absences", [describe_absence(scene, row) for row in data.get("absences", [])]
-    ),
+    "end_absence": fill_phrase("back"),
+    "list_absences": list_rows("absences", "absences", describe_absence),
     "request_status": lambda scene, data: f"{data.get('request', '')}：{data.get('timeline', '')}",
-    "show_process": lambda scene, data: translate_phrase(scene, "pictured"),
-    "query_todo_tasks": describe_todo_list,
-    "my_requests": describe_own_requests,
-    "list_processes": lambda scene, data: translate_phrase(
-        scene, "processes", names=join_names(scene, [one.get("name", "") for one in data.get("processes", [])])
-    ),
+    "show_process": fill_phrase("pictured"),
+    "query_todo_tasks": list_rows("tasks", "tasks", describe_task),
+    "my_requests": list_rows("requests", "requests", describe_own_request),
+    "list_processes": list_rows("processes", "processes", lambda scene, row: str(row.get("name", ""))),
     "read_handbook": describe_rule,
     "calculate": describe_calculation,
     "working_days": describe_working_days,
-    "leave_balance": describe_balances,
-    "next_holidays": describe_holidays,
+    "leave_balance": list_rows("balances", "balances", describe_balance, year="year"),
+    "next_holidays": list_rows("holidays", "holidays", describe_holiday),
 }

@@ -190,6 +190,7 @@ ASKING = compile_alternatives(r"^\W{0,9}(?:has|have|had|did|does|is|are|was|were
     r"|how|any)\b|(?:吗|没有|没|么|呢)[?？。\s]{0,9}$|谁|哪|什么时候|为什么")  # fmt: skip
 OF_MINE = compile_alternatives(r"我的?(?:请|.?假|报销)|申请|单子?|\b(?:request|claim|application)\b"
     r"|\bmy (?:\w{1,12} )?(?:leave|vacation|pto|expenses?)\b")  # fmt: skip
+OFF = compile_alternatives(r"\boff\b|假")
 BRIEF = 60
 """Most characters of a message that only goes on with the matter before it."""
 
@@ -219,7 +220,7 @@ def find_topic(text: str) -> str:
     is_spent = reading.classify_text(text, words.CATEGORIES) and words.BARE_AMOUNT.search(days.remove_days(plain))
     if not topic and (reading.list_amounts(plain) or is_spent):
         return "expense"
-    if not topic and days.has_day(plain) and re.search(r"\boff\b|假", plain, re.I):
+    if not topic and days.has_day(plain) and OFF.search(plain):
         return "leave"
     if topic in REQUESTS and ASKING.search(plain) and OF_MINE.search(plain) and not has_fact(plain):
         return "mine"
@@ -303,7 +304,9 @@ def goes_on(last: Matter, topic: str, text: str) -> bool:
     if last.topic == "mail":
         return topic in ("", "mail") and words.SUBJECT.search(text) is not None
     marked = words.CORRECTION.search(text) is not None
-    names = words.APPROVERS[0].search(text) or words.BARE_NAME.fullmatch(words.ASIDE.split(text.strip(), maxsplit=1)[0])
+    names = reading.remove_approver(text) != text or words.BARE_NAME.fullmatch(
+        words.ASIDE.split(text.strip(), maxsplit=1)[0]
+    )
     kinds = words.LEAVE_NAMES if last.topic == "leave" else words.CATEGORIES
     is_bare = topic == last.topic and not TOPICS[topic].search(text)
     if topic in ("", "help") or is_bare or (marked and topic in (last.topic, "end", "decide", "leave")):

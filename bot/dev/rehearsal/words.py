@@ -156,7 +156,6 @@ LEAVE_TYPES = {
     "personal": compile_alternatives(r"私事|\bpersonal\b"),
 }
 """Kind of leave → words that suggest it, if no kind is named."""
-CHILDREN = compile_alternatives(r"孩子|娃|儿子|女儿|宝宝|\b(?:kids?|child(?:ren)?|son|daughter|baby)\b")
 OF_OTHERS = compile_alternatives(r"孩子|娃|儿子|女儿|老婆|老公|爱人|[爸妈]|父母|家人|老人|宝宝|朋友|同学|同事"
     r"|[哥弟姐妹]|爷|奶|\b(?:kids?|child(?:ren)?|son|daughter|wife|husband|mother|father|mom|mum|dad|parents?|baby"
     r"|brother|sister|friend|dog|cat|grand\w{1,8}|aunt|uncle|cousin|colleague)(?:'s)?\b")  # fmt: skip
@@ -199,7 +198,7 @@ DOUBT = compile_alternatives(r"可能|也许|大概|左右|或者|或是|要么|
     r"|minutes?|roughly|about \d|around|some days?|a few|couple|few|whether|depending|o'clock|wait|no|sorry|actually"
     r"|instead)\b|\d\s?[ap]m\b|\d:\d\d")  # fmt: skip
 """Words with which a wish is not sure enough for a card."""
-UNREAD_APPROVER = compile_alternatives(r"[签批]|\b(?:signs?|approv\w{1,4}|ok)\b")
+UNREAD_APPROVER = compile_alternatives(r"签(?!证|约|名|到)|批|\b(?:signs?|approv\w{1,4}|ok)\b")
 CORRECTION = compile_alternatives(r"等等|等一下|等下|改成|改为|改到|改一下|换成|不对|错了|弄错|搞错|应该是"
     r"|不是.{1,20}是|说错|写错|还是(?!没)|抱歉|\b(?:make it|change (?:it|that|the)|actually|sorry|i meant?|instead"
     r"|rather|should be|correction|wait|only until|not \d)\b|^\W{0,9}no\b[\s,]")  # fmt: skip
@@ -283,16 +282,6 @@ NOBODY = compile_alternatives(r"[我您你咱]|^(?:现在|今天|目前|所有|�
     r"|all|me)\b")  # fmt: skip
 """Words before *tasks* that name no other person."""
 NAME = r"(?![A-Z]-?\d)[A-Z][\w'-]{0,40}+(?:\s++[A-Z][\w'-]{0,40}+)?"
-NAMES = rf"{NAME}(?:\s*(?:,|&|\band\b)\s*{NAME})*"
-UNTIL = r"(?=[来先吧\s，,。;；]|处理|审批|决定|知悉|在我|和我|$)"
-TRANSFER_TO = re.compile(rf"转(?:交|审|办)?给?\s*+([^\s，,。;；转]{{1,12}}?){UNTIL}|(?i:\b(?:on\s+)?to\s+)({NAME})")
-ADD_WHO = re.compile(
-    rf"加签\s*+(?:(?:给|让|请|[:：])\s*+)?([^\s，,。;；签]{{1,40}}?){UNTIL}|"
-    rf"(?i:\b(?:add[- ]sign|co-?sign(?:er)?|ask|add|have))\s+({NAMES})"
-)
-CC_WHO = re.compile(
-    rf"抄送给?\s*+([^\s，,。;；抄]{{1,40}}?){UNTIL}|(?i:\bcc|\bkeep|\bto)\s+({NAMES}|[\u4e00-\u9fff]{{2,4}})"
-)
 DEPUTY = re.compile(
     r"(?:^|[，,。;；\s])(?!我|由|请|让|找)([\u4e00-\u9fff]{2,4}?)(?:来)?[代替帮]我|"
     r"(?:由|请|让|找|委托给?|代理人(?:是|为|[:：])?)\s*+(?!个?[人谁]|别人"
@@ -301,11 +290,6 @@ DEPUTY = re.compile(
     rf"|covering))|(?i:\b(?:let|have|ask)\s+)({NAME})\s++(?i:(?:to\s+)?(?:handle|cover|take|look|approve))"
     rf"|(?i:\bdelegate\s+to|\bdeputy(?:\s+is)?:?)\s+({NAME})"
 )
-WHERES = {
-    "before": compile_alternatives(r"之前|先审|先批|先决定|前加签|\bbefore\b|\bfirst\b"),
-    "after": compile_alternatives(r"之后|后加签|\bafter\b"),
-    "beside": compile_alternatives(r"同时|一起|并行|并加签|\bbeside\b|\balongside\b|\bwith me\b"),
-}
 SUM = re.compile(r"[(\d](?:[.\s(+\-*/×÷]{0,9}+[\d)%]){1,200}+")
 OPERATOR = r"[\d)%]\s*(?:[+*/×÷]|(?<=\s)-(?=\s))\s*[(\d.]"
 """Pattern of an operator between two numbers. A minus needs spaces around it; otherwise it is part of a date."""
