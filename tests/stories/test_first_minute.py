@@ -31,6 +31,8 @@ LABELS = {
     "to": ("收件人", "To"),
 }
 HONEST = ("按规则办事，不是模型", "rules here, not a model")
+OFFERED = ("cs:form:open", "cs:say_")
+"""Marks of buttons that belong to no card."""
 FORMS = {"start": ("请假表单", "Leave Form"), "amount": ("报销表单", "Expense Form"), "to": ("邮件表单", "Mail Form")}
 """Fact of a wanted card → the button that leads to its form."""
 
@@ -46,7 +48,8 @@ async def play(desk: Office, language: str, wanted: dict[str, Any]) -> str:
         await desk.says(person, text)
         await desk.until(lambda before=before: len(desk.posts(here)) > before)
         await desk.quiet()
-    cards = [deepcopy(card) for card in desk.cards(here) if card["ts"] not in known]
+    shown_buttons = [card for card in desk.cards(here) if card["ts"] not in known]
+    cards = [deepcopy(card) for card in shown_buttons if not any(mark in str(card) for mark in OFFERED)]
     said = read_new(desk, here, known)
     if cards and not is_told(wanted, said):  # results are shown at the end of the run, by its steps
         await desk.press(person, cards[0], next(iter(choices_of(cards[0]) & {"confirm", "send"})))
@@ -88,12 +91,11 @@ def judge(wanted: dict[str, Any], cards: list[dict[str, Any]], said: str, last: 
         return "wrong"
     if not wanted.get("honest") and len(cards) == len(expected) and is_told(wanted, said):
         return "useful"
-    if not any(words in last for words in HONEST) or wanted.get("answer"):
-        return "wrong"
-    if wanted.get("honest"):
+    if wanted.get("honest") and any(words in last for words in HONEST):
         return "honest" if any(label in last for label in FORMS["start"]) else "honest without a button"
     forms = [labels for one in expected for name, labels in FORMS.items() if name in one]
-    return "led" if forms and all(any(label in last for label in labels) for labels in forms) else "wrong"
+    is_led = forms and is_told(wanted, said) and all(any(label in said for label in labels) for labels in forms)
+    return "led" if is_led else "wrong"
 
 
 def fits(wanted: dict[str, Any], card: dict[str, Any]) -> bool:
@@ -138,5 +140,5 @@ def test_a_card_that_was_not_wanted_is_wrong() -> None:
     assert judge({"answer": ["10"]}, [], "", "rules here, not a model: Leave Form…") == "wrong"
     assert judge({"honest": True}, [], "", "rules here, not a model") == "honest without a button"
     wanted = {"cards": [{"amount": "10"}]}
-    assert judge(wanted, [], "", "rules here, not a model: Leave Form…") == "wrong"
-    assert judge(wanted, [], "", "rules here, not a model: Expense Form…") == "led"
+    assert judge(wanted, [], "rules here, not a model: Leave Form…", "") == "wrong"
+    assert judge(wanted, [], "rules here, not a model: Expense Form…", "") == "led"

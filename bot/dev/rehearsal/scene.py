@@ -109,65 +109,43 @@ class Scene:
         return next((s.data for s in reversed(self.seen) if s.tool == tool and not s.is_error), None)
 
 
-@dataclass(slots=True)
-class SceneReader:
-    """State of one pass over the messages."""
-
-    turns: list[PersonTurn] = field(default_factory=list)
-    seen: list[ToolObservation] = field(default_factory=list)
-    waiting: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
-    said: str = ""
-    """Our last answer."""
-    manager: str = ""
-    cards: list[tuple[str, str]] = field(default_factory=list)
-
-    def read_user_message(self, content: str) -> None:
-        if content.startswith(CARDS):
-            self.cards += OPEN_CARD.findall(content)
-        if content.startswith("<facts ") and (found := MANAGER.search(content)):
-            self.manager = found["name"].strip()
-        if content.startswith(OF_THE_LOOP):
-            return
-        files = tuple(FILE.findall(content.rpartition(FILES)[2])) if FILES in content else ()
-        is_after_start = bool(STARTED.search(self.said))
-        self.turns.append(PersonTurn(unwrap_message(content), parse_writer_name(content), files, is_after_start))
-        self.seen, self.waiting, self.said = [], {}, ""
-
-    def read_assistant_message(self, message: Mapping[str, Any]) -> None:
-        self.said = join_content_text(message.get("content")) or self.said
-        for call in message.get("tool_calls") or ():
-            function = call["function"]
-            self.waiting[call["id"]] = (function["name"], parse_json_object(function.get("arguments", "")))
-
-    def read_tool_message(self, message: Mapping[str, Any]) -> None:
-        name, args = self.waiting.pop(str(message.get("tool_call_id", "")), ("", {}))
-        if name:
-            self.seen.append(ToolObservation(name, args, parse_json_object(join_content_text(message.get("content")))))
-
-
 def read_scene(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Scene:
     """Read a request's `messages` and `tools` into a `Scene`. Unknown roles and shapes are skipped."""
     rules = [m for m in messages if m.get("role") in ("system", "developer")]
     system = "\n".join(join_content_text(m.get("content")) for m in rules)
-    reading = SceneReader()
+    turns, seen, cards = list[PersonTurn](), list[ToolObservation](), list[tuple[str, str]]()
+    waiting, said, manager = dict[str, tuple[str, dict[str, Any]]](), "", ""
     for message in messages:
-        if message.get("role") == "user":
-            reading.read_user_message(join_content_text(message.get("content")))
-        elif message.get("role") == "assistant":
-            reading.read_assistant_message(message)
-        elif message.get("role") == "tool":
-            reading.read_tool_message(message)
+        content = join_content_text(message.get("content"))
+        match message.get("role"):
+            case "user" if content.startswith(OF_THE_LOOP):
+                cards += OPEN_CARD.findall(content) if content.startswith(CARDS) else []
+                if content.startswith("<facts ") and (found := MANAGER.search(content)):
+                    manager = found["name"].strip()
+            case "user":
+                files = tuple(FILE.findall(content.rpartition(FILES)[2])) if FILES in content else ()
+                is_after_start = STARTED.search(said) is not None
+                turns.append(PersonTurn(unwrap_message(content), parse_writer_name(content), files, is_after_start))
+                seen, waiting, said = [], {}, ""
+            case "assistant":
+                said = content or said
+                for call in message.get("tool_calls") or ():
+                    arguments = parse_json_object(call["function"].get("arguments", ""))
+                    waiting[call["id"]] = (call["function"]["name"], arguments)
+            case "tool":
+                name, args = waiting.pop(str(message.get("tool_call_id", "")), ("", {}))
+                seen += [ToolObservation(name, args, parse_json_object(content))] if name else []
     speaker, today = SPEAKER.search(system), TODAY.search(system)
     return Scene(
         today=date.fromisoformat(today[1]) if today else date.today(),
         language="zh" if speaker and speaker["language"].startswith("zh") else "en",
-        turns=tuple(reading.turns),
-        seen=tuple(reading.seen),
+        turns=tuple(turns),
+        seen=tuple(seen),
         offered_tools=frozenset(
             name for tool in tools if tool.get("type") == "function" for name in list_tool_names(tool)
         ),
-        cards=tuple(reading.cards),
-        manager=reading.manager,
+        cards=tuple(cards),
+        manager=manager,
     )
 
 

@@ -281,20 +281,21 @@ def add_piece(parts: list[tuple[str, str]], piece: str, joint: str) -> None:
 def read_matters(turns: Sequence[PersonTurn]) -> tuple[Matter, ...]:
     """Read what the last message asks for, lookups first. Words without a topic of their own go on with the wish before
     them, if they have something to add to it; no other words do. Nobody goes on with somebody else's wish."""
-    matters: tuple[Matter, ...] = ()
+    matters, wish = tuple[Matter, ...](), Matter("", ("",))
     for turn in turns:
         if turn.name != turns[-1].name:
             continue
         parts = split_message(turn.text)
-        last = matters[-1] if matters else None
-        if last and len(parts) == 1 and goes_on(last, *parts[0]):
-            matters = (Matter(last.topic, (*last.texts, turn.text), turn.is_after_start),)
-        elif not last or any(topic not in TALK for topic, _ in parts) or turn is turns[-1]:
-            found = [Matter(topic, (text,)) for topic, text in parts]
-            for n, matter in enumerate(found[1:], 1):  # who stands in meanwhile: the days are those of the leave
-                if matter.topic == "absence" and not has_fact(matter.full_text):
-                    found[n] = Matter("absence", (found[n - 1].full_text, *matter.texts))
-            matters = tuple(sorted(found, key=lambda one: one.topic not in LOOKUPS))
+        if len(parts) == 1 and goes_on(wish, *parts[0]):
+            wish = Matter(wish.topic, (*wish.texts, turn.text), turn.is_after_start)
+            matters = (wish,)
+            continue
+        found = [Matter(topic, (text,)) for topic, text in parts]
+        for n, matter in enumerate(found[1:], 1):  # who stands in meanwhile: the days are those of the leave
+            if matter.topic == "absence" and not has_fact(matter.full_text):
+                found[n] = Matter("absence", (found[n - 1].full_text, *matter.texts))
+        matters = tuple(sorted(found, key=lambda one: one.topic not in LOOKUPS))
+        wish = matters[-1] if matters[-1].topic not in LOOKUPS | {""} else wish
     return matters or (Matter("", ("",)),)
 
 
@@ -304,12 +305,16 @@ def goes_on(last: Matter, topic: str, text: str) -> bool:
     if last.topic == "mail":
         return topic in ("", "mail") and words.SUBJECT.search(text) is not None
     marked = words.CORRECTION.search(text) is not None
-    names = reading.remove_approver(text) != text or words.BARE_NAME.fullmatch(
-        words.ASIDE.split(text.strip(), maxsplit=1)[0]
-    )
+    is_name = words.BARE_NAME.fullmatch(words.ASIDE.split(text.strip(), maxsplit=1)[0]) is not None
+    names = is_name or reading.remove_approver(text) != text
     kinds = words.LEAVE_NAMES if last.topic == "leave" else words.CATEGORIES
     is_bare = topic == last.topic and not TOPICS[topic].search(text)
-    if topic in ("", "help") or is_bare or (marked and topic in (last.topic, "end", "decide", "leave")):
+    if (
+        topic in ("", "help")
+        or is_bare
+        or (is_name and topic == last.topic)
+        or (marked and topic in (last.topic, "end", "decide", "leave"))
+    ):
         return bool(
             has_fact(text)
             or names
