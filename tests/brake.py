@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 75_900,
+    "product lines": 75_600,
     "kernel lines": 18_970,
     "helpers used once, of 1,000 functions": 97,
     "helpers of three lines or fewer": 37,

@@ -68,6 +68,7 @@ TOOL_FORMS: Mapping[str, tuple[Tool, tuple[DialogField, ...]]] = {
 }
 """Forms that are no process → the tool that makes the card, and its arguments as inputs."""
 
+BETWEEN = re.compile("[,，、;；]")
 CHECK_S = 0.8
 """Longest wait for the answer to a submitted dialog (s). Checks that are not ready by then, because people are still
 being read, are made when the form is handled, and answered in words."""
@@ -138,7 +139,7 @@ class RequestForms:
         for name, text in step.values.items() if run.message.person == form.person else ():
             if name in people:
                 everyone = await self.directory.list_people()
-                found = [find_people(everyone, one) for one in re.split("[,，、;；]", text) if one.strip()]
+                found = [find_people(everyone, one) for one in BETWEEN.split(text) if one.strip()]
                 text = ",".join(one.people[0].id for one in found if one.is_certain)
             elif name in attached:
                 files += [one for one in text.split(",") if FILE_ID.fullmatch(one)]
@@ -150,40 +151,39 @@ class RequestForms:
         is fine, or that nobody can say yet."""
         try:
             async with asyncio.timeout(CHECK_S):
-                return await self._check_known_person(form)
+                known = self.directory.find_known_person(form.person)
+                caller = await self.directory.find_caller(form.person) if known else None
+                processes = await self.tool_services.engine.list_processes()
+                process = _find_process(processes, form.process)
+                if caller is not None and process is None and form.process in TOOL_FORMS:
+                    tool, fields = TOOL_FORMS[form.process]
+                    try:
+                        await propose_call(tool, self._build_context(caller), form.values)
+                    except ToolError as error:
+                        name = error.field if error.field in form.values else fields[-1].name
+                        return FormAnswer(
+                            problems=(FormProblem(name, "", render_value(error.note, caller.person.language)),)
+                        )
+                if caller is None or process is None:
+                    return FormAnswer()  # the work itself answers in words
+                context = self._build_context(caller)
+                needed = await list_needed_fields(context, process, form.values)
+                is_last = needed <= form.values.keys() or form.page + 1 >= PAGES
+                problems = await list_form_problems(context, process, form.values)
+                language, by_field, wrong = caller.person.language, dict[str, list[str]](), list[FormProblem]()
+                for name, note in problems:
+                    if is_last or name in form.values or name not in needed:
+                        by_field.setdefault(name, []).append(render_value(note, language))
+                for name, sentences in by_field.items():
+                    field = process.form.find_field(name)
+                    label = translate_label(field.label.by_language, language) if field else ""
+                    wrong.append(FormProblem(name, label, " ".join(dict.fromkeys(sentences))))
+                if wrong or is_last:
+                    return FormAnswer(problems=tuple(wrong))
+                return FormAnswer(next_page=await self._build_page(caller, process, processes, form.turn_page()))
         except (TimeoutError, ChatError, FormTooLongError, ToolError) as error:  # the work itself answers in words
             log.info("form.unchecked", person=form.person, reason=type(error).__name__)
             return FormAnswer()
-
-    async def _check_known_person(self, form: FormSubmission) -> FormAnswer:
-        known = self.directory.find_known_person(form.person)
-        caller = await self.directory.find_caller(form.person) if known else None
-        processes = await self.tool_services.engine.list_processes()
-        process = _find_process(processes, form.process)
-        if caller is not None and process is None and form.process in TOOL_FORMS:
-            tool, fields = TOOL_FORMS[form.process]
-            try:
-                await propose_call(tool, self._build_context(caller), form.values)
-            except ToolError as error:
-                name = error.field if error.field in form.values else fields[-1].name
-                return FormAnswer(problems=(FormProblem(name, "", render_value(error.note, caller.person.language)),))
-        if caller is None or process is None:
-            return FormAnswer()  # the work itself answers in words
-        context = self._build_context(caller)
-        needed = await list_needed_fields(context, process, form.values)
-        is_last = needed <= form.values.keys() or form.page + 1 >= PAGES
-        problems = await list_form_problems(context, process, form.values)
-        language, by_field, wrong = caller.person.language, dict[str, list[str]](), list[FormProblem]()
-        for name, note in problems:
-            if is_last or name in form.values or name not in needed:
-                by_field.setdefault(name, []).append(render_value(note, language))
-        for name, sentences in by_field.items():
-            field = process.form.find_field(name)
-            label = translate_label(field.label.by_language, language) if field else ""
-            wrong.append(FormProblem(name, label, " ".join(dict.fromkeys(sentences))))
-        if wrong or is_last:
-            return FormAnswer(problems=tuple(wrong))
-        return FormAnswer(next_page=await self._build_page(caller, process, processes, form.turn_page()))
 
     async def _build_page(
         self, caller: Caller, process: Process, processes: Sequence[Process], form: FormSubmission

@@ -70,7 +70,7 @@ async def test_the_files_of_the_lists_are_those_that_run(desk: Office) -> None:
     message, click = set[str](), set[str]()
     with recording(message):
         await desk.says(ZHANG, "明天起请2天年假，去看父母，审批人李四")
-        card = await desk.card(desk.dm(ZHANG))
+        card = await desk.card(desk.dm(ZHANG), "去看父母")
         await desk.quiet()
     await desk.press(ZHANG, card, "confirm")
     card = await desk.card(desk.dm(LI), "L-0001")

@@ -104,22 +104,19 @@ class ScenarioActors:
 
     def list_cards(self) -> Iterator[VisibleCard]:
         """Yield every message of the bot with buttons in its present form, oldest first in each room."""
-        for room in self.environment.driver.ws.state.rooms.values():
+        driver = self.environment.driver
+        for room in driver.ws.state.rooms.values():
             owner = next((person.id for person in self.environment.world.people if person.dm_id == room.id), "")
             humans = ""
             for message in sorted(room.messages.values(), key=lambda one: str(one["ts"])):
-                if message.get("user") != self.environment.driver.ws.app.user:
+                if message.get("user") != driver.ws.app.user:
                     humans = message.get("user", "")
                 elif any(list_buttons(message)):
                     root = room.messages.get(message.get("thread_ts", ""), {})
-                    asker = self._find_asker(room.id, message, root) if root else humans
+                    said = driver.list_thread_messages(room.id, root["ts"]) if root else []
+                    asked = [m for m in said if m["ts"] < message["ts"] and m.get("user") != driver.ws.app.user]
+                    asker = (str(asked[-1]["user"]) if asked else "") if root else humans  # the last before the card
                     yield VisibleCard(room.id, copy.deepcopy(message), asker or owner)
-
-    def _find_asker(self, room: str, card: Message, root: Message) -> str:
-        """Return the last person who had written in the card's thread before the card."""
-        said = self.environment.driver.list_thread_messages(room, root["ts"])
-        written = [m for m in said if m["ts"] < card["ts"] and m.get("user") != self.environment.driver.ws.app.user]
-        return str(written[-1]["user"]) if written else ""
 
     async def press_button(
         self, person: str, card: VisibleCard, choice: str, form: Mapping[str, str] | None = None

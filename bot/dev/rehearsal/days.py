@@ -15,7 +15,7 @@ from bot.dev.rehearsal.reading import parse_number
 from bot.dev.rehearsal.words import compile_alternatives
 
 MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_EN = "(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)(?:uary|ruary|ch|il|ust|ember|ober)?"
+_EN = "(?=[jfmasond])(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)(?:uary|ruary|ch|il|ust|ember|ober)?"
 _ZH, _DAY, _HAN = r"(?:(?<!\d)\d{1,2}|[一二三四五六七八九十]{1,3})", "(?:3[01]|[12]\\d|0?[1-9])", words.CHINESE_WEEKDAYS
 _TO = r"\s?(?:[-–~—]|to|until|till|through|and|&)\s?(?:the )?"
 SHARED = (

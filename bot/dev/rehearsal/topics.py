@@ -108,14 +108,15 @@ TOPICS = {
         *words.EXPENSE_WORDS, r"垫付|垫了|垫的钱|咋报|发票|收据|票据|\b(?:refund|receipts?|money back"
             r"|out of (?:my )?pocket|paid for)\b"
     ),
-    "leave": compile_alternatives(
-        *words.OFF_WORDS, "请假|休假|来不了|不来上班|去不了公司|上不了班|看病|看牙|看医生|住院|手术|婚礼|结婚|产检"
+    "leave": compile_alternatives(*words.OFF_WORDS, "请假|休假"),
+    "occasion": compile_alternatives(
+        "来不了|不来上班|去不了公司|上不了班|看病|看牙|看医生|住院|手术|婚礼|结婚|产检"
             "|奔丧|"
-        r"\bcan'?t (?:come|make it) (?:in|to work)\b|\bwon'?t be (?:in|coming)\b|\bnot (?:coming|be) in\b"
-        r"|\bstay(?:ing)? (?:at )?home\b"
-        r"|\bannual\b|\bleav\b|\b(?:off|out) (?:work|sick)\b|\bget(?:ting)? (?:married|hitched)\b|\bday off\b"
-        r"|\b(?:paternity|maternity|bereavement|honeymoon|holidays?)\b|\bi(?:'m| am)? .{0,20}\bill\b"
-        r"|\b(?:wedding|dentist|doctor'?s?|surgery|hospital)\b",
+        r"\b(?:can'?t (?:come|make it) (?:in|to work)|won'?t be (?:in|coming)|not (?:coming|be) in"
+        r"|stay(?:ing)? (?:at )?home"
+        r"|annual|leav|(?:off|out) (?:work|sick)|get(?:ting)? (?:married|hitched)|day off|paternity|maternity"
+        r"|bereavement"
+        r"|honeymoon|holidays?|wedding|dentist|doctor'?s?|surgery|hospital)\b",
         words.SICK.pattern, words.LOSS.pattern,
     ),
     "processes": compile_alternatives(r"有哪些流程|什么流程|流程列表|\bprocesses\b|list_processes"),
@@ -126,7 +127,7 @@ TOPICS = {
         r"|afternoon|evening))\b|^\s*(?:你好|您好|在吗)|帮助|^早[呀啊上安]|^\W*mornin|你能做什么|会做什么|你是谁"
         r"|能干(?:什么|嘛)|\bhelp\b|\bwhat can you do\b|\bwho are you\b"),
 }  # fmt: skip
-"""Topic → pattern of its words. The first pattern that matches counts."""
+"""Topic → pattern of its words. The first pattern that matches counts. An occasion is one for a leave."""
 OTHERS = compile_alternatives(
     r"有没有(?:别的)?人|有谁|谁.{0,8}(?:请假|休假|休息|不在)",
     r"^\W*(?:who|is (?:anyone|anybody|somebody|someone))\b.{0,20}\b(?:on leave|off|away|on vacation)\b",
@@ -177,7 +178,8 @@ _JOINING = (
     r"|另外|顺便|还有(?!.{0,3}[几多年假])|然后|对了|再(?=[给帮跟把替])|以及|同时)"
 )
 PIECE_END = re.compile(
-    rf"(?P<joint>(?<=[\w\s,;.!?，。；！？]){_JOINING})|(?<=[.!?])\s+|(?<=[。！？!?])(?=.)|\n+|(?<!\d)[,，;；](?=.)",
+    rf"(?P<joint>(?<=[\w\s,;.!?，。；！？]){_JOINING})|(?<=[.!?])\s+|(?<=[。！？!?])(?=[^。！？!?])|\n+"
+    rf"|(?<!\d)[,，;；](?=.)",
     re.I,
 )
 CONNECTED_FIRST = re.compile(rf"^[\s,;.，。；]{{0,9}}{_JOINING}[\s,，:：]{{0,9}}(?:also\b\s?)?", re.I)
@@ -214,9 +216,9 @@ def find_topic(text: str) -> str:
     plain = reading.remove_approver(text)
     if END.search(text) and not TOPICS["withdraw"].search(text):
         return "end"
-    topic = reading.classify_text(plain, TOPICS)
+    topic = reading.classify_text(plain, TOPICS).replace("occasion", "leave")
     if not topic and plain != text:
-        topic = reading.classify_text(text, TOPICS).replace("decide", "")
+        topic = reading.classify_text(text, TOPICS).replace("decide", "").replace("occasion", "leave")
     is_spent = reading.classify_text(text, words.CATEGORIES) and words.BARE_AMOUNT.search(days.remove_days(plain))
     if not topic and (reading.list_amounts(plain) or is_spent):
         return "expense"

@@ -171,11 +171,11 @@ CATEGORIES = {
     "office": compile_alternatives(r"办公|文具|打印纸|键盘|鼠标|\b(?:office|stationery|printer paper|keyboard)\b"),
 }
 OFF_WORDS = (
-    r"请.{0,14}假|休.{0,8}假|[年病事婚产丧]假|调休|[请休歇].{0,3}[天日周](?!报)|休息|请半天|请.{0,2}天|个假|的假",
-    r"\bdays? off\b|\b(?:leave|vacation|pto)\b(?! it\b)|\btime off\b|\b(?:take|taking|have|need|want|get"
+    "请.{0,14}假|休.{0,8}假|[年病事婚产丧]假|调休|[请休歇].{0,3}[天日周](?!报)|休息|请半天|请.{0,2}天|个假|的假|不舒服",
+    r"\b(?:days? off\b|(?:leave|vacation|pto)\b(?! it\b)|time off\b|(?:take|taking|have|need|want|get"
     r"|book)\b.{0,40}\boff\b"
-    r"|\boff (?:from|on|until|tomorrow|today|mon|tue|wed|thu|fri|next|this|dec|\d)|\b(?:morning|afternoon|week) off\b"
-    r"|\bi(?:'m| am) (?:sick|ill|unwell)\b|\b(?:sick|ill) (?:today|tomorrow)\b|不舒服|\bdays?\b.{0,12}\bfrom\b",
+    r"|off (?:from|on|until|tomorrow|today|mon|tue|wed|thu|fri|next|this|dec|\d)|(?:morning|afternoon|week) off\b"
+    r"|i(?:'m| am) (?:sick|ill|unwell)\b|(?:sick|ill) (?:today|tomorrow)\b|days?\b.{0,12}\bfrom\b)",
     HALF.pattern,
 )
 """Words that ask for a leave."""
