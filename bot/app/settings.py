@@ -28,8 +28,9 @@ ENV_FILE = Path(".env")
 MASK = "••••••"
 PATH_VARIABLES = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
 """Names that look secret but hold folders or sockets."""
-MIN_PATH_TOKEN = 16
-"""Length from which a part of an address with letters and digits counts as a secret: paths can contain tokens."""
+_TOKEN_LIKE = re.compile(r"(?=\D*\d)(?=[\W\d_]*[^\W\d_])[^.:,]{16,}")
+"""A part of an address that counts as a secret, because paths can contain tokens: long, with letters and digits and
+without dot or colon, so no host, port or file."""
 REDIS = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 
 _MAIL_ADDRESS = re.compile(r"[!-?A-~]+@([^\s@.]+\.)*[^\s@.]+")
@@ -323,16 +324,10 @@ def _mask_value(value: object, secrets: Iterable[str]) -> str:
         return f"{scheme}://{MASK}"
     place, hash_, _ = place.partition("#")
     place, mark, query = place.partition("?")
-    parts = [MASK if _is_token_like(part) else part for part in place.split("/")]
+    parts = [MASK if _TOKEN_LIKE.fullmatch(part) else part for part in place.split("/")]
     names = [f"{name}={MASK}" if given else name for name, given, _ in (one.partition("=") for one in query.split("&"))]
     masked = (MASK + at if at else "") + "/".join(parts) + mark + "&".join(names) + (hash_ and f"#{MASK}")
     return f"{scheme}://{masked}"
-
-
-def _is_token_like(part: str) -> bool:
-    """Whether this is a long part with letters and digits and without dot or colon: no host, port or file."""
-    mixed = any(c.isdigit() for c in part) and any(c.isalpha() for c in part)
-    return len(part) >= MIN_PATH_TOKEN and mixed and not set(part) & set(".:,")
 
 
 def load_environment() -> dict[str, str]:

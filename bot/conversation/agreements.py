@@ -33,7 +33,7 @@ _YES_SIGNS = (
 _WORDS = "please|it|that|this|them|all|both|now|i|do|very|thanks|thank you|great|perfect|good|go|send"
 _SIGNS = (
     "的|吧|了|啊|呀|哦|就|那|请|麻烦|您|你|帮我|一下|谢谢|直接|现在|都|它|这个|发|办|去|"
-    r":skin-tone-[2-6]:|[\U0001f3fb-\U0001f3ff\ufe0f\s,，.。!！~～、]"
+    r":skin-tone-[2-6]:|[\U0001f3fb-\U0001f3ff\ufe0f\s,，.。!！~～、]++"
 )
 _YES = rf"(?<![a-z])(?:{_YES_WORDS})(?![a-z])|{_YES_SIGNS}"
 _AGREEMENT = re.compile(rf"(?:{_YES}|(?<![a-z])(?:{_WORDS})(?![a-z])|{_SIGNS})++", re.IGNORECASE)

@@ -177,8 +177,7 @@ def _format_listing(name: str, lines: Sequence[str], language: str, total_count:
     """`total_count`: the number of all, if there may be more than the lines."""
     if not lines:
         return translate(f"command.no_{name}", language)
-    hidden_count = total_count - len(lines)
-    more = [translate(f"command.more_{name}", language, n=hidden_count)] if hidden_count > 0 else []
+    more = [translate(f"command.more_{name}", language, n=n)] if (n := total_count - len(lines)) > 0 else []
     return "\n".join([translate(f"command.{name}", language), *(f"- {line}" for line in lines), *more])
 
 

@@ -28,7 +28,7 @@ from tools.workflow.process.definition import SHIPPED, compile_process
 
 CARD_PARTS = ("purpose", "use_when", "avoid_when", "returns", "privacy")
 GATE_PARTS = ("effects", "prepare", "stored_args")
-CHINESE = re.compile(r"[\u4e00-\u9fff]")
+CHINESE, _COLON = re.compile(r"[\u4e00-\u9fff]"), re.compile("[:：]")
 
 
 def list_gaps(language: str, languages: Collection[str] = LANGUAGES) -> list[str]:
@@ -48,7 +48,7 @@ def list_gaps(language: str, languages: Collection[str] = LANGUAGES) -> list[str
 def pick_first_gaps(gaps: Sequence[str], most: int) -> list[str]:
     """Pick the first gaps of each kind. Gaps of one kind say the same of different places: a new language lacks every
     sentence."""
-    kinds = [re.split("[:：]", gap, maxsplit=1)[-1] for gap in gaps]
+    kinds = [_COLON.split(gap, maxsplit=1)[-1] for gap in gaps]
     return [gap for n, gap in enumerate(gaps) if kinds[:n].count(kinds[n]) < most]
 
 

@@ -81,7 +81,10 @@ class McpConnection:
                         self._is_listed.set()
                         await self._watch_tools(client)
                 except Exception as error:  # noqa: BLE001 any failure of this server ends here
-                    self._report_disconnect(error)
+                    said = self._describe_error(error)
+                    if said != self.error:
+                        self.report("server.away", server=self.server.name, error=said)
+                    self.error = said
                 finally:
                     self._client = None
                     self._is_listed.clear()
@@ -193,12 +196,6 @@ class McpConnection:
         self._call_failed.set()
         self._relist_wanted.set()
         return build_server_away_error(self.server)
-
-    def _report_disconnect(self, error: Exception) -> None:
-        said = self._describe_error(error)
-        if said != self.error:
-            self.report("server.away", server=self.server.name, error=said)
-        self.error = said
 
     def _describe_error(self, error: BaseException) -> str:
         """The error in one line; the first error of a group."""

@@ -127,9 +127,10 @@ class MissedMessages:
                 raise
             except ChatError as refused:  # the app may not see these
                 log.warning("only those on record are looked through", kind=kind, code=refused.code)
-            for one in sorted(listed, key=_get_created_s, reverse=True):
+            created = [(at if isinstance(at := one.get("created"), int) else 0, str(one["id"]), one) for one in listed]
+            for _, channel, one in sorted(created, key=lambda row: row[0], reverse=True):
                 is_shared = bool(one.get("is_ext_shared") or one.get("is_org_shared"))
-                places_by_channel.setdefault(str(one["id"]), [("", is_shared, 0.0)])
+                places_by_channel.setdefault(channel, [("", is_shared, 0.0)])
         looked_through = list(places_by_channel.items())[:MAX_CHANNELS]
         for channel, places in looked_through:
             found = dict[str, dict[str, Any]]()
@@ -183,11 +184,6 @@ class MissedMessages:
         """Wait for a slot. Keep the gap, so that no other process begins to search meanwhile."""
         await self._store.keep_gap()
         await self._calls.wait_for_slot()
-
-
-def _get_created_s(conversation: Mapping[str, Any]) -> int:
-    created_s = conversation.get("created")
-    return created_s if isinstance(created_s, int) else 0
 
 
 async def _do_nothing() -> None:

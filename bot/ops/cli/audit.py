@@ -47,7 +47,7 @@ from tools.workflow.process.definition import Process, format_request_line, load
 app = typer.Typer()
 
 WEEK = "7d"
-_NAMED = ("actor", "on_behalf_of")
+_NAMED, _WORD = ("actor", "on_behalf_of"), re.compile(r"\w+")
 _DANGEROUS = ("=", "+", "-", "@")
 """Characters that a spreadsheet takes for the beginning of a formula."""
 
@@ -177,7 +177,7 @@ def _build_story(
             at = ""
         for flag in filter(None, next(build_audit_lines(request.id, event)).flags.split(";")):
             kind, _, detail = flag.partition(" ")  # like `exception approver=U5 rules=U2`
-            detail = re.sub(r"\w+", lambda word: known.get(word[0], word[0]), detail)
+            detail = _WORD.sub(lambda word: known.get(word[0], word[0]), detail)
             story.add_row("", sanitize_for_terminal(f"⚠ {translate(f'audit.flag_{kind}', language)}: {detail}"))
     for note in writer.describe_current_state():
         if note.key != "timeline.end":

@@ -27,14 +27,10 @@ class LabelPlacer:
         """The middle of a name of this size: where the file wants it, unless the name covers less elsewhere."""
         middles = [*([wanted] if wanted else []), *others]
         boxes = [Box(p.x - width / 2, p.y - height / 2, width, height) for p in middles]
-        best = min(boxes, key=self._measure_covered_area)
+        taken = [(other, 1) for other in self._occupied] + [(other, 4) for other in self.placed]
+        best = min(boxes, key=lambda box: sum(weight * box.measure_overlap(other) for other, weight in taken))
         self.placed.append(best)
         return best.center
-
-    def _measure_covered_area(self, box: Box) -> float:
-        return sum(box.measure_overlap(other) for other in self._occupied) + 4 * sum(
-            box.measure_overlap(other) for other in self.placed
-        )
 
 
 def build_segment_boxes(points: tuple[Point, ...]) -> list[Box]:
