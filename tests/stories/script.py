@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply, RawToolCall
+from tests.harness.office import LI
+from tests.harness.scripted_model import ScriptedModel
 from tools.workflow.engine.redis_store import RedisStore
 
 DONE = ModelReply(text="好的。")
@@ -16,6 +18,14 @@ MAIL = {"to": "李四", "subject": "项目进度", "body": "李四你好，请�
 EXPENSE = {
     "process": "expense",
     "form": {"amount": "500", "currency": "CNY", "category": "travel", "reason": "去上海开会", "approver": "李四"},
+}
+ASKED = "我肚子疼，从明天起请10天假"
+LEAVE_FORM = {
+    "leave_type": "sick",
+    "start_date": "2026-11-24",
+    "end_date": "2026-12-03",
+    "reason": "肚子疼",
+    "approver": "李四",
 }
 
 
@@ -53,3 +63,12 @@ def raw(tool: str, arguments: str, finish: str = "tool_calls") -> ModelReply:
 async def requests_of(redis: Redis, person: str) -> list[str]:
     """List the requests that the engine keeps of a person, oldest first."""
     return [request for request, _ in await RedisStore(redis).list_members("mine", person)]
+
+
+class AskingModel(ScriptedModel):
+    """A model that asks who shall approve, and starts the leave when somebody is named."""
+
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
+        if ASKED in messages[-1]:
+            return ModelReply(text="明白了，只差审批人，可以选：李四。\n请谁审批？")
+        return calls(("start_process", {"process": "leave", "form": LEAVE_FORM})) if LI in messages[-1] else DONE

@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from bot.agent.model import ModelReply
 from bot.chat.messages import Click, Message, Place
 from bot.core.records import Run, RunResult
 from bot.dev.evaluation.shown_blocks import list_buttons, read_message_text
 from bot.features.approver_question import asks_for_approver
 from tests.harness.office import ADMIN, LI, WANG, ZHANG, Office, found_request
-from tests.harness.scripted_model import ScriptedModel
-from tests.stories.script import DONE, calls
-
-ASKED = "我肚子疼，从明天起请10天假"
-FORM = {
-    "leave_type": "sick",
-    "start_date": "2026-11-24",
-    "end_date": "2026-12-03",
-    "reason": "肚子疼",
-    "approver": "李四",
-}
-
-
-class AskingModel(ScriptedModel):
-    """A model that asks who shall approve, and starts the leave when somebody is named."""
-
-    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
-        if ASKED in messages[-1]:
-            return ModelReply(text="明白了，只差审批人，可以选：李四。\n请谁审批？")
-        return calls(("start_process", {"process": "leave", "form": FORM})) if LI in messages[-1] else DONE
+from tests.stories.script import ASKED, AskingModel
 
 
 @pytest.fixture

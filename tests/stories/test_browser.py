@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from tests.harness.browser import ABSENT, Browser
 from tests.harness.files import pdf, png
 from tests.harness.office import LI, ZHANG, Office
+from tests.stories.script import ASKED, AskingModel
 from tests.stories.sets import approve_several, labels, now, start_claims
 
 pytestmark = pytest.mark.skipif(ABSENT is not None, reason=str(ABSENT))
@@ -108,21 +110,22 @@ class Page:
 Opens = Callable[..., AbstractAsyncContextManager[Page]]
 
 
+@asynccontextmanager
+async def open_page(office: Office, folder: Path, language: str, size: tuple[int, int]) -> AsyncIterator[Page]:
+    """Open the page in a language and a size; at the end its console has to be empty."""
+    locale = "zh-CN" if language == "zh" else "en-US"
+    for person in office.driver.ws.state.people.values():
+        person.locale = locale
+    async with Browser(size=size, dark=False, language=locale) as browser:
+        await browser.open(f"{office.address}/")
+        yield Page(browser, language, size == PHONE, Path(PICTURES or folder))
+        assert not [line for line in await browser.console() if "favicon" not in line]
+
+
 @pytest.fixture
 def opens(desk: Office, tmp_path: Path) -> Opens:
-    """Open the page in a language and a size; at the end its console has to be empty."""
-
-    @asynccontextmanager
-    async def open_page(language: str, size: tuple[int, int]) -> AsyncIterator[Page]:
-        locale = "zh-CN" if language == "zh" else "en-US"
-        for person in desk.driver.ws.state.people.values():
-            person.locale = locale
-        async with Browser(size=size, dark=False, language=locale) as browser:
-            await browser.open(f"{desk.address}/")
-            yield Page(browser, language, size == PHONE, Path(PICTURES or tmp_path))
-            assert not [line for line in await browser.console() if "favicon" not in line]
-
-    return open_page
+    """Open the page of an office where the rehearsal model answers."""
+    return partial(open_page, desk, tmp_path)
 
 
 @pytest.mark.slow
@@ -404,11 +407,11 @@ async def has_decided(page: Browser) -> bool:
 @pytest.mark.slow
 @EACH_ONCE
 async def test_the_question_for_the_approver_is_answered_by_one_press_and_the_buttons_of_a_card_wrap(
-    desk: Office, opens: Opens, language: str, size: tuple[int, int]
+    empty: Office, tmp_path: Path, language: str, size: tuple[int, int]
 ) -> None:
-    async with opens(language, size) as shown:
+    async with empty.opened(model=AskingModel([])), open_page(empty, tmp_path, language, size) as shown:
         page, say = shown.browser, shown.say
-        await shown.write(say("我肚子疼，从明天起请10天假", "I need 10 days off from tomorrow, stomach ache"))
+        await shown.write(ASKED)
         await page.find("#list .actions .button", say("李四", "Li Si"))
         await page.find("#list .actions select")
         await shown.check_buttons("#list")
@@ -416,9 +419,9 @@ async def test_the_question_for_the_approver_is_answered_by_one_press_and_the_bu
         await page.click("#list .actions .button", say("李四", "Li Si"))
         await page.find("#list .message", "lisi@example.com")
         await page.gone("#list .actions select")
-        await desk.press(ZHANG, await desk.card(desk.dm(ZHANG)), "confirm")
-        await desk.card(desk.dm(LI))
-        await desk.quiet()
+        await empty.press(ZHANG, await empty.card(empty.dm(ZHANG)), "confirm")
+        await empty.card(empty.dm(LI))
+        await empty.quiet()
         await page.click(f"[data-person={LI}]")
         await page.find("#list .actions .button", say("同意", "Approve"))
         await shown.check_buttons("#list")
