@@ -30,6 +30,8 @@ READ_MAX = 12_000
 """Maximum characters of a message that the rules read, because they look at each place many times."""
 SHOWN, QUERY = 120, 300
 """Maximum characters of a message that are repeated, and that the handbook is searched with."""
+MAX_SUBJECT = 60
+"""Maximum characters of a mail's subject, if it is made of the mail's first words."""
 ACTING = ("start_", "send_", "set_", "end_", "decide_", "urge_", "withdraw_")
 """Beginnings of the tools whose call holds up the message until a button is pressed."""
 
@@ -155,7 +157,7 @@ def handle_mail(scene: Scene, matter: Matter) -> PlannedReply:
     """A mail's text is never made up."""
     to, subject, body = fill.read_mail(scene, matter)
     values = {"to": ",".join(to), "subject": subject, "body": body}
-    named = subject or translate_phrase(scene, "subject", name=scene.speaker_name)
+    named = subject or " ".join(body.split())[:MAX_SUBJECT]
     args = {"to": to[0] if len(to) == 1 else to, "subject": named, "body": body}
     why = describe_reason(scene, "mail", name=tell.join_names(scene, to, 20))
     return play_call(scene, "mail", "send_email", why, args, values, is_sure=bool(to and body))

@@ -127,9 +127,7 @@ def describe_decision(scene: Scene, data: Mapping[str, Any]) -> str:
 
 
 def describe_mail(scene: Scene, data: Mapping[str, Any]) -> str:
-    names = data.get("mailed", "")
-    name = ", ".join(names) if isinstance(names, list) else names
-    return translate_phrase(scene, "mailed", name=name, subject=data.get("subject", ""))
+    return translate_phrase(scene, "mailed", subject=data.get("subject", ""))
 
 
 def describe_own_request(scene: Scene, row: Mapping[str, Any]) -> str:
