@@ -76,7 +76,9 @@ async def test_a_stop_reaches_whoever_listens_at_another_node(redis_cluster: Red
     told, lanes = Lanes(other, ALL).watch_stops(), Lanes(redis_cluster, ALL)
     waiting = asyncio.ensure_future(anext(told))
     names = {ALL.get_partition(f"lane{number}"): f"lane{number}" for number in range(100)}
-    while not waiting.done():
+    is_heard = False
+    while not is_heard:
+        is_heard = waiting.done()  # the first one may be heard from the middle of a round on: one more is whole
         for lane in names.values():
             await lanes.request_stop(lane, "1.0")
         await asyncio.sleep(0.01)
