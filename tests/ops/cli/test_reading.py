@@ -72,7 +72,7 @@ async def test_a_run_is_told_in_words(busy: Office, tmp_path: Path) -> None:
 
 async def test_times_have_their_zone(busy: Office, tmp_path: Path) -> None:
     zones = {"Asia/Shanghai": r"\+0800", "America/St_Johns": r"-0[23]30", "UTC": r"\+0000"}
-    commands = (("tail",), ("pending",), ("top", "--once"), ("audit",))
+    commands = (("tail",), ("pending",), ("top", "--once"), ("audit", "--since", "2026-11-01"))
     for zone, offset in zones.items():
         ends = await asyncio.gather(
             *(ran(*one, cwd=tmp_path, env={**busy.shell, **NARROW, **EN, "TZ": zone}) for one in commands)
