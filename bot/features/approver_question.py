@@ -72,4 +72,5 @@ async def answer_question(core: Core, lease: Lease, click: Click) -> Sequence[Wr
     )
     if found is None or not found.active or found.id == click.person:
         return await core.refuse_run_press(click, "not_an_approver")
-    return await core.say_in_place(run, click, f"<@{found.id}>", choose_name(found, run.language), "approver")
+    name = choose_name(found, run.language)
+    return await core.say_in_place(run, click, f"<@{found.id}>", name, "approver", found.id)

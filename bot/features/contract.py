@@ -193,9 +193,11 @@ class Core:
         latest = await self.history.load_latest_run(run.message.place.conversation)
         return "anew_stale" if run.retry_press or latest != run.id else ""
 
-    async def say_in_place(self, run: Run, click: Click, text: str, shown: str, prefix: str) -> Sequence[Write]:
+    async def say_in_place(
+        self, run: Run, click: Click, text: str, shown: str, prefix: str, note: str
+    ) -> Sequence[Write]:
         """Put `text` into the conversation as a message of the run's person, once. The answer keeps no button, and
-        shows what was chosen. `prefix`: of the message's id."""
+        shows what was chosen. `prefix`: of the message's id. `note`: what the journal keeps, never people's words."""
         run.retry_press = click.id
         message = run.message.model_copy(update={"id": f"{prefix}:{run.id}", "text": text, "unread": 0})
         if click.card is not None and run.result is not None:
@@ -203,7 +205,7 @@ class Core:
             with contextlib.suppress(ChatError):
                 await self.chat.update_message(click.card, Post(f"{run.result.text}\n\n{answered}"))
         lane, channel = message.place.conversation, message.place.channel
-        about = {"run": run.id, "person": click.person, "channel": channel, "text": text.strip("<@>")}
+        about = {"run": run.id, "person": click.person, "channel": channel, "text": note}
         return [
             *self.runs.build_save_writes(run),
             EnqueueItem(lane, message.id, MessageReceived(message=message).model_dump_json()),

@@ -49,4 +49,4 @@ async def say_step(core: Core, lease: Lease, click: Click) -> Sequence[Write]:
     steps, number = list_offered_steps(run) if run else [], int(click.choice.removeprefix(SAY))
     if run is None or refusal or number >= len(steps) or not steps[number].say:
         return await core.refuse_run_press(click, refusal or "gone")
-    return await core.say_in_place(run, click, steps[number].say, steps[number].say, "said")
+    return await core.say_in_place(run, click, steps[number].say, steps[number].say, "said", click.choice)

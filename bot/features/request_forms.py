@@ -48,7 +48,7 @@ from tools.workflow.process.forms import MAX_FILES, PERSONS, FieldKind
 
 log = logs.get_logger(__name__)
 
-TOOL_FORMS: Mapping[str, tuple[Tool, tuple[DialogField, ...]]] = {
+TOOLS_BY_FORM: Mapping[str, tuple[Tool, tuple[DialogField, ...]]] = {
     "mail": (
         SEND_EMAIL,
         (
@@ -109,7 +109,7 @@ class RequestForms:
         processes = await self.tool_services.engine.list_processes()
         form = await self.fill_offered_form(form, processes) if form.offer else form
         process = _find_process(processes, form.process)
-        if process is None and form.process in TOOL_FORMS:
+        if process is None and form.process in TOOLS_BY_FORM:
             return build_tool_form(form, caller.person.language)
         if process is None:
             return translate("form.unknown", caller.person.language, name=form.process[:60])
@@ -155,8 +155,8 @@ class RequestForms:
                 caller = await self.directory.find_caller(form.person) if known else None
                 processes = await self.tool_services.engine.list_processes()
                 process = _find_process(processes, form.process)
-                if caller is not None and process is None and form.process in TOOL_FORMS:
-                    tool, fields = TOOL_FORMS[form.process]
+                if caller is not None and process is None and form.process in TOOLS_BY_FORM:
+                    tool, fields = TOOLS_BY_FORM[form.process]
                     try:
                         await propose_call(tool, self._build_context(caller), form.values)
                     except ToolError as error:
@@ -268,8 +268,8 @@ class RequestForms:
             told = [EnqueueItem(f"notice:{form.person}", f"{lease.item.id}:files", notice.model_dump_json())]
         try:
             tool, args = START_PROCESS, dict[str, Any](process=form.process, form=dict(form.values))
-            if process is None and form.process in TOOL_FORMS:
-                tool, args = TOOL_FORMS[form.process][0], dict(form.values)
+            if process is None and form.process in TOOLS_BY_FORM:
+                tool, args = TOOLS_BY_FORM[form.process][0], dict(form.values)
             proposal = await propose_call(tool, self._build_context(caller), args)
         except ToolError as error:
             why = {language: render_value(error.note, language) for language in LANGUAGES}
@@ -304,7 +304,7 @@ class RequestForms:
 
 
 def build_tool_form(form: FormSubmission, language: str) -> FormDialog:
-    fields = [one.model_copy(update={"value": form.values.get(one.name, "")}) for one in TOOL_FORMS[form.process][1]]
+    fields = [one.model_copy(update={"value": form.values.get(one.name, "")}) for one in TOOLS_BY_FORM[form.process][1]]
     return FormDialog(
         title=translate(f"offer.{form.process}", language),
         submit=translate("form.submit", language),
