@@ -25,7 +25,7 @@ from bot.redis.connect import connect_redis
 from bot.redis.embedded import EmbeddedRedis
 from tests.harness.cluster import cluster, server_program
 
-pytest_plugins = ["tests.harness.stores"]
+pytest_plugins = ["tests.harness.engines", "tests.harness.stores"]
 
 MEMORY, ENOUGH = Path("/dev/shm"), 2 << 30
 """A folder in memory, and how many bytes must be free there."""

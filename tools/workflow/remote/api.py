@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Protocol, TypeAlias
@@ -74,9 +73,9 @@ class EngineApi(Protocol):
     name: str
     """The engine's name for people."""
     extension_name: EngineName
-    """The engine in whose name process files for it have their attributes."""
-    user_id_pattern: re.Pattern[str]
-    """Pattern of the user ids that the engine accepts."""
+    """The engine in whose namespace process files for it have their attributes."""
+    read_extensions: frozenset[str]
+    """The engines in whose namespaces this one reads attributes (`extension_names`). All others are ignored."""
 
     async def find_definition_id(self, process: str) -> str:
         """Id of the newest definition with this key, or empty."""
@@ -86,10 +85,6 @@ class EngineApi(Protocol):
 
     async def deploy_file(self, name: str, content: bytes) -> None:
         """Deploy a process file under this name; the newest file with its key counts from then on."""
-
-    async def list_read_extensions(self) -> frozenset[str]:
-        """The engines in whose names this one reads attributes (`extension_names`). All other attributes are
-        ignored."""
 
     async def list_instances(self, request: str) -> list[ProcessInstance]:
         """Instances with this business key, oldest first. Neither engine enforces uniqueness."""

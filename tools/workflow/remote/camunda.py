@@ -5,7 +5,6 @@ are letters and digits only (any text may be an assignee, but not a user). Lists
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -39,7 +38,7 @@ class CamundaApi:
 
     name = "Camunda"
     extension_name: EngineName = "camunda"
-    user_id_pattern = re.compile(r"[a-zA-Z0-9]+|camunda-admin")
+    read_extensions = frozenset({"camunda"})
 
     def __init__(self, rest: RestClient, page: int = PAGE_SIZE) -> None:
         self._rest, self._page = rest, page
@@ -56,10 +55,6 @@ class CamundaApi:
     async def deploy_file(self, name: str, content: bytes) -> None:
         fields = {"deployment-name": name, "deployment-source": WORKER}
         await self._rest.write_file("deployment", "create", file=name, content=content, fields=fields)
-
-    async def list_read_extensions(self) -> frozenset[str]:
-        """The extensions that both Camunda 7 and Operaton read."""
-        return frozenset({"camunda"})
 
     @reject_unreadable
     async def list_instances(self, request: str) -> list[ProcessInstance]:
@@ -160,6 +155,14 @@ class CamundaApi:
                 if len(rows) < self._page:
                     break
         return all_rows
+
+
+class OperatonApi(CamundaApi):
+    """Implements `EngineApi` for Camunda's successor, whose API is that of Camunda."""
+
+    name = "Operaton"
+    extension_name: EngineName = "operaton"
+    read_extensions = frozenset({"camunda", "operaton"})
 
 
 def _encode_variables(variables: Mapping[str, VariableValue]) -> dict[str, dict[str, Any]]:

@@ -102,7 +102,7 @@ class RemoteEngine:
         poll_interval_s: float = POLL_INTERVAL_S,
     ) -> None:
         self._api, self._store, self._directory, self._sleep = api, store, directory, sleep
-        self._users = EngineUsers(users_by_name, directory, api.user_id_pattern)
+        self._users = EngineUsers(users_by_name, directory)
         self._versions = RemoteVersions(api, store, processes)
         self._reader = RequestReader(api, self._users, self._versions)
         self._starter = RequestStarter(api, store, self._users, self._versions, self._reader, sleep)

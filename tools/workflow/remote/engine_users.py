@@ -1,10 +1,10 @@
 """Maps persons to users of the engine, and back.
 
-Camunda 7 and Operaton accept user ids of letters and digits only, so ids of chat platforms (`ou_…`) need a table."""
+Any text may be the assignee of a task, so a table is needed only where people have other names on the engine's own
+pages."""
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,10 +37,10 @@ def read_users(path: Path | None) -> dict[str, str]:
 
 
 class EngineUsers:
-    """The users of an engine. `allowed` is the pattern of the user ids that the engine accepts."""
+    """The users of an engine."""
 
-    def __init__(self, table: Mapping[str, str], directory: Directory, allowed: re.Pattern[str]) -> None:
-        self._directory, self._allowed = directory, allowed
+    def __init__(self, table: Mapping[str, str], directory: Directory) -> None:
+        self._directory = directory
         self._user_by_name = {_fold_name(k): v for k, v in table.items()}
         self._name_by_user = {v: _fold_name(k) for k, v in table.items()}
 
@@ -53,15 +53,15 @@ class EngineUsers:
         return user
 
     async def find_engine_user(self, person: str) -> str:
-        """The engine user of a person: by the table, else the id itself. Empty for an id that the engine does not
-        accept, and for one that means another person there."""
+        """The engine user of a person: by the table, else the id itself. Empty for an id that means another person
+        there."""
         found = await self._directory.find_person(person)
         user = (
             self._user_by_name.get(_fold_name(person))
             or self._user_by_name.get(_fold_name(found.email) if found else "")
             or person
         )
-        return user if self._allowed.fullmatch(user) and await self.resolve_person_id(user) == person else ""
+        return user if await self.resolve_person_id(user) == person else ""
 
     async def resolve_person_id(self, user: str) -> str:
         """The person id of an engine user. A user of no known person is returned unchanged, and can decide nothing."""

@@ -7,7 +7,6 @@ has the type `external` for a service task. Files are therefore deployed as `ext
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -35,9 +34,6 @@ from tools.workflow.remote.rest_client import (
 
 JOBS = "external-job-api"
 """Path of a sibling of the process API."""
-VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})", re.ASCII)
-READS_CAMUNDA = (6, 8)
-"""The first version that reads attributes in the name of `camunda:`."""
 
 
 class FlowableApi:
@@ -45,7 +41,7 @@ class FlowableApi:
 
     name = "Flowable"
     extension_name: EngineName = "flowable"
-    user_id_pattern = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
+    read_extensions = frozenset({"flowable", "activiti", "camunda"})
 
     def __init__(self, rest: RestClient, page: int = PAGE_SIZE) -> None:
         self._rest, self._page = rest, page
@@ -62,13 +58,6 @@ class FlowableApi:
 
     async def deploy_file(self, name: str, content: bytes) -> None:
         await self._rest.write_file("repository", "deployments", file=name, content=content, fields={})
-
-    @reject_unreadable
-    async def list_read_extensions(self) -> frozenset[str]:
-        version = str((await self._rest.read_json("management", "engine")).get("version") or "")
-        found = VERSION.match(version)
-        reads_camunda = found is not None and (int(found[1]), int(found[2])) >= READS_CAMUNDA
-        return frozenset({"flowable", "activiti"} | ({"camunda"} if reads_camunda else set()))
 
     @reject_unreadable
     async def list_instances(self, request: str) -> list[ProcessInstance]:

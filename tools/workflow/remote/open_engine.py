@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
 
 from aiohttp import ClientSession, DummyCookieJar
 from pydantic import SecretStr
@@ -15,18 +14,24 @@ from tools.ports import Directory
 from tools.spec import FrozenModel
 from tools.workflow.engine.enrich import CommandEnricher, RequestLists
 from tools.workflow.process.definition import Process
-from tools.workflow.remote.camunda import CamundaApi
+from tools.workflow.remote.api import EngineApi
+from tools.workflow.remote.camunda import CamundaApi, OperatonApi
 from tools.workflow.remote.engine import RemoteEngine
 from tools.workflow.remote.engine_users import read_users
+from tools.workflow.remote.extension_names import EngineName
 from tools.workflow.remote.flowable import FlowableApi
 from tools.workflow.remote.key_value_store import KeyValueStore
 from tools.workflow.remote.rest_client import RestClient
 
-EngineKind = Literal["flowable", "camunda"]
+APIS: Mapping[EngineName, Callable[[RestClient], EngineApi]] = {
+    "operaton": OperatonApi,
+    "camunda": CamundaApi,
+    "flowable": FlowableApi,
+}
 
 
 class EngineAddress(FrozenModel):
-    kind: EngineKind
+    kind: EngineName
     url: str
     user: str = ""
     password: SecretStr = SecretStr("")
@@ -49,5 +54,4 @@ async def open_engine(
     # No cookies: a session of the engine must not outlive the login that is sent each time.
     async with ClientSession(cookie_jar=DummyCookieJar()) as session:
         rest = RestClient(session, address.url, address.user, address.password, address.timeout_s)
-        api = FlowableApi(rest) if address.kind == "flowable" else CamundaApi(rest)
-        yield RemoteEngine(api, marks, processes, directory, table, build_enricher, clock=clock)
+        yield RemoteEngine(APIS[address.kind](rest), marks, processes, directory, table, build_enricher, clock=clock)

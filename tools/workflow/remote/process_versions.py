@@ -116,8 +116,7 @@ class RemoteVersions(KnownVersions):
             theirs = compile_process(source, process.toml, is_stored=True).definition
         except InvalidDefinitionError:
             return False
-        foreign = list_extension_engines(source) - {self._api.extension_name}
-        if unread := sorted(foreign - await self._api.list_read_extensions()) if foreign else []:
+        if unread := sorted(list_extension_engines(source) - self._api.read_extensions):
             name = process.definition.key
             message = f"process {name!r} is deployed with attributes of {', '.join(unread)}, which the engine ignores"
             raise ToolError("not_deployed", message, process=name)

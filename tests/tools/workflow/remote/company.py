@@ -15,13 +15,11 @@ from zoneinfo import ZoneInfo
 import pytest
 from aiohttp import ClientSession
 from pydantic import SecretStr
+from yarl import URL
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.office import People
-from tests.tools.workflow.remote.camunda import CamundaFace
-from tests.tools.workflow.remote.face import LOGIN, PASSWORD, Face, Fault
-from tests.tools.workflow.remote.flowable import FlowableFace
-from tests.tools.workflow.remote.runner import Run
+from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD, Fault, Proxy, serving
 from tools.spec import AttachedFile, Person, ToolError
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.enrich import CommandEnricher
@@ -30,12 +28,12 @@ from tools.workflow.engine.state import Decision
 from tools.workflow.engine.store import Store
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
-from tools.workflow.remote.api import PAGE_SIZE
-from tools.workflow.remote.camunda import CamundaApi
+from tools.workflow.remote.api import PAGE_SIZE, EngineApi, EngineTask, ProcessInstance
 from tools.workflow.remote.command_records import build_record_variables, find_start_record
 from tools.workflow.remote.engine import RemoteEngine
-from tools.workflow.remote.extension_names import convert_to_engine
-from tools.workflow.remote.flowable import FlowableApi
+from tools.workflow.remote.extension_names import EngineName, convert_to_engine
+from tools.workflow.remote.open_engine import APIS
+from tools.workflow.remote.rebuild import list_multi_decider_steps
 from tools.workflow.remote.rest_client import RestClient
 
 NOW = datetime(2026, 11, 20, 10, 0, tzinfo=ZoneInfo("Asia/Shanghai"))
@@ -47,7 +45,6 @@ WANG = Person(id="U3", name="王五", email="wangwu@example.com", roles=frozense
 BOSS = Person(id="U9", name="周九", email="zhoujiu@example.com", roles=frozenset({"director"}))
 """Not among `PEOPLE`: whoever needs a third level invites her."""
 ZHAO = Person(id="ou_4", name="赵六", email="zhaoliu@example.com", roles=frozenset({"finance"}))
-"""With an id that Camunda does not accept."""
 PEOPLE = (ZHANG, LI, WANG, ZHAO)
 TABLE = {"lisi@example.com": "lisi", "ou_4": "zhaoliu"}
 """李四 by e-mail address, 赵六 by id, the others by their own ids."""
@@ -79,17 +76,20 @@ PAIR = build_alike("pair", "pair", "P")
 """Two decide at the same time."""
 TURN = build_alike("turn", "turn", "T")
 """Two decide one after the other, and the last way is open only if both agreed."""
-PROCESSES = (*load_shipped_processes(), SPEND, PAIR, TURN)
+GHOST = build_alike("spend", "ghost", "G")
+"""Is not deployed."""
+PROCESSES = (*load_shipped_processes(), SPEND, PAIR, TURN, GHOST)
 
 WRITES = {
-    "start": {"flowable": "/runtime/process-instances", "camunda": "start"},
-    "move": {"flowable": "/change-state", "camunda": "/modification"},
-    "jobs": {"flowable": "/acquire/jobs", "camunda": "/fetchAndLock"},
-    "record": {"flowable": "/variables", "camunda": "/variables"},
-    "deploy": {"flowable": "/repository/deployments", "camunda": "/deployment/create"},
+    "start": ("/runtime/process-instances", "start"),
+    "move": ("/change-state", "/modification"),
+    "jobs": ("/acquire/jobs", "/fetchAndLock"),
+    "finish": ("/complete", "/complete"),
+    "record": ("/variables", "/variables"),
+    "deploy": ("/repository/deployments", "/deployment/create"),
 }
-"""How the paths of writes end."""
-ENGINES = {"flowable": (FlowableFace, FlowableApi), "camunda": (CamundaFace, CamundaApi)}
+"""How the paths of writes end: Flowable's, and those of Camunda and Operaton."""
+KINDS = tuple(APIS)
 
 
 @dataclass
@@ -104,12 +104,16 @@ class Files:
 
 @dataclass
 class World:
-    """A remote engine, and our engine over it."""
+    """A real engine behind a proxy, and our engine over it."""
 
-    face: Face
-    kind: str
+    proxy: Proxy
+    kind: EngineName
     session: ClientSession
     url: str
+    api: EngineApi
+    """The engine itself, past the proxy and past our rules."""
+    rest: RestClient
+    """Of `api`."""
     marks: MemoryKeyValueStore = field(default_factory=MemoryKeyValueStore)
     people: People = field(default_factory=lambda: People(list(PEOPLE)))
     files: Files = field(default_factory=Files)
@@ -126,7 +130,8 @@ class World:
     ) -> RemoteEngine:
         """Over the same remote engine; with marks of its own it is a bot that knows nothing of ours."""
         rest = RestClient(self.session, self.url, LOGIN, SecretStr(password), timeout_s)
-        api = ENGINES[self.kind][1](rest, page)
+        api = APIS[self.kind](rest)
+        api._page = page  # type: ignore[attr-defined]
         return RemoteEngine(
             api, marks, PROCESSES, self.people, TABLE, self.completing, clock=lambda: self.seconds, sleep=self.sleep
         )
@@ -146,18 +151,55 @@ class World:
         self.slept.append(seconds)
         await asyncio.sleep(min(seconds, 0.001))
 
+    @property
+    def is_flowable(self) -> bool:
+        return self.kind == "flowable"
+
     def fail(self, what: str, fault: Fault, times: int = 1) -> None:
         """What becomes of the next writes of this kind."""
-        self.face.faults += [(WRITES[what][self.kind], fault)] * times
+        self.proxy.faults += [(get_write_path(what, self.kind), fault)] * times
+
+    def fail_decision(self, task: str, fault: Fault) -> None:
+        """What becomes of the next completion of a task."""
+        self.proxy.faults.append((f"/{get_item(task)}" if self.is_flowable else "/complete", fault))
+
+    def fail_hand_over(self, task: str, fault: Fault, times: int = 1) -> None:
+        """What becomes of the next changes of a task's assignee."""
+        self.proxy.faults += [(f"/{get_item(task)}" if self.is_flowable else "/assignee", fault)] * times
 
     @property
     def repeats(self) -> int:
         """How often Flowable's PUT of variables is sent when connections break; Camunda's POST once."""
-        return 2 if self.kind == "flowable" else 1
+        return 2 if self.is_flowable else 1
 
-    @property
-    def runs(self) -> list[Run]:
-        return list(self.face.runner.state.runs.values())
+    async def count_instances(self) -> int:
+        """How many instances the engine has, running and ended, whoever started them."""
+        if self.is_flowable:
+            return int((await self.rest.read_json("history", "historic-process-instances"))["total"])
+        return int((await self.rest.read_json("history", "process-instance", "count"))["count"])
+
+    async def get_instance(self, request: str) -> ProcessInstance:
+        """The first instance with this number."""
+        return (await self.api.list_instances(request))[0]
+
+    async def load_variables(self, request: str) -> dict[str, object]:
+        return await self.api.load_variables((await self.get_instance(request)).id)
+
+    async def get_item(self, task: str) -> EngineTask:
+        """A task as the engine has it."""
+        items = await self.api.list_tasks((await self.get_instance(task[: task.index("-", 2)])).id)
+        return next(item for item in items if item.id == get_item(task))
+
+    async def deploy(self, source: bytes) -> None:
+        """Somebody deploys a file to the engine."""
+        await self.api.deploy_file("theirs.bpmn20.xml", source)
+
+    async def empty(self) -> None:
+        """The engine has no process and no instance any more."""
+        base = ("repository", "deployments") if self.is_flowable else ("deployment",)
+        found = await self.rest.read_json(*base, query={"size" if self.is_flowable else "maxResults": 1000})
+        for one in found["data"] if self.is_flowable else found:
+            await self.rest.write("DELETE", *base, one["id"], query={"cascade": "true"})
 
     def key(self) -> str:
         return f"k{next(self.keys)}"
@@ -183,13 +225,14 @@ class World:
             self.seconds += pause
         return found
 
-    def spoil(self, request: str) -> None:
-        """The version that it was started with cannot be had any more."""
-        (run,) = (r for r in self.runs if r.business_key == request)
-        record = find_start_record(run.variables)
+    async def spoil(self, request: str) -> dict[str, str]:
+        """The version that it was started with cannot be had any more. Returns what makes it readable again."""
+        instance = await self.get_instance(request)
+        record = find_start_record(await self.api.load_variables(instance.id))
         assert record
         gone = record.command.model_copy(update={"definition": "0" * 64})
-        run.variables |= build_record_variables(record.model_copy(update={"command": gone}))
+        await self.api.set_variables(instance.id, build_record_variables(record.model_copy(update={"command": gone})))
+        return build_record_variables(record)
 
     async def decide(
         self, task: str, actor: Person, decision: str, opinion: str = "", *, key: str = "", **more: Any
@@ -200,13 +243,29 @@ class World:
         return await self.engine.execute_command(command, key or self.key(), NOW, **more)
 
 
+def get_item(task: str) -> str:
+    """The engine's id of a task."""
+    return task.split("-", 2)[2].partition(".")[0]
+
+
+def get_write_path(what: str, kind: str) -> str:
+    return WRITES[what][kind != "flowable"]
+
+
 @asynccontextmanager
-async def world_of(kind: str) -> AsyncIterator[World]:
-    face = ENGINES[kind][0]()
-    for process in PROCESSES:
-        face.runner.deploy(process, convert_to_engine(process.bpmn, kind))
-    async with face.served() as url, ClientSession() as session:
-        yield World(face, kind, session, url)
+async def world_of(kind: EngineName, engine: str) -> AsyncIterator[World]:
+    """`engine`: the URL of its API. Whatever it has is deleted first."""
+    async with ClientSession() as session:
+        proxy = Proxy(URL(engine), session)
+        async with serving(proxy.answer) as server:
+            rest = RestClient(session, engine, "", SecretStr(""), 60)
+            url = str(server.make_url(URL(engine).path))
+            world = World(proxy, kind, session, url, APIS[kind](rest), rest)
+            await world.empty()
+            for process in PROCESSES:
+                if process is not GHOST and not list_multi_decider_steps(process):
+                    await world.api.deploy_file(f"{process.key}.bpmn", convert_to_engine(process.bpmn, kind))
+            yield world
 
 
 async def refused(work: Any) -> ToolError:

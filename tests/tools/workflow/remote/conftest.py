@@ -1,4 +1,4 @@
-"""Every test here is told twice: of Flowable and of Camunda."""
+"""Every test here is told of each engine."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.tools.workflow.remote.company import ENGINES, World, world_of
+from tests.harness.engines import StartEngine
+from tests.tools.workflow.remote.company import KINDS, World, world_of
 
 
-@pytest.fixture(params=sorted(ENGINES))
-async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    async with world_of(request.param) as world:
+@pytest.fixture(params=KINDS)
+async def world(request: pytest.FixtureRequest, start_engine: StartEngine) -> AsyncIterator[World]:
+    async with world_of(request.param, start_engine(request.param)) as world:
         yield world

@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.workflow.remote.company import DESK, LI, LONG, NOW, SHORT, SICK, WANG, ZHANG, ZHAO, World, refused
-from tests.tools.workflow.remote.face import Fault
+from tests.tools.workflow.remote.proxy import Fault
 from tools.spec import EffectUnknownError
 from tools.workflow.engine.commands import CcCommand, CommentCommand, TransferCommand, UrgeCommand, WithdrawCommand
 from tools.workflow.remote.change_poller import NOTICES_TABLE
@@ -57,7 +57,7 @@ async def test_a_transferred_task_s_card_goes_to_whoever_has_it_also_when_it_was
     assert await world.told() == [], "not yet: the engine was looked at just now"
     world.seconds += 11
     assert await world.told() == ["task_closed U3 transferred", "assigned U2"]
-    world.face.runner.remove(world.runs[0], "an administrator")
+    await world.api.delete_instance((await world.get_instance("L-0001")).id, "an administrator")
     world.seconds += 11
     assert await world.told() == ["task_closed U2 withdrawn", "ended U1 withdrawn"], "nobody's doing: on its own page"
 
@@ -68,10 +68,10 @@ async def test_a_quiet_look_reads_only_the_open_tasks(world: World) -> None:
     await world.told()
     world.seconds += 11
     await world.told()
-    world.face.calls.clear()
+    world.proxy.calls.clear()
     world.seconds += 11
     assert await world.told() == []
-    assert len(world.face.calls) == len(await world.engine.list_processes()), "one page for each process"
+    assert len(world.proxy.calls) == len(await world.engine.list_processes()), "one page for each process"
 
 
 async def test_words_to_people_are_told_once_however_often_they_are_sent(world: World) -> None:
@@ -97,7 +97,7 @@ async def test_words_whose_answer_was_late_are_told_once_they_are_there(world: W
             await world.do(command, f"w{n}", LUNCH)
     world.engine._poller.schedule_poll()
     assert await world.told() == [], "it may not happen"
-    await world.face.come_true()
+    await world.proxy.come_true()
     for n, command in enumerate(words * repeated):
         await world.do(command, f"w{n}", LUNCH)
     world.seconds += 11
@@ -127,7 +127,7 @@ async def test_a_start_that_comes_true_late_is_announced_and_one_that_never_does
         await world.start(SICK)
     world.engine._poller.schedule_poll()
     assert await world.told() == []
-    await world.face.come_true()
+    await world.proxy.come_true()
     world.seconds += 11 if fault is Fault.LATE else 301
     assert await world.told() == (["assigned U2"] if fault is Fault.LATE else [])
     assert bool(world.marks.tables[RUNNING_TABLE]) is (fault is Fault.LATE)
@@ -139,9 +139,8 @@ async def test_a_request_that_cannot_be_read_lets_the_others_be_told(
     await world.start(SICK)
     await world.do(COMMENT)
     await world.start(DESK, "spend")
-    before = dict(world.runs[0].variables)
-    world.spoil("L-0001")
+    before = await world.spoil("L-0001")
     assert await world.told() == ["assigned U2"] and "L-0001" in caplog.text
-    world.runs[0].variables = before
+    await world.api.set_variables((await world.get_instance("L-0001")).id, before)
     world.seconds += 11
     assert sorted(await world.told()) == ["assigned U2", "commented U2"], "it can be read again"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
-from tests.tools.workflow.remote.company import LI, NOW, SICK, WRITES, ZHANG, World, build_alike, refused
-from tests.tools.workflow.remote.face import Fault
+from tests.tools.workflow.remote.company import LI, NOW, SICK, ZHANG, World, build_alike, get_write_path, refused
+from tests.tools.workflow.remote.proxy import Fault
 from tools.workflow.engine.state import Status
-from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
+from tools.workflow.process.definition import compile_process, load_shipped_processes
+from tools.workflow.remote.extension_names import convert_to_engine
 
 LEAVE = load_shipped_processes()[0]
 OWN = build_alike("spend", "desk", "D")
@@ -16,15 +17,10 @@ STRICTER = compile_process(LEAVE.bpmn.replace(b"${days &lt;= 1}", b"${days &lt;=
 DAY = {**SICK, "start_date": "2026-12-01", "end_date": "2026-12-01", "leave_type": "personal"}
 
 
-async def deploy(world: World, process: Process) -> None:
-    world.face.forms[process.definition.key] = process.toml
-    await world.engine.deploy_process(process)
-
-
 async def test_a_process_of_one_s_own_is_deployed_and_runs_in_every_bot(world: World) -> None:
     other = world.another(world.marks)
     assert (await refused(world.start({"amount": "20", "approver": LI.id}, "desk"))).code == "unknown_process"
-    await deploy(world, OWN)
+    await world.engine.deploy_process(OWN)
     started = await other.start_request("desk", {"amount": "20", "approver": LI.id}, ZHANG.id, "k", NOW)
     assert (started.request, started.waits_for) == ("D-0001", (LI.id,))
     assert OWN.key in [process.key for process in await other.list_processes()]
@@ -35,9 +31,9 @@ async def test_a_process_of_one_s_own_is_deployed_and_runs_in_every_bot(world: W
 async def test_a_changed_process_counts_for_new_requests_and_running_ones_keep_theirs(world: World) -> None:
     await world.start(SICK)
     world.fail("deploy", Fault.REFUSED)
-    assert (await refused(deploy(world, STRICTER))).code == "not_deployed"
+    assert (await refused(world.engine.deploy_process(STRICTER))).code == "not_deployed"
     assert (await world.start(DAY)).status is Status.APPROVED, "nothing is changed: a day passes by rule"
-    await deploy(world, STRICTER)
+    await world.engine.deploy_process(STRICTER)
     assert (await world.start({**DAY, "start_date": "2026-12-02", "end_date": "2026-12-02"})).waits_for == (LI.id,)
     assert (await world.decide(await world.task("L-0001"), LI, "approve")).status is Status.APPROVED
 
@@ -45,7 +41,7 @@ async def test_a_changed_process_counts_for_new_requests_and_running_ones_keep_t
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.TOO_SLOW])
 async def test_a_deployment_that_nobody_answered_is_looked_up(world: World, fault: Fault) -> None:
     world.fail("deploy", fault)
-    await deploy(world, OWN)
+    await world.engine.deploy_process(OWN)
     assert (await world.start({"amount": "20", "approver": LI.id}, "desk")).request == "D-0001"
 
 
@@ -53,9 +49,9 @@ async def test_what_is_not_deployed_here_is_not_used_and_what_cannot_run_there_i
     world: World,
 ) -> None:
     expense = load_shipped_processes()[1]
-    assert (await refused(deploy(world, expense))).code == "not_remote"
-    assert not [path for _, path in world.face.calls if path.endswith(WRITES["deploy"][world.kind])]
-    world.face.runner.deploy(STRICTER)
+    assert (await refused(world.engine.deploy_process(expense))).code == "not_remote"
+    assert not [path for _, path in world.proxy.calls if path.endswith(get_write_path("deploy", world.kind))]
+    await world.deploy(convert_to_engine(STRICTER.bpmn, world.kind))
     assert (await refused(world.start(DAY))).code == "not_deployed"
     bot_without_our_store = world.another(MemoryKeyValueStore())
     assert OWN.key not in [process.key for process in await bot_without_our_store.list_processes()]

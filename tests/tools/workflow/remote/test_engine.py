@@ -24,7 +24,7 @@ from tests.tools.workflow.remote.company import (
     World,
     refused,
 )
-from tests.tools.workflow.remote.face import Fault
+from tests.tools.workflow.remote.proxy import Fault
 from tools.spec import AttachedFile, EffectUnknownError, ToolError
 from tools.workflow.bpmn.graph import VotingMode
 from tools.workflow.engine.commands import (
@@ -150,7 +150,8 @@ async def test_the_same_decisions_count_as_in_the_embedded_engine_and_for_the_re
         closed = here.find_task(closing)
         assert closed and (closed.outcome, closed.by) == (decision, actor.id)
         if here.status is Status.WAITING and decision != "return":
-            kept = {node: world.runs[0].variables[f"decision_{node}"] for node in ("first_level", "second_level")}
+            variables = await world.load_variables("L-0001")
+            kept = {node: variables[f"decision_{node}"] for node in ("first_level", "second_level")}
             assert kept == {node: here.decisions.get(node, "") for node in kept}
         if here.round == 2 and here.waits_for == (LI.id,):
             onwards = world.decide(await world.task("L-0001"), LI, "return", "直接给二级", to="second_level")
@@ -190,8 +191,7 @@ async def test_a_return_that_the_engine_does_not_make_changes_nothing_and_is_not
 async def test_a_transferred_task_is_closed_and_another_one_is_open_once_it_was_really_made(world: World) -> None:
     await world.start(SICK)
     task = await world.task("L-0001")
-    end = f"/{task.rpartition('-')[2]}" if world.kind == "flowable" else "/assignee"
-    world.face.faults.append((end, Fault.REFUSED))
+    world.fail_hand_over(task, Fault.REFUSED)
     transfer = TransferCommand(task=task, actor=LI.id, person=WANG.id, opinion="我出差")
     assert (await refused(world.do(transfer, "t1"))).code == "engine_failed"
     assert await world.task("L-0001") == task, "begun and not made, it counts for nothing"
@@ -235,7 +235,7 @@ async def test_a_request_that_cannot_be_read_hides_no_other_one(world: World) ->
     await world.start(DESK, "spend")
     for name in ("L-0001", "S-0001"):
         await world.do(CcCommand(request=name, actor=ZHANG.id, people=(ZHAO.id,)))
-    world.spoil("L-0001")
+    await world.spoil("L-0001")
     assert [r.id for r in await world.engine.list_cc_requests(ZHAO.id)] == ["S-0001"]
     assert [a.request.id for a in (await world.engine.list_todo_tasks(LI.id, NOW)).tasks] == ["S-0001"]
     assert [r.id for r in await world.engine.list_own_requests(ZHANG.id)] == ["S-0001"]
@@ -263,7 +263,7 @@ async def test_what_is_not_there_is_said_to_be_missing(world: World) -> None:
     await world.start(SICK)
     for task in ("L-0001-999", "L-0001-../../x", "L-0009-1", "nothing", "", "L-0001-" + "9" * 99):
         assert (await refused(world.engine.get_task(task))).code == "no_task", task
-    assert not [path for _, path in world.face.calls if ".." in path]
+    assert not [path for _, path in world.proxy.calls if ".." in path]
     for request in ("L-0009", "L-0001/../x", "", "?businessKey=L-0001"):
         assert (await refused(world.engine.get_request(request))).code == "no_request", request
 
@@ -301,6 +301,6 @@ async def test_requests_with_the_same_file_are_found_whatever_it_is_called(world
     await world.decide(await world.task("L-0003"), ZHANG, "resubmit", form={"attachment": "F0LATER"})
     assert [one.id for one in await engine.list_requests_with_file(later)] == ["L-0003"], "handed in again with it"
     for request in ("L-0001", "L-0002"):
-        world.spoil(request)
+        await world.spoil(request)
     assert await engine.list_requests_with_file(note) == (), "they cannot be read any more"
     assert await engine.is_file_on_request(note), "and it still counts as used, or it would be deleted"

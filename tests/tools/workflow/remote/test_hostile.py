@@ -28,21 +28,18 @@ from yarl import URL
 
 from bot.core.i18n import render_value
 from tests.harness.corpus import corpus
-from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.workflow.remote.company import (
-    ENGINES,
+    KINDS,
     LI,
     NOW,
     PEOPLE,
-    PROCESSES,
     SICK,
-    TABLE,
     WANG,
     ZHANG,
     People,
     World,
 )
-from tests.tools.workflow.remote.face import LOGIN, PASSWORD, serving
+from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD, serving
 from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.enrich import CommandEnricher
@@ -52,6 +49,7 @@ from tools.workflow.remote import request_reader
 from tools.workflow.remote import rest_client as bounds
 from tools.workflow.remote.api import MAX_PAGES
 from tools.workflow.remote.engine import RemoteEngine
+from tools.workflow.remote.open_engine import APIS
 from tools.workflow.remote.request_reader import MAX_CONCURRENT_READS
 from tools.workflow.remote.rest_client import ANSWER_MAX, EngineNoAnswerError, RestClient
 
@@ -193,7 +191,7 @@ async def attacked(kind: str, answer: Answer) -> AsyncIterator[tuple[RemoteEngin
         base = "flowable-rest/service" if kind == "flowable" else "engine-rest"
         rest = RestClient(session, f"http://127.0.0.1:{server.port}/{base}", LOGIN, SecretStr(PASSWORD), TIMEOUT_S)
         engine = RemoteEngine(
-            ENGINES[kind][1](rest), MemoryKeyValueStore(), PROCESSES, People(list(PEOPLE)), TABLE,
+            APIS[kind](rest), MemoryKeyValueStore(), PROCESSES, People(list(PEOPLE)), TABLE,
             lambda lists: CommandEnricher(
                 lists=lists, directory=People(list(PEOPLE)), calendar=WorkCalendar(), numbers={}, policy=()
             ),
@@ -218,7 +216,7 @@ def works(engine: RemoteEngine) -> dict[str, Callable[[], Awaitable[Any]]]:
     }
 
 
-@pytest.mark.parametrize("kind", sorted(ENGINES))
+@pytest.mark.parametrize("kind", KINDS)
 @corpus("attack", ATTACKS)
 async def test_every_attack_ends_in_an_honest_sentence(
     kind: str, attack: str, caplog: pytest.LogCaptureFixture
@@ -245,7 +243,7 @@ async def test_every_attack_ends_in_an_honest_sentence(
 
 
 @corpus("attack", ["a body without end", "a packed gigabyte", "a long body", "the same page without end"])
-@corpus("kind", sorted(ENGINES))
+@corpus("kind", KINDS)
 async def test_what_is_read_is_bounded(kind: str, attack: str) -> None:
     async with attacked(kind, ATTACKS[attack]) as (engine, _, _):
         tracemalloc.start()
@@ -282,7 +280,7 @@ async def test_a_redirect_is_not_followed_and_the_login_stays() -> None:
     assert elsewhere.logins == []
 
 
-@pytest.mark.parametrize("kind", sorted(ENGINES))
+@pytest.mark.parametrize("kind", KINDS)
 async def test_ever_new_rows_end_some_day(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each page is another one, and there are always more; nobody of them is ours."""
     monkeypatch.setattr(request_reader, "LIST_TIMEOUT_S", 2.0)

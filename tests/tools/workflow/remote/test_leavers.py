@@ -11,7 +11,7 @@ import pytest
 from bot.core.i18n import render_value
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.workflow.remote.company import BOSS, LI, LONG, NOW, SICK, WANG, ZHANG, World
-from tests.tools.workflow.remote.face import Fault
+from tests.tools.workflow.remote.proxy import Fault
 from tools.requests.timeline import build_timeline, format_timeline
 from tools.spec import Person
 from tools.tool import ToolServices
@@ -39,8 +39,8 @@ async def test_the_task_of_somebody_who_has_left_goes_to_their_manager_in_the_en
     request = await start_and_let_go(world, LI)
     await world.another(world.marks).list_outbox(10)
     assert sorted(await world.told(11)) == [f"assigned {WANG.id}", f"stepped_up {ZHANG.id}"]
-    (item,) = (one for one in world.face.runner.state.works.values() if one.ended is None)
-    assert item.assignee == WANG.id, "the engine's own lists have it with them"
+    (item,) = await world.api.list_open_tasks(user=WANG.id)
+    assert item.instance == (await world.get_instance(request)).id, "the engine's own lists have it with them"
     todo = await world.engine.list_todo_tasks(WANG.id, NOW)
     assert [one.request.id for one in todo.tasks] == [request]
     events: tuple[RequestEvent, ...] = await world.engine.list_events(request)
@@ -98,11 +98,9 @@ async def test_a_second_level_goes_up_when_its_turn_comes(world: World) -> None:
 @pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.SWALLOWED])
 async def test_what_the_engine_refused_or_never_answered_is_tried_again(world: World, fault: Fault) -> None:
     request = await start_and_let_go(world, LI)
-    item = (await world.task(request)).removeprefix(f"{request}-")
-    path = {"flowable": f"/tasks/{item}", "camunda": "/assignee"}[world.kind]
-    world.face.faults += [(path, fault)] * (world.repeats if fault is Fault.SWALLOWED else 1)
+    world.fail_hand_over(await world.task(request), fault, world.repeats if fault is Fault.SWALLOWED else 1)
     assert await world.engine.list_outbox(10) == [], "nobody is told of a task that may still go up"
-    assert not world.face.faults, "it was tried"
+    assert not world.proxy.faults, "it was tried"
     world.seconds += 301
     assert f"assigned {WANG.id}" in await world.told(11)
     assert len((await world.engine.get_request(request)).tasks) == 2

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
-from tests.tools.workflow.remote.company import DESK, LI, NOW, SICK, WANG, WRITES, ZHANG, World, refused
-from tests.tools.workflow.remote.face import Fault
+from tests.tools.workflow.remote.company import DESK, LI, NOW, SICK, WANG, ZHANG, World, get_write_path, refused
+from tests.tools.workflow.remote.proxy import Fault
 from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.engine.commands import CommentCommand, DecideCommand, TransferCommand, WithdrawCommand
 from tools.workflow.engine.state import Decision, Status
@@ -18,18 +18,12 @@ def approve(task: str) -> DecideCommand:
     return DecideCommand(task=task, actor=LI.id, decision=Decision.APPROVE)
 
 
-def end(world: World, task: str) -> str:
-    """How the path of completing a task ends."""
-    return f"/{task.rpartition('-')[2]}" if world.kind == "flowable" else "/complete"
-
-
 @pytest.mark.parametrize(
     "apart", [False, True], ids=["bots that share a store", "bots that know nothing of each other"]
 )
 async def test_of_twenty_who_decide_at_once_one_wins_and_the_others_are_told(world: World, apart: bool) -> None:
     await world.start(SICK)
     task = await world.task("L-0001")
-    world.face.crowded = True
     engines = [world.another(MemoryKeyValueStore() if apart else world.marks) for _ in range(20)]
     results = await asyncio.gather(
         *(engine.execute_command(approve(task), f"d{n}", NOW) for n, engine in enumerate(engines)),
@@ -44,24 +38,25 @@ async def test_of_twenty_who_decide_at_once_one_wins_and_the_others_are_told(wor
 async def test_a_command_repeated_with_its_key_has_one_effect_and_the_same_answer(world: World) -> None:
     """Also if our process died before it could note the answer: the engine's own record knows it again."""
     first = await world.start(SICK, key="s")
-    assert await world.start(SICK, key="s") == first and len(world.runs) == 1
+    assert await world.start(SICK, key="s") == first and await world.count_instances() == 1
     task = await world.task("L-0001")
     done = await world.do(approve(task), "d")
     assert await world.do(approve(task), "d") == done
     assert (await refused(world.do(approve(task), "other"))).code == "task_closed"
     del world.marks.values["answer:d"], world.marks.values["answer:s"]
     assert (await world.do(approve(task), "d")).status is Status.APPROVED
-    assert (await world.start(SICK, key="s")).request == "L-0001" and len(world.runs) == 1
+    assert (await world.start(SICK, key="s")).request == "L-0001" and await world.count_instances() == 1
 
 
 async def test_twenty_starts_with_one_key_are_one_request(world: World) -> None:
     answers = await asyncio.gather(*(world.start(SICK, key="s") for _ in range(20)))
-    assert {a.request for a in answers} == {"L-0001"} and len(world.runs) == 1
-    deployed = world.face.runner.latest("leave")
-    assert deployed
+    assert {a.request for a in answers} == {"L-0001"} and await world.count_instances() == 1
+    definition = await world.api.find_definition_id("leave")
     for _ in range(2):
-        world.face.runner.start(deployed, "L-0001", {"days": 1.0}, "x")
-    assert len(world.runs) == 3, "the negative control: the engine would start the same business key again"
+        await world.api.start_instance(definition, "L-0001", {"days": 1.0})
+    assert await world.count_instances() == 3, (
+        "the control: the engine starts the same business key again"
+    )
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.SILENT, Fault.TOO_SLOW, Fault.HUNG_UP])
@@ -72,10 +67,10 @@ async def test_what_was_done_although_the_engine_did_not_answer_is_found_and_a_s
     world.fail("start", fault)
     for _ in range(2):
         assert (await world.start(SICK, key="s")).request == "L-0001"
-    assert len(world.runs) == 1
+    assert await world.count_instances() == 1
     task = await world.task("L-0001")
-    world.face.faults.append((end(world, task), fault))
-    assert (await world.do(approve(task), "d")).status is Status.APPROVED and not world.face.faults
+    world.fail_decision(task, fault)
+    assert (await world.do(approve(task), "d")).status is Status.APPROVED and not world.proxy.faults
 
 
 @pytest.mark.parametrize("fault", [Fault.LATE, Fault.GIVEN_UP, Fault.BUSY, Fault.SWALLOWED])
@@ -86,15 +81,15 @@ async def test_a_start_that_nobody_answered_is_unknown_and_not_sent_again_while_
     for _ in range(2):
         with pytest.raises(EffectUnknownError):
             await world.start(SICK, key="s")
-    assert [method for method, path in world.face.calls if path.endswith(WRITES["start"][world.kind])].count(
+    assert [method for method, path in world.proxy.calls if path.endswith(get_write_path("start", world.kind))].count(
         "POST"
     ) == 1
     if fault in (Fault.LATE, Fault.GIVEN_UP):
-        await world.face.come_true()
+        await world.proxy.come_true()
     else:
         world.seconds += 301
     assert (await world.start(SICK, key="s")).request == "L-0001", "with the number it was given"
-    assert len(world.runs) == 1
+    assert await world.count_instances() == 1
 
 
 @pytest.mark.parametrize("fault", [Fault.LATE, Fault.GIVEN_UP, Fault.BUSY])
@@ -102,11 +97,11 @@ async def test_a_decision_that_may_or_may_not_be_made_is_unknown_until_it_is_see
     """Behind what answered in the engine's place it may still be under way."""
     await world.start(SICK)
     task = await world.task("L-0001")
-    world.face.faults.append((end(world, task), fault))
+    world.fail_decision(task, fault)
     with pytest.raises(EffectUnknownError):
         await world.do(approve(task), "d")
     assert world.slept[-4:] == [0.0, 0.2, 1.0, 2.0], "it was looked for"
-    await world.face.come_true()
+    await world.proxy.come_true()
     assert (await world.do(approve(task), "d")).status is Status.APPROVED
 
 
@@ -115,7 +110,7 @@ async def test_what_the_engine_itself_refused_was_not_done_and_may_be_tried_agai
     assert (await refused(world.start(SICK, key="s"))).code == "engine_failed"
     assert (await world.start(SICK, key="s")).request == "L-0001"
     task = await world.task("L-0001")
-    world.face.faults.append((end(world, task), Fault.REFUSED))
+    world.fail_decision(task, Fault.REFUSED)
     error = await refused(world.do(approve(task), "d"))
     assert (error.code, error.params) == ("engine_failed", {"status": "HTTP 500"})
     assert (await world.do(approve(task), "d")).status is Status.APPROVED
@@ -125,7 +120,7 @@ async def test_somebody_else_s_decision_is_not_taken_for_ours(world: World) -> N
     """Ours was not answered; meanwhile the task was decided from elsewhere."""
     await world.start(SICK)
     task = await world.task("L-0001")
-    world.face.faults.append((end(world, task), Fault.SWALLOWED))
+    world.fail_decision(task, Fault.SWALLOWED)
 
     async def meanwhile(seconds: float) -> None:
         if seconds == 0.2:
@@ -147,7 +142,7 @@ async def test_while_a_return_may_still_come_true_nothing_else_is_sent_about_its
     for command, key in ((back, "r"), (back, "r"), (back, "another"), (approve(task), "d")):
         with pytest.raises(EffectUnknownError):
             await world.do(command, key)
-    await world.face.come_true()
+    await world.proxy.come_true()
     assert (await world.do(back, "r")).status is Status.REVISE
     assert len((await world.engine.get_request("L-0001")).open_tasks) == 1
     assert (await refused(world.do(approve(task), "d"))).code == "task_closed"
@@ -169,25 +164,24 @@ async def test_a_withdrawal_or_a_transfer_or_a_comment_is_as_sure_as_a_decision(
         await world.start(DESK, "spend")
         task = await world.task(f"S-000{n}")
         instance = (await world.engine._reader.load_request(f"S-000{n}")).instance.id
-        item = task.rpartition("-")[2]
-        command, where = {
-            1: (WithdrawCommand(request="S-0001", actor=ZHANG.id), f"/{instance}"),
-            2: (
-                TransferCommand(task=task, actor=LI.id, person=WANG.id),
-                {"flowable": f"/{item}", "camunda": "/assignee"}[world.kind],
-            ),
-            3: (CommentCommand(request="S-0003", actor=LI.id, text="看过了"), "/variables"),
-        }[n]
-        posted = world.kind == "camunda" and n > 1
-        is_repeated = not posted and fault is Fault.SWALLOWED
-        world.face.faults += [(where, fault)] * (2 if is_repeated else 1)
+        times = 2 if fault is Fault.SWALLOWED and (world.is_flowable or n == 1) else 1  # no POST
+        command: WithdrawCommand | TransferCommand | CommentCommand
+        if n == 1:
+            command = WithdrawCommand(request="S-0001", actor=ZHANG.id)
+            world.proxy.faults += [(f"/{instance}", fault)] * times
+        elif n == 2:
+            command = TransferCommand(task=task, actor=LI.id, person=WANG.id)
+            world.fail_hand_over(task, fault, times)
+        else:
+            command = CommentCommand(request="S-0003", actor=LI.id, text="看过了")
+            world.fail("record", fault, times)
         if fault in (Fault.LOST, Fault.TOO_SLOW):
             await world.do(command, f"c{n}")
         else:
             with pytest.raises(EffectUnknownError):
                 await world.do(command, f"c{n}")
             await world.do(command, f"c{n}")
-        assert not world.face.faults
+        assert not world.proxy.faults
     assert (await world.engine.get_request("S-0001")).status is Status.WITHDRAWN
     assert (await world.engine.get_request("S-0002")).waits_for == ("U3",)
     assert len((await world.engine.get_request("S-0003")).opinions) == 1
@@ -197,7 +191,7 @@ async def test_an_approval_that_overtakes_a_withdrawal_stands(world: World) -> N
     await world.start(SICK)
     task = await world.task("L-0001")
     instance = (await world.engine._reader.load_request("L-0001")).instance.id
-    world.face.faults += [(f"/{instance}", Fault.SWALLOWED)] * 2  # a DELETE without an answer is sent once more
+    world.proxy.faults += [(f"/{instance}", Fault.SWALLOWED)] * 2  # a DELETE without an answer is sent once more
 
     async def meanwhile(seconds: float) -> None:
         if seconds == 0.2:

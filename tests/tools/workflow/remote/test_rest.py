@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from tests.harness.corpus import corpus
 from tests.tools.workflow.remote.company import LI, NOW, SICK, World, refused
-from tests.tools.workflow.remote.face import Fault, serving
+from tests.tools.workflow.remote.proxy import Fault, serving
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.state import Decision
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineNotFoundError, EngineRefusedError, RestClient
@@ -35,9 +35,7 @@ async def test_a_wrong_login_is_said_to_be_one_and_never_shown(world: World, cap
 async def test_an_engine_that_is_away_or_does_not_answer_is_said_to_be_away_and_changed_nothing(world: World) -> None:
     await world.start(SICK)
     task = await world.task("L-0001")
-    world.face.faults.append(
-        ("historic-process-instances" if world.kind == "flowable" else "process-instance", Fault.LOST)
-    )
+    world.proxy.faults.append(("historic-process-instances" if world.is_flowable else "process-instance", Fault.LOST))
     assert (await refused(world.another(world.marks, timeout_s=5).list_own_requests("U1"))).code == "engine_down"
     world.url = f"http://127.0.0.1:{unused_port()}/x"
     away = world.another(world.marks)
