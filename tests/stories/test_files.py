@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from tests.tools.workflow.remote.face import LOGIN, PASSWORD
 
 from bot.dev.evaluation.shown_blocks import read_message_text
 from bot.queue.keys import Keys
@@ -15,7 +16,6 @@ from tests.harness.files import HTML, archive, office, pdf, png
 from tests.harness.office import GENERAL, LI, WANG, ZHANG, ZHAO, Office, found_request
 from tests.stories.behind import choices_of, file_cleaner, hours_pass
 from tests.tools.workflow.remote.company import world_of
-from tests.tools.workflow.remote.face import LOGIN, PASSWORD
 
 CLAIM = "报销 320 元打车费，去客户那里，审批人李四"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
+from tests.tools.workflow.remote.face import LOGIN, PASSWORD
 
 from bot.core.i18n import load_sentences
 from bot.ops.cli.form_reference import format_form_reference
@@ -19,7 +20,6 @@ from tests.tools.company import LONG, NOW, SICK
 from tests.tools.office import Office, decide, office
 from tests.tools.workflow.history import LEAVE, YES, on, other
 from tests.tools.workflow.remote.company import world_of
-from tests.tools.workflow.remote.face import LOGIN, PASSWORD
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind

@@ -64,7 +64,7 @@ ATTRIBUTES: Mapping[str, frozenset[str]] = {
     "startEvent": frozenset({"+initiator"}),
     "endEvent": frozenset(),
     "userTask": frozenset({"+assignee", "+candidateUsers", "+candidateGroups"}),
-    "serviceTask": frozenset({"+type", "+topic"}),
+    "serviceTask": frozenset({"+type", "+topic", "+exclusive"}),
     "exclusiveGateway": frozenset({"default", "gatewayDirection"}),
     "parallelGateway": frozenset({"gatewayDirection"}),
     "boundaryEvent": frozenset({"attachedToRef", "cancelActivity"}),

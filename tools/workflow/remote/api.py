@@ -12,12 +12,15 @@ from tools.spec import FrozenModel
 from tools.workflow.remote.extension_names import EngineName
 
 VariableValue: TypeAlias = str | float | None
-PAGE_SIZE = 100
+PAGE_SIZE = 500
 """Rows requested at once. By default Flowable returns 10, Camunda everything."""
 MAX_PAGES = 200
 """Most pages of one list."""
 WORKER = "countersign"
-LOCK_S = 60
+MARK = "countersign"
+"""A variable of every instance that we have started, always with the value of `WORKER`: other programs on this engine
+have service tasks of these topics, too."""
+LOCK_S = 20
 """Seconds for which a service task is locked for us."""
 
 
@@ -35,6 +38,8 @@ class ProcessInstance(FrozenModel):
     ended: datetime | None = None
     is_deleted: bool = False
     """Whether the instance was ended from outside, not by an end event."""
+    variables: Mapping[str, object] | None = None
+    """None if the engine lists instances without them (`EngineApi.load_variables`)."""
 
 
 class EngineTask(FrozenModel):
@@ -43,6 +48,8 @@ class EngineTask(FrozenModel):
     id: EngineId
     instance: EngineId
     execution: EngineId
+    activity: EngineId = ""
+    """The activity instance, which is the task's alone (Camunda only)."""
     node: EngineId
     assignee: EngineId
     """The engine's user, or empty for an unassigned task."""
@@ -94,10 +101,14 @@ class EngineApi(Protocol):
     async def list_instances_started_by(self, user: str) -> list[ProcessInstance]:
         """Instances whose variable `initiator` is this user. (The engine's own start user is our service account.)"""
 
-    async def load_variables(self, instance: str) -> dict[str, object]: ...
+    async def load_variables(self, instances: Sequence[ProcessInstance]) -> dict[str, Mapping[str, object]]:
+        """Id of an instance → its variables."""
 
     async def list_tasks(self, instance: str) -> list[EngineTask]:
         """Open and closed tasks, oldest first."""
+
+    async def list_tasks_started_by(self, user: str) -> list[EngineTask]:
+        """Open and closed tasks of all instances whose variable `initiator` is this user, oldest first."""
 
     async def list_open_tasks(self, *, user: str = "", process: str = "") -> list[EngineTask]: ...
 
@@ -106,7 +117,8 @@ class EngineApi(Protocol):
     async def list_activities(self, instance: str) -> list[ActivityInstance]:
         """Steps of the instance, oldest first."""
 
-    async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> None: ...
+    async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> str:
+        """Start an instance; return its id, or empty if the answer cannot be read."""
 
     async def complete_task(self, item: EngineTask, variables: Mapping[str, VariableValue]) -> None: ...
 
@@ -114,12 +126,18 @@ class EngineApi(Protocol):
 
     async def set_variables(self, instance: str, variables: Mapping[str, VariableValue]) -> None: ...
 
-    async def move_execution(self, item: EngineTask, to: str) -> None:
-        """Move the execution from the task's node to another one."""
+    async def return_task(self, item: EngineTask, to: str, record: Mapping[str, VariableValue]) -> None:
+        """Close the task and open the node `to`, with the record of it. A late return does nothing to another task: on
+        Flowable only as long as `renew_task` is called before the task is completed."""
+
+    async def renew_task(self, item: EngineTask) -> EngineTask:
+        """The task to complete in place of this one, whose return was sent and may still come true. The engine then
+        refuses that return."""
 
     async def delete_instance(self, instance: str, reason: str) -> None: ...
 
-    async def lock_external_tasks(self, topics: Sequence[str]) -> list[ExternalTask]:
-        """Lock waiting tasks for `LOCK_S`."""
+    async def lock_external_tasks(self, topics: Sequence[str], instance: str = "") -> list[ExternalTask]:
+        """Lock waiting tasks of this instance, or of all instances that have our `MARK`, for `LOCK_S`. Tasks of others
+        are left alone."""
 
     async def complete_external_task(self, job: ExternalTask) -> None: ...

@@ -1,7 +1,7 @@
 """Camunda 7 and Operaton, by their REST API (`…/engine-rest`).
 
-Behaviour recorded from 7.18. Completing answers 204. A missing task is 500 for every write and 404 for a read. User ids
-are letters and digits only (any text may be an assignee, but not a user). Lists have no total."""
+Behaviour recorded from Camunda 7.23 and Operaton 1.0. Completing answers 204. A missing task is 404 for a read and 500
+for a write (400 for Operaton's `assignee`). Lists have no total."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from tools.workflow.remote.api import (
     LOCK_S,
+    MARK,
     MAX_PAGES,
     PAGE_SIZE,
     WORKER,
@@ -26,6 +27,7 @@ from tools.workflow.remote.rest_client import (
     EngineNotFoundError,
     RestClient,
     limit_list_time,
+    parse_id,
     parse_rows,
     reject_unreadable,
 )
@@ -75,15 +77,26 @@ class CamundaApi:
         return [_parse_instance(r) for r in await self._fetch_all_rows("history", "process-instance", body=body)]
 
     @reject_unreadable
-    async def load_variables(self, instance: str) -> dict[str, object]:
-        query = {"processInstanceId": instance, "deserializeValues": "false"}
-        rows = await self._fetch_all_rows("history", "variable-instance", query=query)
-        return {r["name"]: r.get("value") for r in rows if not r.get("taskId")}
+    async def load_variables(self, instances: Sequence[ProcessInstance]) -> dict[str, Mapping[str, object]]:
+        variables: dict[str, dict[str, object]] = {instance.id: {} for instance in instances}
+        query, body = {"deserializeValues": "false"}, {"processInstanceIdIn": list(variables)}
+        rows = await self._fetch_all_rows("history", "variable-instance", query=query, body=body) if instances else []
+        for row in rows:
+            if not row.get("taskId"):
+                variables[row["processInstanceId"]][row["name"]] = row.get("value")
+        return dict(variables)
 
     @reject_unreadable
     async def list_tasks(self, instance: str) -> list[EngineTask]:
-        rows = await self._fetch_all_rows("history", "task", query={"processInstanceId": instance, **OLDEST})
-        return [_parse_task(r) for r in rows]
+        return await self._list_past_tasks({"processInstanceId": instance, "sorting": [OLDEST]})
+
+    @reject_unreadable
+    async def list_tasks_started_by(self, user: str) -> list[EngineTask]:
+        wanted = {"name": "initiator", "operator": "eq", "value": user}
+        return await self._list_past_tasks({"processVariables": [wanted], "sorting": [OLDEST]})
+
+    async def _list_past_tasks(self, body: Mapping[str, Any]) -> list[EngineTask]:
+        return [_parse_task(r) for r in await self._fetch_all_rows("history", "task", body=body)]
 
     @reject_unreadable
     async def list_open_tasks(self, *, user: str = "", process: str = "") -> list[EngineTask]:
@@ -93,8 +106,8 @@ class CamundaApi:
 
     @reject_unreadable
     async def list_closed_tasks(self, user: str) -> list[EngineTask]:
-        query = {"taskAssignee": user, "finished": "true", "sortBy": "endTime", "sortOrder": "asc"}
-        return [_parse_task(r) for r in await self._fetch_all_rows("history", "task", query=query)]
+        sorting = [{"sortBy": "endTime", "sortOrder": "asc"}]
+        return await self._list_past_tasks({"taskAssignee": user, "finished": True, "sorting": sorting})
 
     @reject_unreadable
     async def list_activities(self, instance: str) -> list[ActivityInstance]:
@@ -103,9 +116,9 @@ class CamundaApi:
         )
         return [ActivityInstance(id=r["activityId"], at=_parse_time(r["startTime"])) for r in rows]
 
-    async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> None:
+    async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> str:
         body = {"businessKey": request, "variables": _encode_variables(variables)}
-        await self._rest.write("POST", "process-definition", definition, "start", body=body)
+        return parse_id(await self._rest.write("POST", "process-definition", definition, "start", body=body))
 
     async def complete_task(self, item: EngineTask, variables: Mapping[str, VariableValue]) -> None:
         await self._rest.write("POST", "task", item.id, "complete", body={"variables": _encode_variables(variables)})
@@ -117,19 +130,27 @@ class CamundaApi:
         body = {"modifications": _encode_variables(variables)}
         await self._rest.write("POST", "process-instance", instance, "variables", body=body)
 
-    async def move_execution(self, item: EngineTask, to: str) -> None:
-        instructions = [{"type": "startBeforeActivity", "activityId": to}, {"type": "cancel", "activityId": item.node}]
-        body = {"instructions": instructions, "annotation": "return"}
+    async def return_task(self, item: EngineTask, to: str, record: Mapping[str, VariableValue]) -> None:
+        begin = {"type": "startBeforeActivity", "activityId": to, "variables": _encode_variables(record)}
+        end = {"type": "cancel", "activityInstanceId": item.activity}
+        body = {"instructions": [begin, end], "annotation": "return"}
         await self._rest.write("POST", "process-instance", item.instance, "modification", body=body)
+
+    async def renew_task(self, item: EngineTask) -> EngineTask:
+        """The task itself: a return names the activity instance, which ends with the task."""
+        return item
 
     async def delete_instance(self, instance: str, reason: str) -> None:
         """Delete an instance. The API takes no reason; our record has it."""
         await self._rest.write("DELETE", "process-instance", instance)
 
     @reject_unreadable
-    async def lock_external_tasks(self, topics: Sequence[str]) -> list[ExternalTask]:
-        wanted = [{"topicName": topic, "lockDuration": LOCK_S * 1000, "variables": []} for topic in topics]
-        body = {"workerId": WORKER, "maxTasks": PAGE_SIZE, "topics": wanted}
+    async def lock_external_tasks(self, topics: Sequence[str], instance: str = "") -> list[ExternalTask]:
+        wanted = {"lockDuration": LOCK_S * 1000, "variables": [], "processVariables": {MARK: WORKER}}
+        if instance:  # there is no filter by instance
+            row = await self._rest.read_json("process-instance", instance)
+            wanted["businessKey"] = row["businessKey"]
+        body = {"workerId": WORKER, "maxTasks": PAGE_SIZE, "topics": [{"topicName": t, **wanted} for t in topics]}
         rows = await self._rest.read_json("external-task", "fetchAndLock", body=body)
         return [
             ExternalTask(id=r["id"], instance=r["processInstanceId"], node=r["activityId"], topic=r["topicName"])
@@ -190,6 +211,7 @@ def _parse_task(row: Mapping[str, Any]) -> EngineTask:
         id=row["id"],
         instance=row["processInstanceId"],
         execution=row["executionId"] or "",
+        activity=row.get("activityInstanceId") or "",
         node=row["taskDefinitionKey"],
         assignee=row.get("assignee") or "",
         since=_parse_time(row.get("created") or row["startTime"]),

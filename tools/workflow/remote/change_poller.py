@@ -19,7 +19,7 @@ from tools.workflow.engine.state import RULE, SYSTEM, Decision, Request, Status
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.command_records import get_decide_command
-from tools.workflow.remote.key_value_store import KeyValueStore
+from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
 from tools.workflow.remote.rebuild import RemoteRequest
 from tools.workflow.remote.request_starter import RUNNING_TABLE, WRITE_PENDING_MS
 from tools.workflow.remote.rest_client import EngineRefusedError
@@ -106,6 +106,10 @@ class ChangePoller:
             for person in {notice.data["person"]} if notice.kind == "told" else ():
                 await self.store.set_row(f"told:{person}", request, "")
 
+    async def note_told_end(self, request: str) -> None:
+        """The author knows that their request has ended: the answer to their own command said so."""
+        await self.store.put(f"told_end:{request}", "1", ANSWER_MS)
+
     async def _apply_update(self, change: TableUpdate) -> None:
         if change.value is None:
             await self.store.delete_row(change.table, change.row)
@@ -174,7 +178,7 @@ class ChangePoller:
         if not request.is_running:
             by, opinion = find_ending_actor(remote_request)
             told: OutboxEvent | None = None
-            if by != request.initiator:
+            if not await self.store.get(f"told_end:{request.id}"):
                 end = {"status": request.status.value, "by": by, "opinion": opinion, "rule": request.rule}
                 data = {"person": request.initiator, **end}
                 told = await self._build_event("ended", request, request.id, data)
@@ -209,7 +213,7 @@ def find_ending_actor(remote_request: RemoteRequest) -> tuple[str, str]:
         withdrawn = [r.command for r in remote_request.action_records if isinstance(r.command, WithdrawCommand)]
         return (withdrawn[-1].actor, withdrawn[-1].reason) if withdrawn else ("", "")
     if not remote_request.engine_tasks:
-        return request.initiator, ""
+        return RULE if request.rule else request.initiator, ""
     last = max(remote_request.engine_tasks, key=lambda i: i.ended or i.since)
     if (record := remote_request.decision_records.get(last.id)) is None:
         return "", ""

@@ -12,6 +12,7 @@ whether the write was done. If that stays unclear, `EffectUnknownError` is raise
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
@@ -45,9 +46,9 @@ from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.engine.years import select_requests_of_year
 from tools.workflow.process.definition import Process
 from tools.workflow.process.form_preview import FormPreview
-from tools.workflow.remote.api import EngineApi, ProcessInstance
+from tools.workflow.remote.api import EngineApi, ProcessInstance, VariableValue
 from tools.workflow.remote.change_poller import POLL_INTERVAL_S, ChangePoller
-from tools.workflow.remote.command_records import CommandRecord, build_record_variables
+from tools.workflow.remote.command_records import CommandRecord, build_record_variables, find_decision_record
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.external_tasks import ExternalTaskWorker
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore, hold_lock
@@ -63,10 +64,15 @@ from tools.workflow.remote.rebuild import (
     is_command_executed,
 )
 from tools.workflow.remote.request_reader import RequestReader, split_task_id
-from tools.workflow.remote.request_starter import WRITE_CHECK_PAUSES_S, WRITE_PENDING_MS, RequestStarter
+from tools.workflow.remote.request_starter import WRITE_CHECK_PAUSES_S, RequestStarter
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
 T = TypeVar("T")
+REST_PAUSES_S = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0)
+"""Pauses in which the engine goes on by itself, after which a command ends all the same (s)."""
+MAX_ROUNDS = 100
+"""Most rounds of service tasks, which may be those of other requests, within one command."""
+log = logging.getLogger(__name__)
 MAX_SAME_FILE = 50
 """Most requests with the same file that are read; the newest are kept."""
 UNSUPPORTED_ACTIONS: Mapping[type, Mapping[str, str]] = {
@@ -114,7 +120,9 @@ class RemoteEngine:
             clock=clock,
             poll_interval_s=poll_interval_s,
         )
-        self._task_worker = ExternalTaskWorker(api, self._reader, self._poller, self._versions.list_service_topics)
+        self._task_worker = ExternalTaskWorker(
+            api, self._reader, self._poller, self._versions.list_service_topics, clock
+        )
         self._enricher_factory = build_enricher
 
     async def list_processes(self) -> tuple[Process, ...]:
@@ -172,7 +180,8 @@ class RemoteEngine:
             begun = await self._starter.find_earlier_start(key)
             if begun is None:
                 begun = await self._fill_and_start(used, form, initiator, key, now, seen, again)
-            return await self._finish_command(key, await self._read_after_write(self._reader.reload_request(begun)))
+            started = await self._read_after_write(self._reader.reload_request(begun, begun.variables))
+            return await self._finish_command(key, started)
 
     async def _fill_and_start(
         self,
@@ -224,34 +233,14 @@ class RemoteEngine:
                 is_unseen = isinstance(command, UrgeCommand | CommentCommand | CcCommand)  # by polling tasks
                 notices = result.notices if is_unseen else ()
                 await self._poller.enqueue_notices(remote_request.request.id, key, notices, when_recorded=True)
-                async with self._mark_return(command):
-                    await self._confirm_write(
-                        self._send_command(remote_request, command, record), remote_request, record
-                    )
-            return await self._finish_command(
-                key, await self._read_after_write(self._reader.reload_request(remote_request.instance)), command
-            )
-
-    @asynccontextmanager
-    async def _mark_return(self, command: Act) -> AsyncIterator[None]:
-        """Mark a return that is being made, and refuse commands about its task meanwhile. A return that nobody answered
-        may still be made, and Camunda makes it whether its task is open or not. Raises `EffectUnknownError`."""
-        task = command.task.strip() if isinstance(command, TaskCommand) else ""
-        mark = f"returning:{task}"
-        if task and await self._store.get(mark):
-            raise EffectUnknownError("the workflow engine did not say whether the request was returned")
-        if not (isinstance(command, DecideCommand) and command.decision is Decision.RETURN):
-            yield
-            return
-        await self._store.put(mark, "1", WRITE_PENDING_MS)
-        try:
-            yield
-        except EffectUnknownError:
-            raise
-        except Exception:
-            await self._store.delete_if_equal(mark, "1")
-            raise
-        await self._store.delete_if_equal(mark, "1")
+                written = await self._confirm_write(
+                    self._send_command(remote_request, command, record), remote_request, record
+                )
+                variables = {**remote_request.variables, **written} if written is not None else None
+                remote_request = await self._read_after_write(
+                    self._reader.reload_request(remote_request.instance, variables)
+                )
+            return await self._finish_command(key, remote_request, command)
 
     @asynccontextmanager
     async def _lock_author_forms(self, process: Process, author: str) -> AsyncIterator[None]:
@@ -329,7 +318,7 @@ class RemoteEngine:
 
     async def run_due_jobs(self, now: datetime) -> int:
         """Complete service tasks that wait for us, and return 0. Timers belong to the engine: none fires here."""
-        await self._task_worker.run_external_tasks()
+        await self._task_worker.run_due_tasks()
         return 0
 
     async def list_outbox(self, limit: int) -> list[OutboxEvent]:
@@ -391,8 +380,10 @@ class RemoteEngine:
 
     async def _send_command(
         self, remote_request: RemoteRequest, command: Act | AssignCommand, record: CommandRecord
-    ) -> None:
-        """Send the command to the engine. If that takes two calls, the record comes first and does not count alone."""
+    ) -> Mapping[str, VariableValue]:
+        """Send the command to the engine; return the variables that were written. If that takes two calls, the record
+        comes first and does not count alone."""
+        written: Mapping[str, VariableValue] = build_record_variables(record)
         item = (
             remote_request.find_engine_task(command.task)
             if isinstance(command, DecideCommand | TransferCommand | AssignCommand)
@@ -400,36 +391,38 @@ class RemoteEngine:
         )
         match command:
             case DecideCommand(decision=Decision.RETURN) if item:
-                await self._api.set_variables(remote_request.instance.id, build_record_variables(record, item.id))
-                await self._api.move_execution(item, get_return_target(remote_request.process.definition, command))
+                written = build_record_variables(record, item.id)
+                target = get_return_target(remote_request.process.definition, command)
+                await self._api.return_task(item, target, written)
             case DecideCommand() if item:
-                decision_variables = {
-                    **build_decision_variables(item.node, command.decision),
-                    **build_record_variables(record, item.id),
-                }
                 changed = build_decision_corrections(remote_request)
                 if command.filled is not None:
                     changed |= await self._starter.resolve_variables(
                         remote_request.process, command.filled, remote_request.request.initiator
                     )
-                await self._api.complete_task(item, {**changed, **decision_variables})
+                if find_decision_record(remote_request.variables, item.id):  # of a return that may still come true
+                    item = await self._api.renew_task(item)
+                decided = build_decision_variables(item.node, command.decision)
+                written = {**changed, **decided, **build_record_variables(record, item.id)}
+                await self._api.complete_task(item, written)
             case TransferCommand() | AssignCommand() if item:
                 user = await self._users.get_engine_user(command.person)
-                await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
+                await self._api.set_variables(remote_request.instance.id, written)
                 await self._api.assign_task(item, user)
             case WithdrawCommand():
-                await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
+                await self._api.set_variables(remote_request.instance.id, written)
                 await self._api.delete_instance(remote_request.instance.id, "withdrawn")
             case UrgeCommand() | CommentCommand() | CcCommand():
-                await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
+                await self._api.set_variables(remote_request.instance.id, written)
+        return written
 
     async def _confirm_write(
-        self, write: Awaitable[None], remote_request: RemoteRequest, record: CommandRecord
-    ) -> None:
-        """Await a write and find out whether it was done. Raises `ToolError` if it was not done, `EffectUnknownError`
-        if that is unclear."""
+        self, write: Awaitable[T], remote_request: RemoteRequest, record: CommandRecord
+    ) -> T | None:
+        """Await a write and find out whether it was done; return its result, or None if the engine did not answer.
+        Raises `ToolError` if it was not done, `EffectUnknownError` if that is unclear."""
         try:
-            await write
+            return await write
         except EngineRefusedError as refused:
             if not await self._read_after_write(
                 self._wait_for_record(remote_request, record, WRITE_CHECK_PAUSES_S[:1])
@@ -438,6 +431,7 @@ class RemoteEngine:
         except EngineNoAnswerError:
             if not await self._read_after_write(self._wait_for_record(remote_request, record, WRITE_CHECK_PAUSES_S)):
                 raise EffectUnknownError("the workflow engine did not say whether it was done") from None
+        return None
 
     async def _wait_for_record(
         self, remote_request: RemoteRequest, record: CommandRecord, pauses: Iterable[float]
@@ -467,20 +461,35 @@ class RemoteEngine:
     async def _finish_command(
         self, key: str, remote_request: RemoteRequest, command: Act | None = None
     ) -> CommandResult:
-        while (
-            remote_request.request.is_running
-            and not remote_request.request.open_tasks
-            and await self._task_worker.run_external_tasks()
-        ):
-            remote_request = await self._read_after_write(self._reader.reload_request(remote_request.instance))
-        moved = build_command_result(remote_request.request, command)
+        remote_request = await self._wait_for_rest(remote_request)
+        request = remote_request.request
+        moved = build_command_result(request, command)
         for file in remote_request.request.filled.files:  # the engine cannot be asked for requests by hash
             if file.sha256:
                 started = remote_request.request.started.isoformat()
                 await self._store.set_row(f"same_file:{file.sha256}", remote_request.request.id, started)
-        await self._store.put(f"answer:{key}", moved.model_dump_json(), ANSWER_MS)
+        if not is_at_rest(request):
+            log.warning("%s: the engine has not come to rest; its end will be announced", request.id)
+        else:
+            await self._store.put(f"answer:{key}", moved.model_dump_json(), ANSWER_MS)
+        if not request.is_running and (command is None or command.actor == request.initiator):
+            await self._poller.note_told_end(request.id)
         self._poller.schedule_poll()
         return moved
+
+    async def _wait_for_rest(self, remote_request: RemoteRequest) -> RemoteRequest:
+        """Complete service tasks until somebody is asked or the request has ended. Nothing else of a process waits; but
+        another process of ours may have its service task, and Flowable goes on by a job of its own."""
+        instance, pauses = remote_request.instance, iter(REST_PAUSES_S)
+        for _ in range(MAX_ROUNDS):
+            if is_at_rest(remote_request.request):
+                break
+            if not await self._task_worker.run_external_tasks(instance.id):
+                if (pause := next(pauses, None)) is None:
+                    break
+                await self._sleep(pause)
+            remote_request = await self._read_after_write(self._reader.reload_request(instance))
+        return remote_request
 
     async def _find_earlier_result(self, key: str) -> CommandResult | None:
         if not key:
@@ -497,22 +506,33 @@ class RemoteEngine:
             return None
 
 
+def is_at_rest(request: Request) -> bool:
+    """Whether a request goes on only if somebody decides."""
+    return bool(request.open_tasks) or not request.is_running
+
+
 class RemoteRequestLists:
     """The lists that `CommandEnricher` uses, read from the engine."""
 
     def __init__(self, reader: RequestReader) -> None:
         self._reader = reader
-        self._own_requests: dict[str, Request] = {}
+        self._own_requests: dict[str, list[Request]] = {}
+        """Person → their requests, read once."""
 
     async def list_members(self, name: str, person: str = "") -> tuple[tuple[str, int], ...]:
-        self._own_requests = {r.id: r for r in await self._reader.list_own_requests(person)}
-        return tuple((request, 0) for request in self._own_requests)
+        return tuple((request.id, 0) for request in await self._list_own_requests(person))
 
     async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]:
-        return tuple(self._own_requests[r] for r in request_ids)
+        known = {request.id: request for own in self._own_requests.values() for request in own}
+        return tuple(known[r] for r in request_ids)
 
     async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
-        return select_requests_of_year(await self._reader.list_own_requests(person), process, year)
+        return select_requests_of_year(await self._list_own_requests(person), process, year)
+
+    async def _list_own_requests(self, person: str) -> list[Request]:
+        if person not in self._own_requests:
+            self._own_requests[person] = await self._reader.list_own_requests(person)
+        return self._own_requests[person]
 
     async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]:
         """An empty tuple: only the embedded engine has deputies."""

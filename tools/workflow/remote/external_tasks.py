@@ -19,6 +19,7 @@ from tools.workflow.remote.rebuild import RemoteRequest
 from tools.workflow.remote.request_reader import RequestReader
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError
 
+LONGEST_PAUSE_S = 15.0
 log = logging.getLogger(__name__)
 
 
@@ -29,15 +30,27 @@ class ExternalTaskWorker:
         reader: RequestReader,
         announcer: ChangePoller,
         list_topics: Callable[[], Awaitable[Sequence[str]]],
+        clock: Callable[[], float],
     ) -> None:
         self._api, self._reader, self._announcer, self._list_topics = api, reader, announcer, list_topics
+        self._clock, self._next_look, self._pause_s = clock, float("-inf"), 0.0
 
-    async def run_external_tasks(self) -> int:
-        """Complete waiting tasks and return their number. A failure is logged, retried once its lock is over, and
-        reported once. A failure stops nothing else, least of all a person's command that has taken effect."""
+    async def run_due_tasks(self) -> None:
+        """Complete waiting tasks of all requests. The longer there were none, the less often the engine is asked: what
+        waits here are its timers, and they remind people after hours."""
+        if self._clock() < self._next_look:
+            return
+        done = await self.run_external_tasks()
+        self._pause_s = 0.0 if done else min(self._pause_s + 1, LONGEST_PAUSE_S)
+        self._next_look = self._clock() + self._pause_s
+
+    async def run_external_tasks(self, instance: str = "") -> int:
+        """Complete waiting tasks of this instance, or of all, and return their number. A failure is logged, retried
+        once its lock is over, and reported once. A failure stops nothing else, least of all a person's command that has
+        taken effect."""
         topics, done = await self._list_topics(), 0
         try:
-            jobs = await self._api.lock_external_tasks(topics) if topics else []
+            jobs = await self._api.lock_external_tasks(topics, instance) if topics else []
         except (EngineRefusedError, EngineNoAnswerError, ToolError) as away:
             log.warning("the engine gave no service tasks: %r", away)
             return 0

@@ -1,18 +1,19 @@
-"""Flowable 6 and 7, by its REST API (`…/flowable-rest/service`, `…/process-api`).
+"""Flowable 7, by its REST API (`…/flowable-rest/service`, `…/process-api`).
 
-Undocumented behaviour recorded from 6.8.1. Completing answers 200 with an empty body. A missing task is 404, or 500 if
-somebody else was just completing it (the optimistic lock has no status of its own). A list has 10 rows unless `size`
-says otherwise. BigDecimal is missing. Versions before 6.8 do not read attributes in the name of `camunda:`. No version
-has the type `external` for a service task. Files are therefore deployed as `extension_names` writes them."""
+Undocumented behaviour recorded from 7.1. Completing answers 200 with an empty body. A missing task is 404, or 500 if
+somebody else was just completing it (the optimistic lock has no status of its own), a missing execution 500. A list has
+10 rows unless `size` says otherwise. BigDecimal is missing. After a service task, an instance goes on by a job of the
+engine. Consecutive tasks have one execution."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from tools.workflow.remote.api import (
     LOCK_S,
+    MARK,
     MAX_PAGES,
     PAGE_SIZE,
     WORKER,
@@ -25,13 +26,16 @@ from tools.workflow.remote.api import (
 from tools.workflow.remote.extension_names import EngineName
 from tools.workflow.remote.rest_client import (
     ByteBudget,
-    EngineNotFoundError,
     RestClient,
     limit_list_time,
+    parse_id,
     parse_rows,
     reject_unreadable,
 )
 
+OLDEST = {"sort": "startTime", "order": "asc"}
+MAX_LOCKED = 10
+"""Service tasks locked at once, so that several of our processes share them."""
 JOBS = "external-job-api"
 """Path of a sibling of the process API."""
 
@@ -61,37 +65,36 @@ class FlowableApi:
 
     @reject_unreadable
     async def list_instances(self, request: str) -> list[ProcessInstance]:
-        query = {"businessKey": request, "sort": "startTime", "order": "asc"}
-        return [
-            _parse_instance(r) for r in await self._fetch_all_rows("history", "historic-process-instances", query=query)
-        ]
+        return await self._list_past_instances({"processBusinessKey": request})
 
     @reject_unreadable
     async def find_instance(self, instance: str) -> ProcessInstance | None:
-        try:
-            return _parse_instance(await self._rest.read_json("history", "historic-process-instances", instance))
-        except EngineNotFoundError:
-            return None
+        return next(iter(await self._list_past_instances({"processInstanceId": instance})), None)
 
     @reject_unreadable
     async def list_instances_started_by(self, user: str) -> list[ProcessInstance]:
-        wanted = {"name": "initiator", "operation": "equals", "type": "string", "value": user}
-        body = {"variables": [wanted], "sort": "startTime", "order": "asc"}
-        return [
-            _parse_instance(r) for r in await self._fetch_all_rows("query", "historic-process-instances", body=body)
-        ]
+        return await self._list_past_instances({"variables": [_match_variable("initiator", user)]})
 
-    @reject_unreadable
-    async def load_variables(self, instance: str) -> dict[str, object]:
-        rows = await self._fetch_all_rows(
-            "history", "historic-variable-instances", query={"processInstanceId": instance}
-        )
-        return {r["variable"]["name"]: r["variable"].get("value") for r in rows if not r.get("taskId")}
+    async def load_variables(self, instances: Sequence[ProcessInstance]) -> dict[str, Mapping[str, object]]:
+        """The variables that came with the instances."""
+        return {instance.id: instance.variables or {} for instance in instances}
 
     @reject_unreadable
     async def list_tasks(self, instance: str) -> list[EngineTask]:
-        query = {"processInstanceId": instance, "sort": "startTime", "order": "asc"}
-        return [_parse_task(r) for r in await self._fetch_all_rows("history", "historic-task-instances", query=query)]
+        return await self._list_past_tasks({"processInstanceId": instance, **OLDEST})
+
+    @reject_unreadable
+    async def list_tasks_started_by(self, user: str) -> list[EngineTask]:
+        return await self._list_past_tasks({"processVariables": [_match_variable("initiator", user)], **OLDEST})
+
+    async def _list_past_instances(self, body: Mapping[str, Any]) -> list[ProcessInstance]:
+        wanted = {"includeProcessVariables": True, **OLDEST, **body}
+        return [
+            _parse_instance(r) for r in await self._fetch_all_rows("query", "historic-process-instances", body=wanted)
+        ]
+
+    async def _list_past_tasks(self, body: Mapping[str, Any]) -> list[EngineTask]:
+        return [_parse_task(r) for r in await self._fetch_all_rows("query", "historic-task-instances", body=body)]
 
     @reject_unreadable
     async def list_open_tasks(self, *, user: str = "", process: str = "") -> list[EngineTask]:
@@ -101,8 +104,7 @@ class FlowableApi:
 
     @reject_unreadable
     async def list_closed_tasks(self, user: str) -> list[EngineTask]:
-        query = {"taskAssignee": user, "finished": "true", "sort": "endTime", "order": "asc"}
-        return [_parse_task(r) for r in await self._fetch_all_rows("history", "historic-task-instances", query=query)]
+        return await self._list_past_tasks({"taskAssignee": user, "finished": True, "sort": "endTime", "order": "asc"})
 
     @reject_unreadable
     async def list_activities(self, instance: str) -> list[ActivityInstance]:
@@ -110,9 +112,9 @@ class FlowableApi:
         rows = await self._fetch_all_rows("history", "historic-activity-instances", query=query)
         return [ActivityInstance(id=r["activityId"], at=_parse_time(r["startTime"])) for r in rows]
 
-    async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> None:
+    async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> str:
         body = {"processDefinitionId": definition, "businessKey": request, "variables": _encode_variables(variables)}
-        await self._rest.write("POST", "runtime", "process-instances", body=body)
+        return parse_id(await self._rest.write("POST", "runtime", "process-instances", body=body))
 
     async def complete_task(self, item: EngineTask, variables: Mapping[str, VariableValue]) -> None:
         body = {"action": "complete", "variables": _encode_variables(variables)}
@@ -126,7 +128,20 @@ class FlowableApi:
             "PUT", "runtime", "process-instances", instance, "variables", body=_encode_variables(variables)
         )
 
-    async def move_execution(self, item: EngineTask, to: str) -> None:
+    async def return_task(self, item: EngineTask, to: str, record: Mapping[str, VariableValue]) -> None:
+        await self.set_variables(item.instance, record)
+        await self._move_execution(item, to)
+
+    async def renew_task(self, item: EngineTask) -> EngineTask:
+        """Move the execution to its own node, which gives the node another execution and another task. The execution
+        that the late return names is gone then."""
+        await self._move_execution(item, item.node)
+        (task,) = (t for t in await self.list_tasks(item.instance) if t.node == item.node and not t.ended)
+        if task.assignee != item.assignee:
+            await self.assign_task(task, item.assignee)
+        return task
+
+    async def _move_execution(self, item: EngineTask, to: str) -> None:
         body = {"cancelActivityIds": [item.node], "startActivityIds": [to]}
         await self._rest.write("POST", "runtime", "executions", item.execution, "change-state", body=body)
 
@@ -134,23 +149,45 @@ class FlowableApi:
         await self._rest.write("DELETE", "runtime", "process-instances", instance, query={"deleteReason": reason})
 
     @reject_unreadable
-    async def lock_external_tasks(self, topics: Sequence[str]) -> list[ExternalTask]:
-        tasks: list[ExternalTask] = []
-        for topic in topics:
-            body = {"topic": topic, "lockDuration": f"PT{LOCK_S}S", "numberOfTasks": PAGE_SIZE, "workerId": WORKER}
-            rows = await self._rest.read_json(JOBS, "acquire", "jobs", body=body, is_sibling=True)
-            tasks += [
+    async def lock_external_tasks(self, topics: Sequence[str], instance: str = "") -> list[ExternalTask]:
+        """Tasks can be locked by topic only. None is locked while none of ours is waiting; then those of others are
+        released at once, and those of our other instances are ours to complete, too."""
+        query = {"unlocked": "true", **({"processInstanceId": instance} if instance else {})}
+        rows = await self._fetch_all_rows(JOBS, "jobs", query=query, is_sibling=True)
+        waiting = {row["processInstanceId"] for row in rows}
+        if not instance:
+            waiting = await self._select_marked(waiting)
+        locked: list[ExternalTask] = []
+        for topic in topics if waiting else ():
+            wanted = {"topic": topic, "lockDuration": f"PT{LOCK_S}S", "numberOfTasks": MAX_LOCKED, "workerId": WORKER}
+            rows = await self._rest.read_json(JOBS, "acquire", "jobs", body=wanted, is_sibling=True)
+            locked += [
                 ExternalTask(id=r["id"], instance=r["processInstanceId"], node=r["elementId"], topic=topic)
                 for r in rows
             ]
-        return tasks
+        ours = await self._select_marked({task.instance for task in locked})
+        for task in locked:
+            if task.instance not in ours:
+                path = (JOBS, "unacquire", "jobs", task.id)
+                await self._rest.write("POST", *path, body={"workerId": WORKER}, is_sibling=True)
+        return [task for task in locked if task.instance in ours]
+
+    async def _select_marked(self, instances: Collection[str]) -> set[str]:
+        """Those running instances that have our mark."""
+        body = {"processInstanceIds": sorted(instances), "variables": [_match_variable(MARK, WORKER)]}
+        rows = await self._fetch_all_rows("query", "process-instances", body=body) if instances else []
+        return {row["id"] for row in rows}
 
     async def complete_external_task(self, job: ExternalTask) -> None:
         path = (JOBS, "acquire", "jobs", job.id, "complete")
         await self._rest.write("POST", *path, body={"workerId": WORKER}, is_sibling=True)
 
     async def _fetch_all_rows(
-        self, *path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
+        self,
+        *path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        is_sibling: bool = False,
     ) -> list[dict[str, Any]]:
         """The rows of all pages. Raises the errors of `RestClient.read_json`, and `ToolError` `engine_down` for a list
         that takes too long."""
@@ -158,10 +195,13 @@ class FlowableApi:
         async with limit_list_time(self._rest):
             for _ in range(MAX_PAGES):
                 page = {"start": len(rows), "size": self._page}
-                if body is None:
-                    answer = await self._rest.read_json(*path, query={**(query or {}), **page}, allowance=allowance)
-                else:
-                    answer = await self._rest.read_json(*path, body={**body, **page}, allowance=allowance)
+                answer = await self._rest.read_json(
+                    *path,
+                    query={**(query or {}), **page} if body is None else None,
+                    body=None if body is None else {**body, **page},
+                    is_sibling=is_sibling,
+                    allowance=allowance,
+                )
                 rows += parse_rows(answer["data"], self._page, rows)
                 if not answer["data"] or len(rows) >= answer["total"]:
                     break
@@ -177,6 +217,11 @@ def _encode_variables(variables: Mapping[str, VariableValue]) -> list[dict[str, 
     return encoded
 
 
+def _match_variable(name: str, value: str) -> dict[str, str]:
+    """The condition of a query that an instance has this variable."""
+    return {"name": name, "operation": "equals", "type": "string", "value": value}
+
+
 def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
     return ProcessInstance(
         id=row["id"],
@@ -184,6 +229,7 @@ def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
         started=_parse_time(row["startTime"]),
         ended=_parse_time(row["endTime"]) if row.get("endTime") else None,
         is_deleted=row.get("deleteReason") is not None,
+        variables={v["name"]: v.get("value") for v in row["variables"]},
     )
 
 

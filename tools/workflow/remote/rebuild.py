@@ -47,7 +47,7 @@ from tools.workflow.engine.state import (
     Visit,
 )
 from tools.workflow.process.definition import Process
-from tools.workflow.remote.api import ActivityInstance, EngineTask, ProcessInstance, VariableValue
+from tools.workflow.remote.api import MARK, WORKER, ActivityInstance, EngineTask, ProcessInstance, VariableValue
 from tools.workflow.remote.command_records import (
     CommandRecord,
     find_decision_record,
@@ -168,7 +168,7 @@ def build_variables(
             if len(holders) > 1:
                 raise build_not_remote_error(SEVERAL_DECIDERS)
             variables[name] = users[holders[0]] if holders else None
-    return {**variables, INITIATOR: users[initiator], **build_initial_decisions(process.definition)}
+    return {**variables, INITIATOR: users[initiator], MARK: WORKER, **build_initial_decisions(process.definition)}
 
 
 def list_possible_assignees(process: Process, filled: FilledForm) -> frozenset[str]:
@@ -184,7 +184,7 @@ def build_initial_decisions(definition: ProcessDefinition) -> dict[str, Variable
 
 
 def build_decision_variables(node: str, decision: Decision) -> dict[str, VariableValue]:
-    return {DECISION: decision.value, format_decision_variable(node): decision.value}
+    return {DECISION: decision.value, format_decision_variable(node): decision.value, MARK: WORKER}
 
 
 def build_decision_corrections(remote_request: RemoteRequest) -> dict[str, VariableValue]:
@@ -273,8 +273,8 @@ def rebuild_request(
 def _collect_decision_records(
     definition: ProcessDefinition, variables: Mapping[str, object], items: Sequence[EngineTask]
 ) -> dict[str, CommandRecord]:
-    """Id of an engine task → the record of its decision. The record of a return is written before the return, so it
-    counts only if its target was asked afterwards."""
+    """Id of an engine task → the record of its decision. Flowable gets the record of a return before the return, so it
+    counts only if its target was asked next."""
     records: dict[str, CommandRecord] = {}
     for item in items:
         record = find_decision_record(variables, item.id) if item.ended else None
@@ -283,7 +283,8 @@ def _collect_decision_records(
         decide = get_decide_command(record)
         if decide.decision is Decision.RETURN:
             to = get_return_target(definition, decide)
-            if not any(i.node == to and i.since >= item.since for i in items):
+            later = [i for i in items if i.since >= item.since and i is not item]
+            if not later or min(later, key=lambda i: i.since).node != to:
                 continue
         records[item.id] = record
     return records

@@ -1,10 +1,11 @@
-"""Reads requests from the engine, by number, task or person. Nothing is cached."""
+"""Reads requests from the engine, by number, task or person. Only requests that have ended are cached, because they
+never change again."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from tools.spec import ToolError
@@ -22,12 +23,16 @@ from tools.workflow.remote.rest_client import UNEXPECTED_SHAPE_ERRORS, build_eng
 MAX_CONCURRENT_READS = 8
 LIST_TIMEOUT_S = 60.0
 """Time limit for reading all requests of a list (s)."""
+MAX_ENDED = 1_000
+"""Most ended requests that are cached."""
 log = logging.getLogger(__name__)
 
 
 class RequestReader:
     def __init__(self, api: EngineApi, users: EngineUsers, versions: RemoteVersions) -> None:
         self._api, self._users, self._versions = api, users, versions
+        self._ended: dict[str, RemoteRequest] = {}
+        """Id of an instance → its request."""
 
     async def load_request(self, request_id: str) -> RemoteRequest:
         """The request with this number; the oldest of ours if several instances have it. Raises `ToolError`
@@ -53,19 +58,31 @@ class RequestReader:
         fresh = await self._api.find_instance(instance)
         return await self._rebuild_or_reject(fresh) if fresh else None
 
-    async def reload_request(self, instance: ProcessInstance) -> RemoteRequest:
-        """Read a request again. Raises `ToolError` `no_request` if its instance is gone."""
-        remote_request = await self.find_request_of_instance(instance.id)
-        if remote_request is None:
+    async def reload_request(
+        self, instance: ProcessInstance, variables: Mapping[str, object] | None = None
+    ) -> RemoteRequest:
+        """Read a request again. `variables`: if they are known. Raises `ToolError` `no_request` if its instance is
+        gone."""
+        if variables is None:
+            found = await self.find_request_of_instance(instance.id)
+        else:
+            tasks = await self._api.list_tasks(instance.id)
+            is_running = any(task.ended is None for task in tasks)
+            fresh = instance if is_running else await self._api.find_instance(instance.id)
+            known = {"variables": variables}
+            found = await self._rebuild_or_reject(fresh.model_copy(update=known), tasks) if fresh else None
+        if found is None:
             raise ToolError(
                 "no_request", f"{instance.business_key} is gone from the engine", request=instance.business_key
             )
-        return remote_request
+        return found
 
     async def find_started_instance(self, request: str, key: str) -> ProcessInstance | None:
         """The instance that the start with this key created, if any."""
-        for instance in await self._api.list_instances(request):
-            record = find_start_record(await self._api.load_variables(instance.id))
+        instances = await self._api.list_instances(request)
+        variables = await self._api.load_variables(instances)
+        for instance in instances:
+            record = find_start_record(variables[instance.id])
             if record is not None and record.key == key:
                 return instance
         return None
@@ -87,29 +104,56 @@ class RequestReader:
     async def list_own_requests(self, person: str) -> list[Request]:
         user = await self._users.find_engine_user(person)
         instances = await self._api.list_instances_started_by(user) if user else []
-        found = await self.load_all_readable({i.id: partial(self._rebuild_if_ours, i) for i in instances})
+        fresh = [instance for instance in instances if instance.id not in self._ended]
+        variables = await self._api.load_variables(fresh)
+        tasks: dict[str, list[EngineTask]] = {}
+        for task in await self._api.list_tasks_started_by(user) if fresh else ():
+            tasks.setdefault(task.instance, []).append(task)
+        found = await self.load_all_readable(
+            {
+                i.id: partial(
+                    self._rebuild_if_ours,
+                    i.model_copy(update={"variables": variables.get(i.id)}),
+                    tasks.get(i.id, []),
+                )
+                for i in instances
+            }
+        )
         return [f.request for f in found if f.request.initiator == person]
 
-    async def _rebuild_or_reject(self, instance: ProcessInstance) -> RemoteRequest | None:
+    async def _rebuild_or_reject(
+        self, instance: ProcessInstance, tasks: Sequence[EngineTask] | None = None
+    ) -> RemoteRequest | None:
         """Run `_rebuild_if_ours`. Raises `ToolError` `engine_unreadable` for a record that makes no sense."""
         try:
-            return await self._rebuild_if_ours(instance)
+            return await self._rebuild_if_ours(instance, tasks)
         except InvalidDefinitionError:
             raise
         except UNEXPECTED_SHAPE_ERRORS as odd:
             raise build_unreadable_error() from odd
 
-    async def _rebuild_if_ours(self, instance: ProcessInstance) -> RemoteRequest | None:
-        """Rebuild a request; None for an instance that was not started by us."""
-        variables = await self._api.load_variables(instance.id)
+    async def _rebuild_if_ours(
+        self, instance: ProcessInstance, tasks: Sequence[EngineTask] | None = None
+    ) -> RemoteRequest | None:
+        """Rebuild a request; None for an instance that was not started by us. `tasks`: if they are known."""
+        if (ended := self._ended.get(instance.id)) is not None:
+            return ended
+        variables = instance.variables
+        if variables is None:
+            variables = (await self._api.load_variables([instance]))[instance.id]
         record = find_start_record(variables)
         if record is None or not isinstance(record.command, StartCommand):
             return None
         process = await self._versions.load_process(record.command.definition, record.command.form)
-        items = await self._api.list_tasks(instance.id)
+        items = await self._api.list_tasks(instance.id) if tasks is None else tasks
         passed = await self._api.list_activities(instance.id) if instance.ended else []
         people = {user: await self._users.resolve_person_id(user) for user in {i.assignee for i in items if i.assignee}}
-        return rebuild_request(process, instance, variables, items, people, passed)
+        found = rebuild_request(process, instance, variables, items, people, passed)
+        if instance.ended:
+            self._ended[instance.id] = found
+            if len(self._ended) > MAX_ENDED:
+                del self._ended[next(iter(self._ended))]
+        return found
 
     async def load_all_readable(
         self, readings: Mapping[str, Callable[[], Awaitable[RemoteRequest | None]]]

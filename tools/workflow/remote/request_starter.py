@@ -55,8 +55,8 @@ class RequestStarter:
     async def start_request(
         self, process: Process, filled: FilledForm, initiator: str, key: str, now: datetime
     ) -> ProcessInstance:
-        """Start a request. The caller has to exclude other processes meanwhile. Raises `ToolError`, and
-        `EffectUnknownError`."""
+        """Start a request; the instance has its variables. The caller has to exclude other processes meanwhile. Raises
+        `ToolError`, and `EffectUnknownError`."""
         definition = await self._versions.require_deployed_definition(process)
         command = StartCommand(
             request=await self._claim_request_number(process, key),
@@ -69,7 +69,8 @@ class RequestStarter:
         apply_command(process.definition, None, command, now)
         variables = await self.resolve_variables(process, filled, initiator)
         variables |= build_record_variables(CommandRecord(key=key, at=now, command=command))
-        return await self._start_instance(definition, command.request, variables, key)
+        instance = await self._start_instance(definition, command.request, variables, key, now)
+        return instance.model_copy(update={"variables": variables})
 
     async def resolve_variables(self, process: Process, filled: FilledForm, initiator: str) -> dict[str, VariableValue]:
         people = list_possible_assignees(process, filled) | {initiator}
@@ -77,13 +78,15 @@ class RequestStarter:
         return build_variables(process, filled, users, initiator)
 
     async def _start_instance(
-        self, definition: str, request: str, variables: Mapping[str, VariableValue], key: str
+        self, definition: str, request: str, variables: Mapping[str, VariableValue], key: str, now: datetime
     ) -> ProcessInstance:
         pending_mark = f"tried:{request}"
         await self._store.put(pending_mark, "1", WRITE_PENDING_MS)
         await self._store.set_row(RUNNING_TABLE, request, "")
         try:
-            await self._api.start_instance(definition, request, variables)
+            if instance := await self._api.start_instance(definition, request, variables):
+                await self._store.set_row(RUNNING_TABLE, request, instance)
+                return ProcessInstance(id=instance, business_key=request, started=now)
         except ToolError:  # the request was never accepted
             await self._store.delete_if_equal(pending_mark, "1")
             raise

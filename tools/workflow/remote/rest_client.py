@@ -147,14 +147,14 @@ class RestClient:
 
     async def write(
         self, method: str, *path: str, query: Query | None = None, body: object = None, is_sibling: bool = False
-    ) -> None:
-        """Send a write and ignore the answer's body. With `is_sibling`, the path is a sibling of the base's last part,
-        not below it. Raises `EngineRefusedError`, `EngineNoAnswerError`, or `ToolError` (`engine_down`,
-        `engine_refused`); after a `ToolError`, nothing was done."""
+    ) -> str:
+        """Send a write; return the answer's body, or nothing if it is too long. With `is_sibling`, the path is a
+        sibling of the base's last part, not below it. Raises `EngineRefusedError`, `EngineNoAnswerError`, or
+        `ToolError` (`engine_down`, `engine_refused`); after a `ToolError`, nothing was done."""
         try:
-            await self._send_request(method, self._build_url(path, is_sibling=is_sibling), query, body)
+            return await self._send_request(method, self._build_url(path, is_sibling=is_sibling), query, body)
         except _AnswerTooLargeError:
-            return
+            return ""
 
     async def write_file(self, *path: str, file: str, content: bytes, fields: Mapping[str, str]) -> None:
         """Upload a file as a form, together with these fields. Raises the errors of `write`."""
@@ -221,6 +221,15 @@ def parse_rows(answer: Any, max_rows: int, previous_rows: list[dict[str, Any]]) 
     if answer and answer == previous_rows[-len(answer) :]:
         raise ValueError("the same page again")
     return answer
+
+
+def parse_id(answer: str) -> str:
+    """The id in the answer to a write; empty for any other answer."""
+    try:
+        name = json.loads(answer)["id"]
+    except UNEXPECTED_SHAPE_ERRORS:
+        return ""
+    return name if isinstance(name, str) else ""
 
 
 def build_engine_failed_error(refused: EngineRefusedError) -> ToolError:

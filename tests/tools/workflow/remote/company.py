@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -64,11 +64,11 @@ SOFA = {"amount": "1,200.50", "approver": "U2"}
 HERE = Path(__file__).parent
 
 
-def build_alike(file: str, key: str, number: str) -> Process:
-    """A process with the form of `spend`, and the graph of a file."""
+def build_alike(file: str, key: str, number: str, form: str = "spend") -> Process:
+    """A process with the form and the graph of these files."""
     bpmn = (HERE / f"{file}.bpmn").read_text(encoding="utf-8").replace(f'process id="{file}"', f'process id="{key}"')
-    form = (HERE / "spend.toml").read_text(encoding="utf-8").replace('key = "spend"', f'key = "{key}"')
-    return compile_process(bpmn.encode(), form.replace('number = "S"', f'number = "{number}"').encode())
+    toml = (HERE / f"{form}.toml").read_text(encoding="utf-8").replace(f'key = "{form}"', f'key = "{key}"')
+    return compile_process(bpmn.encode(), toml.replace('number = "S"', f'number = "{number}"').encode())
 
 
 SPEND = build_alike("spend", "spend", "S")
@@ -76,9 +76,11 @@ PAIR = build_alike("pair", "pair", "P")
 """Two decide at the same time."""
 TURN = build_alike("turn", "turn", "T")
 """Two decide one after the other, and the last way is open only if both agreed."""
+TELL = build_alike("tell", "tell", "N", form="tell")
+"""One decides while a copy and a mail wait for us, and is reminded after a day."""
 GHOST = build_alike("spend", "ghost", "G")
 """Is not deployed."""
-PROCESSES = (*load_shipped_processes(), SPEND, PAIR, TURN, GHOST)
+PROCESSES = (*load_shipped_processes(), SPEND, PAIR, TURN, TELL, GHOST)
 
 WRITES = {
     "start": ("/runtime/process-instances", "start"),
@@ -149,7 +151,7 @@ class World:
     async def sleep(self, seconds: float) -> None:
         """Long enough for others to get on."""
         self.slept.append(seconds)
-        await asyncio.sleep(min(seconds, 0.001))
+        await asyncio.sleep(min(seconds, 0.1))
 
     @property
     def is_flowable(self) -> bool:
@@ -182,13 +184,21 @@ class World:
         """The first instance with this number."""
         return (await self.api.list_instances(request))[0]
 
-    async def load_variables(self, request: str) -> dict[str, object]:
-        return await self.api.load_variables((await self.get_instance(request)).id)
+    async def load_variables(self, request: str) -> Mapping[str, object]:
+        instance = await self.get_instance(request)
+        return (await self.api.load_variables([instance]))[instance.id]
 
     async def get_item(self, task: str) -> EngineTask:
         """A task as the engine has it."""
         items = await self.api.list_tasks((await self.get_instance(task[: task.index("-", 2)])).id)
         return next(item for item in items if item.id == get_item(task))
+
+    async def settle(self, request: str) -> None:
+        """The engine goes on by itself, with us for its service tasks, until the request has ended."""
+        while (await self.get_instance(request)).ended is None:
+            self.seconds += 1
+            await self.engine.run_due_jobs(self.now)
+            await asyncio.sleep(0.02)
 
     async def deploy(self, source: bytes) -> None:
         """Somebody deploys a file to the engine."""
@@ -200,6 +210,10 @@ class World:
         found = await self.rest.read_json(*base, query={"size" if self.is_flowable else "maxResults": 1000})
         for one in found["data"] if self.is_flowable else found:
             await self.rest.write("DELETE", *base, one["id"], query={"cascade": "true"})
+
+    @property
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.seconds)
 
     def key(self) -> str:
         return f"k{next(self.keys)}"
@@ -228,7 +242,7 @@ class World:
     async def spoil(self, request: str) -> dict[str, str]:
         """The version that it was started with cannot be had any more. Returns what makes it readable again."""
         instance = await self.get_instance(request)
-        record = find_start_record(await self.api.load_variables(instance.id))
+        record = find_start_record(await self.load_variables(request))
         assert record
         gone = record.command.model_copy(update={"definition": "0" * 64})
         await self.api.set_variables(instance.id, build_record_variables(record.model_copy(update={"command": gone})))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
@@ -53,7 +55,7 @@ async def test_a_transferred_task_s_card_goes_to_whoever_has_it_also_when_it_was
     assert await world.told() == ["task_closed U2 transferred", "assigned U3"]
     elsewhere = world.another(MemoryKeyValueStore())
     back = TransferCommand(task=await world.task("L-0001"), actor=WANG.id, person=LI.id)
-    await elsewhere.execute_command(back, "t", NOW)
+    await elsewhere.execute_command(back, "t", NOW + timedelta(seconds=1))
     assert await world.told() == [], "not yet: the engine was looked at just now"
     world.seconds += 11
     assert await world.told() == ["task_closed U3 transferred", "assigned U2"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from dataclasses import replace
 
 import pytest
@@ -37,8 +39,10 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.state import Decision, Delegation, Status
 from tools.workflow.process.definition import load_shipped_processes
+from tools.workflow.remote.engine import REST_PAUSES_S
 
 ROUNDS = (
     (LI, "approve", ""),
@@ -88,12 +92,41 @@ async def test_a_long_leave_passes_both_levels_and_a_short_one_by_rule_because_w
     passed = await world.start({**SHORT, "start_date": "2026-12-02", "end_date": "2026-12-02"})
     assert (passed.status, passed.rule) == (Status.APPROVED, "short_leave")
     assert (await world.engine.get_request(passed.request)).rule == "short_leave"
+
+
+async def test_a_command_ends_when_the_engine_has_come_to_rest_or_says_that_it_goes_on(world: World) -> None:
+    """The author then hears of the end, once, and the command has no answer of another time."""
     world.fail("jobs", Fault.REFUSED)
-    missed = await world.start({**SHORT, "start_date": "2026-12-09", "end_date": "2026-12-09"})
-    assert missed.status is Status.WAITING
-    for _ in range(2):
-        assert await world.engine.run_due_jobs(NOW) == 0, "no timer of ours"
-    assert (await world.engine.get_request(missed.request)).status is Status.APPROVED
+    done = await world.start(SHORT, key="soon")
+    assert done.status is Status.APPROVED and "ended" not in str(await world.told())
+    later = {**SHORT, "start_date": "2026-12-09", "end_date": "2026-12-09"}
+    world.fail("jobs", Fault.REFUSED, 1 + len(REST_PAUSES_S))
+    waiting = await world.start(later, key="later")
+    assert (waiting.status, waiting.waits_for) == (Status.WAITING, ())
+    await world.settle(waiting.request)
+    world.seconds += 11
+    assert [one for one in await world.told() if "ended" in one] == ["ended U1 approved"]
+    assert (await world.start(later, key="later")).status is Status.APPROVED
+
+
+async def test_of_thirty_short_leaves_at_once_each_author_knows_the_end_once(world: World) -> None:
+    """By the answer, or by word where the engine was not done in time. Whoever serves one sees the others' tasks."""
+    people = [ZHANG.model_copy(update={"id": f"A{n}", "email": ""}) for n in range(30)]
+    world.people.known += people
+    engines = [world.engine, world.another(world.marks)]
+    for engine in engines:
+        engine._sleep = asyncio.sleep
+
+    async def start(n: int) -> CommandResult:
+        return await engines[n % 2].start_request("leave", SHORT, people[n].id, f"short{n}", NOW)
+
+    done = await asyncio.gather(*(start(n) for n in range(len(people))))
+    assert len({one.request for one in done}) == len(people)
+    for one in done:
+        await world.settle(one.request)
+    world.seconds += 11
+    heard = sorted(said.split()[1] for said in await world.told() if said.startswith("ended"))
+    assert heard == sorted(person.id for person, one in zip(people, done, strict=True) if one.status is Status.WAITING)
 
 
 async def test_amounts_are_compared_as_numbers_and_shown_exactly(world: World) -> None:
@@ -228,6 +261,30 @@ async def test_lists_are_of_one_person_oldest_first_and_whole_however_long_pages
     assert (len(shown.tasks), shown.total_count) == (5, 11)
     assert not await world.engine.list_own_requests(LI.id)
     assert not (await world.engine.list_todo_tasks(WANG.id, NOW)).total_count
+
+
+async def test_a_command_takes_few_calls_and_a_list_three_however_long_it_is(world: World) -> None:
+    """This form needs the author's earlier requests: three of the calls of a start."""
+    for _ in range(25):
+        await world.start(DESK, "spend")
+
+    async def count_calls(work: Awaitable[object]) -> int:
+        world.proxy.calls.clear()
+        await work
+        return len(world.proxy.calls)
+
+    task = await world.task("S-0001")
+    approve = DecideCommand(task=task, actor=LI.id, decision=Decision.APPROVE)
+    reject = DecideCommand(task=await world.task("S-0002"), actor=LI.id, decision=Decision.REJECT, opinion="不")
+    found = {
+        "start": await count_calls(world.start(DESK, "spend")),
+        "decide": await count_calls(world.do(reject)),
+        "end": await count_calls(world.do(approve)),
+        "own": await count_calls(world.engine.list_own_requests(ZHANG.id)),
+        "own again": await count_calls(world.engine.list_own_requests(ZHANG.id)),
+    }
+    most = {"start": 7, "decide": 5, "end": 7, "own": 3, "own again": 3}
+    assert all(found[name] <= most[name] for name in most), found
 
 
 async def test_a_request_that_cannot_be_read_hides_no_other_one(world: World) -> None:

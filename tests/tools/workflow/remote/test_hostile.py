@@ -28,12 +28,14 @@ from yarl import URL
 
 from bot.core.i18n import render_value
 from tests.harness.corpus import corpus
+from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.workflow.remote.company import (
-    KINDS,
     LI,
     NOW,
     PEOPLE,
+    PROCESSES,
     SICK,
+    TABLE,
     WANG,
     ZHANG,
     People,
@@ -47,7 +49,7 @@ from tools.workflow.engine.state import Decision
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.remote import request_reader
 from tools.workflow.remote import rest_client as bounds
-from tools.workflow.remote.api import MAX_PAGES
+from tools.workflow.remote.api import MAX_PAGES, PAGE_SIZE
 from tools.workflow.remote.engine import RemoteEngine
 from tools.workflow.remote.open_engine import APIS
 from tools.workflow.remote.request_reader import MAX_CONCURRENT_READS
@@ -140,7 +142,8 @@ def page(*rows: Any, total: int | None = None) -> Answer:
 
 ROW = {"id": "1", "processInstanceId": "1", "executionId": "1", "taskDefinitionKey": "approve", "assignee": "lisi",
        "createTime": "2026-11-20T10:00:00Z", "created": "2026-11-20T10:00:00.000+0000", "state": "ACTIVE",
-       "startTime": "2026-11-20T10:00:00.000+0000", "businessKey": "L-0001", "activityId": "approve"}  # fmt: skip
+       "startTime": "2026-11-20T10:00:00.000+0000", "businessKey": "L-0001", "activityId": "approve",
+       "variables": [], "name": "x"}  # fmt: skip
 
 ATTACKS: dict[str, Answer] = {
     "a body without end": endless,
@@ -169,8 +172,8 @@ ATTACKS: dict[str, Answer] = {
     "rows with numbers": page({name: 10**30 for name in ROW}),
     "rows with long texts": page({name: "x" * 5_000 for name in ROW}),
     "an id that is a path": page({**ROW, "id": "../../../admin?x=1#y"}),
-    "more rows than were asked for": page(*[ROW] * 500),
-    "the same page without end": page(*[ROW] * 100, total=10**9),
+    "more rows than were asked for": page(*[ROW] * (PAGE_SIZE + 1)),
+    "the same page without end": page(*[ROW] * PAGE_SIZE, total=10**9),
     "a total that is a text": page(ROW, total="many"),  # type: ignore[arg-type]
     "a day that is none": page({**ROW, "startTime": "yesterday", "createTime": "-1", "created": "∞"}),
     "a year without end": page({**ROW, "startTime": "9" * 40, "createTime": "9" * 40, "created": "9" * 40}),
@@ -216,7 +219,7 @@ def works(engine: RemoteEngine) -> dict[str, Callable[[], Awaitable[Any]]]:
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["camunda", "flowable"])
 @corpus("attack", ATTACKS)
 async def test_every_attack_ends_in_an_honest_sentence(
     kind: str, attack: str, caplog: pytest.LogCaptureFixture
@@ -243,7 +246,7 @@ async def test_every_attack_ends_in_an_honest_sentence(
 
 
 @corpus("attack", ["a body without end", "a packed gigabyte", "a long body", "the same page without end"])
-@corpus("kind", KINDS)
+@corpus("kind", ["camunda", "flowable"])
 async def test_what_is_read_is_bounded(kind: str, attack: str) -> None:
     async with attacked(kind, ATTACKS[attack]) as (engine, _, _):
         tracemalloc.start()
@@ -280,14 +283,16 @@ async def test_a_redirect_is_not_followed_and_the_login_stays() -> None:
     assert elsewhere.logins == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["camunda", "flowable"])
 async def test_ever_new_rows_end_some_day(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each page is another one, and there are always more; nobody of them is ours."""
     monkeypatch.setattr(request_reader, "LIST_TIMEOUT_S", 2.0)
     numbers = count()
 
     async def more(request: web.Request) -> web.StreamResponse:
-        found: Any = [{**ROW, "id": str(next(numbers)), "processInstanceId": str(next(numbers))} for _ in range(100)]
+        found: Any = [
+            {**ROW, "id": str(next(numbers)), "processInstanceId": str(next(numbers))} for _ in range(PAGE_SIZE)
+        ]
         return web.json_response({"data": found, "total": 10**9} if kind == "flowable" else found)
 
     async with attacked(kind, more) as (engine, hostile, _):
@@ -314,6 +319,7 @@ async def test_an_engine_that_gives_everybody_everything_shows_nobody_what_is_no
         left_out = ("assignee", "taskAssignee", "finished")
         kept = {name: value for name, value in request.query.items() if name not in left_out}
         login, asked = {"Authorization": request.headers["Authorization"]}, await request.read()
+        asked = asked.replace(b'"taskAssignee": "U3", ', b"").replace(b'"finished": true, ', b"")
         if b"initiator" in asked:
             asked = asked.replace(b"U3", b"U1").replace(b"wangwu", b"U1")
         url = URL(behind).with_path(request.path, encoded=True).with_query(kept)

@@ -30,7 +30,7 @@ async def test_everybody_is_found_there_and_back_and_nobody_is_somebody_else_s_u
 async def test_the_engine_knows_people_by_its_own_names_and_who_has_none_there_is_asked_for_nothing(
     world: World,
 ) -> None:
-    world.people.known = [p.model_copy(update={"id": "zhaoliu", "email": ""}) if p is ZHAO else p for p in PEOPLE]
+    world.people.known = [p.model_copy(update={"id": "lisi"}) if p is ZHAO else p for p in PEOPLE]
     assert (await refused(world.start(SOFA, "spend"))).code == "no_engine_user" and not await world.count_instances()
     await world.start(SICK)
     variables = await world.load_variables("L-0001")
