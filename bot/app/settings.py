@@ -143,10 +143,11 @@ class Settings(BaseSettings, allow_inf_nan=False):
     calendar_file: Path | None = None
     """TOML with days that are worked or off in this company, whatever the calendar says."""
 
-    workflow_engine: Literal["embedded", "flowable", "camunda"] = "embedded"
-    """The engine that keeps requests: this program with Redis, Flowable 6/7, or Camunda 7 (also Operaton)."""
+    workflow_engine: Literal["embedded", "operaton", "camunda", "flowable"] = "embedded"
+    """The engine that keeps requests: this program with Redis, Operaton, Camunda 7, or Flowable 6/7."""
     engine_url: str = ""
-    """Flowable: `https://host/flowable-rest/service` or `…/process-api`; Camunda: `https://host/engine-rest`."""
+    """Operaton and Camunda: `https://host/engine-rest`; Flowable: `https://host/flowable-rest/service` or
+    `…/process-api`."""
     engine_user: str = ""
     """Of the engine, for this program alone: the engine itself does not check who may decide what."""
     engine_password: SecretStr | None = None

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -26,7 +27,9 @@ from bot.storage.dead_letters import find_work_person
 from bot.storage.history import TAB
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
+from tools.workflow.engine.port import Engine
 from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.state import Request
 
 Command = tuple[str, ...]
 KEPT_LISTS = ("mine", "told", "todo", "done", "decided_for")
@@ -63,6 +66,8 @@ class PersonalData:
     person: str
     pseudonym: str = ""
     """The name under which counters stay."""
+    other_engine: Engine | None = None
+    """The engine that keeps the requests, if it is not the embedded one. Both are asked: it may have been changed."""
     _runs: set[str] = field(default_factory=set)
     """Ids of the runs that their messages began and that the journal names."""
 
@@ -72,6 +77,10 @@ class PersonalData:
         store = RedisStore(self.redis)
         tasks = [name for name, _ in await store.list_members("todo", self.person)]
         own = await store.load_requests([name for name, _ in await store.list_members("mine", self.person)])
+        if self.other_engine:
+            todo = await self.other_engine.list_todo_tasks(self.person, datetime.now(UTC))
+            tasks += [one.task.id for one in todo.tasks]
+            own = (*own, *await self.other_engine.list_own_requests(self.person))
         cards = await ApprovalStore(self.redis, self.keys).list_open_approvals()
         return [
             *tasks,
@@ -140,11 +149,29 @@ class PersonalData:
                 "events": [json.loads(one) for one in events],
             }
             yield PersonalRecord(kind="request", data=data)
+        async for record in self._stream_other_requests():
+            yield record
         for delegation in (
             *await store.list_delegations_from(self.person),
             *await store.list_delegations_to(self.person),
         ):
             yield PersonalRecord(kind="delegation", data=delegation.model_dump(mode="json"))
+
+    async def _stream_other_requests(self) -> AsyncIterator[PersonalRecord]:
+        if (engine := self.other_engine) is None:
+            return
+        todo = await engine.list_todo_tasks(self.person, datetime.now(UTC))
+        found: list[tuple[str, Request]] = [
+            *((f"mine {one.id}", one) for one in await engine.list_own_requests(self.person)),
+            *((f"told {one.id}", one) for one in await engine.list_cc_requests(self.person)),
+            *((f"todo {one.task.id}", one.request) for one in todo.tasks),
+            *((f"done {one.task.id}", one.request) for one in await engine.list_decided_tasks(self.person)),
+        ]
+        for request in {one.id: one for _, one in found}.values():
+            events = [one.model_dump(mode="json") for one in await engine.list_events(request.id)]
+            why = [name for name, one in found if one.id == request.id]
+            data = {"id": request.id, "why": why, "request": request.model_dump(mode="json"), "events": events}
+            yield PersonalRecord(kind="request", data=data)
 
     async def _list_records(self, key: str, tag: str, rest: str) -> list[PersonalRecord]:
         """List the records that a key holds about the person."""

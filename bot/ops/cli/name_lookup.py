@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -37,13 +37,18 @@ class PeopleSource(Protocol):
 
 
 class NameLookup:
-    """Person id → name; empty for a person without a known name. After Slack has failed, no further call is made."""
+    """A `Directory` in which a person without a known name is nobody. After Slack has failed, no further call is
+    made."""
 
     def __init__(self, directory: PeopleSource | None = None) -> None:
         self._directory = directory
-        self._known: dict[str, str] = {}
+        self._known: dict[str, Person | None] = {}
 
     async def find_name(self, person: str) -> str:
+        found = await self.find_person(person)
+        return found.name if found else ""
+
+    async def find_person(self, person: str) -> Person | None:
         if person in self._known:
             return self._known[person]
         found: Person | None = None
@@ -55,8 +60,11 @@ class NameLookup:
             except (ChatError, TimeoutError) as error:
                 self._directory = None
                 print_lookup_failure(error)
-        self._known[person] = found.name if found else ""
-        return self._known[person]
+        self._known[person] = found
+        return found
+
+    async def refresh_people(self, people: Iterable[str]) -> None:
+        """Do nothing: a command runs for a moment, and has asked for everybody itself."""
 
     async def format_name_and_id(self, person: str) -> str:
         return f"{await self.find_name(person)} {person}".strip()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -23,7 +24,7 @@ from bot.ops.cli.export import open_output
 from bot.ops.cli.filters import PERSON, find_person_id
 from bot.ops.cli.name_lookup import open_name_lookup
 from bot.ops.cli.processes import require_person
-from bot.ops.cli.request_store import open_request_store
+from bot.ops.cli.request_store import open_remote_engine, open_request_store
 from bot.ops.personal_data import PersonalData
 from bot.storage.journal import Journal
 from tools.spec import ToolError
@@ -54,17 +55,15 @@ def export_person(
 
     async def write_records() -> None:
         count = 0
-        async with console.open_bot_store() as (redis, keys):
-            journal = Journal(redis, keys)
-            who = await _find_person(journal, load_settings(), person)
+        async with _open_personal_data(person) as (kept, journal):
             with open_output(out) as file:
-                async for record in PersonalData(redis, keys, who).stream_records():
+                async for record in kept.stream_records():
                     data = redact_nested(record.data)
                     line = json.dumps({"kind": record.kind, "data": data}, ensure_ascii=False, default=str)
                     typer.echo(sanitize_for_terminal(line), file=file)
                     count += 1
-            await journal.append_record("alert", "person.exported", person=console.get_os_user(), text=who)
-        console.print_note("person.written", count=count, person=who)
+            await journal.append_record("alert", "person.exported", person=console.get_os_user(), text=kept.person)
+        console.print_note("person.written", count=count, person=kept.person)
 
     console.run_until_complete(write_records())
 
@@ -79,20 +78,17 @@ def forget_person(person: Who, yes: Yes = False) -> None:
     """
 
     async def confirm_and_forget() -> None:
-        language, settings = console.get_terminal_language(), load_settings()
-        async with console.open_bot_store() as (redis, keys):
-            journal = Journal(redis, keys)
-            who = await _find_person(journal, settings, person)
-            pseudonym = f"gone-{secrets.token_hex(4)}"
-            data = PersonalData(redis, keys, who, pseudonym)
+        language = console.get_terminal_language()
+        async with _open_personal_data(person) as (data, journal):
+            who, pseudonym = data.person, data.pseudonym
             if waiting := await data.list_open_work():
                 what = ", ".join(waiting[:NAMED])
                 raise console.build_error("person.open_work", person=who, what=what)
             console.require_confirmation(translate("person.sure_forget", language, person=who), yes)
 
-            with closing(open_file_bytes(settings)) as file_bytes:
+            with closing(open_file_bytes(load_settings())) as file_bytes:
                 counts = await data.erase_records(
-                    lambda team, member: FileStore(redis, keys, team, file_bytes).delete_file(member)
+                    lambda team, member: FileStore(data.redis, data.keys, team, file_bytes).delete_file(member)
                 )
             await journal.append_record("alert", "person.forgotten", person=console.get_os_user(), text=pseudonym)
         deleted, kept = _format_counts(counts, language, kept=False), _format_counts(counts, language, kept=True)
@@ -162,6 +158,17 @@ def hand_over(
             raise console.build_error("person.some_not_moved", count=len(problems))
 
     console.run_until_complete(confirm_and_hand_over())
+
+
+@asynccontextmanager
+async def _open_personal_data(text: str) -> AsyncIterator[tuple[PersonalData, Journal]]:
+    """Open what is kept of one person, in the engine that keeps the requests too, and the journal."""
+    settings = load_settings()
+    async with console.open_bot_store() as (redis, keys):
+        journal = Journal(redis, keys)
+        who = await _find_person(journal, settings, text)
+        async with open_remote_engine(settings, redis, who) as engine:
+            yield PersonalData(redis, keys, who, f"gone-{secrets.token_hex(4)}", engine), journal
 
 
 async def _find_person(journal: Journal, settings: Settings, text: str) -> str:

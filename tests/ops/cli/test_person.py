@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from redis.asyncio import Redis
 
 from bot.chat.messages import Message, Place
@@ -16,8 +18,11 @@ from bot.core.work_items import MessageReceived
 from bot.ops.backup import stream_key_pages
 from bot.queue.keys import Keys
 from bot.queue.stored_items import build_stored_item
+from tests.harness.engines import StartEngine
 from tests.harness.office import LI, WANG, ZHANG, Office, office
 from tests.harness.programs import Ended, ran
+from tests.tools.workflow.remote.company import world_of
+from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Delegation
 
@@ -31,12 +36,12 @@ async def desk(valkey: str) -> AsyncIterator[Office]:
         yield opened
 
 
-async def run_command(desk: Office, folder: Path, *arguments: str) -> Ended:
-    return await ran(*arguments, cwd=folder, env={"REDIS_URL": desk.redis_url, "LANG": "en_US.UTF-8"})
+async def run_command(desk: Office, folder: Path, *arguments: str, **env: str) -> Ended:
+    return await ran(*arguments, cwd=folder, env={"REDIS_URL": desk.redis_url, "LANG": "en_US.UTF-8", **env})
 
 
-async def export(desk: Office, folder: Path, person: str) -> list[dict[str, object]]:
-    end = await run_command(desk, folder, "person", "export", person)
+async def export(desk: Office, folder: Path, person: str, **env: str) -> list[dict[str, Any]]:
+    end = await run_command(desk, folder, "person", "export", person, **env)
     assert end.code == 0, end
     return [json.loads(line) for line in end.out.splitlines()]
 
@@ -69,7 +74,7 @@ async def test_everything_is_exported_and_nothing_of_others(desk: Office, tmp_pa
     assert SECRET in str(records) and "我是王五" not in str(records)
     assert all(json.loads(json.dumps(one)) for one in records)
     approver = await export(desk, tmp_path, LI)
-    assert [one["data"]["id"] for one in approver if one["kind"] == "request"] == ["L-0001"]  # type: ignore[index]
+    assert [one["data"]["id"] for one in approver if one["kind"] == "request"] == ["L-0001"]
 
 
 async def test_who_is_forgotten_is_in_the_record_only(desk: Office, tmp_path: Path) -> None:
@@ -138,3 +143,42 @@ async def test_a_leavers_tasks_and_stand_ins_go_to_somebody_else(desk: Office, t
     assert again.code == 0 and "0 tasks and 1 stand-ins" in again.out, again
     (moved,) = await store.list_delegations_from(WANG)
     assert (moved.deputy, moved.end) == (ZHANG, away.end)
+
+
+async def test_who_has_work_open_in_another_engine_is_not_forgotten_and_what_it_has_of_them_is_exported(
+    valkey: str, start_engine: StartEngine, tmp_path: Path
+) -> None:
+    """Measured before this was so: the author of an open request was forgotten, and the approver's press was *gone*."""
+    async with world_of("operaton", start_engine("operaton")) as world, office(valkey) as desk:
+        at: dict[str, Any] = {"WORKFLOW_ENGINE": "operaton", "ENGINE_URL": world.url, "ENGINE_USER": LOGIN}
+        at["ENGINE_PASSWORD"] = PASSWORD
+        settings = {name.lower(): value for name, value in at.items()} | {"engine_password": SecretStr(PASSWORD)}
+        async with desk.opened(**settings):
+            await desk.request_leave(ZHANG, TWO_DAYS)
+            card = await desk.card(desk.dm(LI))
+            for person in (ZHANG, LI):
+                refused = await run_command(desk, tmp_path, "person", "forget", person, "--yes", **at)
+                assert refused.code == 1 and "L-0001" in refused.err and "Nothing was deleted" in refused.err, refused
+            away = await run_command(
+                desk, tmp_path, "person", "forget", WANG, "--yes", **{**at, "ENGINE_URL": "http://127.0.0.1:1"}
+            )
+            table = tmp_path / "users.toml"
+            table.write_text('[users]\n"zhangsan@example.com" = "zhangsan"\n', encoding="utf-8")
+            unsure = {**at, "ENGINE_USERS_FILE": str(table)}
+            unknown = await run_command(desk, tmp_path, "person", "forget", "U0NOBODY", "--yes", **unsure)
+            assert unknown.code == 1 and "ENGINE_USERS_FILE" in unknown.err, "nobody knows who that is in the engine"
+            assert away.code == 1 and "I cannot reach the workflow engine" in away.err and "Traceback" not in away.err, away
+            await desk.press(LI, card, "approve")
+            await desk.until(lambda: "L-0001" in "".join(desk.finals(desk.dm(ZHANG))))
+            await desk.quiet()
+            for person, why in ((ZHANG, "mine"), (LI, "done")):
+                [kept] = [
+                    one["data"] for one in await export(desk, tmp_path, person, **at) if one["kind"] == "request"
+                ]
+                assert kept["id"] == "L-0001" and kept["why"][0].split()[0] == why, kept
+                assert SECRET in str(kept["request"]) and [one["command"]["kind"] for one in kept["events"]] == [
+                    "start", "decide",
+                ]  # fmt: skip
+            assert not [one for one in await export(desk, tmp_path, WANG, **at) if one["kind"] == "request"]
+            forgotten = await run_command(desk, tmp_path, "person", "forget", ZHANG, "--yes", **at)
+            assert forgotten.code == 0 and "request 1" in forgotten.out, forgotten

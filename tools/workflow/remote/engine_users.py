@@ -43,6 +43,8 @@ class EngineUsers:
         self._directory = directory
         self._user_by_name = {_fold_name(k): v for k, v in table.items()}
         self._name_by_user = {v: _fold_name(k) for k, v in table.items()}
+        self._person_by_user: dict[str, str] = {}
+        """Those who were asked about: no list of people has who has left."""
 
     async def get_engine_user(self, person: str) -> str:
         """The engine user of a person. Raises `ToolError` `no_engine_user`."""
@@ -56,11 +58,12 @@ class EngineUsers:
         """The engine user of a person: by the table, else the id itself. Empty for an id that means another person
         there."""
         found = await self._directory.find_person(person)
-        user = (
-            self._user_by_name.get(_fold_name(person))
-            or self._user_by_name.get(_fold_name(found.email) if found else "")
-            or person
+        user = self._user_by_name.get(_fold_name(person)) or self._user_by_name.get(
+            _fold_name(found.email) if found else ""
         )
+        if not user:
+            return "" if person in self._name_by_user else person
+        self._person_by_user[user] = person
         return user if await self.resolve_person_id(user) == person else ""
 
     async def resolve_person_id(self, user: str) -> str:
@@ -70,7 +73,8 @@ class EngineUsers:
             return user
         people = await self._directory.list_people()
         return next(
-            (p.id for p in people if name == _fold_name(p.id) or (p.email and name == _fold_name(p.email))), user
+            (p.id for p in people if name == _fold_name(p.id) or (p.email and name == _fold_name(p.email))),
+            self._person_by_user.get(user, user),
         )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.harness.corpus import corpus
 from tests.tools.workflow.remote.company import LI, PEOPLE, SICK, SOFA, TABLE, WANG, ZHANG, ZHAO, People, World, refused
+from tools.spec import Person
 from tools.workflow.remote.engine_users import EngineUsers, InvalidUsersError, read_users
 
 
@@ -25,6 +26,23 @@ async def test_everybody_is_found_there_and_back_and_nobody_is_somebody_else_s_u
     assert await taken.get_engine_user(LI.id) == "U3" and not await taken.find_engine_user(WANG.id)
     assert (await refused(taken.get_engine_user(WANG.id))).code == "no_engine_user"
     assert await users({}).get_engine_user(ZHAO.id) == "ou_4", "any text may be an assignee"
+
+
+class ListsWhoIsHere(People):
+    """As Slack's directory: who has left is found by id, and is on no list."""
+
+    async def list_people(self) -> tuple[Person, ...]:
+        return tuple(one for one in self.known if one.active)
+
+
+async def test_who_has_left_keeps_their_user() -> None:
+    left = LI.model_copy(update={"active": False})
+    known = EngineUsers(TABLE, ListsWhoIsHere([ZHANG, left, WANG]))
+    assert await known.get_engine_user(LI.id) == "lisi" and await known.resolve_person_id("lisi") == LI.id
+    heir = ZHANG.model_copy(update={"email": LI.email})
+    taken = EngineUsers(TABLE, ListsWhoIsHere([heir, left]))
+    assert not await taken.find_engine_user(LI.id), "their address is somebody else's now"
+    assert await taken.resolve_person_id("lisi") == heir.id
 
 
 async def test_the_engine_knows_people_by_its_own_names_and_who_has_none_there_is_asked_for_nothing(
