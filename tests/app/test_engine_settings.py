@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import unquote, urljoin
 
 import pytest
 
 from bot.app.settings import load_settings
 from bot.core.errors import SettingsError
 from tests.harness.corpus import corpus
+from tests.harness.engines import StartEngine
+from tests.harness.office import ZHANG, office
 
 ENGINE = {"WORKFLOW_ENGINE": "flowable", "ENGINE_URL": "https://host/flowable-rest/service", "ENGINE_USER": "bot"}
 
@@ -67,3 +69,18 @@ def test_what_is_wrong_is_named(
 ) -> None:
     with pytest.raises(SettingsError, match=named):
         settings(monkeypatch, tmp_path, **{**ENGINE, **wrong})
+
+
+@pytest.mark.parametrize("kind", ["operaton", "flowable"])
+async def test_an_address_with_another_path_is_told_as_such_and_never_as_a_fault_of_ours(
+    valkey: str, start_engine: StartEngine, kind: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Measured before this was so: *Everything is there*, no card, and `tool.broken` with a traceback in the log."""
+    wrong = urljoin(start_engine(kind), "/another-path")
+    async with office(valkey) as desk, desk.opened(workflow_engine=kind, engine_url=wrong):
+        answer = await desk.answer(ZHANG, "我明天起要请两天病假，肚子疼，请李四审批")
+        assert "没有成功" in answer and not desk.cards(desk.dm(ZHANG))
+        assert "发起申请：机器人所知的地址上没有流程引擎" in desk.said(desk.dm(ZHANG))
+    logged = capsys.readouterr().out + caplog.text
+    assert "tool.broken" not in logged and "Traceback" not in logged
+    assert logged.count("changes in the workflow engine: the address answers, but no workflow engine is there") == 1

@@ -22,7 +22,7 @@ from tools.workflow.remote.command_records import get_decide_command
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
 from tools.workflow.remote.rebuild import RemoteRequest
 from tools.workflow.remote.request_starter import RUNNING_TABLE, WRITE_PENDING_MS
-from tools.workflow.remote.rest_client import EngineRefusedError
+from tools.workflow.remote.rest_client import EngineRefusedError, OutageLog
 
 POLL_INTERVAL_S = 10.0
 ANNOUNCED_TABLE = "announced"
@@ -68,6 +68,7 @@ class ChangePoller:
     poll_interval_s: float = POLL_INTERVAL_S
     _next_poll: float = float("-inf")
     _pending_updates: dict[str, TableUpdate] = field(default_factory=dict)
+    _outage: OutageLog = field(default_factory=lambda: OutageLog("changes in the workflow engine"))
 
     def schedule_poll(self) -> None:
         """Poll soon, because something has just happened."""
@@ -77,11 +78,15 @@ class ChangePoller:
         """Events to send; they are repeated until `mark_sent`."""
         if not self._pending_updates and self.clock() >= self._next_poll:
             self._next_poll = self.clock() + self.poll_interval_s
-            async for change in self._collect_updates(load):
-                if change.event is None:
-                    await self._apply_update(change)
-                else:
-                    self._pending_updates[change.event.id] = change
+            try:
+                async for change in self._collect_updates(load):
+                    if change.event is None:
+                        await self._apply_update(change)
+                    else:
+                        self._pending_updates[change.event.id] = change
+                self._outage.record_state()
+            except ToolError as away:
+                self._outage.record_state(away.text)
         return [c.event for c in list(self._pending_updates.values())[:limit] if c.event]
 
     async def mark_sent(self, ids: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from tools.workflow.remote.change_poller import ChangePoller
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables
 from tools.workflow.remote.rebuild import RemoteRequest
 from tools.workflow.remote.request_reader import RequestReader
-from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError
+from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, OutageLog
 
 LONGEST_PAUSE_S = 15.0
 log = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ class ExternalTaskWorker:
     ) -> None:
         self._api, self._reader, self._announcer, self._list_topics = api, reader, announcer, list_topics
         self._clock, self._next_look, self._pause_s = clock, float("-inf"), 0.0
+        self._outage = OutageLog("service tasks of the workflow engine")
 
     async def run_due_tasks(self) -> None:
         """Complete waiting tasks of all requests. The longer there were none, the less often the engine is asked: what
@@ -52,8 +53,9 @@ class ExternalTaskWorker:
         try:
             jobs = await self._api.lock_external_tasks(topics, instance) if topics else []
         except (EngineRefusedError, EngineNoAnswerError, ToolError) as away:
-            log.warning("the engine gave no service tasks: %r", away)
+            self._outage.record_state(str(away) or type(away).__name__)
             return 0
+        self._outage.record_state()
         for job in jobs:
             try:
                 if (found := await self._reader.find_request_of_instance(job.instance)) is not None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ CHUNK_BYTES = 64 * 1024
 JSON_TYPE = "application/json"
 UNEXPECTED_SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
 """Exceptions raised by reading an answer of another shape than the engine's."""
+log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -85,7 +87,7 @@ class _AnswerTooLargeError(Exception):
 
 def reject_unreadable(read: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Wrap the reading of an answer. An answer of another shape than the engine's raises `ToolError`
-    `engine_unreadable`."""
+    `engine_unreadable`; a 404 that the reading does not expect raises `engine_absent`."""
 
     @wraps(read)
     async def read_or_reject(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -93,8 +95,24 @@ def reject_unreadable(read: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, 
             return await read(*args, **kwargs)
         except UNEXPECTED_SHAPE_ERRORS as odd:
             raise build_unreadable_error() from odd
+        except EngineNotFoundError:
+            text = "the address answers, but no workflow engine is there; nothing was changed"
+            raise ToolError("engine_absent", text) from None
 
     return read_or_reject
+
+
+@dataclass(slots=True)
+class OutageLog:
+    """Logs once that a part of the engine is away, and once that it is back."""
+
+    part: str
+    _problem: str = ""
+
+    def record_state(self, problem: str = "") -> None:
+        if problem != self._problem:
+            log.warning("%s: %s", self.part, problem or "back again")
+        self._problem = problem
 
 
 class RestClient:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from yarl import URL
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.workflow.remote.company import DESK, LI, LONG, NOW, SHORT, SICK, WANG, ZHANG, ZHAO, World, refused
@@ -146,3 +147,24 @@ async def test_a_request_that_cannot_be_read_lets_the_others_be_told(
     await world.api.set_variables((await world.get_instance("L-0001")).id, before)
     world.seconds += 11
     assert sorted(await world.told()) == ["assigned U2", "commented U2"], "it can be read again"
+
+
+async def test_an_engine_that_is_away_is_logged_once_and_once_when_it_is_back(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Measured before this was so: a warning every second."""
+    await world.start(SICK)
+    there, world.proxy.engine = world.proxy.engine, URL("http://127.0.0.1:1")
+    for _ in range(3):
+        assert await world.engine.list_outbox(10) == []
+        await world.engine.run_due_jobs(NOW)
+        world.seconds += 61
+    world.proxy.engine = there
+    assert await world.told() == ["assigned U2"]
+    for _ in range(2):
+        await world.engine.run_due_jobs(NOW)
+        world.seconds += 61
+    assert [one.getMessage().partition(" engine: ")[2] for one in caplog.records if "engine: " in one.getMessage()] == [
+        *["the workflow engine cannot be reached; nothing was changed"] * 2,
+        *["back again"] * 2,
+    ]
