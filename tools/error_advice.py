@@ -104,7 +104,7 @@ ADVICE: Mapping[str, str] = {
     "mailed_to_nobody": "Say for each of them why they do not have it.",
     "engine_down": "Say that the workflow engine cannot be reached, that nothing was done, and offer to try again.",
     "engine_refused": "Say that an administrator has to look at the bot's login to the workflow engine.",
-    "engine_absent": "Say that no workflow engine is at the bot's address for it, and that an administrator has to look.",
+    "engine_absent": "Say that the bot looks for the workflow engine in a wrong place; an administrator has to look.",
     "engine_failed": "Try once more; if it stays, say that an administrator has to look at the workflow engine.",
     "engine_too_large": "Say that the workflow engine answers more than can be read; an administrator has to look.",
     "engine_unreadable": "Say that the workflow engine's answer makes no sense, and that an administrator has to look.",
@@ -123,8 +123,8 @@ FORM = (
 )  # fmt: skip
 """Errors raised when a form is filled in."""
 ENGINE = (
-    "engine_down", "engine_refused", "engine_absent", "engine_failed", "engine_too_large", "engine_unreadable", "not_remote",
-    "not_deployed", "no_engine_user",
+    "engine_down", "engine_refused", "engine_absent", "engine_failed", "engine_too_large", "engine_unreadable",
+    "not_remote", "not_deployed", "no_engine_user",
 )  # fmt: skip
 """Errors that any tool may raise with a remote engine. No tool card lists them, because every card would."""
 

@@ -16,6 +16,7 @@ from bot.agent.model import TextStore
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.probe import FormatSetting, choose_format_name, find_call_problem, probe_model
 from bot.app.company_files import load_calendar, load_persona, load_policy, load_prices, open_handbook
+from bot.app.engine import build_engine_address, list_known_processes
 from bot.app.health import SHARED_APP
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
@@ -40,14 +41,12 @@ from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.processes import ProcessStore
 from tools.mail.smtp import SmtpMailer
 from tools.mcp.config import McpServer
-from tools.ports import Directory
 from tools.spec import ToolError
 from tools.workflow.diagram.render import find_font_file
 from tools.workflow.engine.assignment import find_unserved
-from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.process.calendar import KNOWN_YEARS
 from tools.workflow.process.definition import Process, load_shipped_processes
+from tools.workflow.remote.engine_check import check_engine
 
 SCOPES = frozenset(
     {
@@ -171,7 +170,7 @@ async def check_approvers(settings: Settings, services: Services) -> AsyncIterat
             if not team:
                 return
             directory = SlackDirectory(client, DirectoryFile(services.directory_file), team=team)
-            people, processes = await directory.list_people(), await _load_processes_in_use(services, directory)
+            people, processes = await directory.list_people(), await _load_processes_in_use(settings, services)
         rows = load_policy(settings, [process.form for process in processes])
     except SettingsError as wrong:
         yield DoctorFinding("fail", "approvers", str(wrong))
@@ -193,14 +192,25 @@ async def check_approvers(settings: Settings, services: Services) -> AsyncIterat
             yield DoctorFinding("ok", "approvers", text)
 
 
-async def _load_processes_in_use(services: Services, directory: Directory) -> Sequence[Process]:
+async def _load_processes_in_use(settings: Settings, services: Services) -> Sequence[Process]:
     """Load the processes in use: deployed, or shipped."""
     redis = await connect_redis(services.redis_url, retries=1)
     try:
         with translate_redis_errors():
-            return await EmbeddedEngine(RedisStore(redis), load_shipped_processes(), directory).list_processes()
+            return await list_known_processes(settings, redis)
     finally:
         await redis.aclose()
+
+
+async def check_other_engine(settings: Settings, services: Services) -> AsyncIterator[DoctorFinding]:
+    """Check the workflow engine, where another one than the embedded one keeps the requests."""
+    if (address := build_engine_address(settings)) is None:
+        return
+    processes: Sequence[Process] = load_shipped_processes()
+    with suppress(CountersignError):  # Redis has a finding of its own, and none before the first start
+        processes = await _load_processes_in_use(settings, services)
+    for level, text in await check_engine(address, processes):
+        yield DoctorFinding(level, "engine", text)
 
 
 async def _check_mcp_servers(servers: Sequence[McpServer]) -> AsyncIterator[DoctorFinding]:

@@ -12,6 +12,9 @@ from bot.core.errors import SettingsError
 from tests.harness.corpus import corpus
 from tests.harness.engines import StartEngine
 from tests.harness.office import ZHANG, office
+from tests.harness.programs import ran
+from tests.tools.workflow.remote.company import world_of
+from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
 
 ENGINE = {"WORKFLOW_ENGINE": "flowable", "ENGINE_URL": "https://host/flowable-rest/service", "ENGINE_USER": "bot"}
 
@@ -73,7 +76,11 @@ def test_what_is_wrong_is_named(
 
 @pytest.mark.parametrize("kind", ["operaton", "flowable"])
 async def test_an_address_with_another_path_is_told_as_such_and_never_as_a_fault_of_ours(
-    valkey: str, start_engine: StartEngine, kind: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    valkey: str,
+    start_engine: StartEngine,
+    kind: str,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Measured before this was so: *Everything is there*, no card, and `tool.broken` with a traceback in the log."""
     wrong = urljoin(start_engine(kind), "/another-path")
@@ -83,4 +90,19 @@ async def test_an_address_with_another_path_is_told_as_such_and_never_as_a_fault
         assert "发起申请：机器人所知的地址上没有流程引擎" in desk.said(desk.dm(ZHANG))
     logged = capsys.readouterr().out + caplog.text
     assert "tool.broken" not in logged and "Traceback" not in logged
+    assert "something answers, but not this engine: check the path of ENGINE_URL" in logged, "at the start"
     assert logged.count("changes in the workflow engine: the address answers, but no workflow engine is there") == 1
+
+
+async def test_the_doctor_says_what_an_engine_lacks(valkey: str, start_engine: StartEngine, tmp_path: Path) -> None:
+    """Measured before this was so: all was well while the engine could not be reached."""
+    async with world_of("operaton", start_engine("operaton")) as world:
+        env = {"REDIS_URL": valkey, "WORKFLOW_ENGINE": "operaton", "ENGINE_USER": LOGIN, "ENGINE_PASSWORD": PASSWORD}
+        found = await ran("doctor", cwd=tmp_path, env={**env, "ENGINE_URL": world.url})
+        assert "ok   engine: Operaton 1.0.3 answers and takes the login" in found.out, found
+        assert "ok   engine: leave is deployed, and means what ours means" in found.out
+        await world.empty()
+        bare = await ran("doctor", cwd=tmp_path, env={**env, "ENGINE_URL": world.url})
+        assert bare.code == 1 and "deployed to the engine: countersign processes deploy leave" in bare.out, bare
+    away = await ran("doctor", cwd=tmp_path, env={**env, "ENGINE_URL": "http://127.0.0.1:1/engine-rest"})
+    assert away.code == 1 and "FAIL engine: Operaton: it cannot be reached" in away.out and not away.err, away

@@ -8,7 +8,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -45,9 +45,11 @@ def read_class_path(kind: str) -> str:
 
 
 @contextmanager
-def running_engine(kind: str, log: TextIO, *, port: int = 0, database: str = "mem:engine") -> Iterator[str]:
+def running_engine(
+    kind: str, log: TextIO, *, port: int = 0, database: str = "mem:engine", more: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """The URL of an engine's API while the context is open. The engine also ends with this process, however that ends.
-    `database`: for H2, such as `file:/tmp/engine`. Raises `NoEngineError`."""
+    `database`: for H2, such as `file:/tmp/engine`. `more`: further settings of Spring. Raises `NoEngineError`."""
     settings = {
         "server.port": str(port),
         "server.address": "127.0.0.1",
@@ -55,6 +57,7 @@ def running_engine(kind: str, log: TextIO, *, port: int = 0, database: str = "me
         "logging.level.root": "warn",
         "spring.datasource.url": f"jdbc:h2:{database};DB_CLOSE_DELAY=-1",
         f"{kind}.bpm.metrics.enabled": "false",
+        **(more or {}),
     }
     words = ["java", *JVM, "-cp", read_class_path(kind), str(HERE / "Engine.java")]
     words += [f"--{name}={value}" for name, value in settings.items()]

@@ -19,6 +19,7 @@ from bot.ops.doctor import (
     check_calendar,
     check_company_files,
     check_file_bucket,
+    check_other_engine,
     check_services,
     check_variable_names,
 )
@@ -44,6 +45,8 @@ def doctor() -> None:
             failed = _print_finding(finding) or failed
         async with open_services(settings, start=False) as outside:
             async for finding in check_services(outside, settings.react_style, load_mcp_servers(settings)):
+                failed = _print_finding(finding) or failed
+            async for finding in check_other_engine(settings, outside):
                 failed = _print_finding(finding) or failed
             async for finding in check_approvers(settings, outside):
                 failed = _print_finding(finding) or failed

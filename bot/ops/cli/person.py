@@ -23,8 +23,8 @@ from bot.ops.cli.console import sanitize_for_terminal
 from bot.ops.cli.export import open_output
 from bot.ops.cli.filters import PERSON, find_person_id
 from bot.ops.cli.name_lookup import open_name_lookup
-from bot.ops.cli.processes import require_person
-from bot.ops.cli.request_store import open_remote_engine, open_request_store
+from bot.ops.cli.processes import open_remote_engine, require_person
+from bot.ops.cli.request_store import open_request_store
 from bot.ops.personal_data import PersonalData
 from bot.storage.journal import Journal
 from tools.spec import ToolError

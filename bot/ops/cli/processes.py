@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from redis.asyncio import Redis
 from rich import box
 from rich.table import Table
 
 from bot.app.company_files import read_policy
 from bot.app.engine import open_engine_from_settings
-from bot.app.settings import load_settings
+from bot.app.settings import Settings, load_settings
 from bot.chat.directory_file import read_directory_file
 from bot.core.errors import CountersignError
 from bot.core.i18n import render_value, translate
@@ -455,6 +456,24 @@ def require_person(people: Sequence[Person], text: str) -> str:
     if len(found) != 1:
         raise console.build_error("processes.no_person", person=wanted)
     return found[0]
+
+
+@asynccontextmanager
+async def open_remote_engine(settings: Settings, redis: Redis, *people: str) -> AsyncIterator[RemoteEngine | None]:
+    """Open the other engine that keeps the requests; None if this program keeps them. What it refuses is an error of
+    the command. Raises CountersignError if a table of its users says nothing certain about one of these people."""
+    if settings.workflow_engine == "embedded":
+        yield None
+        return
+    async with open_name_lookup(settings) as names, open_engine_from_settings(settings, redis, names) as engine:
+        assert isinstance(engine, RemoteEngine)
+        for person in people if settings.engine_users_file else ():
+            if await names.find_person(person) is None:
+                raise console.build_error("person.unknown_user", person=person)
+        try:
+            yield engine
+        except ToolError as refused:
+            raise CountersignError(render_value(refused.note, console.get_terminal_language())) from refused
 
 
 # Files and questions

@@ -167,14 +167,14 @@ async def test_who_has_work_open_in_another_engine_is_not_forgotten_and_what_it_
             unsure = {**at, "ENGINE_USERS_FILE": str(table)}
             unknown = await run_command(desk, tmp_path, "person", "forget", "U0NOBODY", "--yes", **unsure)
             assert unknown.code == 1 and "ENGINE_USERS_FILE" in unknown.err, "nobody knows who that is in the engine"
-            assert away.code == 1 and "I cannot reach the workflow engine" in away.err and "Traceback" not in away.err, away
+            assert (
+                away.code == 1 and "I cannot reach the workflow engine" in away.err and "Traceback" not in away.err
+            ), away
             await desk.press(LI, card, "approve")
             await desk.until(lambda: "L-0001" in "".join(desk.finals(desk.dm(ZHANG))))
             await desk.quiet()
             for person, why in ((ZHANG, "mine"), (LI, "done")):
-                [kept] = [
-                    one["data"] for one in await export(desk, tmp_path, person, **at) if one["kind"] == "request"
-                ]
+                [kept] = [one["data"] for one in await export(desk, tmp_path, person, **at) if one["kind"] == "request"]
                 assert kept["id"] == "L-0001" and kept["why"][0].split()[0] == why, kept
                 assert SECRET in str(kept["request"]) and [one["command"]["kind"] for one in kept["events"]] == [
                     "start", "decide",

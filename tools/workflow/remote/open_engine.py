@@ -40,6 +40,14 @@ class EngineAddress(FrozenModel):
 
 
 @asynccontextmanager
+async def open_api(address: EngineAddress) -> AsyncIterator[tuple[RestClient, EngineApi]]:
+    # No cookies: a session of the engine must not outlive the login that is sent each time.
+    async with ClientSession(cookie_jar=DummyCookieJar()) as session:
+        rest = RestClient(session, address.url, address.user, address.password, address.timeout_s)
+        yield rest, APIS[address.kind](rest)
+
+
+@asynccontextmanager
 async def open_engine(
     address: EngineAddress,
     marks: KeyValueStore,
@@ -51,7 +59,5 @@ async def open_engine(
 ) -> AsyncIterator[RemoteEngine]:
     """Open the engine while the context is open. Nothing is sent to it yet. Raises `InvalidUsersError`."""
     table = read_users(address.users_file)
-    # No cookies: a session of the engine must not outlive the login that is sent each time.
-    async with ClientSession(cookie_jar=DummyCookieJar()) as session:
-        rest = RestClient(session, address.url, address.user, address.password, address.timeout_s)
-        yield RemoteEngine(APIS[address.kind](rest), marks, processes, directory, table, build_enricher, clock=clock)
+    async with open_api(address) as (_, api):
+        yield RemoteEngine(api, marks, processes, directory, table, build_enricher, clock=clock)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from tools.spec import ToolError
-from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition
 from tools.workflow.process.definition import Process, compile_process, get_process_by_key
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.extension_names import convert_to_engine, list_extension_engines
@@ -96,28 +96,29 @@ class RemoteVersions(KnownVersions):
         """The engine's newest definition. The definition must mean the same as our file, because our file decides
         authority; the drawing does not matter. Our files are stored for requests started with it. Raises `ToolError`
         `not_deployed`."""
-        name = process.definition.key
-        definition = await self._api.find_definition_id(name)
-        if not definition:
-            raise ToolError("not_deployed", f"process {name!r} is not deployed to the engine", process=name)
+        definition = await self._api.find_definition_id(process.definition.key)
         if (definition, process.definition.version) not in self._verified_definitions:
-            if not await self._has_same_meaning(definition, process):
-                raise ToolError("not_deployed", f"the engine has another process called {name!r}", process=name)
+            await require_same_meaning(self._api, definition, process)
             await self._store.put(f"file:{process.definition.version}", process.bpmn.decode())
             await self._store.put(f"file:{process.form_version}", process.toml.decode())
             self._verified_definitions.add((definition, process.definition.version))
         return definition
 
-    async def _has_same_meaning(self, definition: str, process: Process) -> bool:
-        """Whether a definition means the same as our process. Raises `ToolError` `not_deployed` for a file whose
-        attributes the engine does not read, because its tasks would have no assignee."""
-        source = await self._api.load_definition_xml(definition)
-        try:
-            theirs = compile_process(source, process.toml, is_stored=True).definition
-        except InvalidDefinitionError:
-            return False
-        if unread := sorted(list_extension_engines(source) - self._api.read_extensions):
-            name = process.definition.key
-            message = f"process {name!r} is deployed with attributes of {', '.join(unread)}, which the engine ignores"
-            raise ToolError("not_deployed", message, process=name)
-        return theirs.model_copy(update={"version": ""}) == process.definition.model_copy(update={"version": ""})
+
+async def require_same_meaning(api: EngineApi, definition: str, process: Process) -> None:
+    """Check that a definition of the engine means the same as our process. Raises `ToolError` `not_deployed`, also for
+    an empty id, and for a file whose attributes the engine does not read: its tasks would have no assignee."""
+    name = process.definition.key
+    if not definition:
+        raise ToolError("not_deployed", f"process {name!r} is not deployed to the engine", process=name)
+    source = await api.load_definition_xml(definition)
+    try:
+        theirs: ProcessDefinition | None = compile_process(source, process.toml, is_stored=True).definition
+    except InvalidDefinitionError:
+        theirs = None
+    ours = process.definition.model_copy(update={"version": ""})
+    if theirs is None or theirs.model_copy(update={"version": ""}) != ours:
+        raise ToolError("not_deployed", f"the engine has another process called {name!r}", process=name)
+    if unread := sorted(list_extension_engines(source) - api.read_extensions):
+        message = f"process {name!r} is deployed with attributes of {', '.join(unread)}, which the engine ignores"
+        raise ToolError("not_deployed", message, process=name)

@@ -1,0 +1,135 @@
+"""What an administrator is told of an engine: at the start, and by `countersign doctor`."""
+
+from __future__ import annotations
+
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession
+from pydantic import SecretStr
+from yarl import URL
+
+from tests.engines.launch import NoEngineError, read_class_path, running_engine
+from tests.tools.workflow.remote.company import GHOST, SICK, SPEND, World
+from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
+from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
+from tools.workflow.remote.engine_check import CAMUNDA_URL, check_engine
+from tools.workflow.remote.extension_names import EngineName, convert_to_engine
+from tools.workflow.remote.open_engine import APIS, EngineAddress
+from tools.workflow.remote.rest_client import RestClient
+
+LEAVE = load_shipped_processes()[0]
+OTHER = compile_process(LEAVE.bpmn.replace(b"${days &lt;= 1}", b"${days &lt;= 0.5}"), LEAVE.toml)
+BRIEF = LEAVE.bpmn.replace(b'historyTimeToLive="P365D"', b'historyTimeToLive="P30D"')
+VERSIONS = {"operaton": "Operaton 1.0.3", "camunda": "Camunda 7.23.0", "flowable": "Flowable 7.1.0"}
+
+HISTORY = "it keeps no variables of ended requests: set its history level to audit or full"
+GIVEN_UP = "jobs that it has given up: 1. Their requests stand still until they are retried on its own pages"
+
+
+async def look(kind: EngineName, url: str, *processes: Process, password: str = PASSWORD) -> list[tuple[str, str]]:
+    address = EngineAddress(kind=kind, url=url, user=LOGIN, password=SecretStr(password), timeout_s=10)
+    return [tuple(one) for one in await check_engine(address, processes)]  # type: ignore[misc]
+
+
+async def test_an_engine_that_can_be_used_is_told_with_its_version_and_what_is_deployed(world: World) -> None:
+    first, leave, spend = await look(world.kind, world.url, LEAVE, SPEND)
+    assert first == ("ok", f"{VERSIONS[world.kind]} answers and takes the login")
+    kept = {"leave": "; its ended requests stay 365 days (historyTimeToLive)", "spend": "; its ended requests stay 365"}
+    for name, (level, text) in (("leave", leave), ("spend", spend)):
+        assert level == "ok" and text.startswith(f"{name} is deployed, and means what ours means"), text
+        assert world.is_flowable or kept[name] in text
+    assert not [call for call in world.proxy.calls if call[0] != "GET"], "nothing is changed there"
+
+
+async def test_what_is_missing_or_means_something_else_is_told_with_the_command_that_mends_it(world: World) -> None:
+    await world.deploy(convert_to_engine(OTHER.bpmn, world.kind))
+    _, leave, ghost = await look(world.kind, world.url, LEAVE, GHOST)
+    assert leave == ("fail", "the engine has another process called 'leave': countersign processes deploy leave")
+    cure = "countersign processes deploy ghost.bpmn"
+    assert ghost == ("fail", f"process 'ghost' is not deployed to the engine: {cure}")
+    if not world.is_flowable:
+        await world.deploy(convert_to_engine(BRIEF, world.kind))
+        (level, text) = (await look(world.kind, world.url, LEAVE))[1]
+        assert level == "warn" and "stay 30 days (historyTimeToLive), too few" in text
+
+
+async def test_an_engine_that_cannot_be_used_is_told_with_the_setting_to_mend(world: World) -> None:
+    url = URL(world.url)
+    other = "camunda" if world.is_flowable else "flowable"
+    cases = {
+        "refuses the login: check ENGINE_USER": look(world.kind, world.url, LEAVE, password="other"),
+        "cannot be reached: check ENGINE_URL": look(world.kind, "http://127.0.0.1:1/engine-rest", LEAVE),
+        "something answers, but not this engine": look(world.kind, str(url.with_path("/other")), LEAVE),
+        "": look(other, world.url, LEAVE),
+    }
+    for said, looking in cases.items():
+        ((level, text),) = await looking
+        assert level == "fail" and said in text and "127.0.0.1" not in text and PASSWORD not in text
+        if "not this engine" in said:
+            assert (CAMUNDA_URL in text) != world.is_flowable
+
+
+async def test_requests_that_stand_still_because_the_engine_has_given_up_are_told(world: World) -> None:
+    if world.is_flowable:
+        pytest.skip("see the next test: nobody can tell Flowable to give up")
+    await world.start(SICK)
+    assert len(await look(world.kind, world.url, LEAVE)) == 2, "the control: its timers are waiting"
+    (timer, *_) = await world.rest.read_json("job")
+    await world.rest.write("PUT", "job", timer["id"], "retries", body={"retries": 0})
+    assert ("fail", GIVEN_UP) in await look(world.kind, world.url, LEAVE)
+    assert len(await look(world.kind, world.url, SPEND)) == 2, "those of other processes are others' matter"
+
+
+@pytest.mark.slow
+async def test_what_a_killed_flowable_leaves_locked_for_an_hour_is_told_and_that_it_keeps_no_history(
+    tmp_path: Path,
+) -> None:
+    """The rows are written here: a kill seldom hits the moment."""
+    database = f"file:{tmp_path}/engine;AUTO_SERVER=TRUE"
+    made, until = datetime.now(UTC) - timedelta(minutes=5), datetime.now(UTC) + timedelta(minutes=55)
+    rows = [("JOB", "j1", "killed"), ("DEADLETTER_JOB", "j2", "")]
+    try:
+        jars = read_class_path("flowable")
+        with (
+            (tmp_path / "log").open("w") as log,
+            running_engine("flowable", log, database=database, more={"flowable.history-level": "none"}) as url,
+        ):
+            async with ClientSession() as session:
+                api = APIS["flowable"](RestClient(session, url, "", SecretStr(""), 60))
+                await api.deploy_file("leave.bpmn", convert_to_engine(LEAVE.bpmn, "flowable"))
+                definition = await api.find_definition_id("leave")
+                await api.start_instance(definition, "L-0001", {"days": 3.0, "approver": "U2"})
+                running = await RestClient(session, url, "", SecretStr(""), 60).read_json(
+                    "runtime", "process-instances"
+                )
+                instance = running["data"][0]["id"]
+                assert [text for level, text in await look("flowable", url, LEAVE) if level != "ok"] == [HISTORY]
+                shell = ["java", "-cp", jars, "org.h2.tools.Shell", "-url", f"jdbc:h2:{database}", "-user", ""]
+                for table, name, owner in rows:
+                    values = {
+                        "ID_": name,
+                        "REV_": 1,
+                        "TYPE_": "message",
+                        "EXCLUSIVE_": True,
+                        "CREATE_TIME_": made,
+                    }
+                    values |= {
+                        "PROC_DEF_ID_": definition,
+                        "PROCESS_INSTANCE_ID_": instance,
+                        "TENANT_ID_": "",
+                    }
+                    values |= {"LOCK_OWNER_": owner, "LOCK_EXP_TIME_": until, "RETRIES_": 3} if owner else {}
+                    texts = [f"'{one:%F %T}'" if isinstance(one, datetime) else repr(one) for one in values.values()]
+                    sql = f"INSERT INTO ACT_RU_{table} ({', '.join(values)}) VALUES ({', '.join(texts)})"
+                    done = subprocess.run([*shell, "-password", "", "-sql", sql], capture_output=True, text=True)
+                    assert "Update count: 1" in done.stdout, done.stdout + done.stderr
+                found = [text for level, text in await look("flowable", url, LEAVE) if level != "ok"]
+                assert found[:2] == [HISTORY, GIVEN_UP]
+                assert f"a job of {instance} is locked until {until:%H:%M} UTC" in found[2], found
+                assert 'POST management/jobs/j1 {"action": "execute"}' in found[2]
+                assert len([one for one in await look("flowable", url, SPEND) if one[0] == "fail"]) == 2, "not its own"
+    except NoEngineError as missing:
+        pytest.skip(str(missing))
