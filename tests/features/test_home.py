@@ -19,11 +19,13 @@ from bot.features.home.page import PAGE
 from bot.features.home.refresh import HomeRefresher
 from bot.queue.rate_limits import RateLimiter
 from bot.storage.homes import HomePlace, HomeStore
+from tests.harness.engines import StartEngine
 from tests.harness.memory_bot import Bot
 from tests.tools.office import TAXI
 from tests.tools.workflow.remote.company import DESK, LI, world_of
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.state import Decision, Delegation
+from tools.workflow.remote.extension_names import EngineName
 
 MANY = 10_000
 
@@ -143,10 +145,12 @@ async def test_every_dialog_of_home_is_one_slack_takes_and_says_what_it_is(redis
             View(**made).validate_json()
 
 
-@pytest.mark.parametrize("kind", ["flowable", "camunda"])
-async def test_nothing_is_offered_that_the_engine_cannot_do(redis: Redis, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["operaton", "flowable"])
+async def test_nothing_is_offered_that_the_engine_cannot_do(
+    redis: Redis, kind: EngineName, start_engine: StartEngine
+) -> None:
     """Another engine knows no stand-ins, and withdraws nothing that is approved."""
-    async with world_of(kind) as world:
+    async with world_of(kind, start_engine(kind)) as world:
         bot = Bot(redis, engine=world.engine)
         builder, actions = bot.ingress.features.home.builder, bot.ingress.features.home
         waiting, ended = await world.start(), await world.start(process="spend", form=DESK)

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from tests.tools.workflow.remote.face import LOGIN, PASSWORD
 
 from bot.dev.evaluation.shown_blocks import read_message_text
 from bot.queue.keys import Keys
 from bot.storage.runs import build_waiting_files_key
+from tests.harness.engines import StartEngine
 from tests.harness.files import HTML, archive, office, pdf, png
 from tests.harness.office import GENERAL, LI, WANG, ZHANG, ZHAO, Office, found_request
 from tests.stories.behind import choices_of, file_cleaner, hours_pass
 from tests.tools.workflow.remote.company import world_of
+from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
+from tools.workflow.remote.extension_names import EngineName
 
 CLAIM = "报销 320 元打车费，去客户那里，审批人李四"
 
@@ -198,11 +200,11 @@ async def test_the_same_bytes_on_another_claim_are_told_to_both_approvers(desk: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["camunda", "flowable"])
+@pytest.mark.parametrize("kind", ["operaton", "flowable"])
 async def test_the_same_bytes_are_told_to_both_approvers_where_an_engine_outside_keeps_requests(
-    empty: Office, kind: str
+    empty: Office, kind: EngineName, start_engine: StartEngine
 ) -> None:
-    async with world_of(kind) as world:
+    async with world_of(kind, start_engine(kind)) as world:
         address = {"engine_url": world.url, "engine_user": LOGIN, "engine_password": SecretStr(PASSWORD)}
         async with empty.opened(workflow_engine=kind, **address) as bot:
             again = empty.driver.upload_file(LI, "b.png", png("same"))

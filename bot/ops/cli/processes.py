@@ -50,6 +50,7 @@ from tools.workflow.process.definition import Process, compile_process, load_shi
 from tools.workflow.remote.engine import RemoteEngine
 from tools.workflow.remote.extension_names import convert_to_engine
 from tools.workflow.remote.rebuild import list_multi_decider_steps
+from tools.workflow.remote.rest_client import EngineRefusedError
 
 app = typer.Typer(no_args_is_help=True, help="Processes: which there are, and bringing in your own.")
 
@@ -57,6 +58,9 @@ SHORT = 12
 """Characters of a version that are shown."""
 COLUMNS = ("key", "name", "bpmn", "form", "origin", "running")
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The .bpmn file; its form stands beside it as .toml.")]
+KeyOrFile = Annotated[
+    str, typer.Argument(metavar="KEY", help="A process that is shipped, e.g. leave, or a .bpmn file of your own.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -201,9 +205,7 @@ def _print_dead_ends(process: Process) -> None:
 
 @app.command()
 def export(
-    key: Annotated[
-        str, typer.Argument(metavar="KEY", help="A process that is shipped, e.g. leave, or a .bpmn file of your own.")
-    ],
+    key: KeyOrFile,
     into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the files are written.")] = Path(),
     for_flowable: Annotated[bool, typer.Option("--flowable", help="The same as --engine flowable.")] = False,
     engine: Annotated[
@@ -219,13 +221,7 @@ def export(
     countersign processes export leave --engine flowable --into flowable
     countersign processes export trip.bpmn --engine operaton --into operaton
     """
-    if key.endswith(".bpmn"):
-        process = _compile_file(Path(key))
-    else:
-        shipped = {one.key: one for one in load_shipped_processes()}
-        if key not in shipped:
-            raise console.build_error("processes.unknown", key=key, keys=", ".join(shipped))
-        process = shipped[key]
+    process = _load_process(key)
     target = EngineOption.FLOWABLE if for_flowable else engine
     bpmn = convert_to_engine(process.bpmn, target.value) if target else process.bpmn
     for name, content in ((f"{process.key}.bpmn", bpmn), (f"{process.key}.toml", process.toml)):
@@ -244,23 +240,24 @@ def export(
 
 
 @app.command()
-def deploy(file: File, yes: Yes = False) -> None:
+def deploy(key: KeyOrFile, yes: Yes = False) -> None:
     """Let requests be made with a process of your own. It may be a new version of a process.
 
     The two files are checked, what changes is shown, and after a yes every bot uses them at once. Requests that are
     under way stay with the version they were started with, until they are migrated. With another engine
-    (WORKFLOW_ENGINE) the process is deployed there too, in its own names.
+    (WORKFLOW_ENGINE) the process is deployed there too, in its own names; that engine needs the shipped ones as well.
 
     \b
     countersign processes deploy trip.bpmn
+    countersign processes deploy leave                  # the shipped one, to another engine
     countersign processes deploy trip.bpmn --yes        # from a script
     """
-    process, language = _compile_file(file), console.get_terminal_language()
+    process, language = _load_process(key), console.get_terminal_language()
 
     async def confirm_and_deploy() -> None:
         _print_dead_ends(process)
         if load_settings().workflow_engine != "embedded":
-            await _deploy_remotely(file, process, yes)
+            await _deploy_remotely(process, yes)
             return
         async with _open_registry() as office:
             try:
@@ -292,12 +289,12 @@ def deploy(file: File, yes: Yes = False) -> None:
     console.run_until_complete(confirm_and_deploy())
 
 
-async def _deploy_remotely(file: Path, process: Process, yes: bool) -> None:
+async def _deploy_remotely(process: Process, yes: bool) -> None:
     settings, language = load_settings(), console.get_terminal_language()
     if steps := list_multi_decider_steps(process):
-        raise _build_not_remote_error(file.name, settings.workflow_engine, steps)
-    async with console.open_bot_store() as (redis, keys), open_engine_from_settings(settings, redis, NOBODY) as engine:
-        assert isinstance(engine, RemoteEngine)
+        raise _build_not_remote_error(process.key, settings.workflow_engine, steps)
+    async with console.open_bot_store() as (redis, keys), open_remote_engine(settings, redis) as engine:
+        assert engine is not None
         for other in await engine.list_all_processes():
             if other.key != process.key and other.form.number == process.form.number:
                 clash = InvalidDefinitionError(
@@ -307,9 +304,14 @@ async def _deploy_remotely(file: Path, process: Process, yes: bool) -> None:
         console.require_confirmation(translate("processes.sure_deploy", language, key=process.key), yes)
         await _journal_deployment(Journal(redis, keys), process)
         try:
-            await engine.deploy_process(process)
+            is_new = await engine.deploy_process(process)
         except ToolError as refused:
-            raise CountersignError(render_value(refused.note, language)) from refused
+            if isinstance(refused.__cause__, EngineRefusedError) and refused.__cause__.words:
+                console.print_note("processes.words", engine=settings.workflow_engine, words=refused.__cause__.words)
+            raise
+    if not is_new:
+        console.print_sentence("processes.same", key=process.key)
+        return
     version = process.version[0][:SHORT]
     console.print_sentence("processes.deployed_now", key=process.key, version=version)
 
@@ -477,6 +479,16 @@ async def open_remote_engine(settings: Settings, redis: Redis, *people: str) -> 
 
 
 # Files and questions
+
+
+def _load_process(key: str) -> Process:
+    """Load a shipped process by its key, or another one from its files. Raises CountersignError."""
+    if key.endswith(".bpmn"):
+        return _compile_file(Path(key))
+    shipped = {one.key: one for one in load_shipped_processes()}
+    if key not in shipped:
+        raise console.build_error("processes.unknown", key=key, keys=", ".join(shipped))
+    return shipped[key]
 
 
 def _compile_file(file: Path) -> Process:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
-from tests.tools.workflow.remote.face import LOGIN, PASSWORD
+from yarl import URL
 
 from bot.core.i18n import load_sentences
 from bot.ops.cli.form_reference import format_form_reference
+from tests.harness.engines import StartEngine
 from tests.harness.processes import FILES, TRIP
 from tests.harness.programs import Ended, ran
 from tests.tools.company import LONG, NOW, SICK
 from tests.tools.office import Office, decide, office
 from tests.tools.workflow.history import LEAVE, YES, on, other
 from tests.tools.workflow.remote.company import world_of
+from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind
@@ -137,7 +140,9 @@ async def test_a_shipped_process_is_written_as_files_that_can_be_used_and_never_
     )
     assert plain.code == flowable.code == 0 and plain.out.split() == ["leave.bpmn", "leave.toml"], (plain, flowable)
     assert (folder / "leave.bpmn").read_bytes() == LEAVE.bpmn
-    assert b'flowable:type="external-worker"' in (folder / "flowable" / "leave.bpmn").read_bytes()
+    written_for_flowable = (folder / "flowable" / "leave.bpmn").read_bytes()
+    assert b':type="external-worker"' in written_for_flowable and b':type="external"' not in written_for_flowable
+    assert list_extension_engines(written_for_flowable) == {"flowable"}
     checked, again, unknown = await asyncio.gather(
         processes("", folder, "check", "flowable/leave.bpmn"),
         processes("", folder, "export", "leave"),
@@ -173,21 +178,48 @@ async def test_whether_another_engine_can_run_it_is_said_with_every_step_that_ca
     assert "several people decide" in en.err and "几个人审批" in zh.err
 
 
-async def test_a_process_is_deployed_to_another_engine_and_to_the_bots_at_once(folder: Path, valkey: str) -> None:
-    async with world_of("flowable") as world:
-        remote = {
-            "WORKFLOW_ENGINE": "flowable", "ENGINE_URL": world.url, "ENGINE_USER": LOGIN, "ENGINE_PASSWORD": PASSWORD,
-        }  # fmt: skip
-        world.face.forms["trip"] = (folder / "trip.toml").read_bytes()
-        asked = await processes(valkey, folder, "deploy", "trip.bpmn", **remote)
-        assert asked.code == 1 and "--yes" in asked.err and world.face.runner.latest("trip") is None, asked
-        end = await processes(valkey, folder, "deploy", "trip.bpmn", "--yes", **remote)
+async def test_a_process_is_deployed_to_another_engine_and_to_the_bots_at_once(
+    folder: Path, valkey: str, start_engine: StartEngine
+) -> None:
+    async with world_of("operaton", start_engine("operaton")) as world:
+        await world.empty()
+        there = {"WORKFLOW_ENGINE": "operaton", "ENGINE_URL": world.url, "ENGINE_USER": LOGIN}
+        there["ENGINE_PASSWORD"] = PASSWORD
+        asked = await processes(valkey, folder, "deploy", "trip.bpmn", **there)
+        assert asked.code == 1 and "--yes" in asked.err and not await world.api.find_definition_id("trip"), asked
+        end = await processes(valkey, folder, "deploy", "trip.bpmn", "--yes", **there)
         assert end.code == 0 and "trip is deployed" in end.out, end
-        deployed = world.face.runner.latest("trip")
-        assert deployed and list_extension_engines(deployed.source) == {"flowable"}
-        again = await processes(valkey, folder, "export", "expense")
-        refused = await processes(valkey, folder, "deploy", "expense.bpmn", "--yes", **remote)
-        assert again.code == 0 and refused.code == 1 and "finance" in refused.err, refused
+        first = await world.api.find_definition_id("trip")
+        assert list_extension_engines(await world.api.load_definition_xml(first)) == {"operaton"}
+        again = await processes(valkey, folder, "deploy", "trip.bpmn", "--yes", **there)
+        assert again.code == 0 and "already in use" in again.out, again
+        assert await world.api.find_definition_id("trip") == first, "the engine has no version twice"
+        unknown = await processes(valkey, folder, "deploy", "party", "--yes", **there)
+        assert unknown.code == 1 and "leave, expense" in unknown.err, unknown
+        shipped = await processes(valkey, folder, "deploy", "leave", "--yes", **there)
+        assert shipped.code == 0 and await world.api.find_definition_id("leave"), shipped
+
+
+async def test_an_administrator_reads_why_another_engine_refuses_a_file(
+    folder: Path, valkey: str, start_engine: StartEngine
+) -> None:
+    """And nothing that somebody could come in with, even where the engine repeats it."""
+    bpmn = (folder / "trip.bpmn").read_text(encoding="utf-8")
+    url = start_engine("operaton")
+    odd = f"soon {url} {LOGIN} {PASSWORD} \N{RIGHT-TO-LEFT OVERRIDE}"
+    (folder / "trip.bpmn").write_text(
+        re.sub(r'historyTimeToLive="[^"]*"', f'historyTimeToLive="{odd}"', bpmn), encoding="utf-8"
+    )
+    async with world_of("operaton", url) as world:
+        there = {"WORKFLOW_ENGINE": "operaton", "ENGINE_URL": url, "ENGINE_USER": LOGIN, "ENGINE_PASSWORD": PASSWORD}
+        end = await processes(valkey, folder, "deploy", "trip.bpmn", "--yes", **there)
+        assert end.code == 1 and not await world.api.find_definition_id("trip"), end
+        assert "operaton says: ENGINE-09005 Could not parse BPMN process. Errors: * Cannot parse historyTimeToLive" in (
+            end.err
+        ), end
+        assert PASSWORD not in end.all and LOGIN not in end.all and URL(url).authority not in end.all, end
+        assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in end.all and "not deployed" in end.err and len(end.err) < 2_000
+        assert (await processes(valkey, folder, "list", "--json")).out.count('"trip"') == 0, "nor is it used here"
 
 
 async def test_an_administrator_gives_a_task_to_somebody_else(there: Office, valkey: str, folder: Path) -> None:

@@ -133,9 +133,10 @@ class RemoteEngine:
         """The current processes, including those that the engine cannot run."""
         return await self._versions.list_current_processes()
 
-    async def deploy_process(self, process: Process) -> None:
-        """Deploy a version, to the engine too: new requests use it, running ones keep theirs. Raises `ToolError`."""
-        await self._versions.deploy_process(process)
+    async def deploy_process(self, process: Process) -> bool:
+        """Deploy a version, to the engine too: new requests use it, running ones keep theirs. Return whether it is new.
+        Raises `ToolError`."""
+        return await self._versions.deploy_process(process)
 
     async def get_process(self, request: Request) -> Process:
         return await self._versions.load_process(request.definition, request.form)

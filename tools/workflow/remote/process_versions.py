@@ -12,7 +12,7 @@ from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.extension_names import convert_to_engine, list_extension_engines
 from tools.workflow.remote.key_value_store import KeyValueStore
 from tools.workflow.remote.rebuild import SEVERAL_DECIDERS, build_not_remote_error, list_multi_decider_steps
-from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError
+from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
 DEPLOYED_TABLE = "processes"
 """Table: process → `<bpmn> <form>` (SHA-256), deployed by an administrator."""
@@ -76,16 +76,34 @@ class RemoteVersions(KnownVersions):
             raise build_not_remote_error(SEVERAL_DECIDERS)
         return process
 
-    async def deploy_process(self, process: Process) -> None:
-        """Deploy a process to the engine, with all attributes in the engine's name, and here for new requests. The
-        engine's definition is looked up afterwards, whatever the engine answered. Raises `ToolError`."""
+    async def deploy_process(self, process: Process) -> bool:
+        """Deploy a process to the engine, with all attributes in the engine's name, and here for new requests; return
+        whether anything is new. A file that the engine has already makes no new version there. The engine's definition
+        is looked up afterwards, whatever the engine answered. Raises `ToolError`, caused by the engine's refusal if it
+        refused the file."""
         if not self._can_run(process):
             raise build_not_remote_error(SEVERAL_DECIDERS)
         content = convert_to_engine(process.bpmn, self._api.extension_name)
-        with suppress(EngineNoAnswerError, EngineRefusedError):
-            await self._api.deploy_file(f"{process.definition.key}.bpmn", content)
-        await self.require_deployed_definition(process)
-        await self._store.set_row(DEPLOYED_TABLE, process.key, " ".join(process.version))
+        before = await self._api.find_definition_id(process.definition.key)
+        is_new = not before or await self._api.load_definition_xml(before) != content
+        refusal: EngineRefusedError | None = None
+        if is_new:
+            try:
+                await self._api.deploy_file(f"{process.definition.key}.bpmn", content)
+            except EngineRefusedError as refused:
+                refusal = refused
+            except EngineNoAnswerError:
+                pass
+        try:
+            after = await self.require_deployed_definition(process)
+        except ToolError as missing:
+            raise missing from refusal
+        if refusal and after == before:
+            raise build_engine_failed_error(refusal) from refusal
+        row = " ".join(process.version)
+        is_new = is_new or (await self._store.get_table(DEPLOYED_TABLE)).get(process.key) != row
+        await self._store.set_row(DEPLOYED_TABLE, process.key, row)
+        return is_new
 
     def _can_run(self, process: Process) -> bool:
         if process.version not in self._is_runnable:

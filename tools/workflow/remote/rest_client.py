@@ -6,8 +6,8 @@ have happened. An answer of something in between, such as 502, 503 or 504, says 
 
 No POST is sent twice; aiohttp repeats PUT and DELETE, which mean the same when repeated, once after a broken
 connection. No redirect is followed, because the login would go with it. No error contains an address, a login or the
-engine's text. An engine may be broken or hostile: its answers are read up to a limit, in limited time, and never
-decompressed."""
+engine's text; only an administrator is shown why it refuses a file (`EngineRefusedError.words`). An engine may be
+broken or hostile: its answers are read up to a limit, in limited time, and never decompressed."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ Query = Mapping[str, str | int]
 ANSWER_MAX, LIST_MAX = 2 * 1024 * 1024, 16 * 1024 * 1024
 """Most bytes of one answer, and of all pages of a list. A page of 100 variables of 2,000 characters has a quarter of
 one MB, a list of 20,000 tasks twelve."""
+WORDS_MAX = 1_000
+"""Most characters of an engine's words about a file."""
 LIST_TIMEOUT_FACTOR = 3
 """A list may take as long as this many answers."""
 CHUNK_BYTES = 64 * 1024
@@ -53,11 +55,12 @@ T = TypeVar("T")
 
 
 class EngineRefusedError(Exception):
-    """The engine answered with an error. Error bodies vary with the version, so only the status counts."""
+    """The engine answered with an error. Error bodies vary with the version, so only the status counts. `words` is what
+    the engine says of a file that it refuses, in one line."""
 
-    def __init__(self, status: int) -> None:
+    def __init__(self, status: int, words: str = "") -> None:
         super().__init__(f"HTTP {status}")
-        self.status = status
+        self.status, self.words = status, words
 
 
 class EngineNotFoundError(EngineRefusedError):
@@ -122,6 +125,7 @@ class RestClient:
     def __init__(self, session: ClientSession, url: str, user: str, password: SecretStr, timeout_s: float) -> None:
         self._session, self._base = session, url.rstrip("/")
         login = encode_basic_auth(user, password.get_secret_value()) if user else ""
+        self._hidden = (password.get_secret_value(), user, self._base, URL(url).authority)
         self._headers = {"Authorization": login} if login else {}
         self._headers["Accept-Encoding"] = "identity"
         self._timeout = ClientTimeout(total=timeout_s)
@@ -207,7 +211,8 @@ class RestClient:
                 is_final = status < HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.REQUEST_TIMEOUT
                 if status == HTTPStatus.INTERNAL_SERVER_ERROR:
                     is_final = answer.content_type == JSON_TYPE
-                text = await _read_body(answer) if 200 <= status < 300 else ""
+                is_read = 200 <= status < 300 or isinstance(body, FormData)
+                text = await _read_body(answer) if is_read else ""
         except (ClientConnectorError, ConnectionTimeoutError):
             raise build_engine_down_error() from None
         except (TimeoutError, ClientError):
@@ -217,8 +222,19 @@ class RestClient:
         if status in (401, 403):
             raise ToolError("engine_refused", "the workflow engine refuses our login; an administrator has to look")
         if not 200 <= status < 300:
-            raise EngineNotFoundError(status) if status == 404 else EngineRefusedError(status)
+            raise EngineNotFoundError(status) if status == 404 else EngineRefusedError(status, self._pick_words(text))
         return text
+
+    def _pick_words(self, text: str) -> str:
+        """The words in an error's body, without whatever somebody could come in with."""
+        try:
+            body = json.loads(text)
+            words = " ".join(str(body.get("exception") or body["message"]).split())
+        except UNEXPECTED_SHAPE_ERRORS:
+            return ""
+        for secret in (self._headers.get("Authorization", "").removeprefix("Basic "), *self._hidden):
+            words = words.replace(secret, "…") if secret else words
+        return words[:WORDS_MAX]
 
 
 @asynccontextmanager
