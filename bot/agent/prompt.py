@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from tools.characters import show_invisible
+from tools.people.names import choose_name
 from tools.spec import AttachedFile, Caller, Person
 
 _MARK = re.compile(r"<(\s*+(?:/\s*+)?(?:message|answer|summary|facts|cards|tone|tools|event|files))", re.IGNORECASE)
@@ -97,10 +98,10 @@ def _dump_system_message(content: str) -> str:
 def build_facts_message(person: Person, manager: Person | None) -> dict[str, Any]:
     """Build the message with the directory's data about the person, as data, because people choose their own names."""
     facts = {
-        "name": person.name,
+        "name": choose_name(person, person.language),
         "title": person.title,
         "department": person.department,
-        "manager": manager.name if manager else "",
+        "manager": choose_name(manager, person.language) if manager else "",
         "roles": ", ".join(sorted(person.roles)),
     }
     told = "\n".join(f"{label}: {quote_name(value)}" for label, value in facts.items() if value)
@@ -118,7 +119,8 @@ def build_user_message(
     """Build a person's message, quoted and labelled. `at` is its time in the person's time zone. `files` are those that
     they have sent with it or before, for the next request."""
     when = f' at="{format_minute(at)}"' if at else ""
-    lines = [f'<message from="{quote_name(caller.person.name)}"{when}>', escape_tags(text), "</message>"]
+    name = quote_name(choose_name(caller.person, caller.person.language))
+    lines = [f'<message from="{name}"{when}>', escape_tags(text), "</message>"]
     lines += [FILES_START, FILES_NOTE] if files else []
     for one in files:  # names come from their senders, and text read from a picture may come from anybody
         read = ", ".join(f"{name} {value}" for name, value in one.reading.items())

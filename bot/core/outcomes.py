@@ -125,13 +125,15 @@ def is_resumable(approval: Approval) -> bool:
 
 
 def list_parts(approval: Approval, language: str) -> dict[PartState, list[str]]:
-    """List the parts that are done, unclear and not done, by the names on the card. Empty if no part exists or all are
-    done, and for an effect with one part only, which is done or not as a whole."""
+    """List the parts that are done, unclear and not done, by the names on the card; without a language, for a model,
+    by their names in every one. Empty if no part exists or all are done, and for an effect with one part only, which is
+    done or not as a whole."""
     if len(approval.parts) == 1 or all(state is PartState.DONE for state in approval.parts.values()):
         return {}
     fields = (fact.value for fact in approval.proposal.fields)
     people = (one for value in fields if isinstance(value, Identities) for one in value.people)
-    names = {one.id: one.get_name(language) if language else one.name for one in people}
+    languages = [language] if language else LANGUAGES
+    names = {one.id: " / ".join(dict.fromkeys(map(one.get_name, languages))) for one in people}
     names_by_state = {
         state: [names.get(one, one) for one, part_state in approval.parts.items() if part_state is state]
         for state in SHOWN_ORDER

@@ -81,7 +81,7 @@ async def draft_suggestion(core: Core, lease: Lease, advise: DraftSuggestion) ->
         return []
     proposal = approval.proposal
     language = await get_person_language(core.directory, proposal.deciders[0])
-    author = await get_person_name(core.directory, proposal.requester or "")
+    author = await get_person_name(core.directory, proposal.requester or "", language)
     model = MeteredModel(core.model)
     suggestion = await Suggester(model, core.tool_services.handbook).request_suggestion(
         describe_card_fields(proposal.fields, language), author, language

@@ -154,5 +154,5 @@ async def test_a_balance_names_its_person_and_nobody_sees_another_one() -> None:
     assert (await there.look(ZHANG, "leave_balance"))["of"] == ZHANG.name
     assert (await there.look(ZHANG, "leave_balance", person="张三"))["of"] == ZHANG.name
     error = await refused(there.look(ZHANG, "leave_balance", person="Li Si"))
-    assert (error.code, error.params["name"]) == ("own_balance_only", LI.name)
+    assert (error.code, error.params["name"]) == ("own_balance_only", {"zh": "李四", "en": "Li Si"})
     assert known("leave_balance").privacy is Privacy.PRIVATE, "it goes to the DM when it is asked for in a channel"

@@ -98,8 +98,8 @@ async def test_to_the_assignee_of_a_task() -> None:
         ({"to": "nobody"}, "unknown_person", "to", "nobody"),
         ({"to": "someone@elsewhere.example"}, "unknown_person", "to", "someone@elsewhere.example"),
         ({"to": "Li"}, "ambiguous_person", "to", "Li"),
-        ({"to": ZHAO.id}, "no_address", "", "赵六"),
-        ({"to": ["李四", ZHAO.id]}, "no_address", "", "赵六"),
+        ({"to": ZHAO.id}, "no_address", "", {"zh": "赵六", "en": "Zhao Liu"}),
+        ({"to": ["李四", ZHAO.id]}, "no_address", "", {"zh": "赵六", "en": "Zhao Liu"}),
         ({"to": ["李四", "nobody"]}, "unknown_person", "to", "nobody"),
         ({"to": "李四、nobody"}, "unknown_person", "to", "nobody"),
         ({"to": "nobody、李四"}, "unknown_person", "to", "nobody"),
@@ -113,7 +113,7 @@ async def test_to_the_assignee_of_a_task() -> None:
     ],
 )
 async def test_no_card_for_what_cannot_be_sent_and_what_is_wrong_is_named(
-    change: dict[str, object], code: str, field: str, name: str | None
+    change: dict[str, object], code: str, field: str, name: str | dict[str, str] | None
 ) -> None:
     there = office()
     error = await refused(there.plan(ZHANG, "send_email", **{**MAIL, **change}))

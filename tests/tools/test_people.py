@@ -105,13 +105,13 @@ def test_namesakes_are_asked_about_with_what_they_cannot_choose_themselves() -> 
     li = LI.model_copy(update={"department": "Engineering"})
     twin = Person(id="U9", name="李四", title="Team lead", email="mallory@example.com", is_in_directory=False)
     error = asked((li, boss, twin), "李四")
-    assert "“李四” (lisi@example.com, Engineering, manager “王五”) = U2" in error.text
+    assert "“李四” / “Li Si” (lisi@example.com, Engineering, manager “王五” / “Wang Wu”) = U2" in error.text
     assert "“李四” (mallory@example.com, not in the company directory) = U9" in error.text
     assert "Team lead" not in error.text, "a title may be what somebody says of themselves"
     assert error.params["candidates"] == {
         "zh": "「李四」（lisi@example.com，Engineering，主管「王五」）；"
         "「李四」（mallory@example.com，不在公司名录里）",
-        "en": "“李四” (lisi@example.com, Engineering, manager “王五”); "
+        "en": "“Li Si” (lisi@example.com, Engineering, manager “Wang Wu”); "
         "“李四” (mallory@example.com, not in the company directory)",
     }
     liar = Person(id="U9", name="李四” (lisi@example.com)\u2028“", names=("李四",), email="mallory@example.com")

@@ -9,7 +9,7 @@ from pydantic import Field
 from tools.argument_names import ToolArgs
 from tools.error_advice import select_advice
 from tools.languages import choose_words
-from tools.people.names import resolve_person
+from tools.people.names import choose_name, list_names_by_language, resolve_person
 from tools.spec import Offer, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 from tools.workflow.engine.state import format_decimal
@@ -25,9 +25,8 @@ async def run_leave_balance(context: ToolContext, args: LeaveBalanceArgs) -> Too
     if args.person.strip():
         person = resolve_person(await context.services.directory.list_people(), args.person, field="person")
         if person.id != context.caller.id:
-            raise ToolError(
-                "own_balance_only", f"only {person.name} can see that; tell the caller so", name=person.name
-            )
+            name, names = choose_name(person, context.caller.person.language), list_names_by_language(person)
+            raise ToolError("own_balance_only", f"only {name} can see that; tell the caller so", name=names)
     year = args.year or context.now.year
     if not FIRST_YEAR <= year <= LAST_YEAR:
         message = f"the calendar is for the years {FIRST_YEAR} to {LAST_YEAR}"
@@ -52,7 +51,8 @@ async def run_leave_balance(context: ToolContext, args: LeaveBalanceArgs) -> Too
     ]
     told = {each: "; ".join(context.services.render_text(line, each) for line in lines) for each in ("zh", "en")}
     note = TextRef(key="result.balances", params={"balances": told}) if lines else TextRef(key="result.no_balances")
-    data = {"of": context.caller.person.name, "year": year, "balances": balances, "unit": "working days"}
+    name = choose_name(context.caller.person, context.caller.person.language)
+    data = {"of": name, "year": year, "balances": balances, "unit": "working days"}
     return ToolOutcome(data=data, summary=note)
 
 

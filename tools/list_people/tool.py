@@ -10,7 +10,7 @@ from tools.argument_names import ToolArgs
 from tools.characters import show_invisible
 from tools.error_advice import select_advice
 from tools.paging import PAGE, slice_page
-from tools.people.names import find_people, fold_text, list_active_people, resolve_person
+from tools.people.names import choose_name, find_people, fold_text, list_active_people, resolve_person
 from tools.spec import Privacy, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext
 
@@ -37,18 +37,19 @@ async def run_list_people(context: ToolContext, args: ListPeopleArgs) -> ToolOut
     if department:
         people = tuple(p for p in people if department in {fold_text(one) for one in (p.department, *p.roles) if one})
     shown, more = slice_page(people, args.page)
-    known, entries = {p.id: p for p in everyone}, list[dict[str, Any]]()
+    known, entries, language = {p.id: p for p in everyone}, list[dict[str, Any]](), context.caller.person.language
     for person in shown:
         manager = known.get(person.manager or "")
         details = {
             "title" if person.is_title_official else "own_title": person.title,
             "email": person.email,
             "department": person.department,
-            "manager": manager.name if manager else "",
+            "manager": choose_name(manager, language) if manager else "",
         }
         unlisted = {"in_company_directory": False} if person.is_in_directory is False else {}
-        also = [show_invisible(name) for name in person.names]
-        names = {"id": person.id, "name": show_invisible(person.name), "also": also}
+        name = choose_name(person, language)
+        also = [show_invisible(one) for one in dict.fromkeys((person.name, *person.names)) if one != name]
+        names = {"id": person.id, "name": show_invisible(name), "also": also}
         entries.append({**names, **{name: value for name, value in details.items() if value}, **unlisted})
     data: dict[str, Any] = {"people": entries, "more": more}
     if not people and department:

@@ -16,6 +16,7 @@ from tools.cards.fields import CANCEL
 from tools.characters import remove_invisible
 from tools.effect_parts import PartState
 from tools.error_advice import select_advice
+from tools.languages import choose_words
 from tools.mail.completeness import require_complete_draft
 from tools.mail.smtp import encode_domain
 from tools.people.identities import identify_people
@@ -133,7 +134,7 @@ async def run_send_email(context: ToolContext, args: SendEmailArgs) -> ToolOutco
         last = next(reversed(refusals.values()))
         left = {person_id: refusals.get(person_id, last) for person_id in unfinished}
         raise _build_send_error(context, people, left)
-    names = [person.name for person in people]
+    names = [choose_name(person, context.caller.person.language) for person in people]
     return ToolOutcome(
         data={"mailed": names if names[1:] else names[0], "subject": subject, "message_id": message_id},
         summary=TextRef(key="result.mailed", params={"name": _join_person_names(people)}),
@@ -158,11 +159,12 @@ def _build_send_error(context: ToolContext, people: Sequence[Person], left: Mapp
             reasons.append({key: render(TextRef(key="mail.unsent", params=one), key) for key, one in params.items()})
     missing = {"zh": "；".join(one["zh"] for one in reasons), "en": "; ".join(one["en"] for one in reasons)}
     later = any(error.is_temporary for error in errors)
-    told = "; ".join(f"{person.name}: {left[person.id].text}" for person in people if person.id in left)
+    language = context.caller.person.language
+    told = "; ".join(f"{choose_name(one, language)}: {left[one.id].text}" for one in people if one.id in left)
     if not sent:
         return ToolError("mailed_to_nobody", f"mailed nobody: {told}", is_temporary=later, missing=missing)
     has, receipt_line = _join_person_names(sent), _build_mail_receipt(sent)
-    message = f"mailed {has['en']}, but not {told}"
+    message = f"mailed {choose_words(has, language)}, but not {told}"
     return ToolError(
         "mailed_partly", message, possible_effect=receipt_line, is_temporary=later, names=has, missing=missing
     )
@@ -257,7 +259,8 @@ def _list_recipient_texts(to: str | list[str]) -> list[str]:
 
 def _require_address(person: Person) -> Person:
     if not person.email:
-        raise ToolError("no_address", f"the directory has no e-mail address for {person.name}", name=person.name)
+        names = list_names_by_language(person)
+        raise ToolError("no_address", f"the directory has no e-mail address for {person.id}", name=names)
     return person
 
 

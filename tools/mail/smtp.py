@@ -22,7 +22,7 @@ import aiosmtplib
 import idna
 
 from tools.local_host import is_local_host
-from tools.people.names import choose_name
+from tools.people.names import choose_name, list_names_by_language
 from tools.spec import EffectUnknownError, Person, ToolError
 
 TIMEOUT_S = 20.0
@@ -80,7 +80,7 @@ class SmtpMailer:
             text = message.as_bytes()
         except (ValueError, MessageError) as wrong:
             error = f"the directory's name or address of {to.id} cannot be written ({type(wrong).__name__})"
-            raise ToolError("no_address", error, name=to.name) from None
+            raise ToolError("no_address", error, name=list_names_by_language(to)) from None
         smtp = aiosmtplib.SMTP(**self._options)
         try:
             with _raise_as_not_sent():
@@ -109,7 +109,7 @@ class SmtpMailer:
         await smtp.ehlo()
         if not smtp.supports_extension("smtputf8"):
             message = f"the mail server takes no address in another script, as that of {to.id}"
-            raise ToolError("foreign_address", message, name=to.name, address=to.email)
+            raise ToolError("foreign_address", message, name=list_names_by_language(to), address=to.email)
         await smtp.mail(sender, options=["SMTPUTF8", "BODY=8BITMIME"])
         await smtp.rcpt(recipient, encoding="utf-8")
 

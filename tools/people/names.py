@@ -100,7 +100,7 @@ def resolve_person(people: Sequence[Person], text: str, *, field: str = "") -> P
     several = {language: _format_candidates(matches.people, people, language) for language in ("zh", "en")}
     raise ToolError(
         "ambiguous_person",
-        f"{short!r} may be any of: {_format_candidates(matches.people, people, 'en', ids=True)}. Ask which one is "
+        f"{short!r} may be any of: {_format_candidates(matches.people, people)}. Ask which one is "
         "meant, showing these addresses and departments, then use the id",
         needs_person=True,
         field=field,
@@ -129,14 +129,15 @@ def is_searchable_name(name: str) -> bool:
 
 def describe_person(person: Person, people: Iterable[Person], language: str) -> str:
     """A person with their details: `“李四” (lisi@example.com, Engineering, manager “王五”)`. The person chooses only
-    the name, which cannot imitate the rest. The text tells if the company's directory file lacks them."""
+    the name, which cannot imitate the rest. The text tells if the company's directory file lacks them. For a model,
+    which may speak any language (`language` is empty), people have their names in both scripts."""
     manager = next((p for p in people if p.id == person.manager), None)
     zh = language == "zh"
     facts = [person.email, person.department]
-    facts += [f"{'主管' if zh else 'manager '}{_quote_person_name(manager.name, language)}"] if manager else []
+    facts += [f"{'主管' if zh else 'manager '}{_quote_person_name(manager, language)}"] if manager else []
     facts += ["不在公司名录里" if zh else "not in the company directory"] if person.is_in_directory is False else []
     details = [show_invisible(fact)[: 2 * SHOWN_LENGTH] for fact in facts if fact]
-    name = _quote_person_name(person.name, language)
+    name = _quote_person_name(person, language)
     if not details:
         return name
     return f"{name}（{'，'.join(details)}）" if zh else f"{name} ({', '.join(details)})"
@@ -168,27 +169,26 @@ def _fold_address(address: str) -> str:
     return unicodedata.normalize("NFKC", address.strip()).casefold()
 
 
-def _quote_person_name(name: str, language: str) -> str:
+def _quote_person_name(person: Person, language: str) -> str:
     """A name on one line, in quotation marks that the name itself does not have."""
-    plain = "".join(sign for sign in " ".join(show_invisible(name).split()) if sign not in '“”「」"')[:SHOWN_LENGTH]
-    return f"「{plain}」" if language == "zh" else f"“{plain}”"
+    names = [choose_name(person, language)] if language else dict.fromkeys(list_names_by_language(person).values())
+    plain = ["".join(sign for sign in " ".join(show_invisible(one).split()) if sign not in '“”「」"') for one in names]
+    return " / ".join(f"「{one[:SHOWN_LENGTH]}」" if language == "zh" else f"“{one[:SHOWN_LENGTH]}”" for one in plain)
 
 
-def _format_candidates(found: Sequence[Person], people: Sequence[Person], language: str, *, ids: bool = False) -> str:
-    shown = [describe_person(p, people, language) + (f" = {p.id}" if ids else "") for p in found[:CANDIDATES]]
+def _format_candidates(found: Sequence[Person], people: Sequence[Person], language: str = "") -> str:
+    """The people whom a text may mean, for readers of a language; with their ids for a model."""
+    shown = [describe_person(p, people, language) + ("" if language else f" = {p.id}") for p in found[:CANDIDATES]]
     listed = ("；" if language == "zh" else "; ").join(shown)
     if (more := len(found) - CANDIDATES) <= 0:
         return listed
     return f"{listed}；另有 {more} 人" if language == "zh" else f"{listed}; and {more} more"
 
 
-async def get_person_name(directory: Directory, person: str, language: str = "") -> str:
-    """A person's name for readers of a language, or the name people use if none is given; the id of a person who has
-    left the directory."""
+async def get_person_name(directory: Directory, person: str, language: str) -> str:
+    """A person's name for readers of a language; the id of a person who has left the directory."""
     found = await directory.find_person(person)
-    if found is None:
-        return person
-    return choose_name(found, language) if language else found.name
+    return choose_name(found, language) if found else person
 
 
 def choose_name(person: Person, language: str) -> str:

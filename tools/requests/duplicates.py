@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from tools.people.names import get_person_name
+from tools.people.names import get_names_by_language
 from tools.spec import AttachedFile, CardField, TextRef
 from tools.tool import ToolContext
 from tools.workflow.engine.balance import list_overlaps
@@ -69,14 +69,12 @@ async def build_same_bytes_fields(
         shown = [one for one in others if one.initiator == author or context.caller.id != author]
         if not shown:
             continue
-        names = {one.initiator: await get_person_name(context.services.directory, one.initiator) for one in shown}
         newest = sorted(shown, key=lambda one: one.started, reverse=True)[:MAX_REQUESTS]
+        named = [(one, await get_names_by_language(context.services.directory, one.initiator)) for one in newest]
         claims = {
-            "zh": "、".join(
-                f"{one.id}（{names[one.initiator]}，{_format_standing(context, one, 'zh')}）" for one in newest
-            ),
+            "zh": "、".join(f"{one.id}（{name['zh']}，{_format_standing(context, one, 'zh')}）" for one, name in named),
             "en": ", ".join(
-                f"{one.id} ({names[one.initiator]}, {_format_standing(context, one, 'en').lower()})" for one in newest
+                f"{one.id} ({name['en']}, {_format_standing(context, one, 'en').lower()})" for one, name in named
             ),
         }
         params: dict[str, Any] = {"file": file.name, "requests": claims}

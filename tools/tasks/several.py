@@ -10,7 +10,7 @@ from pydantic import Field
 from tools.argument_names import ToolArgs
 from tools.error_advice import select_advice
 from tools.paging import PAGE
-from tools.people.names import get_person_name, resolve_person
+from tools.people.names import resolve_person
 from tools.requests.status import format_request_summary
 from tools.spec import Offer, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
@@ -56,7 +56,7 @@ async def run_decide_several(context: ToolContext, args: DecideSeveralArgs) -> T
         "tasks": [
             {
                 "request": one.request.id,
-                "requester": await get_person_name(context.services.directory, one.request.initiator),
+                "requester": await context.get_person_name(one.request.initiator),
                 "summary": await format_request_summary(context, one.request),
             }
             for one in meant[:PAGE]

@@ -33,7 +33,7 @@ def test_only_whom_the_table_names_is_accepted_and_the_next_selector_counts_only
     for friend in (LIN, ZHAO, WANG):
         error = refused(LEAVE, {**SICK, "approver": friend.id})
         assert (error.code, error.field, error.ask) == ("other_approver", "approver", True)
-        assert "“李四” (lisi@example.com, manager “王五”) = U2" in error.text
+        assert "“李四” / “Li Si” (lisi@example.com, manager “王五” / “Wang Wu”) = U2" in error.text
         assert render_value(error.note, "zh") == f"按规则，审批人是李四，不能是{friend.name}。要由李四审批吗？"
         assert (
             render_value(error.note, "en")
@@ -88,8 +88,8 @@ async def test_a_row_that_permits_a_choice_flags_it_and_still_offers_whom_the_ru
     form = {name: value for name, value in SICK.items() if name != "approver"}
     strict, free = refused(LEAVE, form), refused(LEAVE, form, more=FREE)
     assert strict.text.endswith(
-        "For approver you may offer “李四” (lisi@example.com, manager “王五”) as a suggestion; the person has to agree."
-        " Nobody else is accepted there."
+        "For approver you may offer “李四” / “Li Si” (lisi@example.com, manager “王五” / “Wang Wu”) as a suggestion; "
+        "the person has to agree. Nobody else is accepted there."
     )
     assert free.text.endswith("the person has to agree.")
 

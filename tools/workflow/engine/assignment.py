@@ -277,7 +277,7 @@ class _SeatAssignment:
             able, is_free = self.list_candidates(field.name), self._can_author_choose(field.name)
             if not able and not is_free:
                 raise _build_approver_error(field, able, self._company)
-            if offer := " or ".join(describe_person(p, self._company.people, "en") for p in able[:CANDIDATES]):
+            if offer := " or ".join(describe_person(p, self._company.people, "") for p in able[:CANDIDATES]):
                 hint += f" For {field.name} you may offer {offer} as a suggestion; the person has to agree."
             hint += "" if is_free else " Nobody else is accepted there."
         if error := check_missing_fields(missing, hint):
@@ -403,7 +403,7 @@ def _build_approver_error(
         )
         return ToolError("no_approver", message, field=field.name, label=label)
     chosen_names = join_in_both_languages(map(company.get_person_names, chosen))
-    offered = "; ".join(f"{describe_person(p, company.people, 'en')} = {p.id}" for p in named[:CANDIDATES])
+    offered = "; ".join(f"{describe_person(p, company.people, '')} = {p.id}" for p in named[:CANDIDATES])
     message = f"{field.name}: not {chosen_names['en'][:200]}, but by the rules: {offered}. Offer whom they name"
     names = join_in_both_languages(map(list_names_by_language, named[:CANDIDATES]))
     return ToolError(

@@ -352,7 +352,7 @@ class EmbeddedEngine:
         return moved if kept == answer else CommandResult.model_validate_json(kept)
 
     async def _get_person_name(self, person: str) -> str:
-        return await get_person_name(self._directory, person) if person and not person.startswith(SYSTEM) else ""
+        return await get_person_name(self._directory, person, "zh") if person and not person.startswith(SYSTEM) else ""
 
     # Standing in
 

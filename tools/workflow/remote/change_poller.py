@@ -197,7 +197,7 @@ class ChangePoller:
     async def _add_actor_name(self, data: Mapping[str, str]) -> dict[str, str]:
         """Add the actor's name; empty for the system."""
         by = data.get("by", "")
-        name = await get_person_name(self.directory, by) if by and not by.startswith(SYSTEM) else ""
+        name = await get_person_name(self.directory, by, "zh") if by and not by.startswith(SYSTEM) else ""
         return {**data, "by_name": name}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from tools.people.names import get_person_name
+from tools.people.names import get_names_by_language
 from tools.ports import Directory
 from tools.spec import ToolError
 
@@ -50,8 +50,8 @@ class EngineUsers:
         """The engine user of a person. Raises `ToolError` `no_engine_user`."""
         user = await self.find_engine_user(person)
         if not user:
-            name = await get_person_name(self._directory, person)
-            raise ToolError("no_engine_user", f"{name} has no user in the workflow engine", name=name)
+            names = await get_names_by_language(self._directory, person)
+            raise ToolError("no_engine_user", f"{person} has no user in the workflow engine", name=names)
         return user
 
     async def find_engine_user(self, person: str) -> str:
