@@ -19,6 +19,7 @@ from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json, WorkspaceMember, WorkspaceRoom
 from tools.languages import LANGUAGES
+from tools.people.names import choose_name
 
 PAGE = Path(__file__).parent / "page"
 Act: TypeAlias = Callable[["PageApi", MethodArguments], Awaitable[Json]]
@@ -130,19 +131,21 @@ class PageApi:
 
     def choose_language(self, args: MethodArguments) -> str:
         person = self.ws.state.people.get(args.read_text("person"))
-        return "en" if person and not person.locale.startswith("zh") else "zh"
+        return person.language if person else "zh"
 
 
 def build_json_response(body: Json, status: int = 200) -> web.Response:
     return web.json_response(body, status=status, headers=HEADERS)
 
 
-def build_person_row(person: WorkspaceMember) -> Json:
+def build_person_row(person: WorkspaceMember, language: str) -> Json:
+    """Return a person as readers of a language meet them."""
+    display = choose_name(person.person, language)
     return {
         "id": person.id,
         "name": person.name,
-        "display": person.real_name,
-        "also": person.display_name,
+        "display": display,
+        "also": person.display_name if display == person.real_name else person.real_name,
         "title": person.title,
         "locale": person.locale,
         "tz": person.tz,
@@ -155,7 +158,7 @@ def choose_room_name(ws: Workspace, room: WorkspaceRoom, me: WorkspaceMember) ->
     """Return the page's name for a room; a DM is named after the other person."""
     if room.kind not in ("im", "mpim"):
         return room.name
-    others = [ws.state.people[id].real_name for id in room.members if id != me.id]
+    others = [choose_name(ws.state.people[id].person, me.language) for id in room.members if id != me.id]
     return others[-1] if room.kind == "im" else ", ".join(others)
 
 
@@ -169,8 +172,8 @@ def build_page_state(api: PageApi, me: WorkspaceMember, request: web.Request) ->
         "team": {"id": ws.app.team, "name": ws.app.team_name},
         "bot": {"id": ws.app.user, "name": ws.app.real_name},
         "untouched": not any(room.messages for room in ws.state.rooms.values()),
-        "me": build_person_row(me),
-        "people": [build_person_row(person) for person in ws.state.people.values()],
+        "me": build_person_row(me, me.language),
+        "people": [build_person_row(person, me.language) for person in ws.state.people.values()],
         "channels": channels,
         "standins": [asdict(standin) for standin in ws.standins],
         "models": [{"key": one.sentence, "name": one.name, "command": one.command} for one in ws.models],

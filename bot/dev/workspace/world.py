@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Literal, TypeAlias
 
+from tools.spec import Person
+
 Json: TypeAlias = dict[str, Any]
 """A JSON object in the platform's own shape."""
 RoomKind: TypeAlias = Literal["im", "mpim", "channel", "group"]
@@ -42,6 +44,17 @@ class WorkspaceMember:
     def dm_id(self) -> str:
         """Id of the DM between this person and the bot."""
         return "D" + self.id[1:]
+
+    @property
+    def person(self) -> Person:
+        """The member as the directory has them."""
+        names = tuple(filter(None, (self.display_name, self.name)))
+        return Person(id=self.id, name=self.real_name, names=names, email=self.email, active=not self.deleted)
+
+    @property
+    def language(self) -> str:
+        """The page's language for this member."""
+        return "zh" if self.locale.startswith("zh") else "en"
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from bot.ops.cli.name_lookup import NameLookup, open_name_lookup
 from bot.ops.cli.request_store import open_request_store
 from bot.storage.journal import parse_age_ms
 from tools.languages import LANGUAGES, choose_words
+from tools.people.names import choose_name
 from tools.requests.timeline import TimelineWriter
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
@@ -131,7 +132,7 @@ async def _print_stories(
     read is added to `unreadable`."""
     found, language = False, console.get_terminal_language()
     versions = ProcessVersions(store, load_shipped_processes())
-    known = {person.id: f"{person.name} {person.id}" for person in await names.list_people()}
+    known = {person.id: f"{choose_name(person, language)} {person.id}" for person in await names.list_people()}
     for id in [request] if request else await store.list_members_since("changed", to_milliseconds(since)):
         recorded = [(n, event) async for _, n, event in list_recorded_events(store, since, id)]
         events = [event for _, event in recorded if event]

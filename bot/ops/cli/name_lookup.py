@@ -7,18 +7,17 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
-import typer
 from redis.asyncio import Redis
 
 from bot.app.settings import Settings
 from bot.chat.slack.members import list_member_names
 from bot.core.errors import ChatError, CountersignError
-from bot.core.i18n import translate
 from bot.dev.workspace.world import read_world
-from bot.ops.cli.console import get_terminal_language
+from bot.ops.cli.console import get_terminal_language, print_note
 from bot.queue.keys import Keys
 from bot.storage.members import RedisMemberStore
 from bot.storage.processes import ProcessStore
+from tools.people.names import choose_name
 from tools.spec import Person
 from tools.workflow.engine.state import SYSTEM
 
@@ -30,23 +29,23 @@ PATIENCE_S = 10.0
 
 
 class PeopleSource(Protocol):
-    """A source of people's names: Slack, or the people of the local workspace."""
+    """A source of people's names: Slack, or the people whom the bot has stored."""
 
     async def find_person(self, person: str) -> Person | None: ...
     async def list_people(self) -> tuple[Person, ...]: ...
 
 
 class NameLookup:
-    """A `Directory` in which a person without a known name is nobody. After Slack has failed, no further call is
-    made."""
+    """A `Directory` in which a person without a known name is nobody, with names for the terminal's reader. After Slack
+    has failed, no further call is made."""
 
-    def __init__(self, directory: PeopleSource | None = None) -> None:
-        self._directory = directory
-        self._known: dict[str, Person | None] = {}
+    def __init__(self, directory: PeopleSource | None = None, people: tuple[Person, ...] = ()) -> None:
+        self._directory, self._people = directory, people
+        self._known: dict[str, Person | None] = {one.id: one for one in people}
 
     async def find_name(self, person: str) -> str:
         found = await self.find_person(person)
-        return found.name if found else ""
+        return choose_name(found, get_terminal_language()) if found else ""
 
     async def find_person(self, person: str) -> Person | None:
         if person in self._known:
@@ -72,31 +71,13 @@ class NameLookup:
     async def list_people(self) -> tuple[Person, ...]:
         """List everybody who can be found by name; empty without a source of names."""
         if self._directory is None:
-            return ()
+            return self._people
         try:
             return await asyncio.wait_for(self._directory.list_people(), PATIENCE_S)
         except (ChatError, TimeoutError) as error:
             self._directory = None
             print_lookup_failure(error)
             return ()
-
-
-class DemoDirectory:
-    """The people of the local workspace. Every local workspace has the same people, so it need not run."""
-
-    def __init__(self) -> None:
-        self._people = dict[str, Person]()
-        for one in read_world().people:
-            if not one.is_bot:
-                names = tuple(dict.fromkeys(filter(None, (one.display_name, one.name))))
-                person = Person(id=one.id, name=one.real_name, names=names, email=one.email, active=not one.deleted)
-                self._people[one.id] = person
-
-    async def find_person(self, person: str) -> Person | None:
-        return self._people.get(person)
-
-    async def list_people(self) -> tuple[Person, ...]:
-        return tuple(one for one in self._people.values() if one.active)
 
 
 @asynccontextmanager
@@ -122,7 +103,8 @@ async def _open_workspace_lookup(
     """Open names from the workspace in the settings. An error of type `tolerated` leaves people without names instead
     of ending the command."""
     if not settings.has_real_slack or settings.slack_bot_token is None:
-        yield NameLookup(None if settings.redis_url else DemoDirectory())
+        people = [one.person for one in read_world().people if not one.is_bot]  # as in every local workspace
+        yield NameLookup(people=() if settings.redis_url else tuple(people))
         return
     from bot.chat.slack.web_client import identify_bot, open_web_client  # slow to import, and seldom needed
 
@@ -144,7 +126,10 @@ class StoredPeople:
 
     async def find_person(self, person: str) -> Person | None:
         record = (await self._store.load_records([person])).get(person)
-        return Person(id=person, name=list_member_names(record.member)[0]) if record else None
+        if record is None:
+            return None
+        name, *others = list_member_names(record.member)
+        return Person(id=person, name=name, names=tuple(others))
 
     async def list_people(self) -> tuple[Person, ...]:
         """Return nobody: each person is looked up alone."""
@@ -167,4 +152,4 @@ async def open_stored_names(settings: Settings, redis: Redis, keys: Keys) -> Asy
 
 
 def print_lookup_failure(error: Exception) -> None:
-    typer.echo(translate("audit.no_names", get_terminal_language(), error=str(error) or type(error).__name__), err=True)
+    print_note("audit.no_names", error=str(error) or type(error).__name__)

@@ -22,7 +22,7 @@ from bot.ops.cli import console
 from bot.ops.cli.console import sanitize_for_terminal
 from bot.ops.cli.export import open_output
 from bot.ops.cli.filters import PERSON, find_person_id
-from bot.ops.cli.name_lookup import open_name_lookup
+from bot.ops.cli.name_lookup import open_name_lookup, open_stored_names
 from bot.ops.cli.processes import open_remote_engine, require_person
 from bot.ops.cli.request_store import open_request_store
 from bot.ops.personal_data import PersonalData
@@ -78,15 +78,18 @@ def forget_person(person: Who, yes: Yes = False) -> None:
     """
 
     async def confirm_and_forget() -> None:
-        language = console.get_terminal_language()
-        async with _open_personal_data(person) as (data, journal):
-            who, pseudonym = data.person, data.pseudonym
+        language, settings = console.get_terminal_language(), load_settings()
+        async with (
+            _open_personal_data(person) as (data, journal),
+            open_stored_names(settings, data.redis, data.keys) as names,
+        ):
+            pseudonym, named = data.pseudonym, await names.format_name_and_id(data.person)
             if waiting := await data.list_open_work():
                 what = ", ".join(waiting[:NAMED])
-                raise console.build_error("person.open_work", person=who, what=what)
-            console.require_confirmation(translate("person.sure_forget", language, person=who), yes)
+                raise console.build_error("person.open_work", person=named, what=what)
+            console.require_confirmation(translate("person.sure_forget", language, person=named), yes)
 
-            with closing(open_file_bytes(load_settings())) as file_bytes:
+            with closing(open_file_bytes(settings)) as file_bytes:
                 counts = await data.erase_records(
                     lambda team, member: FileStore(data.redis, data.keys, team, file_bytes).delete_file(member)
                 )
@@ -113,7 +116,10 @@ def hand_over(
 
     async def confirm_and_hand_over() -> None:
         language, settings, now = console.get_terminal_language(), load_settings(), datetime.now(UTC)
-        async with open_request_store() as (store, journal):
+        async with (
+            open_request_store() as (store, journal),
+            open_stored_names(settings, journal.redis, journal.keys) as known_names,
+        ):
             leaver = await _find_person(journal, settings, person)
             async with open_name_lookup(settings) as names:
                 heir = require_person(await names.list_people(), to)
@@ -123,8 +129,9 @@ def hand_over(
             stand_ins = [one for one in await store.list_delegations_to(leaver) if one.end > now]
             absences = [one for one in await store.list_delegations_from(leaver) if one.end > now]
             counts = {"tasks": len(tasks), "stand_ins": len(stand_ins)}
+            from_whom, to_whom = [await known_names.format_name_and_id(one) for one in (leaver, heir)]
             console.require_confirmation(
-                translate("person.sure_leave", language, person=leaver, to=heir, **counts), yes
+                translate("person.sure_leave", language, person=from_whom, to=to_whom, **counts), yes
             )
             await journal.append_record("alert", "person.left", person=console.get_os_user(), text=f"{leaver} → {heir}")
             engine, actor = EmbeddedEngine(store, load_shipped_processes(), NOBODY), ADMIN + console.get_os_user()
@@ -153,7 +160,7 @@ def hand_over(
         moved = {"tasks": len(tasks), "stand_ins": len(stand_ins)}
         for what in problems:
             moved["tasks" if what in tasks else "stand_ins"] -= 1
-        console.print_sentence("person.left", to=heir, absences=len(absences), **moved)
+        console.print_sentence("person.left", to=to_whom, absences=len(absences), **moved)
         if problems:
             raise console.build_error("person.some_not_moved", count=len(problems))
 

@@ -426,7 +426,8 @@ def run_assignment(
         async with _open_registry() as office, open_name_lookup(load_settings()) as names:
             people = await names.list_people()
             to = require_person(people, person)
-            console.require_confirmation(translate("processes.sure_assign", language, task=task, person=to), yes)
+            named = await names.format_name_and_id(to)
+            console.require_confirmation(translate("processes.sure_assign", language, task=task, person=named), yes)
             engine = EmbeddedEngine(office.store, load_shipped_processes(), NOBODY)
             actor, name = ADMIN + console.get_os_user(), task.strip().upper()
             try:

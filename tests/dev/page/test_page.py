@@ -164,7 +164,7 @@ async def test_people_languages_and_places_are_remembered(
         assert workspace.get_person(ZHANG).locale == "zh-CN"
         await browser.click("#nav button", "general")
         await browser.open(f"{workspace.address}/")
-        await browser.find(".face[aria-pressed=true]", "李四")
+        await browser.find(".face[aria-pressed=true]", "Li Si")
         await browser.find("#title", "#general")
         await browser.press("Alt", "1")
         await browser.find(".face[aria-keyshortcuts='Alt+1'][aria-pressed=true]")
@@ -414,7 +414,7 @@ async def test_what_a_newcomer_reads_stays_until_it_is_used(
         await browser.find("#list .message", "Leave")
         await browser.gone(".prompts .chip")
         await asyncio.sleep(0.3)
-        await browser.find(".toast", "张三 now reads English.")
+        await browser.find(".toast", "Zhang San now reads English.")
         await browser.click(".toast button", "English for everybody")
         await browser.gone(".toast")
         await driver.wait_until(lambda: all(workspace.get_person(id).locale == "en-US" for id in (ZHANG, LI)))

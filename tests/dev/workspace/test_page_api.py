@@ -82,6 +82,15 @@ async def test_state_and_texts(http: aiohttp.ClientSession, driver: WorkspaceDri
     assert (await get(http, "texts", lang="fr"))["ok"] is False
 
 
+async def test_everybody_has_the_name_in_their_readers_script(http: aiohttp.ClientSession) -> None:
+    await post(http, "locale", person=ZHANG, locale="en-US")
+    english, chinese = await get(http, "state", person=ZHANG), await get(http, "state", person=LI)
+    rows = [[(one["display"], one["also"]) for one in state["people"][:2]] for state in (english, chinese)]
+    assert rows == [[("Zhang San", "张三"), ("Li Si", "李四")], [("张三", "Zhang San"), ("李四", "Li Si")]]
+    assert [c["name"] for c in english["channels"] if c["id"] == TRIO] == ["Li Si, Countersign"]
+    assert english["me"]["display"] == "Zhang San"
+
+
 async def test_say_edit_and_read_back(http: aiohttp.ClientSession) -> None:
     root = await post(http, "say", person=ZHANG, channel=GENERAL, text="<@U0BOT> a &lt; b <!channel>")
     await post(http, "say", person=ZHANG, channel=GENERAL, text="@Countersign reply", thread_ts=root["ts"])

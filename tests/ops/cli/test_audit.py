@@ -144,7 +144,7 @@ async def test_names_where_slack_answers_and_ids_in_any_case(redis: Redis, valke
             audit(valkey, tmp_path, *ALL, "--json", **env, SLACK_API_URL="http://127.0.0.1:1/api/"),
         )
     first = [json.loads(end.out.splitlines()[0]) for end in (named, away)]
-    assert [(one["actor"], one["actor_name"]) for one in first] == [(ZHANG, "张三"), (ZHANG, "")]
+    assert [(one["actor"], one["actor_name"]) for one in first] == [(ZHANG, "Zhang San"), (ZHANG, "")]
     assert not named.err and "Slack cannot be reached" in away.err and away.code == 0
 
 

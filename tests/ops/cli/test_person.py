@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -38,6 +39,19 @@ async def desk(valkey: str) -> AsyncIterator[Office]:
 
 async def run_command(desk: Office, folder: Path, *arguments: str, **env: str) -> Ended:
     return await ran(*arguments, cwd=folder, env={"REDIS_URL": desk.redis_url, "LANG": "en_US.UTF-8", **env})
+
+
+async def read_question(desk: Office, folder: Path, *arguments: str, language: str = "en_US.UTF-8") -> str:
+    """What a command asks on a terminal, where it is answered with no."""
+    ours, theirs = os.openpty()
+    try:
+        os.write(ours, b"n\n")
+        end = await ran(*arguments, cwd=folder, env={"REDIS_URL": desk.redis_url, "LANG": language}, given=theirs)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert end.code == 1, end
+    return end.out
 
 
 async def export(desk: Office, folder: Path, person: str, **env: str) -> list[dict[str, Any]]:
@@ -121,6 +135,19 @@ async def test_what_waits_in_a_lane_is_open_work_and_what_was_given_up_is_erased
     assert forgotten.code == 0 and "dead letter 1" in forgotten.out, forgotten
     [(_, left)] = await redis.xrange(keys.build_key(0, "dead"))
     assert left["id"] == f"Ev{WANG}", "others' letters stay"
+
+
+async def test_questions_name_their_people_with_the_id_beside(desk: Office, tmp_path: Path) -> None:
+    await desk.answer(ZHANG, "你好")
+    await desk.quiet()
+    names = {"en_US.UTF-8": ("Zhang San", "Wang Wu"), "zh_CN.UTF-8": ("张三", "王五")}
+    for language, (zhang, wang) in names.items():
+        asked = await read_question(desk, tmp_path, "person", "forget", ZHANG, language=language)
+        assert f"{zhang} {ZHANG}" in asked, asked
+        asked = await read_question(desk, tmp_path, "person", "leave", ZHANG, "--to", WANG, language=language)
+        assert f"{zhang} {ZHANG}" in asked and f"{wang} {WANG}" in asked, asked
+    asked = await read_question(desk, tmp_path, "person", "forget", "U0GONE")
+    assert " U0GONE" in asked, "nobody knows a name of theirs: the id alone"
 
 
 async def test_a_leavers_tasks_and_stand_ins_go_to_somebody_else(desk: Office, tmp_path: Path) -> None:

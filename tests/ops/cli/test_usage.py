@@ -51,7 +51,7 @@ async def test_usage_is_told_by_person_with_names_by_model_and_by_day_with_exact
 ) -> None:
     first, second = lines(await command(busy, tmp_path, "usage", "--json"))
     assert first == {
-        "person": ZHANG, "name": "张三", "runs": 2, "replies": 3, "tokens_in": 3007, "cached": 400, "tokens_out": 53,
+        "person": ZHANG, "name": "Zhang San", "runs": 2, "replies": 3, "tokens_in": 3007, "cached": 400, "tokens_out": 53,
         "unpriced": 10, "good": 0, "bad": 0, "cost": {"USD": "0.00076"},
     }  # fmt: skip
     assert (second["person"], second["runs"], second["unpriced"], second["cost"]) == (LI, 1, 6, {})
@@ -64,7 +64,7 @@ async def test_usage_is_told_by_person_with_names_by_model_and_by_day_with_exact
     en = (await command(busy, tmp_path, "usage", LANG="en_US.UTF-8", **wide)).out
     for words in ("张三", "没有价格", "合计", "0.00076 USD，另有 10 token 没有价格", "3,007"):
         assert words in zh, zh
-    for words in ("张三", "no price", "Total", "0.00076 USD, plus 16 tokens without a price"):
+    for words in ("Zhang San", "no price", "Total", "0.00076 USD, plus 16 tokens without a price"):
         assert words in en, en
     runs = [one.run for one in await busy.journal(kinds=("run.finished",))]
     shown, other = [(await command(busy, tmp_path, "show", run, LANG="en_US.UTF-8")).out for run in runs[:2]]
