@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bot.agent.limits import StopReason
 from bot.agent.tool_executor import ToolResult
 from bot.core.run_state import CallRecord
+from tools.cards.fields import describe_new_request
 from tools.spec import Gate, Privacy, Proposal, ReceiptLine, TextRef, ToolError
 
 CALL_MISTAKES = frozenset(
@@ -28,6 +29,8 @@ class RunStep:
     note: TextRef
     title: TextRef | None = None
     """The action that a waiting call proposes, in the words of its card."""
+    ready: TextRef | None = None
+    """What a proposed request comes to, for places that may read its free text; it has no number yet."""
     people: tuple[str, ...] = ()
     """Ids of the people that a name may mean, if the person has to choose."""
     privacy: Privacy = Privacy.PRIVATE
@@ -91,6 +94,6 @@ def build_step(call: CallRecord, result: ToolResult, caller: str) -> RunStep:
         )
     if not isinstance(result, Proposal):
         return RunStep(call=call, note=result.summary, receipt_line=result.receipt_line)
-    if caller in result.deciders:
-        return RunStep(call=call, note=TextRef(key="steps.waiting"), title=result.title)
-    return RunStep(call=call, note=TextRef(key="steps.brought"), title=result.get_title_for(caller))
+    key = "steps.waiting" if caller in result.deciders else "steps.brought"
+    title = result.get_title_for(caller)
+    return RunStep(call=call, note=TextRef(key=key), title=title, ready=describe_new_request(result))

@@ -253,9 +253,8 @@ def render_step_line(
         action = _describe_action(step.call.tool, language)
         return translate("steps.line_private", language, number=number, action=action) + waits
     if step.title is not None:
-        line = translate(
-            "steps.line_waiting", language, number=number, title=render_value(step.title, language), result=result
-        )
+        title = render_value(step.ready if step.ready and audience is Disclosure.HERE else step.title, language)
+        line = translate("steps.line_waiting", language, number=number, title=title, result=result)
     else:
         action = _describe_action(step.call.tool, language)
         if tries > 1:
@@ -263,7 +262,9 @@ def render_step_line(
         names = ("name", "person", "request", "request_id", "task", "task_id", "to")
         values = [step.call.args.get(name) for name in names]
         subjects = [" ".join(one.split()) for one in values if isinstance(one, str)]
-        subject = next((one for one in subjects if one and not PERSON_ID.fullmatch(one)), "")[:SUBJECT_MAX]
+        subject = next((one for one in subjects if one not in result and not PERSON_ID.fullmatch(one)), "")[
+            :SUBJECT_MAX
+        ]
         key = "steps.line_about" if subject else "steps.line"
         line = translate(key, language, number=number, action=action, subject=subject, result=result)
     reason = " ".join(step.call.reason.split())[:REASON_MAX] if audience is Disclosure.HERE else ""

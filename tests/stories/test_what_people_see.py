@@ -88,3 +88,31 @@ async def test_of_a_withdrawal_and_a_new_start_in_one_reply_the_start_is_told_to
     results = [json.loads(one["content"]) for one in bot.model.requests[1] if one["role"] == "tool"]
     assert {one.get("error") for one in results} >= {"one_at_a_time"}
     assert any("撤回" not in one.title for one in bot.chat.cards()), "and the new one has its card in the same run"
+
+
+@pytest.mark.parametrize(
+    ("locale", "line"),
+    [
+        ("zh-CN", "**已备好：病假，2026年11月23日 周一 至 11月24日 周二，2 个工作日，审批人李四** 等待按钮确认"),
+        (
+            "en-US",
+            "**Ready: Sick leave, Mon 23 Nov to Tue 24 Nov 2026, 2 working days, approver Li Si** "
+            "— waiting for a button",
+        ),
+    ],
+)
+async def test_the_step_of_a_new_request_says_what_it_comes_to_and_who_approves(
+    redis: Redis, locale: str, line: str
+) -> None:
+    here = Bot(redis, [calls(("start_process", {"process": "leave", "form": SICK}))])
+    here.directory.known = [one.model_copy(update={"locale": locale}) for one in here.directory.known]
+    await here.send("请两天病假", person="U1")
+    [run] = [one for one in here.chat.texts() if one.startswith("1.")]
+    assert run.splitlines()[0] == f"1. {line}"
+
+
+async def test_the_step_of_a_looked_up_request_is_where_it_stands_and_not_its_whole_story(redis: Redis) -> None:
+    here = await started(redis, calls(("request_status", {"request": "L-0001"})), DONE)
+    await here.send("L-0001 到哪一步了", person="U1", id="Ev9")
+    [line] = [one.splitlines()[0] for one in here.chat.texts() if "查看审批进度" in one]
+    assert line == "1. **查看审批进度**：L-0001 等李四审批"

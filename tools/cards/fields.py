@@ -10,10 +10,10 @@ from tools.cards.files import build_reading_fields, describe_file, describe_refe
 from tools.day_words import list_day_words
 from tools.languages import LANGUAGES, choose_words
 from tools.people.identities import identify_people
-from tools.people.names import format_people_names, format_stand_in, get_names_by_language
+from tools.people.names import format_people_names, format_stand_in, get_names_by_language, join_in_both_languages
 from tools.platform_ids import FILE_ID
 from tools.ports import Directory, TextRenderer
-from tools.spec import AttachedFile, CardChoice, CardField, DialogField, Identities, TextRef
+from tools.spec import AttachedFile, CardChoice, CardField, DialogField, Identities, Proposal, TextRef
 from tools.workflow.bpmn.graph import ServiceTopic
 from tools.workflow.engine.assignment import ROLE_PREFIX
 from tools.workflow.engine.balance import get_balance_label, list_remaining_days
@@ -241,6 +241,19 @@ def build_status_field(request: Request) -> CardField:
 def build_scope(process: Process, filled: FilledForm) -> dict[str, str]:
     """A form in one line by language, for the first line of its card."""
     return {language: format_request_line(process, filled, language) for language in ("zh", "en")}
+
+
+def describe_new_request(proposal: Proposal) -> TextRef | None:
+    """The request on a card, which has no number yet, with the approver, who stands first of the people on its form."""
+    if proposal.subject or not proposal.scope:
+        return None
+    for field in proposal.fields:
+        if isinstance(field.value, Identities) and isinstance(field.label, dict):
+            label = {**field.label, "en": field.label["en"].lower()}
+            names = [{one: person.get_name(one) for one in ("zh", "en")} for person in field.value.people]
+            params = {"scope": proposal.scope, "label": label, "names": join_in_both_languages(names)}
+            return TextRef(key="steps.ready_for", params={**params})
+    return TextRef(key="steps.ready", params={"scope": proposal.scope})
 
 
 def build_dialog_fields(

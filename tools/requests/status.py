@@ -69,10 +69,9 @@ async def run_my_requests(context: ToolContext, args: MyRequestsArgs) -> ToolOut
 async def run_request_status(context: ToolContext, args: RequestStatusArgs) -> ToolOutcome:
     request = await require_readable_request(context, args.request)
     timeline = await build_timeline(context.services, request, context.now.tzinfo)
-    words = {one: format_timeline(timeline, context.services.render_text, one) for one in ("zh", "en")}
-    language = context.caller.person.language
-    data = {**await describe_request(context, request), "timeline": choose_words(words, language)}
-    params: dict[str, Any] = {"request": request.id, "timeline": words}
+    language, standing = context.caller.person.language, await _describe_current_state(context, request)
+    story = format_timeline(timeline, context.services.render_text, language)
+    data = {**await describe_request(context, request), "timeline": story}
     said = any(note.params.get("said") not in (None, NOTHING_SAID) for note in timeline)
     privacy = Privacy.PRIVATE if said else await classify_summary(context, request)
     if args.details:
@@ -85,7 +84,7 @@ async def run_request_status(context: ToolContext, args: RequestStatusArgs) -> T
             if (value := request.filled.values.get(field.name))
         }
         privacy = choose_most_private(privacy, await classify_card(context, request))
-    return ToolOutcome(data=data, summary=TextRef(key="result.status", params=params), privacy=privacy)
+    return ToolOutcome(data=data, summary=standing.text, privacy=privacy)
 
 
 async def run_show_process(context: ToolContext, args: ShowProcessArgs) -> ToolOutcome:

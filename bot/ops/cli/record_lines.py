@@ -15,7 +15,7 @@ from bot.core.i18n import load_sentences, translate
 from bot.ops.cli.console import format_terminal_time, get_terminal_language, sanitize_for_terminal
 from bot.storage.journal import JournalRecord
 
-KIND_CELLS, WHO_CELLS = 18, 14
+KIND_CELLS, WHO_CELLS = 18, 18
 """Minimum widths of these columns in cells."""
 _COLOURS = {
     "run": "cyan",

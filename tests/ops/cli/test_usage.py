@@ -51,8 +51,8 @@ async def test_usage_is_told_by_person_with_names_by_model_and_by_day_with_exact
 ) -> None:
     first, second = lines(await command(busy, tmp_path, "usage", "--json"))
     assert first == {
-        "person": ZHANG, "name": "Zhang San", "runs": 2, "replies": 3, "tokens_in": 3007, "cached": 400, "tokens_out": 53,
-        "unpriced": 10, "good": 0, "bad": 0, "cost": {"USD": "0.00076"},
+        "person": ZHANG, "name": "Zhang San", "runs": 2, "replies": 3, "tokens_in": 3007, "cached": 400,
+        "tokens_out": 53, "unpriced": 10, "good": 0, "bad": 0, "cost": {"USD": "0.00076"},
     }  # fmt: skip
     assert (second["person"], second["runs"], second["unpriced"], second["cost"]) == (LI, 1, 6, {})
     by_model = lines(await command(busy, tmp_path, "usage", "--by", "model", "--json"))
