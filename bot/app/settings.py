@@ -337,8 +337,9 @@ def load_environment() -> dict[str, str]:
 
 
 def load_settings() -> Settings:
-    """Load the settings. Their secrets are redacted from now on. Raises one `SettingsError` with each wrong name in
-    `.env` and each unreadable value, and what it should be."""
+    """Load the settings. Their secrets are redacted from now on. An OPENAI_API_KEY that only the environment has may be
+    there for another program: it is left out without a real Slack and without another OPENAI_ setting. Raises one
+    `SettingsError` with each wrong name in `.env` and each unreadable value, and what it should be."""
     names, wrong = read_env_file(ENV_FILE), list[str]()  # first: it fails if the file is unreadable
     settings: Settings | None = None
     try:
@@ -351,7 +352,9 @@ def load_settings() -> Settings:
         raise SettingsError("; ".join(wrong))
     require_valid_settings(settings)
     remember_secrets(settings.secrets, personal=settings.redact_personal == "on")
-    return settings
+    chosen = {name for name in settings.model_fields_set if name.startswith("openai_")} - {"openai_api_key"}
+    is_key_chosen = settings.has_real_slack or chosen or "OPENAI_API_KEY" in map(str.upper, dotenv_values(ENV_FILE))
+    return settings if is_key_chosen else settings.model_copy(update={"openai_api_key": None})
 
 
 def list_wrong_values(error: ValidationError) -> list[str]:

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
-from dotenv import dotenv_values
 
-from bot.app.settings import ENV_FILE, Settings
+from bot.app.settings import Settings
 
 PORTS = (11434, 1234, 8080, 8000)
 """Usual ports of Ollama, LM Studio, llama.cpp and vLLM."""
@@ -82,11 +81,3 @@ async def _ask_server(session: aiohttp.ClientSession, address: str) -> RealModel
     except (aiohttp.ClientError, TimeoutError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None  # nobody is there, or it is no model server
     return None
-
-
-def leave_out_unasked_key(settings: Settings) -> Settings:
-    """Leave out an OPENAI_API_KEY that only the environment has: it may be there for another program. It is used with a
-    real Slack, with another OPENAI_ setting, or if it stands in `.env`."""
-    others = {name for name in settings.model_fields_set if name.startswith("openai_")} - {"openai_api_key"}
-    is_asked = settings.has_real_slack or others or "OPENAI_API_KEY" in map(str.upper, dotenv_values(ENV_FILE))
-    return settings if is_asked else settings.model_copy(update={"openai_api_key": None})

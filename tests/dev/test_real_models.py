@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from bot.app.settings import Settings
+from bot.app.settings import Settings, load_settings
 from bot.core.cancellation import cancel_and_wait
 from bot.dev import real_models
-from bot.dev.real_models import ANSWER_S, MOST_BYTES, RealModel, find_real_models, leave_out_unasked_key
+from bot.dev.real_models import ANSWER_S, MOST_BYTES, RealModel, find_real_models
 from tests.harness.programs import free_ports, printed, started
 from tests.harness.workspace_server import HOST
 
@@ -251,7 +251,7 @@ def test_a_key_that_only_happens_to_be_there_is_not_used(
     for name, value in {"OPENAI_API_KEY": "sk-not-a-real-one", **environment}.items():
         monkeypatch.setenv(name, value)
     (tmp_path / ".env").write_text(file)
-    assert leave_out_unasked_key(Settings()).has_real_model is used
+    assert load_settings().has_real_model is used
 
 
 async def test_the_start_names_what_it_found_and_uses_none_of_it(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def _build_endpoint(settings: Settings, model: str) -> EvaluationEndpoint | None
         return None
     if not settings.has_real_model:
         raise CountersignError(
-            f"--model {model}: set OPENAI_BASE_URL or OPENAI_API_KEY, or use one of {', '.join(OURS)}"
+            f"--model {model}: set OPENAI_MODEL and OPENAI_BASE_URL or OPENAI_API_KEY, or use one of {', '.join(OURS)}"
         )
     key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else "none"
     name = settings.openai_model if model == "endpoint" else model

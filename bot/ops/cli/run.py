@@ -6,7 +6,6 @@ import typer
 
 from bot.app import lifecycle
 from bot.app.settings import load_settings
-from bot.dev.real_models import leave_out_unasked_key
 from bot.ops.cli import console
 
 app = typer.Typer()
@@ -15,4 +14,4 @@ app = typer.Typer()
 @app.command()
 def run() -> None:
     """Start the bot. With SLACK_BOT_TOKEN and SLACK_APP_TOKEN it is on the real Slack, else all on this machine."""
-    console.run_until_complete(lifecycle.serve_until_stopped(leave_out_unasked_key(load_settings())))
+    console.run_until_complete(lifecycle.serve_until_stopped(load_settings()))

@@ -259,6 +259,14 @@ async def test_doctor_asks_both_models(busy: Office, tmp_path: Path) -> None:
     assert "key-one" not in fine.all + broken.all
 
 
+async def test_every_command_leaves_a_key_alone_that_nobody_chose_for_the_bot(empty: Office, tmp_path: Path) -> None:
+    env = {"REDIS_URL": empty.redis_url, "OPENAI_API_KEY": "sk-not-a-real-one"}
+    played = await ran("eval", "--model", "endpoint", cwd=tmp_path, env=env)
+    assert played.code == 1 and "set OPENAI_MODEL and" in played.err, played
+    doctor = await ran("doctor", cwd=tmp_path, env=env)
+    assert "model: a local stand-in is used" in doctor.out, doctor
+
+
 async def test_doctor_says_that_a_model_only_chats_and_which_style_is_used_for_it(
     empty: Office, tmp_path: Path
 ) -> None:
