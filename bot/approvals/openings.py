@@ -42,6 +42,7 @@ from bot.approvals.state import (
 from bot.approvals.waiters import notify_waiter
 from bot.chat.messages import Click
 from bot.core.i18n import render_value
+from bot.core.outcomes import name_request
 from bot.core.records import Approval, ApprovalState, OpenCard
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
@@ -123,8 +124,9 @@ async def edit_card(cards: Cards, lease: Lease, approval: Approval, person: Call
     try:
         proposal = await propose_call(tool, context, edit_args(approval, click))
     except ToolError as error:
-        text = render_value(error.note, person.person.language)
-        await cards.chat.post_ephemeral(click.place, click.person, text)
+        text, language = render_value(error.note, person.person.language), person.person.language
+        request = approval.proposal.title.params.get("request")
+        await cards.chat.post_ephemeral(click.place, click.person, name_request(text, request, language))
         return []
     now = cards.clock.now()
     period = await measure_open_time(cards, proposal, approval.caller, now)

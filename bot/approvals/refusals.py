@@ -14,7 +14,7 @@ from bot.chat.messages import Click, Post
 from bot.core import logs, metrics
 from bot.core.errors import ChatError
 from bot.core.i18n import render_value, translate
-from bot.core.outcomes import describe_dated_outcome, describe_own_decision
+from bot.core.outcomes import describe_dated_outcome, describe_own_decision, name_request
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.queue.lanes import Lease
 from bot.queue.writes import Delete, EnqueueItem, Write
@@ -77,19 +77,18 @@ async def post_refusal(
     """Tell one person privately why their press does nothing, and who can press."""
     person = await cards.directory.find_person(click.person)
     language = person.language if person else "en"
-    if note is not None:
-        await cards.chat.post_ephemeral(click.place, click.person, render_value(note, language))
-        return
-    own = describe_own_decision(approval, person) if approval and person and code == "already" else ""
+    told = render_value(note, language) if note is not None else ""
+    if approval and person and code == "already":
+        told = told or describe_own_decision(approval, person)
     names = await list_names_on_card(cards, approval) if approval else {}
     shown = [one for one in approval.proposal.deciders if one in names] if approval else []
     deciders = [choose_words(names[one], language) for one in shown]
     is_over = approval is not None and approval.state is not ApprovalState.OPEN
     outcome = describe_dated_outcome(approval, person, names) if approval and person and is_over else ""
-    text = translate(f"refused.{code}", language, who=translate("card.comma", language).join(deciders), what=outcome)
+    who = translate("card.comma", language).join(deciders)
+    told = told or translate(f"refused.{code}", language, who=who, what=outcome)
     request = approval.proposal.title.params.get("request") if approval else None
-    told = translate("refused.of_request", language, request=request, text=own or text) if request else own or text
-    await cards.chat.post_ephemeral(click.place, click.person, told)
+    await cards.chat.post_ephemeral(click.place, click.person, name_request(told, request, language))
 
 
 async def replace_unreadable_card(cards: Cards, lease: Lease, click: Click) -> Sequence[Write]:

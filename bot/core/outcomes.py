@@ -111,6 +111,12 @@ def describe_matter(proposal: Proposal, reader: Person) -> str:
     return render_value(known, reader.language)
 
 
+def name_request(text: str, request: object, language: str) -> str:
+    """A refusal with its request's number in front, unless the number stands in it already."""
+    is_named = not request or str(request) in text
+    return text if is_named else translate("refused.of_request", language, request=request, text=text)
+
+
 def format_local_time(ms: int, reader: Person) -> str:
     """Format a time in this reader's time zone."""
     return datetime.fromtimestamp(ms / 1000, UTC).astimezone(ZoneInfo(reader.timezone)).strftime("%Y-%m-%d %H:%M")

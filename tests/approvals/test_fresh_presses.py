@@ -97,7 +97,10 @@ async def test_whom_the_rules_no_longer_name_is_told_who_is_and_the_card_stays(r
         await bot.press(bot.chat.cards("DU2")[0], choice, LI.id, form=form)
     request = await bot.engine.get_request("L-0001")
     assert (request.status, request.waits_for) == (Status.WAITING, (LI.id,))
-    assert bot.chat.ephemerals == [(LI.id, "按现在的规则，这一步由王五审批，不再由李四审批。可以把它转交给王五")] * 2
+    assert (
+        bot.chat.ephemerals
+        == [(LI.id, "L-0001：按现在的规则，这一步由王五审批，不再由李四审批。可以把它转交给王五")] * 2
+    )
     assert await refusals(bot) == ["not_named", "not_named"], "an administrator reads it in the journal"
     await bot.press(bot.chat.cards("DU2")[0], "transfer", LI.id, form={"person": WANG.id, "opinion": ""})
     assert (await bot.engine.get_request("L-0001")).waits_for == (WANG.id,)

@@ -212,7 +212,7 @@ async def test_the_card_of_a_task_is_made_anew_and_decides(redis: Redis, field: 
     at = find_message(bot, old_card)
     await bot.press(old_card, "approve", LI.id, at=at)
     assert (await bot.engine.get_request("L-0001")).status is Status.WAITING
-    assert [(person, "下面是一张新的卡片" in words) for person, words in bot.chat.ephemerals] == [(LI.id, True)]
+    assert [(person, "请用下面这张新的卡片" in words) for person, words in bot.chat.ephemerals] == [(LI.id, True)]
     voided = bot.chat.posts[int(at.ts)].post
     assert voided.card is None and "读不出来" in voided.text, "no button stays that does nothing"
     fresh = bot.chat.cards("DU2")[-1]

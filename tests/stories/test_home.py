@@ -149,6 +149,12 @@ async def test_a_request_says_who_has_it_and_is_urged_by_its_confirmed_card(desk
     await desk.quiet()
     sealed = [one for one in await desk.journal() if one.kind == "effect.done" and one.text == "urge_task"]
     assert len(sealed) == 1
+    desk.driver.ws.state.stacks.pop(ZHANG, None)
+    await forge(desk, ZHANG, "cs:home:urge", request)
+    words = read_message_text(await dialog(desk, ZHANG))
+    assert f"{request}: This request was urged a short while ago; you can urge again at" in words, (
+        "the refusal names it"
+    )
 
 
 async def test_what_is_approved_is_withdrawn_from_home_with_a_reason_that_who_agrees_reads(desk: Office) -> None:

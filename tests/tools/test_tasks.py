@@ -466,7 +466,10 @@ async def test_who_only_may_read_is_told_that_they_do_not_speak(there: Office) -
         for tool, what in (("comment_request", {"text": "快一点"}), ("cc_request", {"people": "王五"})):
             error = await refused(there.plan(reader, tool, request_id="L-0001", **what))
             assert error.code == "not_concerned"
-            assert render_value(error.note, "zh") == "您可以查看申请 L-0001，但只有和它有关的人才能评论或抄送"
+            assert (
+                render_value(error.note, "zh")
+                == "您可以查看申请 L-0001，但只有和它有关的人才能评论或抄送；请让申请人抄送给您"
+            )
 
 
 # Being away: who stands in, what they may do, and what never

@@ -32,6 +32,7 @@ from bot.chat.messages import (
 from bot.core import logs
 from bot.core.errors import ChatError
 from bot.core.i18n import render_value, translate, translate_label
+from bot.core.outcomes import name_request
 from bot.core.records import ApprovalState, OpenCard, compute_seal
 from bot.core.work_items import ButtonPressed
 from bot.features.contract import Core
@@ -229,8 +230,7 @@ class HomeActions:
         try:
             proposal = await self._prepare(caller, action, value, form)
         except ToolError as error:
-            title = translate(f"home.{action}_title", language)
-            return _build_notice(title, render_value(error.note, language), language)
+            return _build_refusal(action, value, error, language)
         proposal, given = _leave_out_reason(proposal), form.get(REASON, "")
         fields = render.render_card_fields(proposal.fields, language)
         title = render_value(proposal.get_title_for(caller.id), language)
@@ -317,8 +317,7 @@ class HomeActions:
                 return HomeAnswer(problems=problems), ()
             if error.field == REASON:
                 return HomeAnswer(problems=(_build_problem(error, form, language),)), ()
-            title = translate(f"home.{action}_title", language)
-            return HomeAnswer(dialog=_build_notice(title, render_value(error.note, language), language)), ()
+            return HomeAnswer(dialog=_build_refusal(action, submission.value, error, language)), ()
         if compute_shown_hash(_leave_out_reason(proposal), language) != submission.seal:
             notice = translate("home.changed", language) if submission.seal else ""  # without one, nothing was shown
             return HomeAnswer(dialog=await self._propose(caller, action, submission.value, form, notice)), ()
@@ -355,6 +354,12 @@ def _leave_out_reason(proposal: Proposal) -> Proposal:
 def _build_problem(error: ToolError, form: Mapping[str, str], language: str) -> FormProblem:
     field = error.field if error.field in form else next(iter(form), "")
     return FormProblem(field, "", render_value(error.note, language))
+
+
+def _build_refusal(action: str, value: str, error: ToolError, language: str) -> HomeDialog:
+    request = value if PROPOSALS[action][1] in ("task", "request") else ""
+    text = name_request(render_value(error.note, language), request, language)
+    return _build_notice(translate(f"home.{action}_title", language), text, language)
 
 
 def _build_notice(title: str, text: str, language: str) -> HomeDialog:
