@@ -151,39 +151,32 @@ class RequestForms:
         is fine, or that nobody can say yet."""
         try:
             async with asyncio.timeout(CHECK_S):
-                known = self.directory.find_known_person(form.person)
-                caller = await self.directory.find_caller(form.person) if known else None
-                processes = await self.tool_services.engine.list_processes()
-                process = _find_process(processes, form.process)
-                if caller is not None and process is None and form.process in TOOLS_BY_FORM:
-                    tool, fields = TOOLS_BY_FORM[form.process]
-                    try:
-                        await propose_call(tool, self._build_context(caller), form.values)
-                    except ToolError as error:
-                        name = error.field if error.field in form.values else fields[-1].name
-                        return FormAnswer(
-                            problems=(FormProblem(name, "", render_value(error.note, caller.person.language)),)
-                        )
-                if caller is None or process is None:
-                    return FormAnswer()  # the work itself answers in words
-                context = self._build_context(caller)
-                needed = await list_needed_fields(context, process, form.values)
-                is_last = needed <= form.values.keys() or form.page + 1 >= PAGES
-                problems = await list_form_problems(context, process, form.values)
-                language, by_field, wrong = caller.person.language, dict[str, list[str]](), list[FormProblem]()
-                for name, note in problems:
-                    if is_last or name in form.values or name not in needed:
-                        by_field.setdefault(name, []).append(render_value(note, language))
-                for name, sentences in by_field.items():
-                    field = process.form.find_field(name)
-                    label = translate_label(field.label.by_language, language) if field else ""
-                    wrong.append(FormProblem(name, label, " ".join(dict.fromkeys(sentences))))
-                if wrong or is_last:
-                    return FormAnswer(problems=tuple(wrong))
-                return FormAnswer(next_page=await self._build_page(caller, process, processes, form.turn_page()))
+                return await self._check_page(form)
         except (TimeoutError, ChatError, FormTooLongError, ToolError) as error:  # the work itself answers in words
             log.info("form.unchecked", person=form.person, reason=type(error).__name__)
             return FormAnswer()
+
+    async def _check_page(self, form: FormSubmission) -> FormAnswer:
+        known = self.directory.find_known_person(form.person)
+        caller = await self.directory.find_caller(form.person) if known else None
+        processes = await self.tool_services.engine.list_processes()
+        process = _find_process(processes, form.process)
+        if caller is None or (process is None and form.process not in TOOLS_BY_FORM):
+            return FormAnswer()  # the work itself answers in words
+        context, language = self._build_context(caller), caller.person.language
+        if process is None:
+            return FormAnswer(problems=await list_tool_problems(context, form))
+        needed = await list_needed_fields(context, process, form.values)
+        is_last = needed <= form.values.keys() or form.page + 1 >= PAGES
+        by_field = dict[str, list[str]]()
+        for name, note in await list_form_problems(context, process, form.values):
+            if is_last or name in form.values or name not in needed:
+                by_field.setdefault(name, []).append(render_value(note, language))
+        if not by_field and not is_last:
+            return FormAnswer(next_page=await self._build_page(caller, process, processes, form.turn_page()))
+        labels = {one.name: translate_label(one.label.by_language, language) for one in process.form.fields}
+        told = {name: " ".join(dict.fromkeys(sentences)) for name, sentences in by_field.items()}
+        return FormAnswer(problems=tuple(FormProblem(name, labels.get(name, ""), text) for name, text in told.items()))
 
     async def _build_page(
         self, caller: Caller, process: Process, processes: Sequence[Process], form: FormSubmission
@@ -301,6 +294,17 @@ class RequestForms:
         kind = "form.refused" if refused else "form.submitted"
         more = {"error": refused} if refused else {}
         return self.journal.build_record_write(item.lane, kind, person=form.person, text=form.process[:60], **more)
+
+
+async def list_tool_problems(context: ToolContext, form: FormSubmission) -> tuple[FormProblem, ...]:
+    """List the first problem of a tool's form, at its own field, or else at the last one."""
+    tool, fields = TOOLS_BY_FORM[form.process]
+    try:
+        await propose_call(tool, context, form.values)
+    except ToolError as error:
+        name = error.field if error.field in form.values else fields[-1].name
+        return (FormProblem(name, "", render_value(error.note, context.caller.person.language)),)
+    return ()
 
 
 def build_tool_form(form: FormSubmission, language: str) -> FormDialog:

@@ -243,8 +243,8 @@ async def test_whom_the_server_refuses_keeps_it_from_nobody_else_and_the_rest_is
     plan, parts = await there.plan(ZHANG, "send_email", **SEVERAL), EffectParts()
     error = await refused(send_with(there, plan, parts))
     assert (error.code, error.params["names"]) == ("mailed_partly", both("王五"))
-    refusal = "The mail server refused the mail (550); nothing was sent. Please check the address, or ask an administrator"
-    assert error.params["missing"]["en"] == f"Li Si: {refusal}"
+    refusal = "The mail server refused the mail (550); nothing was sent"
+    assert error.params["missing"]["en"] == f"Li Si: {refusal}. Please check the address, or ask an administrator"
     assert error.maybe is not None and render_value(error.maybe.text, "zh") == "给王五发了邮件"
     assert moody.mails == [WANG.id] and parts.states == {LI.id: PartState.REFUSED, WANG.id: PartState.DONE}
     moody.refuses.clear()
