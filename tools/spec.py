@@ -181,7 +181,9 @@ class Identity(FrozenModel):
     """The value of `Person.is_in_directory`."""
 
     def get_name(self, language: str) -> str:
-        return choose_words({"zh": self.name, "en": self.name, **self.names}, language)
+        """The name for readers of a language; for a model (no language), each name of the person on the card."""
+        names = {"zh": self.name, "en": self.name, **self.names}
+        return choose_words(names, language) if language else " / ".join(dict.fromkeys(names.values()))
 
 
 class Identities(FrozenModel):

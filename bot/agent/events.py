@@ -30,7 +30,7 @@ class RunStep:
     title: TextRef | None = None
     """The action that a waiting call proposes, in the words of its card."""
     ready: TextRef | None = None
-    """What a proposed request comes to, for places that may read its free text; it has no number yet."""
+    """The dates, sums and approver of a proposed request, for places that may read its free text."""
     people: tuple[str, ...] = ()
     """Ids of the people that a name may mean, if the person has to choose."""
     privacy: Privacy = Privacy.PRIVATE

@@ -41,13 +41,11 @@ from bot.approvals.state import (
 )
 from bot.approvals.waiters import notify_waiter
 from bot.chat.messages import Click
-from bot.core.i18n import render_value
-from bot.core.outcomes import name_request
 from bot.core.records import Approval, ApprovalState, OpenCard
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
 from bot.storage.approvals import derive_task_card_id
-from tools.spec import Caller, Gate, Proposal, TextRef, ToolError
+from tools.spec import Caller, Gate, Proposal, TextRef
 from tools.tasks.todo import DECIDE_TASK, propose_decision
 from tools.tool import ToolContext
 from tools.workflow.engine.state import TaskKind
@@ -115,19 +113,12 @@ async def _bring_up_to_date(
 
 
 async def edit_card(cards: Cards, lease: Lease, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:
-    """Show the edited arguments on the card. If they are invalid, the person gets the reason and the card stays as it
-    is."""
+    """Show the edited arguments on the card. Raises `ToolError` if they are invalid; the card stays as it is."""
     tool = cards.tools[approval.tool]
     if tool.prepare is None:
         return []
     context = ToolContext(cards.tool_services, person, cards.clock.today(person.person.zone))
-    try:
-        proposal = await propose_call(tool, context, edit_args(approval, click))
-    except ToolError as error:
-        text, language = render_value(error.note, person.person.language), person.person.language
-        request = approval.proposal.title.params.get("request")
-        await cards.chat.post_ephemeral(click.place, click.person, name_request(text, request, language))
-        return []
+    proposal = await propose_call(tool, context, edit_args(approval, click))
     now = cards.clock.now()
     period = await measure_open_time(cards, proposal, approval.caller, now)
     edited, effects = transition(approval, CardEdited(proposal=proposal, person=click.person, period=period), now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.approvals.cards import Cards
@@ -66,9 +66,8 @@ async def relay_event(cards: Cards, event: OutboxEvent) -> None:
         case "assigned" | "deputy":
             await _enqueue_task_card(cards, event)
         case "urged":
-            await _enqueue_task_card(
-                cards, event, TextRef(key="card.urged", params={"by": await _describe_actor(cards, event.data)})
-            )
+            asker = await _name_person(cards, event.data["by"])
+            await _enqueue_task_card(cards, event, TextRef(key="card.urged", params={"by": asker}))
         case "reminded":
             await _enqueue_task_card(cards, event, TextRef(key="card.waits"))
         case "task_closed":
@@ -202,21 +201,16 @@ async def _build_notice_params(cards: Cards, event: OutboxEvent) -> NoticeParams
         "process": process.form.name.by_language,
         "requester": await get_names_by_language(directory, request.initiator),
         "summary": {language: format_request_line(process, request.filled, language) for language in LANGUAGES},
-        "by": await _describe_actor(cards, data),
+        "by": await _name_person(cards, data["by"] if data.get("by_name") else ""),
         "to": await _name_person(cards, data["to"]) if "to" in data else "",
         "text": _flatten_text(data.get("text", "")),
     }
 
 
-async def _describe_actor(cards: Cards, data: Mapping[str, str]) -> dict[str, str]:
-    """Name the actor: a person, or the system."""
-    if not data.get("by_name"):
-        return {language: translate("card.system", language) for language in LANGUAGES}
-    return await _name_person(cards, data["by"])
-
-
 async def _name_person(cards: Cards, person: str) -> dict[str, str]:
-    """Return a person's names by language, with their id for a mention."""
+    """Return a person's names by language, with their id for a mention; without a person, those of the system."""
+    if not person:
+        return {language: translate("card.system", language) for language in LANGUAGES}
     return {**await get_names_by_language(cards.directory, person), PERSON: person}
 
 

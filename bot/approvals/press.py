@@ -18,7 +18,7 @@ from bot.approvals.delivery import list_represented
 from bot.approvals.lifecycle import end_approval, request_refresh, write_effects
 from bot.approvals.openings import edit_card, renew_card, reopen_card
 from bot.approvals.opinion_drafts import read_form_answers
-from bot.approvals.refusals import refuse_press, replace_unreadable_card
+from bot.approvals.refusals import post_refusal, refuse_press, replace_unreadable_card
 from bot.approvals.state import (
     ENDED_EFFECTS,
     CopyFound,
@@ -114,7 +114,11 @@ async def handle_press(cards: Cards, lease: Lease, click: Click) -> Sequence[Wri
         return []
     if choice.edits:
         metrics.PRESSES.labels("changed").inc()
-        return await edit_card(cards, lease, approval, person, click)
+        try:
+            return await edit_card(cards, lease, approval, person, click)
+        except ToolError as wrong:
+            await post_refusal(cards, click, approval, wrong.code, wrong.note)
+            return []
     if choice.executes and (error := await _check_authorization(cards, approval, person, choice, click)):
         return await refuse_press(cards, lease, click, approval, error.code, error.note)
     return await _decide_approval(cards, lease, approval, choice, click)

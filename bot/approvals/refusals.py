@@ -14,7 +14,7 @@ from bot.chat.messages import Click, Post
 from bot.core import logs, metrics
 from bot.core.errors import ChatError
 from bot.core.i18n import render_value, translate
-from bot.core.outcomes import describe_dated_outcome, describe_own_decision, name_request
+from bot.core.outcomes import describe_dated_outcome, describe_own_decision
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.queue.lanes import Lease
 from bot.queue.writes import Delete, EnqueueItem, Write
@@ -89,6 +89,12 @@ async def post_refusal(
     told = told or translate(f"refused.{code}", language, who=who, what=outcome)
     request = approval.proposal.title.params.get("request") if approval else None
     await cards.chat.post_ephemeral(click.place, click.person, name_request(told, request, language))
+
+
+def name_request(text: str, request: object, language: str) -> str:
+    """A refusal with its request's number in front, unless the number stands in it already."""
+    is_named = not request or str(request) in text
+    return text if is_named else translate("refused.of_request", language, request=request, text=text)
 
 
 async def replace_unreadable_card(cards: Cards, lease: Lease, click: Click) -> Sequence[Write]:

@@ -262,11 +262,9 @@ def render_step_line(
         names = ("name", "person", "request", "request_id", "task", "task_id", "to")
         values = [step.call.args.get(name) for name in names]
         subjects = [" ".join(one.split()) for one in values if isinstance(one, str)]
-        subject = next((one for one in subjects if one not in result and not PERSON_ID.fullmatch(one)), "")[
-            :SUBJECT_MAX
-        ]
+        subject = next((one for one in subjects if one not in result and not PERSON_ID.fullmatch(one)), "")
         key = "steps.line_about" if subject else "steps.line"
-        line = translate(key, language, number=number, action=action, subject=subject, result=result)
+        line = translate(key, language, number=number, action=action, subject=subject[:SUBJECT_MAX], result=result)
     reason = " ".join(step.call.reason.split())[:REASON_MAX] if audience is Disclosure.HERE else ""
     return f"{line}\n_{reason}_" if reason else line
 

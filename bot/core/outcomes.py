@@ -111,12 +111,6 @@ def describe_matter(proposal: Proposal, reader: Person) -> str:
     return render_value(known, reader.language)
 
 
-def name_request(text: str, request: object, language: str) -> str:
-    """A refusal with its request's number in front, unless the number stands in it already."""
-    is_named = not request or str(request) in text
-    return text if is_named else translate("refused.of_request", language, request=request, text=text)
-
-
 def format_local_time(ms: int, reader: Person) -> str:
     """Format a time in this reader's time zone."""
     return datetime.fromtimestamp(ms / 1000, UTC).astimezone(ZoneInfo(reader.timezone)).strftime("%Y-%m-%d %H:%M")
@@ -131,15 +125,13 @@ def is_resumable(approval: Approval) -> bool:
 
 
 def list_parts(approval: Approval, language: str) -> dict[PartState, list[str]]:
-    """List the parts that are done, unclear and not done, by the names on the card; without a language, for a model,
-    by their names in every one. Empty if no part exists or all are done, and for an effect with one part only, which is
-    done or not as a whole."""
+    """List the parts that are done, unclear and not done, by the names on the card. Empty if no part exists or all are
+    done, and for an effect with one part only, which is done or not as a whole."""
     if len(approval.parts) == 1 or all(state is PartState.DONE for state in approval.parts.values()):
         return {}
     fields = (fact.value for fact in approval.proposal.fields)
     people = (one for value in fields if isinstance(value, Identities) for one in value.people)
-    languages = [language] if language else LANGUAGES
-    names = {one.id: " / ".join(dict.fromkeys(map(one.get_name, languages))) for one in people}
+    names = {one.id: one.get_name(language) for one in people}
     names_by_state = {
         state: [names.get(one, one) for one, part_state in approval.parts.items() if part_state is state]
         for state in SHOWN_ORDER

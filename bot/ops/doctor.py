@@ -44,7 +44,7 @@ from tools.mcp.config import McpServer
 from tools.spec import ToolError
 from tools.workflow.diagram.render import find_font_file
 from tools.workflow.engine.assignment import find_unserved
-from tools.workflow.process.calendar import KNOWN_YEARS
+from tools.workflow.process.calendar import read_calendar
 from tools.workflow.process.definition import Process, load_shipped_processes
 from tools.workflow.remote.engine_check import check_engine
 
@@ -130,12 +130,17 @@ def check_company_files(settings: Settings) -> Iterator[DoctorFinding]:
 
 
 def check_calendar(settings: Settings, today: date) -> Iterator[DoctorFinding]:
-    """Check the years whose holidays are known. From December on, the next year should be known; the State Council
-    announces it in November."""
-    if settings.calendar_country.strip().upper() != "CN":
+    """Check the country, and the years whose holidays are known. In China, the next year should be known from December
+    on; the State Council announces it in November."""
+    try:
+        calendar = read_calendar(settings.calendar_country)
+    except ValueError as wrong:
+        yield DoctorFinding("fail", "CALENDAR_COUNTRY", str(wrong))
         return
-    last = KNOWN_YEARS[-1]
-    text = f"holidays of China are known from {KNOWN_YEARS[0]} to {last}; later years are estimates"
+    first, last = calendar.known_years[0], calendar.known_years[-1]
+    text = f"holidays of China are known from {first} to {last}; later years are estimates"
+    if calendar.country != "CN":
+        text = f"holidays of {calendar.country} are worked out from {first} to {last}"
     if (today + timedelta(days=31)).year <= last:
         yield DoctorFinding("ok", "calendar", text)
     else:

@@ -124,4 +124,12 @@ def test_doctor_says_which_years_are_known_and_warns_in_time() -> None:
     [known] = check_calendar(china, date(last, 11, 30))
     assert (known.level, known.subject) == ("ok", "calendar") and f"to {last};" in known.text
     assert [one.level for one in check_calendar(china, date(last, 12, 1))] == ["warn"]
-    assert list(check_calendar(settings(calendar_country="US"), date(last, 12, 1))) == []
+    [abroad] = check_calendar(settings(calendar_country="DE-BY"), date(last, 12, 1))
+    assert (abroad.level, abroad.text) == ("ok", "holidays of DE-BY are worked out from 1991 to 2100")
+
+
+@pytest.mark.parametrize("country", ["XX", "Germany", "DE-XX"])
+def test_doctor_names_a_country_that_has_no_calendar(country: str) -> None:
+    [wrong] = check_calendar(settings(calendar_country=country), date(2026, 11, 28))
+    assert (wrong.level, wrong.subject) == ("fail", "CALENDAR_COUNTRY"), wrong
+    assert wrong.text == f"{country!r} is no country that has a calendar; write it like CN or DE-BY"

@@ -17,6 +17,7 @@ from bot.agent.proposals import clean_form, propose_call
 from bot.approvals import render
 from bot.approvals.authorization import authorize_press
 from bot.approvals.delivery import list_names_on_card, list_represented
+from bot.approvals.refusals import name_request
 from bot.chat.messages import (
     Card,
     Click,
@@ -32,7 +33,6 @@ from bot.chat.messages import (
 from bot.core import logs
 from bot.core.errors import ChatError
 from bot.core.i18n import render_value, translate, translate_label
-from bot.core.outcomes import name_request
 from bot.core.records import ApprovalState, OpenCard, compute_seal
 from bot.core.work_items import ButtonPressed
 from bot.features.contract import Core

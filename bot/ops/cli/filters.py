@@ -8,12 +8,9 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-import typer
-
 from bot.app.settings import Settings
-from bot.core.errors import CountersignError
 from bot.core.i18n import translate
-from bot.ops.cli.console import get_terminal_language, sanitize_for_terminal
+from bot.ops.cli import console
 from bot.ops.cli.name_lookup import open_name_lookup
 from bot.queue.keys import Keys
 from bot.storage.journal import Journal, JournalFilter
@@ -38,8 +35,10 @@ async def require_known_kinds(journal: Journal, kinds: Sequence[str], *, since: 
             alike = get_close_matches(kind.lower(), sorted(KINDS), NEAR)
             near = list(dict.fromkeys([*alike, *topic]))
             shown = ", ".join(near or sorted(KINDS))
-            which = translate("tail.near_kinds" if near else "tail.all_kinds", get_terminal_language(), kinds=shown)
-            raise _build_filter_error("no_kind", kind=kind, near=which, since=since)
+            which = translate(
+                "tail.near_kinds" if near else "tail.all_kinds", console.get_terminal_language(), kinds=shown
+            )
+            raise console.build_error("tail.no_kind", kind=kind, near=which, since=since)
 
 
 async def require_known_run(journal: Journal, keys: Keys, run: str, *, since: str) -> None:
@@ -50,7 +49,7 @@ async def require_known_run(journal: Journal, keys: Keys, run: str, *, since: st
 
     is_kept = await RunStore(journal.redis, keys).load_run(run) is not None
     if not is_kept and not await journal.has_record(JournalFilter(run=run), since):
-        raise _build_filter_error("no_run", run=run, since=since)
+        raise console.build_error("tail.no_run", run=run, since=since)
 
 
 async def require_known_channel(journal: Journal, channel: str, *, since: str, follow: bool) -> None:
@@ -59,12 +58,12 @@ async def require_known_channel(journal: Journal, channel: str, *, since: str, f
     if not channel:
         return
     if not CHANNEL.fullmatch(channel):
-        raise _build_filter_error("odd_channel", channel=channel)
+        raise console.build_error("tail.odd_channel", channel=channel)
     if await journal.has_record(JournalFilter(channel=channel), since):
         return
     if not follow:
-        raise _build_filter_error("no_channel", channel=channel, since=since)
-    typer.echo(translate("tail.no_channel_yet", get_terminal_language(), channel=channel, since=since), err=True)
+        raise console.build_error("tail.no_channel", channel=channel, since=since)
+    console.print_note("tail.no_channel_yet", channel=channel, since=since)
 
 
 async def find_person_id(journal: Journal, settings: Settings, text: str, *, since: str) -> str:
@@ -86,20 +85,10 @@ async def find_person_id(journal: Journal, settings: Settings, text: str, *, sin
     if found.is_certain:
         return found.people[0].id
     if found.people:
-        language = get_terminal_language()
+        language = console.get_terminal_language()
         named = (f"{describe_person(one, people, language)} {one.id}" for one in found.people[:NEAR])
         candidates = "; ".join(named)
-        raise _build_filter_error("some_people", person=text, candidates=candidates)
+        raise console.build_error("tail.some_people", person=text, candidates=candidates)
     if await journal.has_record(JournalFilter(person=person), since):  # for example a user of this system
         return person
-    raise _build_filter_error("no_person" if people else "no_person_nor_names", person=text, since=since)
-
-
-def _build_filter_error(name: str, **params: str) -> CountersignError:
-    return CountersignError(
-        translate(
-            f"tail.{name}",
-            get_terminal_language(),
-            **{key: sanitize_for_terminal(value) for key, value in params.items()},
-        )
-    )
+    raise console.build_error("tail.no_person" if people else "tail.no_person_nor_names", person=text, since=since)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from contextlib import suppress
@@ -14,6 +15,7 @@ from rich.cells import cell_len, set_cell_size
 from bot.core.i18n import load_sentences, translate
 from bot.ops.cli.console import format_terminal_time, get_terminal_language, sanitize_for_terminal
 from bot.storage.journal import JournalRecord
+from tools.languages import choose_words
 
 KIND_CELLS, WHO_CELLS = 18, 18
 """Minimum widths of these columns in cells."""
@@ -66,6 +68,10 @@ _IN_WORDS = frozenset(
 """Fields whose values the sentence in words contains already."""
 
 
+_GAP = re.compile(r"\{\w+\}")
+"""A part of a sentence that the journal does not keep."""
+
+
 def _build_word_key(record: JournalRecord) -> str:
     return f"journal.{record.kind.replace('.', '_')}"
 
@@ -74,7 +80,9 @@ def describe_record(record: JournalRecord, language: str) -> str:
     """Describe a record in words; without a sentence for its kind, by its text and subject."""
     key = _build_word_key(record)
     if key not in load_sentences():
-        return " ".join(filter(None, (record.text, str(record.more.get("subject", "")))))
+        sentence = load_sentences().get(record.text, {"en": record.text})  # a notice is kept as the key of its sentence
+        words = " ".join(_GAP.sub("…", choose_words(sentence, language)).split())
+        return " ".join(filter(None, (words, str(record.more.get("subject", "")))))
     more = record.more  # a record of an earlier version may lack any of these
     cost = f"{more['cost']} {more.get('currency', '')}" if more.get("cost") else ""
     words = translate(

@@ -12,6 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 from bot.agent.model import ModelReply
+from bot.core.i18n import load_sentences
 from bot.ops.cli.record_lines import cut_to_cells, format_record_line
 from bot.queue.keys import Keys
 from bot.storage.journal import Journal, JournalRecord
@@ -120,6 +121,20 @@ def record(**changes: object) -> JournalRecord:
     values = {"at_ms": 1, "id": "1-0", "kind": "step", "run": "R00aaaaaaaaaaaa", "person": ZHANG, "channel": "C1",
               "text": "看看" * 60, "more": {"tool": "list_people"}, **changes}  # fmt: skip
     return JournalRecord(**values)  # type: ignore[arg-type]
+
+
+def test_a_notice_is_told_in_words() -> None:
+    notices = sorted(key for key in load_sentences() if key.startswith("notice."))
+    assert len(notices) > 10
+    for key in (*notices, "command.welcome"):
+        for language in ("zh", "en"):
+            line = format_record_line(record(kind="notice", text=key, more={}), "", language, None)
+            assert key not in line and "{" not in line and "\n" not in line, line
+    approved = record(kind="notice", text="notice.ended_approved", more={})
+    assert "Your … request … is approved" in format_record_line(approved, "", "en", None)
+    assert "notice.of_another_version" in format_record_line(
+        record(kind="notice", text="notice.of_another_version", more={}), "", "zh", None
+    )
 
 
 def test_a_line_never_wraps_whatever_is_in_it() -> None:

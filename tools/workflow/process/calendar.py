@@ -73,6 +73,12 @@ class WorkCalendar:
     closes_at: time = time(18)
     """Working hours, in each person's time zone."""
 
+    @property
+    def known_years(self) -> range:
+        """China's years whose list is published; elsewhere, the years that `holidays` can work out."""
+        found = _load_holidays(self.country, ANY_YEAR)
+        return KNOWN_YEARS if self.country == "CN" else range(found.start_year, found.end_year + 1)
+
     def measure_working_time(self, start: date, start_half: str, end: date, end_half: str) -> WorkingTime:
         """Working time from one half day to another (`am`, `pm`), both included, at most `MAX_SPAN` days apart."""
         days = list(self._list_day_shares(start, start_half, end, end_half))
