@@ -49,7 +49,7 @@ async def test_a_message_without_text_is_asked_for_its_text(desk: Office) -> Non
     here = desk.dm(ZHANG)
     thread = await desk.says(ZHANG, "帮助")
     file = {"type": "message", "subtype": "file_share", "user": ZHANG, "text": "", "channel": here, "files": []}
-    desk.driver.inject_event(
+    desk.driver.ws.send_event(
         "message.im", {**file, "ts": "1795000000.000100", "thread_ts": thread, "channel_type": "im"}
     )
     await desk.until(lambda: "这条消息没有文字" in desk.said(here))

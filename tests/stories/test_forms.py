@@ -162,7 +162,7 @@ async def test_a_field_that_nobody_was_asked_for_is_refused(desk: Office) -> Non
 
 async def test_guests_get_no_form(desk: Office) -> None:
     desk.driver.ws.get_person(ANN.id).is_restricted = True
-    desk.driver.inject_event("user_change", {"type": "user_change", "user": {"id": ANN.id}})
+    desk.driver.ws.send_event("user_change", {"type": "user_change", "user": {"id": ANN.id}})
     known = desk.bot.ingress.directory if desk.bot else None
     await desk.until(lambda: not (known and (p := known.find_known_person(ANN.id)) and p.active))
     await desk.driver.run_slash_command(ANN.id, desk.dm(ANN.id), "/leave")

@@ -245,15 +245,13 @@ def build_scope(process: Process, filled: FilledForm) -> dict[str, str]:
 
 def describe_new_request(proposal: Proposal) -> TextRef | None:
     """The request on a card, which has no number yet, with the approver, who stands first of the people on its form."""
-    if proposal.subject or not proposal.scope:
-        return None
-    for field in proposal.fields:
+    for field in () if proposal.subject or not proposal.scope else proposal.fields:
         if isinstance(field.value, Identities) and isinstance(field.label, dict):
             label = {**field.label, "en": field.label["en"].lower()}
             names = [{one: person.get_name(one) for one in ("zh", "en")} for person in field.value.people]
             params = {"scope": proposal.scope, "label": label, "names": join_in_both_languages(names)}
-            return TextRef(key="steps.ready_for", params={**params})
-    return TextRef(key="steps.ready", params={"scope": proposal.scope})
+            return TextRef(key="steps.ready", params={**params})
+    return None
 
 
 def build_dialog_fields(

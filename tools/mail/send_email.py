@@ -159,12 +159,11 @@ def _build_send_error(context: ToolContext, people: Sequence[Person], left: Mapp
             reasons.append({key: render(TextRef(key="mail.unsent", params=one), key) for key, one in params.items()})
     missing = {"zh": "；".join(one["zh"] for one in reasons), "en": "; ".join(one["en"] for one in reasons)}
     later = any(error.is_temporary for error in errors)
-    language = context.caller.person.language
-    told = "; ".join(f"{choose_name(one, language)}: {left[one.id].text}" for one in people if one.id in left)
+    told = choose_words(missing, context.caller.person.language)
     if not sent:
         return ToolError("mailed_to_nobody", f"mailed nobody: {told}", is_temporary=later, missing=missing)
     has, receipt_line = _join_person_names(sent), _build_mail_receipt(sent)
-    message = f"mailed {choose_words(has, language)}, but not {told}"
+    message = f"mailed {choose_words(has, context.caller.person.language)}, but not {told}"
     return ToolError(
         "mailed_partly", message, possible_effect=receipt_line, is_temporary=later, names=has, missing=missing
     )

@@ -136,10 +136,6 @@ class WorkspaceDriver:
             next(payload for payload in reversed(self.events) if payload["event_id"] == event_id)
         )
 
-    def inject_event(self, subscription: str, event: Json) -> str:
-        """Deliver any event in the test's own form; return its event id."""
-        return self.ws.send_event(subscription, event)
-
     # Results
 
     @property

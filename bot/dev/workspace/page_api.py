@@ -131,7 +131,7 @@ class PageApi:
 
     def choose_language(self, args: MethodArguments) -> str:
         person = self.ws.state.people.get(args.read_text("person"))
-        return person.language if person else "zh"
+        return person.person.language if person else "zh"
 
 
 def build_json_response(body: Json, status: int = 200) -> web.Response:
@@ -158,7 +158,7 @@ def choose_room_name(ws: Workspace, room: WorkspaceRoom, me: WorkspaceMember) ->
     """Return the page's name for a room; a DM is named after the other person."""
     if room.kind not in ("im", "mpim"):
         return room.name
-    others = [choose_name(ws.state.people[id].person, me.language) for id in room.members if id != me.id]
+    others = [choose_name(ws.state.people[id].person, me.person.language) for id in room.members if id != me.id]
     return others[-1] if room.kind == "im" else ", ".join(others)
 
 
@@ -172,8 +172,8 @@ def build_page_state(api: PageApi, me: WorkspaceMember, request: web.Request) ->
         "team": {"id": ws.app.team, "name": ws.app.team_name},
         "bot": {"id": ws.app.user, "name": ws.app.real_name},
         "untouched": not any(room.messages for room in ws.state.rooms.values()),
-        "me": build_person_row(me, me.language),
-        "people": [build_person_row(person, me.language) for person in ws.state.people.values()],
+        "me": build_person_row(me, me.person.language),
+        "people": [build_person_row(person, me.person.language) for person in ws.state.people.values()],
         "channels": channels,
         "standins": [asdict(standin) for standin in ws.standins],
         "models": [{"key": one.sentence, "name": one.name, "command": one.command} for one in ws.models],

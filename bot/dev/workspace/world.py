@@ -49,12 +49,8 @@ class WorkspaceMember:
     def person(self) -> Person:
         """The member as the directory has them."""
         names = tuple(filter(None, (self.display_name, self.name)))
-        return Person(id=self.id, name=self.real_name, names=names, email=self.email, active=not self.deleted)
-
-    @property
-    def language(self) -> str:
-        """The page's language for this member."""
-        return "zh" if self.locale.startswith("zh") else "en"
+        active, locale = not self.deleted, self.locale
+        return Person(id=self.id, name=self.real_name, names=names, email=self.email, locale=locale, active=active)
 
 
 @dataclass(slots=True)

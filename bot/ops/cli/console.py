@@ -68,16 +68,13 @@ async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Ke
     try:
         load_mcp_servers(settings)
     except SettingsError as wrong:  # a shell may lack the variables that the file refers to
-        typer.echo(
-            sanitize_for_terminal(translate("tail.servers_unread", get_terminal_language(), problem=str(wrong))),
-            err=True,
-        )
+        print_note("tail.servers_unread", problem=str(wrong))
     async with open_any_redis(settings) if make else open_existing_redis(settings) as url:
         redis = await connect_redis(url, retries=2)
         try:
             with translate_redis_errors():  # the workflow's store does not translate the client's errors
                 if not make and await is_restore_unfinished(ScriptRunner.from_redis(redis, Keys())):
-                    raise CountersignError(translate("restored.unfinished", get_terminal_language()))
+                    raise build_error("restored.unfinished")
                 yield redis, Keys()
         except StoreUnavailableError:
             watched = select.poll()
@@ -96,7 +93,7 @@ def require_confirmation(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise CountersignError(translate("processes.needs_yes", get_terminal_language()))
+        raise build_error("processes.needs_yes")
     if not typer.confirm(question):
         raise typer.Exit(1)
 

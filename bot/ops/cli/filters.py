@@ -87,8 +87,7 @@ async def find_person_id(journal: Journal, settings: Settings, text: str, *, sin
     if found.people:
         language = console.get_terminal_language()
         named = (f"{describe_person(one, people, language)} {one.id}" for one in found.people[:NEAR])
-        candidates = "; ".join(named)
-        raise console.build_error("tail.some_people", person=text, candidates=candidates)
+        raise console.build_error("tail.some_people", person=text, candidates="; ".join(named))
     if await journal.has_record(JournalFilter(person=person), since):  # for example a user of this system
         return person
     raise console.build_error("tail.no_person" if people else "tail.no_person_nor_names", person=text, since=since)

@@ -134,9 +134,8 @@ def _find_models(language: str) -> dict[str, str]:
 
     models = asyncio.run(find_real_models())
     for one in models:
-        typer.echo(
-            f"  {translate('init.found' if one.url else 'init.found_key', language, name=one.name, url=one.url)}"
-        )
+        key = "init.found" if one.url else "init.found_key"
+        typer.echo(f"  {translate(key, language, name=one.name, url=one.url)}")
     return {one.url: one.model for one in models if one.url}
 
 

@@ -6,9 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from bot.app.settings import load_settings
-from bot.core.errors import CountersignError
-from bot.core.i18n import translate
-from bot.ops.cli.console import get_terminal_language, open_bot_store
+from bot.ops.cli.console import build_error, open_bot_store
 from bot.storage.journal import Journal
 from tools.workflow.engine.redis_store import RedisStore
 
@@ -19,6 +17,6 @@ async def open_request_store() -> AsyncIterator[tuple[RedisStore, Journal]]:
     requests."""
     engine = load_settings().workflow_engine
     if engine != "embedded":
-        raise CountersignError(translate("processes.elsewhere", get_terminal_language(), engine=engine))
+        raise build_error("processes.elsewhere", engine=engine)
     async with open_bot_store() as (redis, keys):
         yield RedisStore(redis), Journal(redis, keys)
