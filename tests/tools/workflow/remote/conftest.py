@@ -1,4 +1,4 @@
-"""Every test here is told of each engine."""
+"""Every test here is told of each engine; of Operaton alone where time counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.harness.engines import StartEngine
 from tests.tools.workflow.remote.company import KINDS, World, world_of
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=[kind if kind == "operaton" else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS])
 async def world(request: pytest.FixtureRequest, start_engine: StartEngine) -> AsyncIterator[World]:
     async with world_of(request.param, start_engine(request.param)) as world:
         yield world
