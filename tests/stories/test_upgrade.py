@@ -16,9 +16,11 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
+from bot.dev.evaluation.shown_blocks import list_buttons
 from bot.queue.keys import Keys
 from bot.storage.dead_letters import DeadLetterStore
 from tests.harness.office import LI, ROOT, WANG, ZHANG, ZHAO, Office, Process, read_message_key
+from tests.stories.test_offered_steps import open_form, values_of
 
 pytestmark = pytest.mark.slow
 
@@ -108,3 +110,35 @@ async def test_a_version_that_reads_nothing_of_the_other_would_be_noticed(
         await empty.press(LI, card, "approve")
         assert await empty.answer(WANG, "帮助"), "who came later is answered"
         assert "已通过" not in empty.said(empty.dm(ZHANG))
+
+
+async def test_the_version_before_does_nothing_at_presses_on_offered_steps_and_loses_none(
+    empty: Office, redis: Redis, former: Path
+) -> None:
+    """It knows no offered steps: no form opens, a sentence is refused in words, nothing is done or given up. Back in
+    this version, the same answer still opens its form filled in."""
+    here = empty.dm(ZHANG)
+
+    async def ask(text: str, action: str) -> str:
+        """Say something that is answered with this button. Returns the answer's moment."""
+
+        def find_answer() -> str:
+            return next((one["ts"] for one in empty.posts(here) if f"'{action}'" in str(list(list_buttons(one)))), "")
+
+        await empty.says(ZHANG, text)
+        return str(await empty.until(find_answer))
+
+    async with run_version(empty, ROOT):
+        form = await ask("我奶奶去世了，想从周三请假到周五，李四审批", "cs:form:open:0")
+        sentence = await ask("放首歌听听", "cs:say_3")
+    async with run_version(empty, former):
+        assert (await empty.driver.click_button(ZHANG, here, form, "cs:form:open:0")).ok
+        assert (await empty.driver.click_button(ZHANG, here, sentence, "cs:say_3")).ok
+        await empty.until(lambda: "找不到这张卡片的记录" in empty.whispers(ZHANG))
+        assert empty.driver.find_top_view(ZHANG) is None and "没有等您处理的事" not in empty.said(here)
+        assert await empty.answer(ZHANG, "帮助")
+    async with run_version(empty, ROOT):
+        shown = values_of(await open_form(empty, {"ts": form}))
+        assert shown["leave_type"] == "bereavement" and shown["approver"] == LI
+    assert await DeadLetterStore(redis, Keys()).list_dead_letters() == []
+    assert not empty.driver.ws.delivery.abandoned_events
