@@ -22,7 +22,7 @@ from bot.agent.model import MeasuredModel, MeteredModel, Model
 from bot.agent.prices import PriceTable
 from bot.agent.probe import LeakRecorder, choose_formats
 from bot.app.company_files import load_persona, load_policy, load_prices
-from bot.app.engine import log_engine_state, open_engine_from_settings
+from bot.app.engine import build_engine_address, open_engine_from_settings
 from bot.app.health import IsConnected
 from bot.app.mcp_file import load_mcp_servers
 from bot.app.services import Services
@@ -67,6 +67,7 @@ from tools.spec import EffectUnknownError, ToolError
 from tools.tool import Tool, ToolServices
 from tools.workflow.engine.port import Engine
 from tools.workflow.engine.store import compute_number_floor
+from tools.workflow.remote.engine_check import log_engine_state
 
 log = logs.get_logger(__name__)
 
@@ -216,7 +217,8 @@ async def open_resources(
                 compute_number_floor=_choose_number_floor(services, timing.clock),
             )
         )
-        await log_engine_state(settings, stores.redis)
+        if address := build_engine_address(settings):
+            await log_engine_state(address, await engine.list_processes())
         mailer = SmtpMailer(services.smtp_url, settings.mail_from, assert_may_send=assert_may_send)
         prices = load_prices(settings)
         leaks = await _choose_reply_formats(settings, services, stores, model, prices)

@@ -146,8 +146,7 @@ class Settings(BaseSettings, allow_inf_nan=False):
     workflow_engine: Literal["embedded", "operaton", "camunda", "flowable"] = "embedded"
     """The engine that keeps requests: this program with Redis, Operaton, Camunda 7, or Flowable 6/7."""
     engine_url: str = ""
-    """Operaton and Camunda: `https://host/engine-rest`; Flowable: `https://host/flowable-rest/service` or
-    `…/process-api`."""
+    """Operaton, Camunda: `https://host/engine-rest`; Flowable: `https://host/flowable-rest/service`, `/process-api`."""
     engine_user: str = ""
     """Of the engine, for this program alone: the engine itself does not check who may decide what."""
     engine_password: SecretStr | None = None

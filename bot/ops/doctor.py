@@ -16,7 +16,7 @@ from bot.agent.model import TextStore
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.probe import FormatSetting, choose_format_name, find_call_problem, probe_model
 from bot.app.company_files import load_calendar, load_persona, load_policy, load_prices, open_handbook
-from bot.app.engine import build_engine_address, list_known_processes
+from bot.app.engine import build_engine_address, open_engine_from_settings
 from bot.app.health import SHARED_APP
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
@@ -43,6 +43,7 @@ from tools.mail.smtp import SmtpMailer
 from tools.mcp.config import McpServer
 from tools.spec import ToolError
 from tools.workflow.diagram.render import find_font_file
+from tools.workflow.engine.administration import NOBODY
 from tools.workflow.engine.assignment import find_unserved
 from tools.workflow.process.calendar import read_calendar
 from tools.workflow.process.definition import Process, load_shipped_processes
@@ -202,7 +203,8 @@ async def _load_processes_in_use(settings: Settings, services: Services) -> Sequ
     redis = await connect_redis(services.redis_url, retries=1)
     try:
         with translate_redis_errors():
-            return await list_known_processes(settings, redis)
+            async with open_engine_from_settings(settings, redis, NOBODY) as engine:
+                return await engine.list_processes()
     finally:
         await redis.aclose()
 

@@ -149,29 +149,27 @@ class PersonalData:
                 "events": [json.loads(one) for one in events],
             }
             yield PersonalRecord(kind="request", data=data)
-        async for record in self._stream_other_requests():
-            yield record
+        if engine := self.other_engine:
+            todo = await engine.list_todo_tasks(self.person, datetime.now(UTC))
+            found_there: list[tuple[str, Request]] = [
+                *((f"mine {one.id}", one) for one in await engine.list_own_requests(self.person)),
+                *((f"told {one.id}", one) for one in await engine.list_cc_requests(self.person)),
+                *((f"todo {one.task.id}", one.request) for one in todo.tasks),
+                *((f"done {one.task.id}", one.request) for one in await engine.list_decided_tasks(self.person)),
+            ]
+            for one in {request.id: request for _, request in found_there}.values():
+                data = {
+                    "id": one.id,
+                    "why": [why for why, request in found_there if request.id == one.id],
+                    "request": one.model_dump(mode="json"),
+                    "events": [event.model_dump(mode="json") for event in await engine.list_events(one.id)],
+                }
+                yield PersonalRecord(kind="request", data=data)
         for delegation in (
             *await store.list_delegations_from(self.person),
             *await store.list_delegations_to(self.person),
         ):
             yield PersonalRecord(kind="delegation", data=delegation.model_dump(mode="json"))
-
-    async def _stream_other_requests(self) -> AsyncIterator[PersonalRecord]:
-        if (engine := self.other_engine) is None:
-            return
-        todo = await engine.list_todo_tasks(self.person, datetime.now(UTC))
-        found: list[tuple[str, Request]] = [
-            *((f"mine {one.id}", one) for one in await engine.list_own_requests(self.person)),
-            *((f"told {one.id}", one) for one in await engine.list_cc_requests(self.person)),
-            *((f"todo {one.task.id}", one.request) for one in todo.tasks),
-            *((f"done {one.task.id}", one.request) for one in await engine.list_decided_tasks(self.person)),
-        ]
-        for request in {one.id: one for _, one in found}.values():
-            events = [one.model_dump(mode="json") for one in await engine.list_events(request.id)]
-            why = [name for name, one in found if one.id == request.id]
-            data = {"id": request.id, "why": why, "request": request.model_dump(mode="json"), "events": events}
-            yield PersonalRecord(kind="request", data=data)
 
     async def _list_records(self, key: str, tag: str, rest: str) -> list[PersonalRecord]:
         """List the records that a key holds about the person."""

@@ -463,8 +463,8 @@ def require_person(people: Sequence[Person], text: str) -> str:
 
 @asynccontextmanager
 async def open_remote_engine(settings: Settings, redis: Redis, *people: str) -> AsyncIterator[RemoteEngine | None]:
-    """Open the other engine that keeps the requests; None if this program keeps them. What it refuses is an error of
-    the command. Raises CountersignError if a table of its users says nothing certain about one of these people."""
+    """Open the other engine that keeps the requests; None if this program keeps them. Its refusals end the command.
+    Raises CountersignError if a table of its users says nothing certain about one of these people."""
     if settings.workflow_engine == "embedded":
         yield None
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
@@ -32,6 +33,7 @@ KEPT_DAYS = 365
 LONG_LOCK = timedelta(minutes=1)
 """A job that was made before this and is still locked belongs to an engine that was killed, or takes very long."""
 ROWS = 100
+log = logging.getLogger(__name__)
 
 
 class EngineFinding(NamedTuple):
@@ -45,24 +47,22 @@ async def check_engine(address: EngineAddress, processes: Sequence[Process]) -> 
     async with open_api(address) as (rest, api):
         try:
             deployed = [(process, await api.find_definition_id(process.definition.key)) for process in processes]
-            found = f"{api.name} {await _read_version(rest, address.kind)} answers and takes the login"
-            findings.append(EngineFinding("ok", found))
+            keys = [process.definition.key for process in processes]
+            version, others = await (_check_flowable if address.kind == "flowable" else _check_camunda)(rest, keys)
+            findings.append(EngineFinding("ok", f"{api.name} {version} answers and takes the login"))
             for process, definition in deployed:
                 findings.append(await _check_definition(rest, api, process, definition))
-            if not await _keeps_history(rest, address.kind):
-                cure = "set its history level to audit or full"
-                findings.append(EngineFinding("fail", f"it keeps no variables of ended requests: {cure}"))
-            findings += await _check_jobs(rest, address.kind, processes)
+            findings += others
         except ToolError as wrong:
             cure = ADVICE.get(wrong.code, wrong.text).format(url=URLS[address.kind])
             findings.append(EngineFinding("fail", f"{api.name}: {cure}"))
     return findings
 
 
-@reject_unreadable
-async def _read_version(rest: RestClient, kind: EngineName) -> str:
-    path = ("management", "engine") if kind == "flowable" else ("version",)
-    return str((await rest.read_json(*path))["version"])
+async def log_engine_state(address: EngineAddress, processes: Sequence[Process]) -> None:
+    """Log what is to be known of an engine at the start."""
+    for level, text in await check_engine(address, processes):
+        log.log(logging.INFO if level == "ok" else logging.WARNING, "workflow engine: %s", text)
 
 
 @reject_unreadable
@@ -88,46 +88,43 @@ async def _check_definition(rest: RestClient, api: EngineApi, process: Process, 
 
 
 @reject_unreadable
-async def _keeps_history(rest: RestClient, kind: EngineName) -> bool:
-    """Whether the variables that running instances have are in the history, too. True while nothing runs: no engine
-    tells its history level."""
-    if kind == "flowable":
-        now = await rest.read_json("runtime", "variable-instances", query={"size": 1})
-        kept = await rest.read_json("history", "historic-variable-instances", query={"size": 1})
-        return bool(kept["total"] or not now["total"])
+async def _check_camunda(rest: RestClient, keys: Sequence[str]) -> tuple[str, list[EngineFinding]]:
+    """The version, and what is wrong with history and jobs. No engine tells its history level, but the variables of
+    running requests have to be there."""
+    version = (await rest.read_json("version"))["version"]
     now = await rest.read_json("variable-instance", "count")
     kept = await rest.read_json("history", "variable-instance", "count")
-    return bool(kept["count"] or not now["count"])
+    given_up = 0
+    for key in keys:
+        query = {"noRetriesLeft": "true", "processDefinitionKey": key}
+        given_up += int((await rest.read_json("job", "count", query=query))["count"])
+    return str(version), _report_problems(bool(now["count"] and not kept["count"]), given_up)
 
 
 @reject_unreadable
-async def _check_jobs(rest: RestClient, kind: EngineName, processes: Sequence[Process]) -> list[EngineFinding]:
-    """Find jobs of our processes that the engine has given up, and on Flowable those that are locked. A killed Flowable
-    leaves its locks for an hour, and its requests wait that long."""
-    keys = [process.definition.key for process in processes]
-    if kind != "flowable":
-        query: dict[str, str | int] = {"noRetriesLeft": "true", "maxResults": ROWS}
-        given_up = [
-            job for key in keys for job in await rest.read_json("job", query=query | {"processDefinitionKey": key})
-        ]
-        return _report_given_up_jobs(len(given_up))
-    ours = tuple(f"{key}:" for key in keys)
-
-    async def list_jobs(kind: str) -> list[dict[str, Any]]:
+async def _check_flowable(rest: RestClient, keys: Sequence[str]) -> tuple[str, list[EngineFinding]]:
+    """Do the same for Flowable, and find locked jobs: a killed Flowable leaves its locks for an hour, and its requests
+    wait that long."""
+    version = (await rest.read_json("management", "engine"))["version"]
+    now = await rest.read_json("runtime", "variable-instances", query={"size": 1})
+    kept = await rest.read_json("history", "historic-variable-instances", query={"size": 1})
+    jobs, ours = dict[str, list[dict[str, Any]]](), tuple(f"{key}:" for key in keys)
+    for kind in ("jobs", "deadletter-jobs"):
         rows = (await rest.read_json("management", kind, query={"size": ROWS}))["data"]
-        return [row for row in rows if str(row["processDefinitionId"]).startswith(ours)]
-
-    findings, old = _report_given_up_jobs(len(await list_jobs("deadletter-jobs"))), datetime.now(UTC) - LONG_LOCK
-    for job in await list_jobs("jobs"):
-        if job.get("lockOwner") and datetime.fromisoformat(job["createTime"]) < old:
+        jobs[kind] = [row for row in rows if str(row["processDefinitionId"]).startswith(ours)]
+    findings = _report_problems(bool(now["total"] and not kept["total"]), len(jobs["deadletter-jobs"]))
+    for job in jobs["jobs"]:
+        if job.get("lockOwner") and datetime.fromisoformat(job["createTime"]) < datetime.now(UTC) - LONG_LOCK:
             until = datetime.fromisoformat(job["lockExpirationTime"]).astimezone(UTC)
             cure = f'if that engine was killed, run it now: POST management/jobs/{job["id"]} {{"action": "execute"}}'
-            findings.append(
-                EngineFinding("warn", f"a job of {job['processInstanceId']} is locked until {until:%H:%M} UTC; {cure}")
-            )
-    return findings
+            text = f"a job of {job['processInstanceId']} is locked until {until:%H:%M} UTC; {cure}"
+            findings.append(EngineFinding("warn", text))
+    return str(version), findings
 
 
-def _report_given_up_jobs(count: int) -> list[EngineFinding]:
-    text = f"jobs that it has given up: {count}. Their requests stand still until they are retried on its own pages"
-    return [EngineFinding("fail", text)] if count else []
+def _report_problems(lacks_history: bool, given_up: int) -> list[EngineFinding]:
+    history = "it keeps no variables of ended requests: set its history level to audit or full"
+    jobs = f"jobs that it has given up: {given_up}. Their requests stand still until they are retried on its own pages"
+    return [
+        EngineFinding("fail", text) for text in (history if lacks_history else "", jobs if given_up else "") if text
+    ]
