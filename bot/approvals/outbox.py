@@ -164,7 +164,8 @@ async def _notify_request_ended(cards: Cards, event: OutboxEvent) -> None:
         words: NoticeParams = {"name": {**by, PERSON: one.by}, "text": _flatten_text(one.text)}
         decided.append(TextRef(key=f"fact.{said}_{one.decision}", params=words))
     by_rule = [TextRef(key="notice.rule")] if not decided and not data.get("by_name") else []
-    after = [TextRef(key=f"notice.next_{status}", params=params)] if status in NEXT else []
+    can_go_on = status == "rejected" or (status in NEXT and "revoke" in cards.tool_services.engine.abilities)
+    after = [TextRef(key=f"notice.next_{status}", params=params)] if can_go_on else []
     note = TextRef(key=f"notice.ended_{status}", params=params)
     await _enqueue_notice(cards, event, note, more=(*decided, *by_rule, *after))
 

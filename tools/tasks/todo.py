@@ -212,9 +212,12 @@ async def _list_choices(context: ToolContext, process: Process, assigned: Assign
                 to = DialogField(name="to", label="return_to", kind="choice", value=steps[0][0], choices=tuple(steps))
                 choices.append(_build_choice(Decision.RETURN, to, _build_opinion_input()))
             remark = _build_opinion_input(label="remark", required=False)
+            person = DialogField(name="person", label="transfer_to", kind="person")
+            choices.append(_build_choice("transfer", person, remark))
+            if "add_sign" not in context.services.engine.abilities:
+                return tuple(choices)
             return (
                 *choices,
-                _build_choice("transfer", DialogField(name="person", label="transfer_to", kind="person"), remark),
                 _build_choice(
                     "add_sign",
                     DialogField(name="people", label="add_who", kind="people"),

@@ -160,7 +160,7 @@ class HomeActions:
 
     def _build_absence_form(self, caller: Caller) -> HomeDialog:
         language, today = caller.person.language, str(self.core.clock.today(caller.person.zone).date())
-        if not self.core.tool_services.engine.has_deputies:
+        if "deputies" not in self.core.tool_services.engine.abilities:
             return _build_notice(
                 translate("home.absence_title", language), translate("home.no_deputies", language), language
             )

@@ -198,7 +198,7 @@ class HomeBuilder:
 
     async def _build_absences(self, caller: Caller, place: HomePlace) -> HomeSection:
         language, now = caller.person.language, self.core.clock.today(caller.person.zone)
-        if not self.core.tool_services.engine.has_deputies:
+        if "deputies" not in self.core.tool_services.engine.abilities:
             return HomeSection(translate("home.absences", language), empty=translate("home.no_deputies", language))
         entries = []
         for one in (await self.core.tool_services.engine.list_delegations(caller.id, now))[:PAGE]:

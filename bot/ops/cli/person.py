@@ -6,7 +6,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -24,13 +24,13 @@ from bot.ops.cli.export import open_output
 from bot.ops.cli.filters import PERSON, find_person_id
 from bot.ops.cli.name_lookup import open_name_lookup, open_stored_names
 from bot.ops.cli.processes import open_remote_engine, require_person
-from bot.ops.cli.request_store import open_request_store
 from bot.ops.personal_data import PersonalData
 from bot.storage.journal import Journal
 from tools.spec import ToolError
 from tools.workflow.engine.administration import ADMIN, NOBODY
 from tools.workflow.engine.authority import reject_bad_delegation
 from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.process.definition import load_shipped_processes
 
 app = typer.Typer(help="What is kept of one person: export it, erase it, hand it over.")
@@ -116,16 +116,19 @@ def hand_over(
 
     async def confirm_and_hand_over() -> None:
         language, settings, now = console.get_terminal_language(), load_settings(), datetime.now(UTC)
-        async with (
-            open_request_store() as (store, journal),
-            open_stored_names(settings, journal.redis, journal.keys) as known_names,
-        ):
+        async with AsyncExitStack() as stack:
+            redis, keys = await stack.enter_async_context(console.open_bot_store())
+            store, journal = RedisStore(redis), Journal(redis, keys)
+            known_names = await stack.enter_async_context(open_stored_names(settings, redis, keys))
             leaver = await _find_person(journal, settings, person)
             async with open_name_lookup(settings) as names:
                 heir = require_person(await names.list_people(), to)
             if leaver == heir:
                 raise console.build_error("person.same_person")
+            remote = await stack.enter_async_context(open_remote_engine(settings, redis, leaver))
             tasks = [name for name, _ in await store.list_members("todo", leaver)]
+            if remote:
+                tasks = [one.task.id for one in (await remote.list_todo_tasks(leaver, now)).tasks]
             stand_ins = [one for one in await store.list_delegations_to(leaver) if one.end > now]
             absences = [one for one in await store.list_delegations_from(leaver) if one.end > now]
             counts = {"tasks": len(tasks), "stand_ins": len(stand_ins)}
@@ -134,7 +137,8 @@ def hand_over(
                 translate("person.sure_leave", language, person=from_whom, to=to_whom, **counts), yes
             )
             await journal.append_record("alert", "person.left", person=console.get_os_user(), text=f"{leaver} → {heir}")
-            engine, actor = EmbeddedEngine(store, load_shipped_processes(), NOBODY), ADMIN + console.get_os_user()
+            engine = remote or EmbeddedEngine(store, load_shipped_processes(), NOBODY)
+            actor = ADMIN + console.get_os_user()
             problems: dict[str, ToolError] = {}
             for task in tasks:
                 try:

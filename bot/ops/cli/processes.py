@@ -29,7 +29,7 @@ from bot.ops.cli.name_lookup import open_name_lookup
 from bot.ops.cli.request_store import open_request_store
 from bot.storage.journal import Journal
 from tools.languages import choose_words
-from tools.spec import Person, ToolError
+from tools.spec import EffectUnknownError, Person, ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError, NodeKind
 from tools.workflow.bpmn.xml import MAX_BYTES, find_line, list_ignored_attributes
 from tools.workflow.engine.administration import (
@@ -422,17 +422,20 @@ def run_assignment(
     """
 
     async def confirm_and_assign() -> None:
-        language = console.get_terminal_language()
-        async with _open_registry() as office, open_name_lookup(load_settings()) as names:
-            people = await names.list_people()
-            to = require_person(people, person)
+        language, settings = console.get_terminal_language(), load_settings()
+        async with (
+            console.open_bot_store() as (redis, keys),
+            open_remote_engine(settings, redis) as remote,
+            open_name_lookup(settings) as names,
+        ):
+            to = require_person(await names.list_people(), person)
             named = await names.format_name_and_id(to)
             console.require_confirmation(translate("processes.sure_assign", language, task=task, person=named), yes)
-            engine = EmbeddedEngine(office.store, load_shipped_processes(), NOBODY)
-            actor, name = ADMIN + console.get_os_user(), task.strip().upper()
+            engine = remote or EmbeddedEngine(RedisStore(redis), load_shipped_processes(), NOBODY)
+            actor, name = ADMIN + console.get_os_user(), task.strip() if remote else task.strip().upper()
             try:
                 before = (await engine.get_task(name)).request
-                await office.journal.append_record(
+                await Journal(redis, keys).append_record(
                     before.id,
                     "process.assign",
                     person=console.get_os_user(),
@@ -477,6 +480,8 @@ async def open_remote_engine(settings: Settings, redis: Redis, *people: str) -> 
             yield engine
         except ToolError as refused:
             raise CountersignError(render_value(refused.note, console.get_terminal_language())) from refused
+        except EffectUnknownError as unclear:
+            raise console.build_error("processes.unclear") from unclear
 
 
 # Files and questions

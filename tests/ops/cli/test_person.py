@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from redis.asyncio import Redis
 
 from bot.chat.messages import Message, Place
 from bot.core.work_items import MessageReceived
+from bot.dev.evaluation.shown_blocks import list_buttons
 from bot.ops.backup import stream_key_pages
 from bot.queue.keys import Keys
 from bot.queue.stored_items import build_stored_item
 from tests.harness.engines import StartEngine
-from tests.harness.office import LI, WANG, ZHANG, Office, office
+from tests.harness.office import ADMIN, LI, WANG, ZHANG, Office, office
 from tests.harness.programs import Ended, ran
 from tests.tools.workflow.remote.company import world_of
 from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
@@ -172,40 +174,67 @@ async def test_a_leavers_tasks_and_stand_ins_go_to_somebody_else(desk: Office, t
     assert (moved.deputy, moved.end) == (ZHANG, away.end)
 
 
+@asynccontextmanager
+async def another_engine(valkey: str, url: str) -> AsyncIterator[tuple[Office, dict[str, str]]]:
+    """An office whose requests Operaton keeps, and the settings of a shell there."""
+    async with world_of("operaton", url) as world, office(valkey) as desk:
+        at = {"WORKFLOW_ENGINE": "operaton", "ENGINE_URL": world.url, "ENGINE_USER": LOGIN, "ENGINE_PASSWORD": PASSWORD}
+        settings: dict[str, Any] = {name.lower(): value for name, value in at.items()}
+        async with desk.opened(**{**settings, "engine_password": SecretStr(PASSWORD)}):
+            yield desk, at
+
+
 async def test_who_has_work_open_in_another_engine_is_not_forgotten_and_what_it_has_of_them_is_exported(
     valkey: str, start_engine: StartEngine, tmp_path: Path
 ) -> None:
     """Measured before this was so: the author of an open request was forgotten, and the approver's press was *gone*."""
-    async with world_of("operaton", start_engine("operaton")) as world, office(valkey) as desk:
-        at: dict[str, Any] = {"WORKFLOW_ENGINE": "operaton", "ENGINE_URL": world.url, "ENGINE_USER": LOGIN}
-        at["ENGINE_PASSWORD"] = PASSWORD
-        settings = {name.lower(): value for name, value in at.items()} | {"engine_password": SecretStr(PASSWORD)}
-        async with desk.opened(**settings):
-            await desk.request_leave(ZHANG, TWO_DAYS)
-            card = await desk.card(desk.dm(LI))
-            for person in (ZHANG, LI):
-                refused = await run_command(desk, tmp_path, "person", "forget", person, "--yes", **at)
-                assert refused.code == 1 and "L-0001" in refused.err and "Nothing was deleted" in refused.err, refused
-            away = await run_command(
-                desk, tmp_path, "person", "forget", WANG, "--yes", **{**at, "ENGINE_URL": "http://127.0.0.1:1"}
-            )
-            table = tmp_path / "users.toml"
-            table.write_text('[users]\n"zhangsan@example.com" = "zhangsan"\n', encoding="utf-8")
-            unsure = {**at, "ENGINE_USERS_FILE": str(table)}
-            unknown = await run_command(desk, tmp_path, "person", "forget", "U0NOBODY", "--yes", **unsure)
-            assert unknown.code == 1 and "ENGINE_USERS_FILE" in unknown.err, "nobody knows who that is in the engine"
-            assert (
-                away.code == 1 and "I cannot reach the workflow engine" in away.err and "Traceback" not in away.err
-            ), away
-            await desk.press(LI, card, "approve")
-            await desk.until(lambda: "L-0001" in "".join(desk.finals(desk.dm(ZHANG))))
-            await desk.quiet()
-            for person, why in ((ZHANG, "mine"), (LI, "done")):
-                [kept] = [one["data"] for one in await export(desk, tmp_path, person, **at) if one["kind"] == "request"]
-                assert kept["id"] == "L-0001" and kept["why"][0].split()[0] == why, kept
-                assert SECRET in str(kept["request"]) and [one["command"]["kind"] for one in kept["events"]] == [
-                    "start", "decide",
-                ]  # fmt: skip
-            assert not [one for one in await export(desk, tmp_path, WANG, **at) if one["kind"] == "request"]
-            forgotten = await run_command(desk, tmp_path, "person", "forget", ZHANG, "--yes", **at)
-            assert forgotten.code == 0 and "request 1" in forgotten.out, forgotten
+    async with another_engine(valkey, start_engine("operaton")) as (desk, at):
+        await desk.request_leave(ZHANG, TWO_DAYS)
+        card = await desk.card(desk.dm(LI))
+        for person in (ZHANG, LI):
+            refused = await run_command(desk, tmp_path, "person", "forget", person, "--yes", **at)
+            assert refused.code == 1 and "L-0001" in refused.err and "Nothing was deleted" in refused.err, refused
+        away = await run_command(
+            desk, tmp_path, "person", "forget", WANG, "--yes", **{**at, "ENGINE_URL": "http://127.0.0.1:1"}
+        )
+        table = tmp_path / "users.toml"
+        table.write_text('[users]\n"zhangsan@example.com" = "zhangsan"\n', encoding="utf-8")
+        unsure = {**at, "ENGINE_USERS_FILE": str(table)}
+        unknown = await run_command(desk, tmp_path, "person", "forget", "U0NOBODY", "--yes", **unsure)
+        assert unknown.code == 1 and "ENGINE_USERS_FILE" in unknown.err, "nobody knows who that is in the engine"
+        assert away.code == 1 and "I cannot reach the workflow engine" in away.err and "Traceback" not in away.err, away
+        await desk.press(LI, card, "approve")
+        await desk.until(lambda: "L-0001" in "".join(desk.finals(desk.dm(ZHANG))))
+        await desk.quiet()
+        for person, why in ((ZHANG, "mine"), (LI, "done")):
+            [kept] = [one["data"] for one in await export(desk, tmp_path, person, **at) if one["kind"] == "request"]
+            assert kept["id"] == "L-0001" and kept["why"][0].split()[0] == why, kept
+            assert SECRET in str(kept["request"]) and [one["command"]["kind"] for one in kept["events"]] == [
+                "start", "decide",
+            ]  # fmt: skip
+        assert not [one for one in await export(desk, tmp_path, WANG, **at) if one["kind"] == "request"]
+        forgotten = await run_command(desk, tmp_path, "person", "forget", ZHANG, "--yes", **at)
+        assert forgotten.code == 0 and "request 1" in forgotten.out, forgotten
+
+
+async def test_a_leavers_tasks_in_another_engine_go_to_somebody_else(
+    valkey: str, start_engine: StartEngine, tmp_path: Path
+) -> None:
+    """One by one, or all at once. Measured before this was so: both commands refused to look into that engine."""
+    async with another_engine(valkey, start_engine("operaton")) as (desk, at):
+        await desk.request_leave(ZHANG, TWO_DAYS)
+        card = await desk.card(desk.dm(LI))
+        offered = {one["action_id"] for one in list_buttons(card)}
+        assert "cs:add_sign" not in offered and "cs:transfer" in offered, "only what the engine can do"
+        assert desk.bot is not None
+        todo = await desk.bot.tool_services.engine.list_todo_tasks(LI, datetime.now(UTC))
+        task = todo.tasks[0].task.id
+        given = await run_command(desk, tmp_path, "processes", "assign", task, WANG, "--yes", **at)
+        assert given.code == 0 and f"I gave task {task} to {WANG}" in given.out, given
+        await desk.card(desk.dm(WANG), "L-0001")
+        left = await run_command(desk, tmp_path, "person", "leave", WANG, "--to", ADMIN, "--yes", **at)
+        assert left.code == 0 and "1 tasks and 0 stand-ins" in left.out, left
+        await desk.press(ADMIN, await desk.card(desk.dm(ADMIN), "L-0001"), "approve")
+        await desk.until(lambda: "L-0001" in "".join(desk.finals(desk.dm(ZHANG))))
+        await desk.quiet()
+        assert "撤回 L-0001" not in desk.said(desk.dm(ZHANG)), "nor does it withdraw what is approved"

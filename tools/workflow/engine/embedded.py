@@ -12,7 +12,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, get_args
 
 from tools.people.names import get_person_name
 from tools.ports import AttachedFiles, Directory
@@ -40,7 +40,15 @@ from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.limits import reject_full_record, require_readable
 from tools.workflow.engine.migration import reject_migration
 from tools.workflow.engine.paths import list_task_timers
-from tools.workflow.engine.port import Act, AssignedTask, CommandResult, RequestList, TodoList, build_command_result
+from tools.workflow.engine.port import (
+    Ability,
+    Act,
+    AssignedTask,
+    CommandResult,
+    RequestList,
+    TodoList,
+    build_command_result,
+)
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import SYSTEM, Decision, Delegation, FilledForm, Request, TaskKind
 from tools.workflow.engine.store import (
@@ -83,7 +91,7 @@ class EnrichedCommand(NamedTuple):
 class EmbeddedEngine:
     """An engine over a store. `processes` are available without deployment."""
 
-    has_deputies = True
+    abilities: frozenset[Ability] = frozenset(get_args(Ability))
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from tools.workflow.engine.balance import YearBalance
 from tools.workflow.engine.commands import (
@@ -33,6 +33,10 @@ Act: TypeAlias = (
     DecideCommand | TransferCommand | AddSignCommand | WithdrawCommand | UrgeCommand | CommentCommand | CcCommand
 )
 """Commands of people about an existing request."""
+
+
+Ability: TypeAlias = Literal["deputies", "add_sign", "revoke"]
+"""People can have deputies; an approver can add others; an approved request can be withdrawn."""
 
 
 class CommandResult(CompactModel):
@@ -99,8 +103,8 @@ class Engine(Protocol):
     """The workflow engine that tools need. Every command may raise `ToolError`."""
 
     @property
-    def has_deputies(self) -> bool:
-        """Whether people can have deputies."""
+    def abilities(self) -> frozenset[Ability]:
+        """What is offered to people, because this engine can do it."""
 
     async def list_processes(self) -> tuple[Process, ...]: ...
 

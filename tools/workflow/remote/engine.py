@@ -38,7 +38,15 @@ from tools.workflow.engine.commands import (
 from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher, RequestLists
 from tools.workflow.engine.limits import reject_full_record
-from tools.workflow.engine.port import Act, AssignedTask, CommandResult, RequestList, TodoList, build_command_result
+from tools.workflow.engine.port import (
+    Ability,
+    Act,
+    AssignedTask,
+    CommandResult,
+    RequestList,
+    TodoList,
+    build_command_result,
+)
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status
 from tools.workflow.engine.store import OutboxEvent
@@ -92,7 +100,7 @@ class RemoteEngine:
     engine's own, and only remind. Cards appear when the engine is next polled (`change_poller`). The record of a
     request has no hash chain, and lacks what was done in the engine without us."""
 
-    has_deputies = False
+    abilities: frozenset[Ability] = frozenset()
 
     def __init__(
         self,
@@ -242,6 +250,23 @@ class RemoteEngine:
                     self._reader.reload_request(remote_request.instance, variables)
                 )
             return await self._finish_command(key, remote_request, command)
+
+    async def assign_task(
+        self, task_id: str, person: str, actor: str, key: str, now: datetime, reason: str = ""
+    ) -> CommandResult:
+        """Give a task to somebody, for an administrator. The caller has made sure that `person` is in the directory."""
+        async with hold_lock(self._store, f"request:{split_task_id(task_id)}", self._sleep):
+            if (earlier := await self._find_earlier_result(key)) is not None:
+                return earlier
+            found = await self._reader.load_request_of_task(task_id)
+            holder = next(task.assignee for task in found.request.tasks if task.id == task_id)
+            command = AssignCommand(task=task_id, actor=actor, person=person, opinion=reason, gone={holder: (person,)})
+            if not is_command_executed(found, command, key):
+                apply_command(found.process.definition, found.request, command, now)
+                record = CommandRecord(key=key, at=now, command=command, round=found.request.round)
+                await self._confirm_write(self._send_command(found, command, record), found, record)
+                found = await self._read_after_write(self._reader.reload_request(found.instance))
+            return await self._finish_command(key, found)
 
     @asynccontextmanager
     async def _lock_author_forms(self, process: Process, author: str) -> AsyncIterator[None]:

@@ -35,6 +35,7 @@ from tools.workflow.engine.commands import (
 )
 from tools.workflow.engine.state import (
     APPROVAL_DECISIONS,
+    RULE,
     Ballot,
     Decision,
     FilledForm,
@@ -123,7 +124,9 @@ def build_request_events(remote_request: RemoteRequest) -> tuple[RequestEvent, .
                 n=n,
                 at=at,
                 command=command,
-                via="timer" if isinstance(command, AssignCommand) else "button",
+                via=("timer" if command.actor == RULE else "command")
+                if isinstance(command, AssignCommand)
+                else "button",
                 status=request.status if n == len(commands) - 1 else status,
             )
         )

@@ -10,7 +10,7 @@ import pytest
 
 from bot.core.i18n import render_value
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
-from tests.tools.workflow.remote.company import BOSS, LI, LONG, NOW, SICK, WANG, ZHANG, World
+from tests.tools.workflow.remote.company import BOSS, LI, LONG, NOW, SICK, WANG, ZHANG, World, refused
 from tests.tools.workflow.remote.proxy import Fault
 from tools.requests.timeline import build_timeline, format_timeline
 from tools.spec import Person
@@ -104,3 +104,32 @@ async def test_what_the_engine_refused_or_never_answered_is_tried_again(world: W
     world.seconds += 301
     assert f"assigned {WANG.id}" in await world.told(11)
     assert len((await world.engine.get_request(request)).tasks) == 2
+
+
+BY = "system:admin:root"
+
+
+async def test_an_administrator_gives_a_task_to_somebody_else_in_the_engine_too(world: World) -> None:
+    """Once, and only to whoever may decide it; both people hear of it."""
+    request = (await world.start(SICK)).request
+    await world.told()
+    task = await world.task(request)
+    own = await refused(world.engine.assign_task(task, ZHANG.id, BY, "own", NOW))
+    done = await world.engine.assign_task(task, WANG.id, BY, "a", NOW, "has left")
+    assert own.code in ("own_request", "own_person") and done.waits_for == (WANG.id,)
+    assert await world.another(world.marks).assign_task(task, WANG.id, BY, "a", NOW, "has left") == done
+    assert await world.told() == [f"task_closed {LI.id} transferred", f"assigned {WANG.id}"]
+    assert [item.instance for item in await world.api.list_open_tasks(user=WANG.id)], "in the engine's own lists"
+    assert (await refused(world.engine.assign_task(task, BOSS.id, BY, "b", NOW))).code == "task_closed"
+    _, event = await world.engine.list_events(request)
+    assert (event.by, event.via) == (BY, "command") and isinstance(event.command, AssignCommand)
+    assert event.command.opinion == "has left"
+    assert (await world.decide(await world.task(request), WANG, "approve")).by == WANG.id
+
+
+async def test_a_task_that_was_given_away_without_an_answer_is_given_away_once(world: World) -> None:
+    task = await world.task((await world.start(SICK)).request)
+    world.fail_hand_over(task, Fault.LOST, world.repeats)
+    done = await world.engine.assign_task(task, WANG.id, BY, "a", NOW)
+    assert done.waits_for == (WANG.id,) and not world.proxy.faults
+    assert len((await world.engine.get_request(done.request)).tasks) == 2
