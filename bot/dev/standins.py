@@ -3,6 +3,7 @@
 The command is `python -m bot.dev.standins --data DIR --port 8484 [--workspace] [--model] [--mail]`. The tokens come
 from `STANDIN_BOT_TOKEN` and `STANDIN_APP_TOKEN`, and the address of the Redis whose journal the page shows from
 `STANDIN_JOURNAL`. None of these is an argument, because everybody on the machine can read a command line.
+`STANDIN_ENGINE` is the address of a workflow engine that `deploy/run --engine` has started, for the page.
 
 When all stand-ins listen, the process prints one line of JSON with their addresses. The process ends on SIGTERM, on
 SIGINT, and when its standard input ends, which tells that its parent has died."""
@@ -58,6 +59,8 @@ class StandInOptions:
     app_token: str = field(default="", repr=False)
     journal: str = field(default="", repr=False)
     """URL of the Redis whose journal the page shows."""
+    engine: str = ""
+    """Where a workflow engine runs that was started with the bot."""
     delay_s: float = 0.0
     """Delay of the rehearsal model's answers in seconds."""
     model_ports: tuple[int, ...] = PORTS
@@ -83,6 +86,7 @@ async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, st
                 "workspace": "a local stand-in for Slack",
                 "model": "a rehearsal with rules, not a model" if options.model else "",
                 "mail": "a local mailbox; nothing leaves this machine" if options.mail else "",
+                "engine": options.engine,
             }
             workspace.standins = tuple(StandInService(name, note) for name, note in replaced.items() if note)
             app.add_routes(server.build_routes(workspace))
@@ -176,6 +180,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> StandInOptions:
         bot_token=os.environ.get("STANDIN_BOT_TOKEN", ""),
         app_token=os.environ.get("STANDIN_APP_TOKEN", ""),
         journal=os.environ.get("STANDIN_JOURNAL", ""),
+        engine=os.environ.get("STANDIN_ENGINE", ""),
         **vars(parser.parse_args(arguments)),
     )
 

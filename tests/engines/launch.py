@@ -62,7 +62,12 @@ def running_engine(
     words = ["java", *JVM, "-cp", read_class_path(kind), str(HERE / "Engine.java")]
     words += [f"--{name}={value}" for name, value in settings.items()]
     with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # Ctrl-C is not for it: it ends with its standard input
     ) as program:
         assert program.stdin and program.stdout
         told, ports = Event(), list[str]()
