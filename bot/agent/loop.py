@@ -293,12 +293,23 @@ class AgentLoop:
     async def _request_timed_reply(
         self, context: StepContext, head: list[str], own: Sequence[str], body: str
     ) -> tuple[ModelReply, int, int]:
-        """Return a reply, when it was requested (epoch ms), and its duration (ms). Raises `RunHalted`."""
+        """Return a reply, when it was requested (epoch ms), and its duration (ms). If the context is too long, ask once
+        more without most of the conversation before the run; `head` stays shortened. Raises `RunHalted`,
+        `ModelUnavailableError` and `ModelRejectedError`."""
         seconds_left = min(self.limits.reply_s, self.limits.compute_seconds_left(context.state))
         self.limits.require_tokens_left(context.state)
         context.remaining_budget.require_budget_left(context.state)
         at_ms, began = self.clock.now_ms(), self.read_timer_s()
-        reply = await request_reply_within_context(self.model, head, own, body, timeout_s=max(seconds_left, 1.0))
+        timeout_s = max(seconds_left, 1.0)
+        try:
+            reply = await self.model.request_reply([*head, *own], body, timeout_s=timeout_s)
+        except ModelRejectedError as too_long:
+            shorter = cut_older_turns(head) if too_long.cause is ModelFailureCause.CONTEXT else None
+            if shorter is None:
+                raise
+            log.info("model.history_cut", error=str(too_long))
+            head[:] = shorter
+            reply = await self.model.request_reply([*head, *own], body, timeout_s=timeout_s)
         return reply, at_ms, int((self.read_timer_s() - began) * 1000)
 
     def _refuse_guessed_calls(self, decision: Decision) -> Decision:
@@ -421,22 +432,3 @@ def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
 
 def _build_loop_note(text: str) -> str:
     return json.dumps({"role": "system", "content": text}, ensure_ascii=False)
-
-
-log = logs.get_logger(__name__)
-
-
-async def request_reply_within_context(
-    model: Model, head: list[str], own: Sequence[str], body: str, *, timeout_s: float
-) -> ModelReply:
-    """Request one reply. If the context is too long, ask once more without most of the conversation before the run.
-    `head` stays shortened. Raises `ModelUnavailableError` and `ModelRejectedError`."""
-    try:
-        return await model.request_reply([*head, *own], body, timeout_s=timeout_s)
-    except ModelRejectedError as error:
-        shorter = cut_older_turns(head) if error.cause is ModelFailureCause.CONTEXT else None
-        if shorter is None:
-            raise
-        log.info("model.history_cut", error=str(error))
-    head[:] = shorter
-    return await model.request_reply([*head, *own], body, timeout_s=timeout_s)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-
-from bot.core import metrics
-from bot.core.errors import NEEDS_ADMINISTRATOR, ModelRejectedError, ModelUnavailableError
 
 Messages = list[dict[str, Any]]
 
@@ -57,29 +53,6 @@ class TextStore(Protocol):
     async def load_text(self, name: str) -> str | None: ...
 
     async def save_text(self, name: str, text: str, ms: int) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredModel:
-    """Measures the requests to one endpoint under the model's name in the settings."""
-
-    model: Model
-    name: str
-
-    def __post_init__(self) -> None:
-        for cause in NEEDS_ADMINISTRATOR:
-            metrics.MODEL_REQUESTS.labels(self.name, cause.value)  # at zero, so that the first failure is an increase
-
-    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
-        with metrics.time_outcome(metrics.MODEL_REQUESTS, outcome="answered", model=self.name) as ended:
-            try:
-                return await self.model.request_reply(messages, extra, timeout_s=timeout_s)
-            except (ModelUnavailableError, ModelRejectedError) as failed:
-                ended.name = failed.cause.value
-                raise
-            except asyncio.CancelledError:
-                ended.name = "cancelled"
-                raise
 
 
 @dataclass(slots=True)

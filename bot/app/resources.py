@@ -18,7 +18,7 @@ from bot.agent.approval_rules import describe_policies
 from bot.agent.decision import ReplyFormat
 from bot.agent.fallback import FallbackModel
 from bot.agent.loop import ignore_leaks
-from bot.agent.model import MeasuredModel, MeteredModel, Model
+from bot.agent.model import MeteredModel, Model
 from bot.agent.prices import PriceTable
 from bot.agent.probe import LeakRecorder, choose_formats
 from bot.app.company_files import load_persona, load_policy, load_prices
@@ -310,10 +310,7 @@ async def _open_models(settings: Settings, services: Services, stores: Stores) -
             )
             for one in endpoints
         ]  # fmt: skip
-        first, *second = [
-            MeasuredModel(await stack.enter_async_context(one), endpoint.name)
-            for one, endpoint in zip(opening, endpoints, strict=True)
-        ]
+        first, *second = [await stack.enter_async_context(one) for one in opening]
         yield FallbackModel(first=first, second=second[0]) if second else first
 
 

@@ -16,8 +16,7 @@ from prometheus_client import generate_latest
 
 import bot.approvals.press
 import bot.ops.cli  # whatever is measured is imported by now
-from bot.agent.fallback import FallbackModel
-from bot.agent.model import MeasuredModel
+from bot.agent.models.openai_model import OpenAIModel
 from bot.core import metrics
 from bot.core.errors import ModelFailureCause
 from bot.core.records import EffectState
@@ -121,7 +120,7 @@ def test_the_dashboard_shows_every_metric_and_the_alerts_watch_those_that_matter
 
 def test_what_an_alert_counts_from_nothing_is_there_before_it_happens() -> None:
     """Prometheus sees no increase in a series that begins with one."""
-    MeasuredModel(FallbackModel(first=None, second=None), "a-model")  # type: ignore[arg-type]
+    OpenAIModel(client=None, name="a-model")  # type: ignore[arg-type]
     told = generate_latest(metrics.REGISTRY).decode()
     for series in (
         'countersign_effects_total{outcome="unknown",tool="send_email"} ',

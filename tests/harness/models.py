@@ -12,7 +12,9 @@ from bot.agent.events import RunEvent
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.loop import AgentLoop
-from bot.agent.models.model_profile import PROFILE_RECORD, ModelProfile
+from bot.agent.models.error_responses import ErrorResponse
+from bot.agent.models.model_profile import PROFILE_RECORD, ModelProfile, RefusedRequest
+from bot.agent.models.openai_model import OpenAIModel
 from bot.core.cancellation import StopEvent
 from bot.core.run_state import RunState
 from tests.harness.loop import ZHANG, Bench
@@ -65,15 +67,8 @@ LEARNED: dict[str, ModelProfile] = {
 }
 
 
-class Deaf:
-    """Lessons that nobody can add to."""
+class Deaf(OpenAIModel):
+    """A client that learns nothing."""
 
-    looked_s = 0.0
-
-    @property
-    def profile(self) -> ModelProfile:
-        return ModelProfile()
-
-    @profile.setter
-    def profile(self, new: ModelProfile) -> None:
-        pass
+    async def _update_profile(self, refusal: ErrorResponse, request: RefusedRequest) -> bool:
+        return False

@@ -11,7 +11,7 @@ from ssl import SSLContext
 from typing import Any
 
 from aiohttp import ClientError
-from httpx2 import URL, HTTPError, Response, create_ssl_context
+from httpx2 import URL, HTTPError, Response, Timeout, create_ssl_context
 from openai import APIConnectionError, AsyncAzureOpenAI, AsyncOpenAI, AsyncStream, DefaultAioHttpClient, Omit
 
 from bot.agent.models.error_responses import ErrorResponse, parse_error_response
@@ -20,6 +20,8 @@ MAX_BYTES = 8 * 1024 * 1024
 """Most bytes of one answer: far more than any reply that is read (`bot.agent.formats.reply_text.MAX_REPLY_LENGTH`)."""
 CONNECTION_ERRORS = (APIConnectionError, HTTPError, ClientError)
 """Exceptions that the SDK and the two libraries under it raise for a connection that fails."""
+CONNECT_ONLY = Timeout(None, connect=5.0)
+"""Time limit of a connection (s). Each reply has a limit of its own, and timers for each part would only cost CPU."""
 ENDS = (b"\ndata: [DONE]", b"\ndata:[DONE]")
 """Marks of the end of a stream. Some servers keep the connection open after it."""
 
@@ -69,7 +71,7 @@ async def open_client(url: str, key: str) -> AsyncIterator[AsyncOpenAI]:
     how: dict[str, Any] = {"base_url": str(bare) or None, "api_key": key, "default_query": query, "http_client": http}
     is_azure = "api-version" in query
     how |= {"api_version": query["api-version"]} if is_azure else {}
-    async with (AsyncAzureOpenAI if is_azure else AsyncOpenAI)(**how, max_retries=0) as client:
+    async with (AsyncAzureOpenAI if is_azure else AsyncOpenAI)(**how, max_retries=0, timeout=CONNECT_ONLY) as client:
         yield client
 
 

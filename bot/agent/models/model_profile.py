@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
@@ -237,11 +237,3 @@ def is_unreplayable(refusal: ErrorResponse) -> bool:
     if refusal.status not in TEACHING_STATUSES or refusal.param == "include":
         return False
     return refusal.code == "invalid_encrypted_content" or _mentions_any(refusal, *UNREPLAYABLE)
-
-
-@dataclasses.dataclass(slots=True)
-class ProfileState:
-    """The lessons of this process, and when they were last loaded."""
-
-    profile: ModelProfile
-    refreshed_s: float = field(default=float("-inf"))

@@ -28,7 +28,6 @@ from bot.agent.models.model_profile import (
     ApiWish,
     Effort,
     ModelProfile,
-    ProfileState,
     RefusedRequest,
     can_learn_from,
     choose_initial_profile,
@@ -90,7 +89,7 @@ async def open_model(
             effort=effort,
             memory=memory,
             report_refused_tools=report_refused_tools,
-            profile_state=ProfileState(choose_initial_profile(base, api, name)),
+            profile=choose_initial_profile(base, api, name),
             owner=hashlib.sha256(f"{base}\n{name}\n{key}".encode()).hexdigest()[:16],
         )
 
@@ -120,7 +119,10 @@ class OpenAIModel:
     memory: TextStore | None = None
     report_refused_tools: ReportRefusedTools | None = None
     """Tells administrators about the tools that the endpoint has just refused, and why."""
-    profile_state: ProfileState = field(default_factory=lambda: ProfileState(ModelProfile()))
+    profile: ModelProfile = field(default_factory=ModelProfile)
+    """The lessons of this process."""
+    refreshed_s: float = float("-inf")
+    """When the lessons were last loaded, by the loop's clock."""
     owner: str = ""
     """Names address, model and key. Output of this endpoint goes back to no other."""
     slow: bool = False
@@ -135,9 +137,9 @@ class OpenAIModel:
     now: Callable[[], float] = time.time
     """Returns seconds since the epoch, for dates in Retry-After."""
 
-    @property
-    def profile(self) -> ModelProfile:
-        return self.profile_state.profile
+    def __post_init__(self) -> None:
+        for cause in NEEDS_ADMINISTRATOR:
+            metrics.MODEL_REQUESTS.labels(self.name, cause.value)  # at zero, so that the first failure is an increase
 
     @property
     def url(self) -> str:
@@ -145,44 +147,47 @@ class OpenAIModel:
         return str(self.client.base_url)
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
-        clock = asyncio.get_running_loop().time()
-        if self.memory is not None and clock - self.profile_state.refreshed_s >= PROFILE_REFRESH_S:
-            self.profile_state.refreshed_s = clock
-            initial = choose_initial_profile(self.url, self.api_setting, self.name)
-            self.profile_state.profile = await self._load_profile() or initial
-        try:
-            async with asyncio.timeout(timeout_s) as limit:
-                deadline = _ReplyDeadline(limit, timeout_s, limit.when() or 0.0)
-                return await self._request_with_retries(messages, extra, deadline)
-        except TimeoutError as error:
-            self.slow = not deadline.is_streamed
-            text = f"no answer within {timeout_s:.0f} s"
-            raise ModelUnavailableError(text, timeout_s, ModelFailureCause.TIMEOUT) from error
-
-    async def _request_with_retries(self, messages: Sequence[str], extra: str, deadline: _ReplyDeadline) -> ModelReply:
         """Retry while a retry may help and the wait fits into the time left. Administrators are told of a lasting
-        failure, once for as long as it lasts. Raises `ModelUnavailableError` and `ModelRejectedError`."""
-        for attempt in range(self.retries + 1):
-            answer = await self._try_request(messages, extra, deadline)
-            if isinstance(answer, ModelReply):
-                self.last_failure = None
-                return answer
-            error = answer.error
-            asked_s = error.wait_s if isinstance(error, ModelUnavailableError) else 0.0
-            wait_s = asked_s + self.draw_jitter(0, min(PAUSE_S * 2**attempt, PAUSE_MAX_S))
-            fits = wait_s < min(deadline.remaining_s, MAX_RETRY_AFTER_S)
-            if attempt == self.retries or not answer.can_retry or not fits:
-                break
-            metrics.MODEL_RETRIES.labels(self.name, error.cause.value).inc()
-            log.info("model.again", model=self.name, error=str(error), wait_s=round(wait_s, 2))
-            await asyncio.sleep(wait_s)
-        if error.cause in NEEDS_ADMINISTRATOR and error.cause is not self.last_failure:
-            self.last_failure = error.cause
-            is_unknown = error.cause is ModelFailureCause.UNKNOWN_MODEL
-            if near := await find_similar_models(self.client, self.name) if is_unknown else ():
-                error = ModelUnavailableError(f"{error}; there are {', '.join(near)}", cause=error.cause)
-            log.error("model.needs_administrator", model=self.name, cause=error.cause.value, error=str(error))
-        raise error
+        failure, once for as long as it lasts."""
+        clock = asyncio.get_running_loop().time()
+        if self.memory is not None and clock - self.refreshed_s >= PROFILE_REFRESH_S:
+            self.refreshed_s = clock
+            initial = choose_initial_profile(self.url, self.api_setting, self.name)
+            self.profile = await self._load_profile() or initial
+        with metrics.time_outcome(metrics.MODEL_REQUESTS, outcome="answered", model=self.name) as ended:
+            try:
+                async with asyncio.timeout(timeout_s) as limit:
+                    deadline = _ReplyDeadline(limit, timeout_s, limit.when() or 0.0)
+                    for attempt in range(self.retries + 1):
+                        answer = await self._try_request(messages, extra, deadline)
+                        if isinstance(answer, ModelReply):
+                            self.last_failure = None
+                            return answer
+                        error = answer.error
+                        asked_s = error.wait_s if isinstance(error, ModelUnavailableError) else 0.0
+                        wait_s = asked_s + self.draw_jitter(0, min(PAUSE_S * 2**attempt, PAUSE_MAX_S))
+                        fits = wait_s < min(deadline.remaining_s, MAX_RETRY_AFTER_S)
+                        if attempt == self.retries or not answer.can_retry or not fits:
+                            break
+                        metrics.MODEL_RETRIES.labels(self.name, error.cause.value).inc()
+                        log.info("model.again", model=self.name, error=str(error), wait_s=round(wait_s, 2))
+                        await asyncio.sleep(wait_s)
+                    if error.cause in NEEDS_ADMINISTRATOR and error.cause is not self.last_failure:
+                        self.last_failure = error.cause
+                        is_unknown = error.cause is ModelFailureCause.UNKNOWN_MODEL
+                        if near := await find_similar_models(self.client, self.name) if is_unknown else ():
+                            error = ModelUnavailableError(f"{error}; there are {', '.join(near)}", cause=error.cause)
+                        why = {"model": self.name, "cause": error.cause.value, "error": str(error)}
+                        log.error("model.needs_administrator", **why)
+                    ended.name = error.cause.value
+                    raise error
+            except TimeoutError as late:
+                self.slow, ended.name = not deadline.is_streamed, ModelFailureCause.TIMEOUT.value
+                text = f"no answer within {timeout_s:.0f} s"
+                raise ModelUnavailableError(text, timeout_s, ModelFailureCause.TIMEOUT) from late
+            except asyncio.CancelledError:
+                ended.name = "cancelled"
+                raise
 
     async def _try_request(
         self, messages: Sequence[str], extra: str, deadline: _ReplyDeadline
@@ -263,7 +268,7 @@ class OpenAIModel:
         new = learn_from_error(known, refusal, request) or known
         if new == self.profile:
             return False
-        self.profile_state.profile = new
+        self.profile = new
         how, tools = "; ".join(new.summary_lines), sorted(new.refused_tools - known.refused_tools)
         log.info("model.learned", model=self.name, api=new.api, how=how, of=refusal.reason)
         if tools:

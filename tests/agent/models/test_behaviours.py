@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import cast
 
 import pytest
 
@@ -12,7 +11,7 @@ from bot.agent.fallback import FallbackModel
 from bot.agent.limits import StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
-from bot.agent.models.model_profile import Api, ProfileState
+from bot.agent.models.model_profile import Api
 from bot.agent.models.openai_model import open_model
 from bot.agent.probe import choose_format_name, probe_model
 from bot.core.errors import ModelFailureCause, ModelUnavailableError
@@ -72,7 +71,7 @@ async def test_negative_control_without_what_was_learned_each_refuses() -> None:
     """The stand-ins are as strict as they say: a plain second step ends in an error."""
     for behaviour in ("only_responses", "thinking", "signed", "wrapped", "stream_only"):
         async with served(behaviour, [*STEPS], api="chat") as (_, model):
-            model.profile_state = cast(ProfileState, Deaf())
+            model = Deaf(client=model.client, name=model.name, retries=0, owner=model.owner)
             events, _ = await run(model, fresh())
         assert isinstance(events[-1], RunStopped) and events[-1].reason is StopReason.REFUSED, behaviour
 

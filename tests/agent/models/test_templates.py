@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -17,7 +17,6 @@ from bot.agent.models.error_responses import ErrorResponse
 from bot.agent.models.model_profile import (
     PROFILE_RECORD,
     ModelProfile,
-    ProfileState,
     RefusedRequest,
     choose_initial_profile,
     learn_from_error,
@@ -95,7 +94,7 @@ async def test_a_run_comes_to_its_answer_and_all_notes_arrive(subtests: pytest.S
 @pytest.mark.parametrize("template", TEMPLATES)
 async def test_negative_control_without_the_lesson_each_refuses(template: str) -> None:
     async with served(template, [*TEXT], api="chat") as (_, model):
-        model.profile_state = cast(ProfileState, Deaf())
+        model = Deaf(client=model.client, name=model.name, retries=0, owner=model.owner)
         trace = fresh()
         trace.style = "text"
         if template == "first_system_or_broken":
