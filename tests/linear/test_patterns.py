@@ -157,7 +157,6 @@ MADE_WHEN_CALLED = {
     "bot.dev.evaluation.judge": 1,
     "bot.dev.rehearsal.words": 1,
     "bot.dev.workspace.typed": 1,
-    "bot.agent.formats.payload": 1,
     "bot.core.redaction": 1,
     "bot.app.setting_names": 1,
 }

@@ -35,8 +35,6 @@ MENDED: dict[str, Any] = {
     '{"a": "x", # why\n "b": 1}': {"a": "x", "b": 1},
     '{"a": /* why */ "x"}': {"a": "x"},
     '{"a": "http://x", }': {"a": "http://x"},
-    '{"a": "said "hello" to"}': {"a": 'said "hello" to'},
-    '{"a": 1 "b": 2}': {"a": 1, "b": 2},
     "{“a”: “x”}": {"a": "x"},
     '{"a"："x，y"，"b"：1}': {"a": "x，y", "b": 1},
     '{"a": 2026-11-20}': {"a": "2026-11-20"},
@@ -50,6 +48,7 @@ REFUSED = (
     '{"a": 1, "a": 2}', "{'a': 1, 'a': 2}", '{"a": {"b": 1, "b": 1}}', '{"a": 10 days}', '{"a": 1,000, "b": 00123}',
     '{"a": - 5}', '{"a" "x"}', '{"a"}', '{{"a": 1}}', '{"a": 1} {"b": 2}', '{"a": 1}}', '{"a": "\\x41"}',
     "{'a': 'it's'}",
+    '{"a": "said "hello" to"}', '{"a": 1 "b": 2}',
     '{"a": 1_000}', '{"a": """x"""}', "9" * 5_000, f'{{"a": {"9" * 5_000}}}',
     "[" * (DEPTH + 1) + "]" * (DEPTH + 1), "[" * 100_000, '{"a":' * 50_000, "{'a': '" + "x" * REPAIRABLE + "'}",
 )  # fmt: skip
@@ -73,15 +72,6 @@ def test_what_is_cut_off_or_means_nothing_for_certain_is_refused(subtests: pytes
     for text in REFUSED:
         with subtests.test(text=text), pytest.raises(PayloadError):
             parse_payload(text)
-
-
-def test_the_library_alone_would_make_things_up() -> None:
-    """What the checks around it are for."""
-    import json_repair
-
-    assert json_repair.loads('{"amount": 10') == {"amount": 10}
-    assert json_repair.loads("{'a': 1, 'a': 2}", strict=True) == {"a": 2}
-    assert json_repair.loads('{"a": 10 days}', strict=True) == {"a": 10}
 
 
 scalars = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(-1e6, 1e6) | st.text(max_size=20)
