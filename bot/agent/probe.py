@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 from bot.agent.decision import ReplyFormat
@@ -44,15 +44,6 @@ ECHO = {
 }
 NOTE = "Now answer with that word."
 WORD = "Call the tool echo with the word hello."
-OBJECT = 'Answer with this JSON object and nothing else: {"word": "hello"}'
-
-
-@dataclass(frozen=True, slots=True)
-class ModelCapabilities:
-    """The features that work. Endpoints reject or ignore features that they do not know."""
-
-    tools: bool
-    json: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,41 +71,23 @@ class LeakRecorder:
 async def choose_formats(wish: FormatSetting, model: Model, memory: TextStore, name: str) -> list[ReplyFormat]:
     """Return every reply format, the one for new runs first. `name` is the endpoint and model under which the result is
     stored."""
-    able = ModelCapabilities(tools=True, json=False)
-    if wish in ("auto", "json"):
-        if (text := await memory.load_text(name)) is not None:
-            able = ModelCapabilities(**json.loads(text))
-        else:
-            try:
-                able = await probe_model(model)
-            except ModelUnavailableError as down:  # until the next start, it is assumed to call tools
-                log.warning("the model cannot be asked what it can do", error=str(down))
-            else:
-                await memory.save_text(name, json.dumps(asdict(able)), WEEK_MS)
-    first = choose_format_name(wish, able)
+    first: str | None = wish
+    if wish == "auto" and (first := await memory.load_text(f"style {name}")) is None:
+        try:
+            first = choose_format_name(wish, await find_call_problem(model))
+            await memory.save_text(f"style {name}", first, WEEK_MS)
+        except ModelUnavailableError as down:  # until the next start, it is assumed to call tools
+            first = "native"
+            log.warning("the model cannot be asked what it can do", error=str(down))
     with suppress(CountersignError):
         if first == "native" and await memory.load_text(f"leaks {name}") is not None:
             first = "text"
-    known: tuple[ReplyFormat, ...] = (NativeFormat(), JsonFormat(mode=able.json), TextFormat())
-    return sorted(known, key=lambda style: style.name != first)
+    return sorted((NativeFormat(), JsonFormat(), TextFormat()), key=lambda style: style.name != first)
 
 
-def choose_format_name(wish: FormatSetting, able: ModelCapabilities) -> str:
-    if wish != "auto":
-        return wish
-    return "native" if able.tools else "json" if able.json else "text"
-
-
-async def probe_model(model: Model) -> ModelCapabilities:
-    """Test whether a model calls tools and writes JSON. Raises `ModelUnavailableError`."""
-    problem = await find_call_problem(model)
-    question = json.dumps({"role": "user", "content": OBJECT})
-    reply = await _request_probe_reply(model, [question], JsonFormat(mode=True).build_extra_body(()))
-    try:
-        writes_json = isinstance(json.loads(reply.text), dict)
-    except (ValueError, RecursionError):
-        writes_json = False
-    return ModelCapabilities(tools=not problem, json=writes_json)
+def choose_format_name(wish: FormatSetting, call_problem: str) -> str:
+    """Choose the format for new runs. A model that does not call tools can always write text."""
+    return wish if wish != "auto" else "text" if call_problem else "native"
 
 
 async def find_call_problem(model: Model) -> str:

@@ -121,7 +121,7 @@ class Settings(BaseSettings, allow_inf_nan=False):
     """At whose midnight a day of use ends and a budget begins anew: an IANA name."""
     react_style: Literal["auto", "native", "text", "json"] = "native"
     """How the model calls tools: by its endpoint's tool calls, as text (Thought / Action), or as one JSON object.
-    `auto`: asks the model what it can do, and takes the first of native, json and text that works."""
+    `auto`: asks the model for one call, and takes native if it makes the call, text if not."""
 
     smtp_url: SecretStr | None = None
     """`smtp://user:password@host:587` (STARTTLS where offered) or `smtps://…:465`. Without it: a local mailbox."""

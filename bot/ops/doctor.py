@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from bot.agent.model import TextStore
 from bot.agent.models.model_profile import ModelProfile
-from bot.agent.probe import FormatSetting, choose_format_name, find_call_problem, probe_model
+from bot.agent.probe import FormatSetting, choose_format_name, find_call_problem
 from bot.app.company_files import load_calendar, load_persona, load_policy, load_prices, open_handbook
 from bot.app.engine import build_engine_address, open_engine_from_settings
 from bot.app.health import SHARED_APP
@@ -338,21 +338,15 @@ async def _probe_endpoint(
     async with open_model(
         endpoint.url, endpoint.key, endpoint.name, retries=0, api=endpoint.api, effort=endpoint.effort, memory=memory
     ) as model:
-        if wish == "native":
-            if problem := await find_call_problem(model):  # a model that only chats cannot drive the bot by tool calls
-                cure = "choose a model that does, or set REACT_STYLE=auto"
-                what = f"{endpoint.name} does not call tools when asked to: {problem}; {cure}"
-                yield DoctorFinding("fail", label, what)
-            else:
-                can = "answers and calls tools, in two steps; style: native"
-                yield DoctorFinding("ok", label, f"{endpoint.name} {can}; {_describe_model_profile(model.profile)}")
+        problem = await find_call_problem(model)
+        if problem and wish == "native":  # a model that only chats cannot drive the bot by tool calls
+            cure = "choose a model that does, or set REACT_STYLE=auto"
+            what = f"{endpoint.name} does not call tools when asked to: {problem}; {cure}"
+            yield DoctorFinding("fail", label, what)
         else:
-            able = await probe_model(model)
-            tools, json = _format_yes_or_no(able.tools), _format_yes_or_no(able.json)
-            can = f"tool calls: {tools}, JSON mode: {json}; style: {choose_format_name(wish, able)}"
-            yield DoctorFinding(
-                "ok", label, f"{endpoint.name} answers; {can}; {_describe_model_profile(model.profile)}"
-            )
+            can = "answers" if problem else "answers and calls tools, in two steps"
+            style, profile = choose_format_name(wish, problem), _describe_model_profile(model.profile)
+            yield DoctorFinding("ok", label, f"{endpoint.name} {can}; style: {style}; {profile}")
         if tools := ", ".join(sorted(model.profile.refused_tools)):
             cure = "they are left out for a week: mend them, or choose another model"
             yield DoctorFinding("warn", label, f"{endpoint.name} refuses the schemas of these tools: {tools}; {cure}")
@@ -370,10 +364,6 @@ async def _probe_endpoint(
 def _describe_model_profile(profile: ModelProfile) -> str:
     """Describe how the model is asked."""
     return "; ".join([f"API: {profile.api}", *profile.summary_lines])
-
-
-def _format_yes_or_no(able: bool) -> str:
-    return "yes" if able else "no"
 
 
 async def _check_mail_server(services: Services) -> AsyncIterator[DoctorFinding]:

@@ -1,4 +1,4 @@
-"""What a model can do is asked once, over a real connection, and remembered."""
+"""Whether a model calls tools is asked once, over a real connection, and remembered."""
 
 from __future__ import annotations
 
@@ -36,49 +36,52 @@ class Notes:
         self.known[name] = text
 
 
-async def found(wish: FormatSetting, answers: Sequence[Raw], notes: Notes) -> tuple[list[str], bool, int]:
-    """(styles, is JSON mode used, how often the model was asked)."""
+async def found(wish: FormatSetting, answers: Sequence[Raw], notes: Notes) -> tuple[list[str], int]:
+    """(styles, how often the model was asked)."""
     async with endpoint(answers, past_end=Raw(status=500)) as model:
         async with open_model(model.url, "k", "m", retries=0) as client:
             styles = await choose_formats(wish, client, notes, "endpoint m")
-        mode = any(one.mode for one in styles if isinstance(one, JsonFormat))
-        return [one.name for one in styles], mode, len(model.asked)
+        return [one.name for one in styles], len(model.asked)
 
 
-async def test_the_first_style_that_works_is_taken_and_asked_for_once(subtests: pytest.Subtests) -> None:
-    for answers, first, mode in [
-        ([ECHO, CHAT, OBJECT], "native", True),
-        ([ECHO, CHAT, REFUSED], "native", False),
-        ([ECHO, REFUSED, OBJECT], "json", True),
-        ([CHAT, OBJECT], "json", True),
-        ([REFUSED, OBJECT], "json", True),
-        ([CHAT, CHAT], "text", False),
-        ([REFUSED, REFUSED], "text", False),
-        ([called(("shout", "{}")), said("")], "text", False),
+async def test_native_is_taken_if_it_works_and_asked_for_once(subtests: pytest.Subtests) -> None:
+    for answers, first in [
+        ([ECHO, CHAT], "native"),
+        ([ECHO, REFUSED], "text"),
+        ([CHAT], "text"),
+        ([REFUSED], "text"),
+        ([called(("shout", "{}"))], "text"),
     ]:
         with subtests.test(answers=answers):
             notes = Notes()
-            names, used, asked = await found("auto", answers, notes)
-            assert (names[0], used, asked) == (first, mode, len(answers)) and sorted(names) == [
-                "json",
-                "native",
-                "text",
-            ]
-            assert await found("auto", [], notes) == (names, used, 0), "remembered"
+            names, asked = await found("auto", answers, notes)
+            assert (names[0], asked) == (first, len(answers)) and sorted(names) == ["json", "native", "text"]
+            assert await found("auto", [], notes) == (names, 0), "remembered"
 
 
-@pytest.mark.parametrize("answers", [[AWAY], [ECHO, AWAY], [ECHO, CHAT, AWAY]])
+@pytest.mark.parametrize("answers", [[AWAY], [ECHO, AWAY]])
 async def test_a_model_that_is_away_is_asked_again_at_the_next_start(answers: Sequence[Raw]) -> None:
     notes = Notes()
-    names, used, _ = await found("auto", answers, notes)
-    assert (names[0], used) == ("native", False) and notes.known == {}
-    assert (await found("auto", [CHAT, OBJECT], notes))[0][0] == "json"
+    assert (await found("auto", answers, notes))[0][0] == "native" and notes.known == {}
+    assert (await found("auto", [CHAT], notes))[0][0] == "text"
 
 
-@pytest.mark.parametrize(("wish", "asked"), [("native", 0), ("text", 0), ("json", 2)])
-async def test_a_style_that_is_wished_for_is_taken_whatever_works(wish: FormatSetting, asked: int) -> None:
-    names, used, times = await found(wish, [CHAT, OBJECT], Notes())
-    assert (names[0], times) == (wish, asked) and used == (wish == "json"), "JSON mode only where it works"
+@pytest.mark.parametrize("wish", ["native", "text", "json"])
+async def test_a_style_that_is_wished_for_is_taken_whatever_works(wish: FormatSetting) -> None:
+    names, times = await found(wish, [], Notes())
+    assert (names[0], times) == (wish, 0)
+
+
+@pytest.mark.parametrize("told", ["json mode is not supported", "response_format: Extra inputs are not permitted"])
+async def test_an_endpoint_that_guarantees_no_object_is_asked_without(told: str) -> None:
+    body, hello = JsonFormat().build_extra_body(()), ['{"role":"user","content":"JSON, please"}']
+    async with (
+        endpoint([Raw({"error": {"message": told}}, 400), OBJECT, OBJECT]) as model,
+        open_model(model.url, "k", "m", retries=0) as client,
+    ):
+        for _ in range(2):
+            assert (await client.request_reply(hello, body, timeout_s=20)).text == '{"word": "hello"}'
+    assert ["response_format" in one for one in model.asked] == [True, False, False]
 
 
 async def test_a_model_that_writes_its_calls_as_text_is_asked_in_the_text_format_from_then_on(
@@ -96,10 +99,10 @@ async def test_a_model_that_writes_its_calls_as_text_is_asked_in_the_text_format
     assert loop.get_reply_format(RunState()).name == "text" and len(notes.known) == 1
     assert loop.get_reply_format(RunState(style="native")).name == "native", "a run goes on as it began"
     assert [(one["event"], one["model"], one["cause"]) for one in told] == [("model.needs_administrator", "m", "leaks")]
-    for wish, answers, first in (("native", [], "text"), ("auto", [ECHO, CHAT, OBJECT], "text"), ("text", [], "text")):
+    for wish, answers, first in (("native", [], "text"), ("auto", [ECHO, CHAT], "text"), ("text", [], "text")):
         with subtests.test(wish=wish):
             assert (await found(wish, answers, Notes(dict(notes.known))))[0][0] == first
-    assert (await found("json", [CHAT, OBJECT], notes))[0][0] == "json", "what else was wished for stays"
+    assert (await found("json", [], notes))[0][0] == "json", "what else was wished for stays"
 
 
 async def test_what_came_back_instead_of_a_call_is_said() -> None:

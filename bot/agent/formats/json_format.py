@@ -31,35 +31,26 @@ or, when you can answer or have to ask the person something:
 {"type": "final", "answer": "…", "reason_summary": "…"}
 
 `reason_summary` is one short sentence: why this, now. People read it; it is the `note`.
-TOGETHER
-The next messages bring what came of them after "Observation:". Never write an observation yourself.
+One call in a reply.
+The next message brings what came of it after "Observation:". Never write an observation yourself.
 
 The tools:
 
 """
 
 
-ONE = "One call in a reply."
-SEVERAL = (
-    "One call in a reply; only calls that just read and do not need one another may go together, as an array of such\n"
-    "objects."
-)
-"""Left out if the endpoint guarantees an object, because it then accepts no array."""
-
-
 @dataclass(frozen=True, slots=True)
 class JsonFormat:
-    """Implements `ReplyFormat` for any model that can write an object. `mode` says that the endpoint can be asked to
-    guarantee an object."""
+    """Implements `ReplyFormat` for any model that can write an object. The endpoint is asked to guarantee one, unless
+    it has refused to."""
 
-    mode: bool = False
     name: str = "json"
 
     def build_extra_body(self, tools: Sequence[Tool]) -> str:
-        return '"response_format":{"type":"json_object"}' if self.mode else ""
+        return '"response_format":{"type":"json_object"}'
 
     def render_instructions(self, tools: Sequence[Tool]) -> str:
-        return fill_instructions(MANUAL.replace("TOGETHER", ONE if self.mode else SEVERAL), tools)
+        return fill_instructions(MANUAL, tools)
 
     def describe_server_tools(self, tools: Sequence[Tool]) -> str:
         return describe_tools(tools)

@@ -95,7 +95,7 @@ def _load_json(text: str) -> Any:
             text,
             strict=_ONLY_BREAKS.fullmatch(text) is None,
             object_pairs_hook=_build_unique_object,
-            parse_constant=_reject_constant,
+            parse_constant=_parse_finite_number,
             parse_float=_parse_finite_number,
         )
     except (json.JSONDecodeError, PayloadError):
@@ -117,13 +117,9 @@ def _build_unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _reject_constant(name: str) -> Any:
-    raise PayloadError(f"{name} is no value")
-
-
 def _parse_finite_number(text: str) -> float:
     if not math.isfinite(number := float(text)):
-        raise PayloadError("a number in it is too large")
+        raise PayloadError(f"{text[:60]} is no value")
     return number
 
 

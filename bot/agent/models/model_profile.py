@@ -31,7 +31,7 @@ OPTIONAL_MEMBERS: dict[Api, dict[str, tuple[str, ...]]] = {
     "chat": {
         "temperature": ("temperature",),
         "stop": ("stop",),
-        "response_format": ("response_format",),
+        "response_format": ("response_format", "json_object", "json mode"),
         EFFORT: (EFFORT, "reasoning.effort"),
         "stream_options": ("stream_options",),
         "stream": ("stream",),
@@ -40,7 +40,7 @@ OPTIONAL_MEMBERS: dict[Api, dict[str, tuple[str, ...]]] = {
         "temperature": ("temperature",),
         "include": ("include", "reasoning.encrypted_content", "encrypted content"),
         EFFORT: ("reasoning.effort", "reasoning", EFFORT),
-        "response_format": ("text.format", "text", "response_format"),
+        "response_format": ("text.format", "text", "response_format", "json_object", "json mode"),
         "strict": ("strict",),
         "store": ("store",),
         "stream": ("stream",),
@@ -209,7 +209,10 @@ def _list_changes(profile: ModelProfile, refusal: ErrorResponse, request: Refuse
     # means `text.format`, and `tools` means neither. Relays only repeat OpenAI's words, with the name in quotes or, if
     # it is unambiguous, as a separate word.
     is_unwanted, words = _mentions_any(refusal, *UNWANTED), f" {text.replace(':', ' ')} "
-    unambiguous = ("temperature", EFFORT, "response_format", "stream_options", "encrypted content")
+    unambiguous = (
+        *("temperature", EFFORT, "stream_options", "encrypted content"),
+        *("response_format", "json_object", "json mode"),
+    )
     for name, spellings in OPTIONAL_MEMBERS[profile.api].items():
         if any(
             one == param or param.startswith((f"{one}.", f"{one}[")) or param.endswith(f".{one}") for one in spellings

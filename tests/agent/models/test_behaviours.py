@@ -13,7 +13,7 @@ from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
 from bot.agent.models.model_profile import Api
 from bot.agent.models.openai_model import open_model
-from bot.agent.probe import choose_format_name, probe_model
+from bot.agent.probe import choose_format_name, find_call_problem
 from bot.core.errors import ModelFailureCause, ModelUnavailableError
 from bot.core.run_state import CallStatus
 from tests.agent.models.standins import MARK, served, standing_in
@@ -164,8 +164,7 @@ async def test_a_server_without_tools_is_spoken_to_in_text() -> None:
         ModelReply(text="Final Answer: done"),
     ]
     async with served("no_tools", said) as (_, model):
-        able = await probe_model(model)
-        assert not able.tools and choose_format_name("auto", able) == "text"
+        assert choose_format_name("auto", await find_call_problem(model)) == "text"
         trace = fresh()
         trace.style = "text"
         events, bench = await run(model, trace)
@@ -176,10 +175,8 @@ async def test_a_server_without_tools_is_spoken_to_in_text() -> None:
 async def test_the_probe_sees_what_has_to_come_back(behaviour: str) -> None:
     """One step would not: the first is taken everywhere."""
     echo = acts(call("echo", word="hello"))
-    script = [echo, ModelReply(text="hello"), ModelReply(text='{"word": "hello"}')]
-    async with served(behaviour, script) as (serving, model):
-        able = await probe_model(model)
-        assert able.tools and able.json and model.profile == LEARNED[behaviour]
+    async with served(behaviour, [echo, ModelReply(text="hello")]) as (serving, model):
+        assert not await find_call_problem(model) and model.profile == LEARNED[behaviour]
     assert serving.held == []
 
 
