@@ -38,22 +38,8 @@ class RunHalted(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class RemainingBudget:
-    """The rest of a person's daily budget, as totals that a run may reach."""
-
-    tokens: int | None = None
-    cost: Decimal | None = None
-
-    def require_budget_left(self, state: RunState) -> None:
-        """Raise `RunHalted` if no further reply may be requested."""
-        over = self.tokens is not None and state.total_tokens >= self.tokens
-        if over or (self.cost is not None and state.cost >= self.cost):
-            raise RunHalted(StopReason.BUDGET)
-
-
-@dataclass(frozen=True, slots=True)
-class DailyBudget:
-    """The model usage that one person's messages may cause in a day. None means no limit.
+class Budget:
+    """The model usage that one person's messages may cause in a day, or that a run may reach. None means no limit.
 
     The budget is checked before every reply, against the usage at the run's start or last resume. One run therefore
     exceeds it by less than one reply. Parallel runs of one person in different conversations do not see each other.
@@ -68,12 +54,12 @@ class DailyBudget:
         return self.tokens is not None or self.money is not None
 
     def is_used_up(self, tokens: int, cost: Decimal) -> bool:
-        """Return whether today's usage has reached the budget."""
+        """Return whether a usage has reached the budget."""
         return (self.tokens is not None and tokens >= self.tokens) or (self.money is not None and cost >= self.money)
 
-    def compute_remaining_budget(self, tokens: int, cost: Decimal, state: RunState) -> RemainingBudget:
+    def compute_remaining_budget(self, tokens: int, cost: Decimal, state: RunState) -> Budget:
         """Compute the totals that a run may reach, given its person's usage today."""
-        return RemainingBudget(
+        return Budget(
             None if self.tokens is None else self.tokens - tokens + state.total_tokens,
             None if self.money is None else self.money - cost + state.cost,
         )
@@ -125,11 +111,10 @@ class RunLimits:
     def compute_seconds_left(self, state: RunState) -> float:
         return self.active_s - state.active_ms / 1000
 
-    def count_repeated_call(self, state: RunState, made: str) -> None:
-        """Count a call with its result, by their fingerprint. Raises `RunHalted` at the limit."""
+    def count_repeated_call(self, state: RunState, made: str) -> bool:
+        """Count a call with its result, by their fingerprint. Return whether this ends the run."""
         state.result_counts[made] = state.result_counts.get(made, 0) + 1
-        if state.result_counts[made] >= self.same_results:
-            raise RunHalted(StopReason.REPETITION)
+        return state.result_counts[made] >= self.same_results
 
     def count_late_reply(self, state: RunState, cause: ModelFailureCause) -> None:
         """Count a missing reply if it took too long. Raises `RunHalted` at the limit."""
@@ -139,11 +124,12 @@ class RunLimits:
         if state.result_counts[LATE_REPLIES] >= self.late:
             raise RunHalted(StopReason.TIME)
 
-    def count_reply_cycle(self, state: RunState, reply: str) -> None:
+    def count_reply_cycle(self, state: RunState, reply: str) -> bool:
         """Count a reply, by the fingerprints of its calls and results. An empty text means that the reply waits for a
-        button, and starts the count anew. Raises `RunHalted` after the second round of a cycle."""
+        button, and starts the count anew. Return whether this ends the run, after the second round of a cycle."""
         state.recent_steps = [*state.recent_steps, reply][-2 * self.cycles :] if reply else []
         for turn in range(2, self.cycles + 1):
             last = state.recent_steps[-turn:]
             if len(set(last)) > 1 and state.recent_steps[-2 * turn : -turn] == last:
-                raise RunHalted(StopReason.REPETITION)
+                return True
+        return False

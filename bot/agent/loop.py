@@ -22,7 +22,7 @@ from bot.agent.formats.reply_text import strip_thinking
 from bot.agent.formats.text_format import rewrite_native_messages
 from bot.agent.formats.written_calls import has_marks
 from bot.agent.imitations import cut_imitations
-from bot.agent.limits import RemainingBudget, RunHalted, RunLimits, StopReason
+from bot.agent.limits import Budget, RunHalted, RunLimits, StopReason
 from bot.agent.model import Model, ModelReply
 from bot.agent.prices import PriceTable
 from bot.agent.prompt import build_tools_message, cut_older_turns, dump_messages
@@ -70,8 +70,8 @@ async def ignore_leaks(model: str) -> None:
     """Remember nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepContext:
+@dataclass(frozen=True, slots=True)
+class RunContext:
     """Everything that a run takes through the loop."""
 
     run_id: str
@@ -79,13 +79,16 @@ class StepContext:
     """Rules and history, as JSON, before the run's own messages."""
     state: RunState
     tool_context: ToolContext
-    sources: AnswerSources
-    remaining_budget: RemainingBudget = field(default_factory=RemainingBudget)
+    stop: StopEvent
+    sources: AnswerSources = field(default_factory=AnswerSources)
+    """Further texts that may support an answer."""
+    remaining_budget: Budget = field(default_factory=Budget)
     check_proposal: ProposalCheck = allow_any_proposal
+    """Checks proposals before they become cards."""
     read_cache: ReadCache = field(default_factory=ReadCache)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class AgentLoop:
     model: Model
     tools: Sequence[Tool]
@@ -114,17 +117,13 @@ class AgentLoop:
     selector: ToolSelector = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        offers = ToolSelector(self.tools, self.server_tools, self.max_offered_tools, self.start_tools)
-        object.__setattr__(self, "selector", offers)
-        object.__setattr__(
-            self,
-            "executor",
-            ToolExecutor(
-                tools=(*self.tools, offers.finder),
-                reraised=self.reraised,
-                server_tools=self.server_tools,
-                start_tools=self.start_tools,
-            ),
+        self.selector = ToolSelector(self.tools, self.server_tools, self.max_offered_tools, self.start_tools)
+        self.executor = ToolExecutor(
+            tools=(*self.tools, self.selector.finder),
+            reraised=self.reraised,
+            server_tools=self.server_tools,
+            start_tools=self.start_tools,
+            clock=self.clock,
         )
 
     def get_reply_format(self, state: RunState) -> ReplyFormat:
@@ -139,34 +138,11 @@ class AgentLoop:
         """Return the description of server tools, if the model gets it in a message."""
         return self.selector.get_tool_prompt(self.get_reply_format(state), state.offered_tools).server_tools
 
-    async def run(
-        self,
-        run_id: str,
-        head: Sequence[str],
-        state: RunState,
-        tool_context: ToolContext,
-        stop: StopEvent,
-        sources: AnswerSources | None = None,
-        remaining_budget: RemainingBudget | None = None,
-        check_proposal: ProposalCheck = allow_any_proposal,
-    ) -> AsyncGenerator[RunEvent, None]:
-        """Continue the run from `state`.
-
-        `head` holds rules and history as JSON, before the run's own messages. `sources` are further texts that may
-        support an answer. `remaining_budget` is the rest of the person's daily budget. `check_proposal` checks
-        proposals before they become cards. `ModelUnavailableError` passes through."""
-        context = StepContext(
-            run_id=run_id,
-            head=list(head),
-            state=state,
-            tool_context=tool_context,
-            sources=sources or AnswerSources(),
-            remaining_budget=remaining_budget or RemainingBudget(),
-            check_proposal=check_proposal,
-        )
+    async def run(self, context: RunContext) -> AsyncGenerator[RunEvent, None]:
+        """Continue the run from its state. `ModelUnavailableError` passes through."""
         try:
             while True:
-                event = await self._run_step(context, stop)
+                event = await self._run_step(context)
                 yield event
                 if not isinstance(event, StepsFinished):
                     return
@@ -176,8 +152,8 @@ class AgentLoop:
             log.warning("model.refused", error=str(error))
             yield RunStopped(StopReason.REFUSED, str(error))
 
-    async def _run_step(self, context: StepContext, stop: StopEvent) -> RunEvent:
-        state = context.state
+    async def _run_step(self, context: RunContext) -> RunEvent:
+        state, stop = context.state, context.stop
         if stop.is_set():
             raise RunHalted(StopReason.USER)
         self.limits.require_step_allowed(state)
@@ -199,7 +175,7 @@ class AgentLoop:
         finally:
             state.active_ms += int((self.read_timer_s() - began) * 1000)
 
-    async def _request_usable_decision(self, context: StepContext, *more: str) -> ToolCalls | FinalAnswer:
+    async def _request_usable_decision(self, context: RunContext, *more: str) -> ToolCalls | FinalAnswer:
         """Request one usable decision. A malformed reply and its error go into this request only and are never stored.
         `more` is not stored either."""
         wrong: list[str] = []
@@ -217,7 +193,7 @@ class AgentLoop:
                 wrong.insert(0, json.dumps({"role": "assistant", "content": decision.reply}, ensure_ascii=False))
         raise RunHalted(StopReason.MALFORMED)
 
-    async def _finish_answer(self, context: StepContext, answer: FinalAnswer) -> ToolCalls | RunFinished:
+    async def _finish_answer(self, context: RunContext, answer: FinalAnswer) -> ToolCalls | RunFinished:
         """Check an answer. Once per run, the model is told the faults; parts that are unsupported then are marked.
         If the model returns nothing more, its first answer stands."""
         state, use, sources = context.state, context.tool_context, context.sources
@@ -245,7 +221,7 @@ class AgentLoop:
         state.claims, state.supported_claims = found.claims, found.supported_claims
         return RunFinished(text, tuple(found.unverified))
 
-    async def _request_decision(self, context: StepContext, more: Sequence[str]) -> Decision:
+    async def _request_decision(self, context: RunContext, more: Sequence[str]) -> Decision:
         """Request one reply and parse its decision. `more` are messages after all of the run's own."""
         state = context.state
         style = self.get_reply_format(state)
@@ -268,9 +244,10 @@ class AgentLoop:
             own = [*attach_all_details(state.messages, state.provider_details), *more]
         reply, at_ms, ms = await self._request_timed_reply(context, context.head, own, sheet.extra_body)
         state.style = style.name
-        decision = self._refuse_guessed_calls(
-            style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)
-        )
+        decision = style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)
+        if isinstance(decision, ToolCalls):  # a guessed call may look something up, but never becomes a card
+            guessed = [one.tool for one in decision.calls if one.is_guess and self.executor.is_gated(one.tool)]
+            decision = MalformedReply(GUESS_NOTE.format(tool=guessed[0])) if guessed else decision
         if isinstance(decision, MalformedReply) and decision.prose:
             decision = replace(decision, prose=cut_imitations(decision.prose))
         elif isinstance(decision, FinalAnswer):
@@ -291,14 +268,15 @@ class AgentLoop:
         )
 
     async def _request_timed_reply(
-        self, context: StepContext, head: list[str], own: Sequence[str], body: str
+        self, context: RunContext, head: list[str], own: Sequence[str], body: str
     ) -> tuple[ModelReply, int, int]:
         """Return a reply, when it was requested (epoch ms), and its duration (ms). If the context is too long, ask once
         more without most of the conversation before the run; `head` stays shortened. Raises `RunHalted`,
         `ModelUnavailableError` and `ModelRejectedError`."""
         seconds_left = min(self.limits.reply_s, self.limits.compute_seconds_left(context.state))
         self.limits.require_tokens_left(context.state)
-        context.remaining_budget.require_budget_left(context.state)
+        if context.remaining_budget.is_used_up(context.state.total_tokens, context.state.cost):
+            raise RunHalted(StopReason.BUDGET)
         at_ms, began = self.clock.now_ms(), self.read_timer_s()
         timeout_s = max(seconds_left, 1.0)
         try:
@@ -312,15 +290,7 @@ class AgentLoop:
             reply = await self.model.request_reply([*head, *own], body, timeout_s=timeout_s)
         return reply, at_ms, int((self.read_timer_s() - began) * 1000)
 
-    def _refuse_guessed_calls(self, decision: Decision) -> Decision:
-        """Refuse guessed calls of gated tools. A guessed call may look something up, but never becomes a card."""
-        if isinstance(decision, ToolCalls):
-            for call in decision.calls:
-                if call.is_guess and self.executor.is_gated(call.tool):
-                    return MalformedReply(GUESS_NOTE.format(tool=call.tool))
-        return decision
-
-    async def _execute_calls(self, context: StepContext, act: ToolCalls) -> RunEvent:
+    async def _execute_calls(self, context: RunContext, act: ToolCalls) -> RunEvent:
         """Run all reading calls at once, hold the first gated call for its button, and refuse further gated ones."""
         state = context.state
         if state.tool_calls + len(act.calls) > self.limits.calls:
@@ -330,27 +300,19 @@ class AgentLoop:
         gated_index = next((i for i, one in enumerate(act.calls) if self.executor.is_gated(one.tool)), None)
         offered_names = self.selector.list_offered_names(state.offered_tools)
         calls = [
-            self._await_and_stamp(
-                self.executor.execute_call(
-                    context.tool_context,
-                    context.read_cache,
-                    uid,
-                    one,
-                    refuse_gated=gated_index not in (None, i),
-                    offered=offered_names,
-                    check_proposal=context.check_proposal,
-                )
+            self.executor.execute_call(
+                context.tool_context,
+                context.read_cache,
+                uid,
+                one,
+                refuse_gated=gated_index not in (None, i),
+                offered=offered_names,
+                check_proposal=context.check_proposal,
             )
             for i, (uid, one) in enumerate(zip(uids, act.calls, strict=True))
         ]
         results = await asyncio.gather(*calls) if len(calls) > 1 else [await calls[0]]
         return self._record_results(state, act, results, context.tool_context.caller.id)
-
-    async def _await_and_stamp(
-        self, calling: Awaitable[tuple[CallRecord, ToolResult]]
-    ) -> tuple[CallRecord, ToolResult]:
-        call, result = await calling
-        return (call if isinstance(result, Proposal) else replace(call, ended_ms=self.clock.now_ms())), result
 
     def _record_results(
         self, state: RunState, act: ToolCalls, results: Sequence[tuple[CallRecord, ToolResult]], caller: str
@@ -370,7 +332,7 @@ class AgentLoop:
             steps.append(replace(build_step(call, result, caller), privacy=state.privacy))
         if found_names:
             state.offered_tools = self.selector.extend_offered_names(found_names, state.offered_tools)
-        pauses, halt, fingerprints = list[RunPaused](), list[RunHalted](), list[str]()
+        pauses, is_repeated, fingerprints = list[RunPaused](), False, list[str]()
         # First what was read, then what waits, last a call with consequences that was not run.
         for call, result in sorted(
             results, key=lambda one: 1 if isinstance(one[1], Proposal) else 2 * self.executor.is_gated(one[0].tool)
@@ -385,19 +347,17 @@ class AgentLoop:
                 fingerprints.append(fingerprint_call(call.tool, {"args": call.args, "result": observation})[:16])
                 state.failures = state.failures + 1 if isinstance(result, ToolError) else 0
                 state.append_message(style.build_tool_message(call.model_id, observation))
-                halt += _catch_halt(lambda: self.limits.count_repeated_call(state, fingerprints[-1]))
-        halt += _catch_halt(lambda: self.limits.count_reply_cycle(state, "" if pauses else " ".join(fingerprints)))
-        if (
-            not halt
-            and not pauses
-            and any(state.result_counts[one] == self.limits.same_results - 1 for one in fingerprints)
-        ):
-            state.append_message({"role": "system", "content": CALL_AGAIN_NOTE})
-        if halt:
+                is_repeated |= self.limits.count_repeated_call(state, fingerprints[-1])
+        is_repeated |= self.limits.count_reply_cycle(state, "" if pauses else " ".join(fingerprints))
+        if is_repeated:
             for one in pauses:
                 self.settle_call(state, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
-            raise halt[0]
-        return pauses[0] if pauses else StepsFinished(tuple(steps))
+            raise RunHalted(StopReason.REPETITION)
+        if pauses:
+            return pauses[0]
+        if any(state.result_counts[one] == self.limits.same_results - 1 for one in fingerprints):
+            state.append_message({"role": "system", "content": CALL_AGAIN_NOTE})
+        return StepsFinished(tuple(steps))
 
     def settle_call(
         self,
@@ -419,15 +379,6 @@ class AgentLoop:
                 state.failures = 0
                 return True
         return False
-
-
-def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
-    """Return the halt that a check raises, so that everything in the reply is recorded first."""
-    try:
-        check()
-    except RunHalted as halt:
-        return [halt]
-    return []
 
 
 def _build_loop_note(text: str) -> str:

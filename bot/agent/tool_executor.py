@@ -14,6 +14,7 @@ from bot.agent.decision import ToolCallRequest
 from bot.agent.proposals import propose_call
 from bot.agent.tool_search import add_card_to_error, build_not_offered_error
 from bot.core import logs
+from bot.core.clock import Clock
 from bot.core.errors import CountersignError
 from bot.core.redaction import redact_known_secrets
 from bot.core.run_state import CallRecord, CallStatus, fingerprint_call, validate_args
@@ -66,6 +67,8 @@ class ToolExecutor:
     """Further tools by name, of servers. None of them replaces one of ours."""
     start_tools: Mapping[str, Tool] = field(default_factory=dict)
     """The start tools of the processes, by name."""
+    clock: Clock = field(default_factory=Clock)
+    """Clock that stamps results."""
 
     def is_gated(self, name: str) -> bool:
         tool = self.find_tool(name)
@@ -128,9 +131,10 @@ class ToolExecutor:
         status = CallStatus.AWAITING if isinstance(result, Proposal) else CallStatus.SUCCEEDED
         status = CallStatus.FAILED if isinstance(result, ToolError) else status
         args = result.args if isinstance(result, Proposal) else stored_args
-        return CallRecord(
+        call = CallRecord(
             uid=uid, tool=name, args=args, reason=request.reason, status=status, model_id=request.model_id
-        ), result
+        )
+        return (call if isinstance(result, Proposal) else replace(call, ended_ms=self.clock.now_ms())), result
 
     async def _run_with_cache(
         self, tool: Tool, context: ToolContext, reads: ReadCache, request: ToolCallRequest, *, held: bool

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 
-from bot.agent.limits import DailyBudget
+from bot.agent.limits import Budget
 from bot.agent.prices import PriceTable, parse_prices
 from bot.agent.prompt import MAX_PERSONA
 from bot.app.settings import Settings, read_setting_file
@@ -73,10 +73,10 @@ def load_prices(settings: Settings) -> PriceTable:
     return prices
 
 
-def build_daily_budget(settings: Settings) -> DailyBudget:
+def build_daily_budget(settings: Settings) -> Budget:
     """Build one person's limit of use in a day."""
     money = Decimal(settings.budget_per_day) if settings.budget_per_day else None
-    return DailyBudget(settings.budget_tokens_per_day, money)
+    return Budget(settings.budget_tokens_per_day, money)
 
 
 def open_handbook(folder: Path | None) -> Handbook:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bot.agent.limits import DailyBudget
+from bot.agent.limits import Budget
 from bot.storage.spending import UsageStore
 
 
-async def is_budget_used_up(budget: DailyBudget, spending: UsageStore, person: str, currency: str) -> bool:
+async def is_budget_used_up(budget: Budget, spending: UsageStore, person: str, currency: str) -> bool:
     """Whether the person has used up today's budget. The store is asked only if there is a budget. `currency`: the
     currency of the prices."""
     if not budget:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from bot.agent import prompt
-from bot.agent.limits import DailyBudget
+from bot.agent.limits import Budget
 from bot.agent.loop import AgentLoop
 from bot.chat.messages import Message
 from bot.conversation.turn_context import TurnContext
@@ -34,7 +34,7 @@ class RunLoader:
     files: FileKeeper
     tool_services: ToolServices
     clock: Clock
-    budget: DailyBudget = field(default_factory=DailyBudget)
+    budget: Budget = field(default_factory=Budget)
 
     async def load_or_start_run(self, lease: Lease, message: Message, caller: Caller) -> TurnContext:
         """Return the run of the message: a new one, or the stored one if the message was begun before."""

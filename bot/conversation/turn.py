@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bot.agent.events import RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
-from bot.agent.limits import DailyBudget
-from bot.agent.loop import AgentLoop
+from bot.agent.limits import Budget
+from bot.agent.loop import AgentLoop, RunContext
 from bot.agent.past_calls import list_undone_calls
 from bot.agent.recall import list_call_results
 from bot.agent.request_numbers import find_requests, normalize_text
@@ -74,7 +74,7 @@ class TurnHandler:
     file_source: FileSource
     files: FileKeeper
     ingress_gate: IngressGate = field(default_factory=IngressGate)
-    budget: DailyBudget = field(default_factory=DailyBudget)
+    budget: Budget = field(default_factory=Budget)
     down_ms: int = 5_000
     """Time that a message waits before the next try while the model cannot be reached (ms), unless the model asks for
     longer."""
@@ -171,17 +171,10 @@ class TurnHandler:
             files = self.files.list_usable_files(run, context.conversation.waiting_files)
             use = ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone), files=files)
             head, sources = await self.prompt_heads.build_prompt_head(context)
-            loop = self.loop.run(
-                run.id,
-                head,
-                run.state,
-                use,
-                context.lease.stopped,
-                sources,
-                remaining_budget=self.budget.compute_remaining_budget(used.tokens, used.cost, run.state),
-                check_proposal=partial(self.check_proposal, context.conversation.waiting, run),
-            )
-            async with contextlib.aclosing(loop) as events:
+            budget = self.budget.compute_remaining_budget(used.tokens, used.cost, run.state)
+            check = partial(self.check_proposal, context.conversation.waiting, run)
+            running = RunContext(run.id, head, run.state, use, context.lease.stopped, sources, budget, check)
+            async with contextlib.aclosing(self.loop.run(running)) as events:
                 async for event in events:
                     match event:
                         case StepsFinished(steps):

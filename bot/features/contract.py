@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 
 from bot.agent.answer_check import AnswerCheck
 from bot.agent.events import RunStep
-from bot.agent.limits import DailyBudget
+from bot.agent.limits import Budget
 from bot.agent.model import Model
 from bot.agent.prices import PriceTable
 from bot.approvals.cards import Cards
@@ -164,7 +164,7 @@ class Core:
     has_vision: bool
     """Whether the model may be shown pictures."""
     watch: StoreWatch
-    budget: DailyBudget
+    budget: Budget
     """Limit of one person's use of the model each day."""
     summary_pause_ms: int
     """Pause between the first two tries to sum up a conversation (ms)."""

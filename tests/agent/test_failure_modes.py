@@ -22,7 +22,7 @@ from bot.agent.answer_check import AnswerSources
 from bot.agent.decision import ReplyFormat
 from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.limits import RunLimits, StopReason
-from bot.agent.loop import AgentLoop
+from bot.agent.loop import AgentLoop, RunContext
 from bot.agent.model import ModelReply
 from bot.agent.proposals import propose_call
 from bot.agent.tool_executor import OBSERVATION_MAX, ToolExecutor, format_bounded_json
@@ -108,7 +108,7 @@ MODES = (
     ),
     Mode(
         "a risky call that can only be guessed",
-        (AgentLoop._refuse_guessed_calls,),
+        (AgentLoop._request_decision,),
         lambda one: [one.guess("send_email", MAIL)] * 9,
         "回复多次无法使用",
     ),
@@ -280,7 +280,7 @@ async def test_turns_with_other_results_are_no_circle(speaker: Speaker) -> None:
     script: list[Scripted] = [*(speaker.call("now", {"name": n}) for n in "ababab"), speaker.answer("fine")]
     loop = AgentLoop(ScriptedModel(script), tools, formats=[speaker.style])
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    events = [event async for event in loop.run("R00", [], asked("x"), use, StopEvent())]
+    events = [event async for event in loop.run(RunContext("R00", [], asked("x"), use, StopEvent()))]
     assert events[-1] == RunFinished("fine")
 
 
@@ -499,5 +499,5 @@ async def test_negative_control_without_its_gate_it_would_run(speaker: Speaker) 
     model = ScriptedModel([speaker.call("pay", {"amount": 5}), speaker.answer("paid")])
     loop = AgentLoop(model, cast(Sequence[Tool], ungated), formats=[speaker.style])
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    events: list[RunEvent] = [one async for one in loop.run("R00", [], asked("x"), use, StopEvent())]
+    events: list[RunEvent] = [one async for one in loop.run(RunContext("R00", [], asked("x"), use, StopEvent()))]
     assert isinstance(events[-1], RunFinished) and bench.ran == ["pay 5"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bot.agent.decision import REPLY_MAX
 from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped
 from bot.agent.limits import RunLimits, StopReason
-from bot.agent.loop import AgentLoop
+from bot.agent.loop import AgentLoop, RunContext
 from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.recall import list_call_results
 from bot.core.cancellation import StopEvent
@@ -135,7 +135,7 @@ async def test_stop_interrupts_a_thinking_model() -> None:
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
 
     async def run() -> list[RunEvent]:
-        return [event async for event in loop.run("R00", [], RunState(), use, stopped)]
+        return [event async for event in loop.run(RunContext("R00", [], RunState(), use, stopped))]
 
     task = asyncio.create_task(run())
     await began.wait()
@@ -162,7 +162,7 @@ async def test_an_interruption_that_somebody_swallows_comes_again(stop: bool) ->
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
 
     async def run() -> list[RunEvent]:
-        return [event async for event in loop.run("R00", [], RunState(), use, stopped)]
+        return [event async for event in loop.run(RunContext("R00", [], RunState(), use, stopped))]
 
     task = asyncio.create_task(run())
     await began.wait()

@@ -19,7 +19,7 @@ from bot.agent.events import RunEvent, RunFinished, RunPaused, StepsFinished
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.loop import AgentLoop
+from bot.agent.loop import AgentLoop, RunContext
 from bot.agent.model import ModelReply
 from bot.agent.tool_search import FIND, FOUND_AT_ONCE, MAX_FOUND, ToolIndex, ToolSelector, build_index_text
 from bot.core.cancellation import StopEvent
@@ -243,7 +243,7 @@ class Crowd(Bench):
             trace = RunState(offered_tools=loop.selector.choose_offered_tools("item"))
             trace.append_message({"role": "user", "content": "hello"})
         use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-        events = [event async for event in loop.run("R0", [], trace, use, StopEvent())]
+        events = [event async for event in loop.run(RunContext("R0", [], trace, use, StopEvent()))]
         return events, trace, loop
 
 

@@ -15,7 +15,7 @@ from bot.agent.decision import ReplyFormat
 from bot.agent.events import RunEvent
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.limits import RunLimits
-from bot.agent.loop import AgentLoop
+from bot.agent.loop import AgentLoop, RunContext
 from bot.agent.model import ModelReply, RawToolCall
 from bot.core.cancellation import StopEvent
 from bot.core.errors import StoreUnavailableError
@@ -115,5 +115,7 @@ async def play(
     trace = trace or RunState(messages=[json.dumps({"role": "user", "content": "hello"})])
     loop = AgentLoop(model, bench.tools(), limits=limits or RunLimits(), formats=styles, check_answer=check_answer)
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    events = [event async for event in loop.run("R00", [], trace, use, StopEvent(), sources)]
+    events = [
+        event async for event in loop.run(RunContext("R00", [], trace, use, StopEvent(), sources or AnswerSources()))
+    ]
     return events, bench, trace, model

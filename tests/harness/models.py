@@ -11,7 +11,7 @@ from typing import Any, cast
 from bot.agent.events import RunEvent
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.loop import AgentLoop
+from bot.agent.loop import AgentLoop, RunContext
 from bot.agent.models.error_responses import ErrorResponse
 from bot.agent.models.model_profile import PROFILE_RECORD, ModelProfile, RefusedRequest
 from bot.agent.models.openai_model import OpenAIModel
@@ -49,7 +49,7 @@ async def run(model: Any, trace: RunState, head: Sequence[str] = ()) -> tuple[li
     bench = Bench()
     loop = AgentLoop(model, bench.tools(), formats=(NativeFormat(), TextFormat()))
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    return [event async for event in loop.run("R00", head, trace, use, StopEvent())], bench
+    return [event async for event in loop.run(RunContext("R00", list(head), trace, use, StopEvent()))], bench
 
 
 LEARNED: dict[str, ModelProfile] = {

@@ -13,7 +13,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
-from bot.agent.limits import DailyBudget
+from bot.agent.limits import Budget
 from bot.agent.model import ModelReply
 from bot.chat.messages import Click, Message, Place, RateSlot
 from bot.core.held_lease import bind_lease
@@ -90,7 +90,7 @@ async def test_a_plain_message_takes_four(redis: Redis, monkeypatch: pytest.Monk
 
 
 async def test_a_budget_takes_none_of_its_own(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    bot = Bot(redis, [DONE, LOOKED, DONE], budget=DailyBudget(tokens=10**9, money=Decimal(5)))
+    bot = Bot(redis, [DONE, LOOKED, DONE], budget=Budget(tokens=10**9, money=Decimal(5)))
     await prepared(bot)
     with counted(monkeypatch) as asked:
         await said(bot, "谁", "Ev1")

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from bot.agent import prompt
-from bot.agent.limits import DailyBudget
+from bot.agent.limits import Budget
 from bot.agent.prices import PriceTable
 from bot.chat.messages import ChatDirectory
 from bot.conversation.budgets import is_budget_used_up
@@ -58,7 +58,7 @@ class HistoryCompactor:
     journal: Journal
     spending: UsageStore
     prices: PriceTable = field(default_factory=PriceTable)
-    budget: DailyBudget = field(default_factory=DailyBudget)
+    budget: Budget = field(default_factory=Budget)
     pause_ms: int = 60_000
     """Pause between the first two tries (ms). Each further pause is four times as long."""
     draft_semaphore: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_DRAFTS))

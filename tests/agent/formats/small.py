@@ -22,7 +22,7 @@ from bot.agent.decision import (
     ToolCalls,
 )
 from bot.agent.events import RunEvent
-from bot.agent.loop import AgentLoop
+from bot.agent.loop import AgentLoop, RunContext
 from bot.core.cancellation import StopEvent
 from bot.core.run_state import RunState
 from tests.harness.scripted_model import Scripted, ScriptedModel
@@ -185,7 +185,7 @@ async def play(
 ) -> tuple[list[RunEvent], ScriptedModel]:
     """At most so many events, as if the process ended then. The trace goes through its stored form."""
     model, events = ScriptedModel(list(script)), list[RunEvent]()
-    async for event in AgentLoop(model, TOOLS, formats=styles).run("R1", [], trace, USE, StopEvent()):
+    async for event in AgentLoop(model, TOOLS, formats=styles).run(RunContext("R1", [], trace, USE, StopEvent())):
         events.append(event)
         if len(events) == most:
             break

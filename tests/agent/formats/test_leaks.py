@@ -16,7 +16,7 @@ from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.limits import StopReason
-from bot.agent.loop import AgentLoop
+from bot.agent.loop import AgentLoop, RunContext
 from bot.agent.model import ModelReply
 from bot.core.cancellation import StopEvent
 from bot.core.run_state import CallStatus
@@ -157,7 +157,7 @@ async def test_after_two_written_calls_the_run_goes_on_in_the_text_format_and_th
 
     model = ScriptedModel([written, twice, in_text])
     loop = AgentLoop(model, TOOLS, formats=STYLES, remember_leaks=remember)
-    events = [event async for event in loop.run("R1", head, trace, USE, StopEvent())]
+    events = [event async for event in loop.run(RunContext("R1", list(head), trace, USE, StopEvent()))]
     assert [type(one) for one in events] == [StepsFinished, StepsFinished, RunPaused] and leaky == ["m"]
     assert [(one.tool, one.args) for one in trace.calls[:3]] == [
         ("look", {"name": "Li"}),
@@ -183,5 +183,5 @@ async def test_after_two_written_calls_the_run_goes_on_in_the_text_format_and_th
     assert [one.partition("\n")[0] for one in told[6:]][1::2] == ["Thought: "] * 3
     assert trace.style == "text" and loop.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
     model.script.append(ModelReply(text="Final Answer: Paid."))
-    again = [event async for event in loop.run("R1", head[:1], stored(trace), USE, StopEvent())]
+    again = [event async for event in loop.run(RunContext("R1", head[:1], stored(trace), USE, StopEvent()))]
     assert again == [RunFinished("Paid.")] and all("tool_calls" not in one for one in model.requests[-1])
