@@ -66,10 +66,6 @@ MAX_LEAKS = 2
 """Calls written as text after which a run changes to the text format."""
 
 
-async def ignore_leaks(model: str) -> None:
-    """Remember nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """Everything that a run takes through the loop."""
@@ -108,7 +104,7 @@ class AgentLoop:
     """Further tools by name, of servers, which come and go while the bot runs."""
     max_offered_tools: int = 30
     """Most tools offered to a run. If there are more, those that fit the conversation best are offered."""
-    remember_leaks: Callable[[str], Awaitable[None]] = ignore_leaks
+    remember_leaks: Callable[[str], Awaitable[None]] | None = None
     """Called with the name of a model that has written several calls of one run as text."""
     start_tools: StartTools = field(default_factory=StartTools)
     """The start tools of the processes. The caller that starts a run refreshes them."""
@@ -258,7 +254,7 @@ class AgentLoop:
             decision = replace(decision, reply="" if has_marks(words) else show_invisible(words[:REPLY_MAX]))
         if isinstance(decision, MalformedReply | ToolCalls) and decision.is_leak and style.name == "native":
             state.result_counts[LEAKS] = state.result_counts.get(LEAKS, 0) + 1
-            if state.result_counts[LEAKS] == MAX_LEAKS:
+            if state.result_counts[LEAKS] == MAX_LEAKS and self.remember_leaks is not None:
                 await self.remember_leaks(reply.model)
         state.record_model_call(self.prices.compute_usage(reply), at_ms, ms, decision.did)
         return (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +12,7 @@ from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.formats.written_calls import has_marks
-from bot.agent.model import Model, ModelReply, TextStore
+from bot.agent.model import Model, TextStore
 from bot.agent.provider_details import attach_details
 from bot.core import logs
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError
@@ -32,8 +31,6 @@ LEAKS = (
     "it writes calls of tools as text; new runs use the text format for a week; check the tool parser and the chat "
     "template of its server, or set REACT_STYLE"
 )
-NO_REPLY = "refused"
-"""The `finish` of the empty reply that stands for a refused request."""
 ECHO = {
     "type": "function",
     "function": {
@@ -95,10 +92,11 @@ async def find_call_problem(model: Model) -> str:
     does both. The second step shows which details must come back with a call, and how the chat template treats a later
     system note. Raises `ModelUnavailableError`."""
     tools, question = f'"tools":{json.dumps([ECHO])}', json.dumps({"role": "user", "content": WORD})
-    reply = await _request_probe_reply(model, [question], tools)
+    try:
+        reply = await model.request_reply([question], tools, timeout_s=PROBE_TIMEOUT_S)
+    except ModelRejectedError:
+        return "it refused the request"
     if not any(call.name == "echo" for call in reply.calls):
-        if reply.finish == NO_REPLY:
-            return "it refused the request"
         text = shorten_text(show_invisible(" ".join(reply.text.split())), MAX_QUOTE)
         is_written = "echo" in reply.text and (has_marks(reply.text) or "hello" in reply.text)
         return (
@@ -111,15 +109,9 @@ async def find_call_problem(model: Model) -> str:
     message = json.dumps({"role": "assistant", "content": "", "tool_calls": calls})
     results = [json.dumps({"role": "tool", "tool_call_id": one["id"], "content": "hello"}) for one in calls]
     note = json.dumps({"role": "system", "content": NOTE})
-    reply = await _request_probe_reply(
-        model, [question, attach_details(message, reply.provider_details), *results, note], tools
-    )
-    return "it refused the result of the call" if reply.finish == NO_REPLY else ""
-
-
-async def _request_probe_reply(model: Model, messages: Sequence[str], extra: str) -> ModelReply:
-    """Request a reply. Return an empty one with `NO_REPLY` if the endpoint refuses."""
+    messages = [question, attach_details(message, reply.provider_details), *results, note]
     try:
-        return await model.request_reply(messages, extra, timeout_s=PROBE_TIMEOUT_S)
+        await model.request_reply(messages, tools, timeout_s=PROBE_TIMEOUT_S)
     except ModelRejectedError:
-        return ModelReply(finish=NO_REPLY)
+        return "it refused the result of the call"
+    return ""

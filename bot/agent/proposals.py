@@ -23,7 +23,7 @@ MAX_NAMES = 6
 async def propose_call(tool: Tool, context: ToolContext, args: Mapping[str, Any]) -> Proposal:
     """Build the proposal of a gated call, with a note on what was removed from its arguments. Raises `ToolError`, also
     if a tool of ours would store something that its card cannot show unchanged."""
-    if tool.prepare is None:
+    if tool.prepare is None:  # fail closed: a call that cannot be shown is not run
         raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
     proposal = await tool.prepare(context, validate_args(tool.args, args))
     if tool.server:

@@ -81,12 +81,7 @@ def list_call_results(state: RunState) -> list[str]:
 
 def parse_observation(message: dict[str, Any]) -> str:
     """Return a tool's result, without the prefix of its reply format."""
-    return cut_observation_prefix(str(message.get("content") or ""))
-
-
-def cut_observation_prefix(content: str) -> str:
-    """Return the content of a message without the prefix of its reply format."""
-    return _OBSERVED.sub("", content, count=1)
+    return _OBSERVED.sub("", str(message.get("content") or ""), count=1)
 
 
 # Events

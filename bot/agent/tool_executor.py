@@ -12,7 +12,7 @@ from typing import Any
 
 from bot.agent.decision import ToolCallRequest
 from bot.agent.proposals import propose_call
-from bot.agent.tool_search import add_card_to_error, build_not_offered_error
+from bot.agent.tool_search import NOT_READ, add_card_to_error
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError
@@ -115,13 +115,14 @@ class ToolExecutor:
                 known = ", ".join(offered)
                 raise ToolError("unknown_tool", f"There is no tool {request.tool[:60]!r}. Tools: {known}.")
             if tool.server and tool.name not in offered:
-                raise build_not_offered_error(tool)
+                raise ToolError("not_offered", NOT_READ)
             result = await self._run_with_cache(tool, context, reads, request, held=refuse_gated)
             if isinstance(result, Proposal):
                 await check_proposal(name, result)
         except ToolError as error:
-            is_unread = error.code == "bad_arguments" and request.tool not in offered and self.find_tool(request.tool)
-            result = add_card_to_error(is_unread, error) if is_unread else error
+            result = error
+            if tool is not None and tool.name not in offered and error.code in ("bad_arguments", "not_offered"):
+                add_card_to_error(tool, error)
         except self.reraised:
             raise
         except Exception as error:
@@ -153,8 +154,6 @@ class ToolExecutor:
     ) -> ToolOutcome | Proposal:
         if tool.gate is Gate.NONE:
             return await tool.run(context, validate_args(tool.args, request.args))
-        if tool.prepare is None:  # fail closed: a call that cannot be shown is not run
-            raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
         if not request.reason:
             raise ToolError("bad_arguments", "`note` is missing: say in one short sentence why.")
         if held:

@@ -135,28 +135,17 @@ def _build_found_tool(tool: Tool) -> dict[str, Any]:
     return {"name": tool.name, "card": tool.description, "returns": tool.returns}
 
 
-def build_card_data(tool: Tool) -> dict[str, Any]:
+def add_card_to_error(tool: Tool, error: ToolError) -> None:
+    """Add the card of a tool to the error of a call without an offer, because the model has not read the card."""
     required = tool.schema.get("required", ())
-    return {
+    card = {
         **_build_found_tool(tool),
         "arguments": {
             name: f"{one.get('type', 'any')}{', required' if name in required else ''}: {one.get('description', '')}"
             for name, one in tool.schema.get("properties", {}).items()
         },
     }
-
-
-def build_not_offered_error(tool: Tool) -> ToolError:
-    """Build the error for a call of a tool that the run was not offered."""
-    card = json.dumps(build_card_data(tool), ensure_ascii=False)
-    return ToolError("not_offered", f"{NOT_READ} Its card: {card}")
-
-
-def add_card_to_error(tool: Tool, error: ToolError) -> ToolError:
-    """Add the card of a tool of ours to the error of a call without an offer, because the model has not read the
-    card."""
-    error.text = f"{error.text}. Its card: {json.dumps(build_card_data(tool), ensure_ascii=False)}"
-    return error
+    error.text = f"{error.text.removesuffix('.')}. Its card: {json.dumps(card, ensure_ascii=False)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +190,6 @@ class ToolSelector:
         self.own, self.more, self.most = own, more, max_offered_tools
         self.starts = StartTools() if start_tools is None else start_tools
         self.finder = build_find_tool(self.rank_tools)
-        self._finders: dict[tuple[tuple[str, ...], tuple[str, ...]], Tool] = {}
         self._filled, self._beside = ToolIndex(), ToolIndex()
         self._sheets: dict[tuple[str, tuple[int, ...]], ToolPrompt] = {}
         self._daily: tuple[object, Sequence[Tool]] = (), ()
@@ -234,16 +222,21 @@ class ToolSelector:
         """Return the offered tools that exist now. A server may have removed one, or not be connected yet."""
         if offered is None:
             return self._list_common_tools()
-        there = {
-            tool.name: tool for tool in (*self.more.values(), *self.starts.values(), *self.own, self._get_find_tool())
-        }
+        finder = self._list_common_tools()[-1]
+        there = {tool.name: tool for tool in (*self.more.values(), *self.starts.values(), *self.own, finder)}
         return [there[name] for name in offered if name in there]
 
     def _list_common_tools(self) -> Sequence[Tool]:
-        """Return the tools offered with every message of everybody. The list is rebuilt when any tool comes or goes."""
+        """Return the tools offered with every message of everybody, `find_tools` last. The list is rebuilt when any
+        tool comes or goes."""
         known = (self.starts.change_count, *self.more)
         if self._daily[0] != known:
-            self._daily = known, [*self._list_own_common_tools(), self._get_find_tool()]
+            # `find_tools` tells what else can be found, and changes only with it.
+            servers = {tool.server for tool in self.more.values()} if self._has_too_many_tools() else set[str]()
+            hidden = [LIST_PROCESSES.name] if self.starts.is_complete else []
+            rare = [tool for tool in self.own if tool.offer is Offer.RARE or tool.name in hidden]
+            finder = build_find_tool(self.rank_tools, sorted(servers), rare)
+            self._daily = known, [*self._list_own_common_tools(), finder]
         return self._daily[1]
 
     def _list_own_common_tools(self) -> Sequence[Tool]:
@@ -256,16 +249,6 @@ class ToolSelector:
     def _has_too_many_tools(self) -> bool:
         """Return whether there are more tools than are offered at once."""
         return len(self._list_own_common_tools()) + 1 + len(self.more) > self.most
-
-    def _get_find_tool(self) -> Tool:
-        """Return `find_tools`, with the names of what can be found. The tool changes only with these names."""
-        servers = tuple(sorted({tool.server for tool in self.more.values()})) if self._has_too_many_tools() else ()
-        hidden = [LIST_PROCESSES.name] if self.starts.is_complete else []
-        rare = [tool for tool in self.own if tool.offer is Offer.RARE or tool.name in hidden]
-        key = servers, tuple(tool.name for tool in rare)
-        if key not in self._finders:
-            self._finders[key] = build_find_tool(self.rank_tools, servers, rare)
-        return self._finders[key]
 
     def extend_offered_names(self, names: Iterable[str], offered: Sequence[str] | None) -> list[str]:
         """Return the new offer, with the tools that were found or called."""

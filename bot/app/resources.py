@@ -17,7 +17,6 @@ from bot.agent import prompt
 from bot.agent.approval_rules import describe_policies
 from bot.agent.decision import ReplyFormat
 from bot.agent.fallback import FallbackModel
-from bot.agent.loop import ignore_leaks
 from bot.agent.model import MeteredModel, Model
 from bot.agent.prices import PriceTable
 from bot.agent.probe import LeakRecorder, choose_formats
@@ -165,7 +164,7 @@ class Resources:
     """Gets every run that ends (`bot.tracing`)."""
     on_close: Callable[[Callable[[], None]], object]
     """Takes functions that are called when all this is closed."""
-    remember_leaks: Callable[[str], Awaitable[None]] = ignore_leaks
+    remember_leaks: Callable[[str], Awaitable[None]] | None = None
     """Gets the name of a model that writes its calls as text."""
 
 

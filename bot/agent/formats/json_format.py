@@ -19,8 +19,6 @@ from bot.agent.model import ModelReply
 from tools.tool import Tool
 
 _BEGIN = re.compile(r"^[ \t]*(?:(?:```|~~~)[\w-]*[ \t]*)?(?=[{\[])", re.MULTILINE)
-MAX_OBJECTS = 50
-"""Most objects in one reply. A reply with more is refused."""
 MANUAL = """\
 You have no other way to call a tool than this. Reply with exactly one JSON object and nothing around it, either
 
@@ -66,26 +64,22 @@ class JsonFormat:
             is_plain = "{" not in text and "```" not in text and LABEL.search(text) is None
             words = MalformedReply(f"There was no object in your reply. {FORM}", prose=text if is_plain else "")
             return check_answer(words, tools, most)
-        payloads, at, last = list[JsonPayload](), 0, len(text.rstrip("`~,. \n\t"))
+        payload: JsonPayload | None = None
         try:
-            while (match := _BEGIN.search(text, at)) is not None:
-                length = measure_brackets(text, match.end())
-                if length is None:
-                    raise PayloadError("it is cut off, or a bracket or a quote in it is not closed")
-                at = match.end() + length
-                payload = parse_payload(text[match.end() : at])
-                if len(payloads) == MAX_OBJECTS:
-                    raise PayloadError(f"there are more than {MAX_OBJECTS} objects in it")
-                # A value with text after it may be an example, so it counts as repaired.
-                payloads.append(replace(payload, repaired=payload.repaired or at < last))
-            decisions = [parse_decision(one.value, tools, most=most, is_repaired=one.repaired) for one in payloads]
-            decision = decisions[0]  # an answer beside a call is ignored
-            if len(decisions) > 1 and not isinstance(decision, ToolCalls):
-                decision = MalformedReply(f"There were {len(decisions)} objects in your reply. {FORM}")
+            length = measure_brackets(text, begin.end())
+            if length is None:
+                raise PayloadError("it is cut off, or a bracket or a quote in it is not closed")
+            end = begin.end() + length
+            payload = parse_payload(text[begin.end() : end])
+            # A value with text after it may be an example, so it counts as repaired.
+            is_repaired = payload.repaired or end < len(text.rstrip("`~,. \n\t"))
+            decision = parse_decision(payload.value, tools, most=most, is_repaired=is_repaired)
+            if not isinstance(decision, ToolCalls) and _BEGIN.search(text, end):  # an answer beside a call is ignored
+                decision = MalformedReply(f"There was more than one object in your reply. {FORM}")
             decision = check_answer(decision, tools, most)
         except PayloadError as error:
             decision = MalformedReply(f"Your reply cannot be used: {error}. {FORM}")
-            if not payloads and text[begin.end()] == "{":  # an object in this format, with an error
+            if payload is None and text[begin.end()] == "{":  # an object in this format, with an error
                 return decision
         calls = decision.calls if isinstance(decision, ToolCalls) else ()
         if isinstance(decision, FinalAnswer) or any(find_spelled_tool(tools, call.tool)[0] for call in calls):

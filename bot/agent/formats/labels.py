@@ -4,8 +4,9 @@ add."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
+
+from bot.agent.formats.payload import measure_brackets
 
 WORDS = {
     "input": r"action[ \t_-]*+(?:\d++[ \t_-]*+)?(?:inputs?|arguments?)"
@@ -27,6 +28,7 @@ OBSERVATION_START = re.compile(
 )
 """The start of an observation that the model invented. Without a colon it counts only if a result follows at once. A
 line that begins with the word and continues as a sentence does not count."""
+_BRACKETS = re.compile(r"\s*+(?:[*_]{1,3}+[ \t]++)?(?:(?:```|~~~)[\w-]*+\s*+)?(?=[{\[])")
 
 
 MAX_PARTS = 200
@@ -44,15 +46,16 @@ class LabelledPart:
     start: int
 
 
-def split_by_labels(text: str, skip: Callable[[str, int], int]) -> list[LabelledPart]:
-    """Split a reply by its labels. Text before the first label is a thought. `skip` returns how many characters from an
-    offset on (after the label of an action or of its input) certainly belong to that part, whatever its lines begin
-    with."""
+def split_by_labels(text: str) -> list[LabelledPart]:
+    """Split a reply by its labels. Text before the first label is a thought. Brackets that open after the label of an
+    action or of its input belong to that part, whatever their lines begin with."""
     marks, at = [("thought", 0, 0)], 0
     while len(marks) < MAX_PARTS and (label := LABEL.search(text, at)) is not None:
         kind = next(name for name in WORDS if label[name])
         marks.append((kind, label.start(), label.end()))
-        at = label.end() + (skip(text, label.end()) if kind in ("input", "action") else 0)
+        at = label.end()
+        if kind in ("input", "action") and (opening := _BRACKETS.match(text, at)) is not None:
+            at = opening.end() + (measure_brackets(text, opening.end()) or 0)
     ends = [*(begin for _, begin, _ in marks[1:]), len(text)]
     parts = [
         LabelledPart(kind=kind, text=text[start:end].strip(), label=begin, start=start)

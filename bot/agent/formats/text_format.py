@@ -14,7 +14,6 @@ from typing import Any
 from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ToolCallRequest, ToolCalls
 from bot.agent.formats.arguments import (
     NAME_MAX,
-    ParsedArguments,
     build_call_request,
     find_spelled_tool,
     is_none_word,
@@ -34,7 +33,6 @@ from tools.tool import Tool
 
 STOP_SEQUENCES = ["\nObservation", "\n观察", "\n**Observation", "\nobservation"]
 """Stop sequences that the endpoint gets. Endpoints take at most four."""
-_BRACKETS = re.compile(r"\s*+(?:[*_]{1,3}+[ \t]++)?(?:(?:```|~~~)[\w-]*+\s*+)?(?=[{\[])")
 _CALL = re.compile(r"""["'`*]*(?P<name>[^\W\d][\w-]*)[`*]*(?P<gap>[ \t]*)(?P<bracket>[\[(（])""")
 _FINISH = re.compile(r"finish|final[ _-]?answer|完成|结束", re.IGNORECASE)
 _BESIDE = re.compile(
@@ -153,17 +151,10 @@ def _join_lines(text: str) -> str:
     return " ".join(text.split())
 
 
-def _measure_bracketed_input(text: str, start: int) -> int:
-    """Return the length of the brackets that open at `start`, fenced or not. Return 0 if there are none."""
-    opening = _BRACKETS.match(text, start)
-    length = measure_brackets(text, opening.end()) if opening else None
-    return opening.end() - start + length if opening and length else 0
-
-
 def _parse_labelled_reply(text: str, tools: Sequence[Tool]) -> Decision:
     """Parse a reply by its labels. Text without labels is words, `Finish[…]` alone, or an object that is clearly a
     call. Raises `PayloadError`."""
-    parts = split_by_labels(text, _measure_bracketed_input)
+    parts = split_by_labels(text)
     kinds = [part.kind for part in parts]
     at = next(
         (
@@ -230,8 +221,9 @@ def _parse_quoted_answer(text: str) -> Decision:
 
 
 def _parse_action(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
-    """Parse `tool`, `tool[input]`, `tool(name="value")`, or an object with name and input. `given` is the Action Input.
-    Raises `PayloadError`."""
+    """Parse `tool`, `tool[input]`, `tool(name="value")`, or an object with name and input. `given` is the Action Input;
+    one that repeats the call around it, `name({…})`, is unwrapped. Raises `PayloadError`, also for an input that calls
+    another tool."""
     inner, around = strip_fence(written)
     if inner.startswith(("{", "[{")):  # of several objects, the first
         payload = parse_payload(inner[: measure_brackets(inner)])
@@ -240,35 +232,26 @@ def _parse_action(written: str, given: str | None, thought: str, tools: Sequence
         value = {"type": "tool_call", **value} if isinstance(value, dict) else value  # the label Action makes it a call
         return parse_decision(value, tools, is_repaired=payload.repaired or around or several, reason=thought)
     call = _CALL.match(inner)
-    if call is None:
-        return _parse_named_action(inner, given, thought, tools)
-    tool, _ = find_spelled_tool(tools, call["name"])
-    if tool is None and _FINISH.fullmatch(call["name"]):
-        return _parse_finish_call(inner, call)
-    inside, rest = _split_brackets(inner, call)
-    if given is None or is_none_word(given):
-        doubt = around or bool(call["gap"]) or bool(rest.strip("`*\"'.。; \n"))
-    else:
-        doubt = bool(inside.strip())  # an object in the Action Input wins over `tool(names of arguments)`
-        if doubt and not strip_fence(given)[0].startswith("{"):
-            raise PayloadError("there are two of them")
-        inside = given
-    arguments = parse_arguments(tool, inside).mark_as_guess(doubt)
-    return ToolCalls((build_call_request(1, call["name"], tools, arguments, thought),))
-
-
-def _parse_named_action(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
-    """Parse the name of a tool and its Action Input. An input that repeats the call around it, `name({…})`, is
-    unwrapped. Raises `PayloadError`, also for an input that calls another tool."""
-    name, suffix = _split_name(written.strip())
+    name, suffix = (call["name"], "") if call else _split_name(inner)
     tool, _ = find_spelled_tool(tools, name)
     if tool is None and _FINISH.fullmatch(name):
-        return _parse_quoted_answer(given or suffix)
-    if not name or len(name) > NAME_MAX or (tool is None and (suffix or given is None)):
-        return NO_TOOL
-    if given is None and suffix.startswith(("{", "```")):
-        given = suffix
-    if given is not None:
+        return _parse_finish_call(inner, call) if call else _parse_quoted_answer(given or suffix)
+    if call is not None:
+        inside, rest = _split_brackets(inner, call)
+        if given is None or is_none_word(given):
+            given, doubt = inside, around or bool(call["gap"]) or bool(rest.strip("`*\"'.。; \n"))
+        else:
+            doubt = bool(inside.strip())  # an object in the Action Input wins over `tool(names of arguments)`
+            if doubt and not strip_fence(given)[0].startswith("{"):
+                raise PayloadError("there are two of them")
+    else:
+        if not name or len(name) > NAME_MAX or (tool is None and (suffix or given is None)):
+            return NO_TOOL
+        if given is None and suffix.startswith(("{", "```")):
+            given = suffix
+        elif given is None and (tool is None or tool.schema.get("required")):
+            return NO_INPUT
+        doubt, given = bool(suffix) or given is None, given or ""
         inner, around = strip_fence(given)
         call = _CALL.match(inner)
         if call is not None and not around and call["bracket"] != "[":
@@ -277,11 +260,8 @@ def _parse_named_action(written: str, given: str | None, thought: str, tools: Se
                 given = given if rest.strip("`*; \n") else inside
             elif find_spelled_tool(tools, call["name"])[0] is not None:
                 raise PayloadError("it is a call of another tool")
-        arguments = parse_arguments(tool, given).mark_as_guess(bool(suffix))
-        return ToolCalls((build_call_request(1, name, tools, arguments, thought),))
-    if tool is None or tool.schema.get("required"):
-        return NO_INPUT
-    return ToolCalls((build_call_request(1, name, tools, ParsedArguments({}, repaired=True), thought),))
+    arguments = parse_arguments(tool, given).mark_as_guess(doubt)
+    return ToolCalls((build_call_request(1, name, tools, arguments, thought),))
 
 
 def _split_name(text: str) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from bot.agent.models.fields import (
     read_list,
     read_string,
 )
-from bot.agent.models.model_profile import RETURNED_MEMBERS, Api
+from bot.agent.models.model_profile import RETURNED_MEMBERS
 from bot.agent.models.transport import ModelRequest, adapt_roles, format_json, parse_members
 from bot.agent.provider_details import DETAILS_START, detach_details, dump_provider_details
 
@@ -42,10 +42,10 @@ FAILURES = frozenset({"error", "failed", "abort", "aborted", "cancelled", "timeo
 
 @dataclass(frozen=True, slots=True)
 class ChatCompletionsTransport:
-    """Implements `Transport`."""
+    """Encodes requests, and parses answers into replies."""
 
-    api: Api = "chat"
     path: str = "chat/completions"
+    """The path after the base address."""
 
     def encode_request(self, request: ModelRequest) -> bytes:
         unsupported = request.profile.unsupported
@@ -63,6 +63,7 @@ class ChatCompletionsTransport:
         return f"{{{','.join(filter(None, parts))}}}".encode(errors="replace")
 
     def parse_response(self, answer: Any, model: str, owner: str) -> ModelReply | ErrorResponse:
+        """Parse the used parts of an answer. Return an error if the answer is one in spite of its status."""
         answer = _unwrap_answer(answer)
         if (error := find_embedded_error(answer)) is not None:
             return error

@@ -41,6 +41,10 @@ TOO_LONG = (
     *("maximum context length", "exceeds the context window", "context length exceeded", "prompt is too long"),
     *("exceeds the available context", "input is too long", "request too large for", "exceed_context_size"),
 )
+HINTS = {
+    ModelFailureCause.QUOTA: "what was paid for is used up",
+    ModelFailureCause.TOOLS: "it refuses the schema of a tool",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +141,12 @@ def find_embedded_error(answer: Any) -> ErrorResponse | None:
 def build_model_error(refusal: ErrorResponse, wait_s: float = 0.0) -> ModelUnavailableError | ModelRejectedError:
     """Build the exception for a refusal: the request may work later, elsewhere, or never."""
     cause = classify_error(refusal)
-    match cause:
-        case ModelFailureCause.CONTEXT | ModelFailureCause.REQUEST:
-            return ModelRejectedError(refusal.reason, cause)
-        case ModelFailureCause.BUSY:
-            return ModelUnavailableError(f"HTTP {refusal.status}", wait_s, cause)
-        case ModelFailureCause.QUOTA:
-            return ModelUnavailableError(f"{refusal.reason}: what was paid for is used up", wait_s, cause)
-        case ModelFailureCause.TOOLS:
-            return ModelUnavailableError(f"{refusal.reason}: it refuses the schema of a tool", wait_s, cause)
-        case _:
-            return ModelUnavailableError(f"{refusal.reason}: check its key, its address and its name", wait_s, cause)
+    if cause in (ModelFailureCause.CONTEXT, ModelFailureCause.REQUEST):
+        return ModelRejectedError(refusal.reason, cause)
+    if cause is ModelFailureCause.BUSY:
+        return ModelUnavailableError(f"HTTP {refusal.status}", wait_s, cause)
+    hint = HINTS.get(cause, "check its key, its address and its name")
+    return ModelUnavailableError(f"{refusal.reason}: {hint}", wait_s, cause)
 
 
 def classify_error(refusal: ErrorResponse) -> ModelFailureCause:

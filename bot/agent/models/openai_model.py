@@ -35,7 +35,7 @@ from bot.agent.models.model_profile import (
     learn_from_error,
 )
 from bot.agent.models.responses import ResponsesTransport
-from bot.agent.models.transport import ModelRequest, Transport, leave_out_tools
+from bot.agent.models.transport import ModelRequest, leave_out_tools
 from bot.agent.provider_details import detach_details
 from bot.core import logs, metrics
 from bot.core.errors import (
@@ -62,7 +62,10 @@ MAX_STREAM_FACTOR = 10
 MAX_REJECTED_DETAILS = 256
 """Most rejected details that are remembered."""
 ReportRefusedTools = Callable[[Sequence[str], str], Awaitable[None]]
-TRANSPORTS: Mapping[Api, Transport] = {"chat": ChatCompletionsTransport(), "responses": ResponsesTransport()}
+TRANSPORTS: Mapping[Api, ChatCompletionsTransport | ResponsesTransport] = {
+    "chat": ChatCompletionsTransport(),
+    "responses": ResponsesTransport(),
+}
 
 
 @asynccontextmanager

@@ -13,7 +13,6 @@ from typing import Any
 from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.models.error_responses import CONTENT_FILTER_CODES, UNSTATED_STATUS, ErrorResponse, find_embedded_error
 from bot.agent.models.fields import read_arguments, read_content, read_count, read_field, read_list, read_string
-from bot.agent.models.model_profile import Api
 from bot.agent.models.transport import ModelRequest, adapt_roles, format_json, parse_members
 from bot.agent.provider_details import detach_details, dump_provider_details
 
@@ -27,9 +26,8 @@ MOVED_MEMBERS = frozenset({"tools", "response_format", "stop", "seed", "tool_cho
 
 @dataclass(frozen=True, slots=True)
 class ResponsesTransport:
-    """Implements `Transport`."""
+    """Encodes requests, and parses answers, as the transport of chat completions does."""
 
-    api: Api = "responses"
     path: str = "responses"
 
     def encode_request(self, request: ModelRequest) -> bytes:

@@ -1,4 +1,4 @@
-"""Types that both APIs share: a request before it is encoded, and the interface that each API implements."""
+"""A request before it is encoded for one of the APIs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
-from bot.agent.model import ModelReply
-from bot.agent.models.error_responses import ErrorResponse
-from bot.agent.models.model_profile import EFFORT, OPTIONAL_MEMBERS, Api, Effort, ModelProfile
+from bot.agent.models.model_profile import EFFORT, OPTIONAL_MEMBERS, Effort, ModelProfile
 from bot.agent.provider_details import attach_details, detach_details
 
 SYSTEM_MARK = "[system]"
@@ -54,23 +52,6 @@ class ModelRequest:
         return frozenset(has.intersection(OPTIONAL_MEMBERS[self.profile.api])) - self.profile.unsupported
 
 
-class Transport(Protocol):
-    @property
-    def api(self) -> Api: ...
-
-    @property
-    def path(self) -> str:
-        """The path after the base address."""
-
-    def encode_request(self, request: ModelRequest) -> bytes: ...
-
-    def parse_response(self, answer: Any, model: str, owner: str) -> ModelReply | ErrorResponse:
-        """Parse the used parts of an answer. Return an error if the answer is one in spite of its status."""
-
-    def join_events(self, events: Sequence[Any], *, has_said_end: bool) -> Any:
-        """Join a stream's events into the answer. Return None if they stop before its end."""
-
-
 @lru_cache(maxsize=64)
 def parse_members(extra: str) -> Mapping[str, Any]:
     return dict(json.loads(f"{{{extra}}}"))
@@ -91,30 +72,20 @@ def format_json(value: Any) -> str:
 
 def adapt_roles(messages: Sequence[str], profile: ModelProfile) -> Sequence[str]:
     """Convert messages to the roles that the endpoint's chat template takes. Most already have them."""
-    if profile.alternates or profile.no_system:
-        return _merge_neighbours(messages, profile)
-    if profile.one_system:
-        return [*messages[:1], *map(_rename_system_messages, messages[1:])]
-    return messages
-
-
-@lru_cache(maxsize=256)
-def _rename_system_messages(text: str) -> str:
-    """Rename system messages to the user's, with a mark that no other message begins with."""
-    if '"system"' not in text and '"developer"' not in text:
-        return text
-    bare, kept = detach_details(text)
-    return attach_details(format_json([_rename_system_role(one) for one in json.loads(f"[{bare}]")])[1:-1], kept)
+    is_strict = profile.alternates or profile.no_system or profile.one_system
+    return _merge_neighbours(messages, profile) if is_strict else messages
 
 
 def _rename_system_role(message: dict[str, Any]) -> dict[str, Any]:
+    """Rename a system message to the user's, with a mark that no other message begins with."""
     if message.get("role") not in ("system", "developer"):
         return message
     return {**message, "role": "user", "content": f"{SYSTEM_MARK} {message['content']}"}
 
 
 def _merge_neighbours(messages: Sequence[str], profile: ModelProfile) -> list[str]:
-    """Merge neighbours of one side. The user's text after a result goes into that result. Calls stay unchanged."""
+    """Rename later system messages, and merge neighbours of one side if these may not be. The user's text after a
+    result goes into that result. Calls stay unchanged."""
     merged = list[tuple[dict[str, Any], str]]()
     for n, text in enumerate(messages):
         bare, details = detach_details(text)

@@ -107,7 +107,7 @@ def read_history(history: Sequence[HistoryMessage], records: RequestRecords) -> 
     """Yield the sources of claims in messages of earlier runs and in their calls, in any reply format, and add what
     they tell of requests to the records."""
     messages = [json.loads(one.message) for one in history]
-    texts = [flatten_value(recall.cut_observation_prefix(str(one.get("content") or ""))) for one in messages]
+    texts = [flatten_value(recall.parse_observation(one)) for one in messages]
     for one, message, text, behind in zip(history, messages, texts, [*texts, ""][1:], strict=True):
         for call in one.calls or ():
             yield ClaimSource(flatten_value(call.args), is_wish=True)

@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from bot.agent import prompt
 from bot.agent.limits import Budget
 from bot.agent.prices import PriceTable
 from bot.chat.messages import ChatDirectory
 from bot.conversation.budgets import is_budget_used_up
 from bot.core.records import Run
 from bot.core.work_items import CompactConversation
-from bot.features.summaries.summary import EarlierTurns, Summarizer, SummaryDraft
+from bot.features.summaries.summary import EarlierTurns, Summarizer, SummaryDraft, build_summary_message
 from bot.queue.lanes import Lease, RetryLater
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.history import CompactionRange, ConversationHistory, HistoryStore, HistorySummary
@@ -120,7 +119,7 @@ class HistoryCompactor:
 def build_summary(part: CompactionRange, lines: Sequence[str], zone: tzinfo) -> HistorySummary:
     """Build the summary for a part of the history. The summary has exactly the range of the compacted entries."""
     since, until = (datetime.fromtimestamp(ms / 1000, zone) for ms in (part.since_ms, part.until_ms))
-    message = prompt.build_summary_message(lines, since, until, part.turn_count, missed=part.missed)
+    message = build_summary_message(lines, since, until, part.turn_count, missed=part.missed)
     text = json.dumps(message, ensure_ascii=False)
     return HistorySummary(
         message=text,
