@@ -36,7 +36,7 @@ from bot.agent.tool_executor import (
     format_bounded_json,
     format_observation,
 )
-from bot.agent.tool_search import FIND, ToolSelector
+from bot.agent.tool_search import FIND, ToolPrompt, ToolSelector
 from bot.core import logs
 from bot.core.cancellation import StopEvent, WorkInterruptedError, interrupt_work
 from bot.core.clock import Clock
@@ -126,13 +126,9 @@ class AgentLoop:
         """Return the reply format of a run, which keeps the format that it began with."""
         return next((style for style in self.formats if style.name == state.style), self.formats[0])
 
-    def render_instructions(self, state: RunState) -> str:
-        """Render the instructions for replies to a run's model."""
-        return self.selector.get_tool_prompt(self.get_reply_format(state), state.offered_tools).instructions
-
-    def describe_server_tools(self, state: RunState) -> str:
-        """Return the description of server tools, if the model gets it in a message."""
-        return self.selector.get_tool_prompt(self.get_reply_format(state), state.offered_tools).server_tools
+    def get_tool_prompt(self, state: RunState) -> ToolPrompt:
+        """Return the prompt of a run's tools in its reply format."""
+        return self.selector.get_tool_prompt(self.get_reply_format(state), state.offered_tools)
 
     async def run(self, context: RunContext) -> AsyncGenerator[RunEvent, None]:
         """Continue the run from its state. `ModelUnavailableError` passes through."""
@@ -227,13 +223,13 @@ class AgentLoop:
             style = self.get_reply_format(state)
             # The head changes too, until the next turn builds it anew.
             messages = dump_messages([one for text in context.head for one in json.loads(f"[{text}]")])
-            server_tools = self.describe_server_tools(state)
+            server_tools = self.get_tool_prompt(state).server_tools
             context.head[:] = [
                 *rewrite_native_messages(map(style.format_history_message, messages)),
-                _build_loop_note(self.render_instructions(state)),
+                _build_loop_note(self.get_tool_prompt(state).instructions),
                 *(dump_messages([build_tools_message(server_tools)]) if server_tools else []),
             ]
-        sheet = self.selector.get_tool_prompt(style, state.offered_tools)
+        sheet = self.get_tool_prompt(state)
         if style.name == "text":
             own = [*rewrite_native_messages(state.messages), *more]
         else:

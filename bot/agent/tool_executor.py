@@ -46,15 +46,6 @@ class ReadCache:
     locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """One lock for each read, so that only one of several identical calls in a reply does the read."""
 
-    async def read_once(
-        self, key: str, read: Callable[[], Awaitable[ToolOutcome | Proposal]]
-    ) -> ToolOutcome | Proposal:
-        """Return the cached result of a read, or do the read. Exceptions of `read` are raised and not cached."""
-        async with self.locks[key]:
-            if key not in self.results:
-                self.results[key] = await read()
-            return self.results[key]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecutor:
@@ -147,7 +138,10 @@ class ToolExecutor:
         if tool.gate is not Gate.NONE or not tool.is_cacheable:
             return await self._run_or_propose(tool, request, context, held=held)
         key = fingerprint_call(request.tool, request.args)
-        return await reads.read_once(key, lambda: self._run_or_propose(tool, request, context, held=held))
+        async with reads.locks[key]:
+            if key not in reads.results:
+                reads.results[key] = await self._run_or_propose(tool, request, context, held=held)
+            return reads.results[key]
 
     async def _run_or_propose(
         self, tool: Tool, request: ToolCallRequest, context: ToolContext, *, held: bool

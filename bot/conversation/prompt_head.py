@@ -49,9 +49,9 @@ class PromptHeadBuilder:
         run.state.style = reply_format.name
         messages = context.conversation.history.list_messages_with_calls(without=run.id)
         history = format_history(messages, reply_format)
-        server_tools = self.loop.describe_server_tools(run.state)
-        tools = [prompt.build_tools_message(server_tools)] if server_tools else []
-        rules = prompt.dump_system_message(self.loop.render_instructions(run.state), self.company_rules)
+        sheet = self.loop.get_tool_prompt(run.state)
+        tools = [prompt.build_tools_message(sheet.server_tools)] if sheet.server_tools else []
+        rules = prompt.dump_system_message(sheet.instructions, self.company_rules)
         start, end = (prompt.dump_messages(some) for some in ([*tools, fields], situation.messages))
         facts = [self.company_rules, *situation.fact_texts, fields["content"]]
         sources = AnswerSources(facts=facts, history=messages, days=situation.days)

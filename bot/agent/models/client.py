@@ -84,7 +84,8 @@ async def send_request(
 ) -> bytes:
     """Return the answer's body. `on_progress` is called for every part of a stream. Raises `RefusalError`, `ValueError`
     and `CONNECTION_ERRORS`."""
-    response = await (client.post(path, content=body, **ASKED) if body else client.get(path, **ASKED))
+    url = f"{client.base_url}{path}"  # whole, because the SDK would parse a relative one three times
+    response = await (client.post(url, content=body, **ASKED) if body else client.get(url, **ASKED))
     async with aclosing(response):
         return await _read_body(response, on_progress)
 
