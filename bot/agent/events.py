@@ -42,11 +42,6 @@ class RunStep:
     receipt_line: ReceiptLine | None = None
     """The action that the call did, or may have done, without a press."""
 
-    @property
-    def is_call_mistake(self) -> bool:
-        """Return whether the model only called the tool wrongly, which people cannot fix."""
-        return self.error in CALL_MISTAKES
-
 
 @dataclass(frozen=True, slots=True)
 class StepsFinished:

@@ -26,13 +26,12 @@ from bot.agent.limits import Budget, RunHalted, RunLimits, StopReason
 from bot.agent.model import Model, ModelReply
 from bot.agent.prices import PriceTable
 from bot.agent.prompt import build_tools_message, cut_older_turns, dump_messages
-from bot.agent.provider_details import attach_all_details
+from bot.agent.provider_details import attach_details
 from bot.agent.tool_executor import (
     ProposalCheck,
     ReadCache,
     ToolExecutor,
     ToolResult,
-    allow_any_proposal,
     format_bounded_json,
     format_observation,
 )
@@ -79,7 +78,7 @@ class RunContext:
     sources: AnswerSources = field(default_factory=AnswerSources)
     """Further texts that may support an answer."""
     remaining_budget: Budget = field(default_factory=Budget)
-    check_proposal: ProposalCheck = allow_any_proposal
+    check_proposal: ProposalCheck | None = None
     """Checks proposals before they become cards."""
     read_cache: ReadCache = field(default_factory=ReadCache)
 
@@ -233,7 +232,9 @@ class AgentLoop:
         if style.name == "text":
             own = [*rewrite_native_messages(state.messages), *more]
         else:
-            own = [*attach_all_details(state.messages, state.provider_details), *more]
+            details = state.provider_details
+            own = [attach_details(one, details[n]) if n in details else one for n, one in enumerate(state.messages)]
+            own += more
         reply, at_ms, ms = await self._request_timed_reply(context, context.head, own, sheet.extra_body)
         state.style = style.name
         decision = style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)

@@ -167,10 +167,6 @@ def _is_fixed_message(message: dict[str, Any]) -> bool:
     return message["role"] == "system" or str(message["content"]).startswith(("<facts ", "<tools ", "<cards "))
 
 
-def quote_answer(text: str) -> str:
-    return f"<answer>\n{escape_tags(text)}\n</answer>"
-
-
 def format_minute(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M %z}"
 

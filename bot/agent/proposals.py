@@ -55,10 +55,6 @@ def clean_form(form: Mapping[str, str]) -> dict[str, str]:
     return {name: clean_value(text) for name, text in form.items()}
 
 
-def count_removed_characters(form: Mapping[str, str]) -> int:
-    return sum(map(count_cleaned, form.values()))
-
-
 def _count_removed_by_name(args: Mapping[str, Any]) -> Counter[str]:
     """Count removed characters by the innermost name of their value."""
     counts = Counter[str]()

@@ -7,7 +7,6 @@ request carries them as the last member of the message, which every transport re
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 DETAILS_START = ', "kept": {"of": "'
@@ -30,8 +29,3 @@ def detach_details(message: str) -> tuple[str, str]:
     """Return a message and its details, which may be empty."""
     at = message.find(DETAILS_START)
     return (message, "") if at < 0 else (message[:at] + "}", message[at + len(', "kept": ') : -1])
-
-
-def attach_all_details(messages: Sequence[str], kept: Mapping[int, str]) -> Sequence[str]:
-    """Attach to each message the details with its number."""
-    return [attach_details(one, kept[n]) if n in kept else one for n, one in enumerate(messages)] if kept else messages

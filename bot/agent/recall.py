@@ -29,7 +29,6 @@ NOT_VERIFIED = "not verified: "
 NON_RESULT_ROLES = ("assistant", "system", "developer")
 """Roles of a run's messages that hold no result of a call."""
 _OBSERVED = re.compile(r"\AObservation(?: [^\s:]{1,64}+)?: ")
-_QUOTES = (("“", "”"), ('"', '"'), ("「", "」"))
 
 
 def format_history(sent: Sequence[HistoryMessage], style: ReplyFormat) -> list[str]:
@@ -106,40 +105,3 @@ def _build_quoted_entry(
     at = prompt.format_minute(datetime.fromtimestamp(at_ms / 1000, zone))
     content = f'{head}at="{at}">\n{prompt.escape_tags(told)}\n</event>'
     return replace(HistoryEntry.from_content("user", content, run=run, said=shown_text, at_ms=at_ms), kind=kind)
-
-
-def parse_event_lines(content: str) -> list[str]:
-    """Return the lines of an event. Return none for any other message."""
-    return content.removesuffix("\n</event>").split("\n")[1:] if content.startswith(EVENT) else []
-
-
-def parse_call_results(content: str) -> list[str]:
-    """Return the results of an event's calls, one line each, without arguments and without waiting calls."""
-    lines = parse_event_lines(content) if content.startswith(CALLED) else []
-    return [line.rpartition("→")[2].strip() for line in lines if not line.endswith(WAITING_RESULT)]
-
-
-def parse_own_words(content: str) -> list[str]:
-    """Return the words of an event that are ours, without quotations of people and results of tools."""
-    words = list[str]()
-    if content.startswith(CALLED):
-        return words
-    for line in parse_event_lines(content):
-        said = line
-        for opening, closing in _QUOTES:  # up to the last closing quote, because a quoted text may contain quotes
-            start, end = said.find(opening), said.rfind(closing)
-            said = said[:start] + said[end + 1 :] if 0 <= start < end else said
-        words += [] if line.startswith(NOT_VERIFIED) else [said]
-    return words
-
-
-def cut_unverified_lines(content: str) -> str:
-    """Return the part of a message that may support an answer: an event's line about unsupported parts is removed."""
-    if NOT_VERIFIED not in content or not content.startswith(EVENT):
-        return content
-    return "\n".join(line for line in content.split("\n") if not line.startswith(NOT_VERIFIED))
-
-
-def is_marked_unverified(content: str) -> bool:
-    """Return whether an event marks part of the answer before it as unsupported."""
-    return any(line.startswith(NOT_VERIFIED) for line in parse_event_lines(content))

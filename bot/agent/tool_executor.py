@@ -33,10 +33,6 @@ ProposalCheck = Callable[[str, Proposal], Awaitable[None]]
 """Checks a tool's proposal before it gets a card. Raises `ToolError` if it must not get one."""
 
 
-async def allow_any_proposal(tool: str, proposal: Proposal) -> None:
-    """Allow any proposal, for callers without other waiting cards."""
-
-
 @dataclass(slots=True)
 class ReadCache:
     """Results of reads since the run began, or continued after a button. A read with the same arguments is not
@@ -90,7 +86,7 @@ class ToolExecutor:
         *,
         refuse_gated: bool,
         offered: Collection[str],
-        check_proposal: ProposalCheck = allow_any_proposal,
+        check_proposal: ProposalCheck | None = None,
     ) -> tuple[CallRecord, ToolResult]:
         """Execute one call: run it if it reads, propose it if it is gated. Errors become results, even unexpected ones.
         Only `reraised` exceptions pass. `offered` are names of the tools whose cards the model has read."""
@@ -108,7 +104,7 @@ class ToolExecutor:
             if tool.server and tool.name not in offered:
                 raise ToolError("not_offered", NOT_READ)
             result = await self._run_with_cache(tool, context, reads, request, held=refuse_gated)
-            if isinstance(result, Proposal):
+            if isinstance(result, Proposal) and check_proposal is not None:
                 await check_proposal(name, result)
         except ToolError as error:
             result = error

@@ -41,7 +41,6 @@ RECENT_TOOLS = 8
 """Most recently called tools that are offered again."""
 NOT_READ = "You had not read this tool's card, so it was not run. It is yours from now on: call it if it fits."
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-FindToolsFunction = Callable[[str], Sequence[Tool]]
 
 
 @dataclass(slots=True)
@@ -100,7 +99,9 @@ class FindTools(FrozenModel):
     )
 
 
-def build_find_tool(find: FindToolsFunction, servers: Sequence[str] = (), rare: Sequence[Tool] = ()) -> Tool:
+def build_find_tool(
+    find: Callable[[str], Sequence[Tool]], servers: Sequence[str] = (), rare: Sequence[Tool] = ()
+) -> Tool:
     """Build the tool that finds tools. The model reads its results, and the found tools are offered from then on
     (`ToolSelector.extend_offered_names`). `servers` names the servers with tools, `rare` holds tools of ours that are
     not offered. Both tell the model what can be found."""

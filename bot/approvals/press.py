@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from bot.agent.proposals import clean_form, count_removed_characters
+from bot.agent.proposals import clean_form
 from bot.approvals import render
 from bot.approvals.authorization import RECOVERY_CHOICES, RENEWAL_CHOICES, authorize_press
 from bot.approvals.cards import Cards
@@ -46,6 +46,7 @@ from bot.core.run_state import validate_args
 from bot.queue.lanes import Lease, RetryLater
 from bot.queue.writes import Write
 from tools.catalog import TOOLS
+from tools.characters import count_cleaned
 from tools.effect_parts import EffectParts, PartState
 from tools.spec import Caller, CardChoice, ConfirmAgainError, EffectPlace, EffectUnknownError, Gate, TextRef, ToolError
 from tools.tool import ToolContext
@@ -145,7 +146,8 @@ async def _decide_approval(
     cards: Cards, lease: Lease, approval: Approval, choice: CardChoice, click: Click
 ) -> Sequence[Write]:
     """Decide once, with one write. A repeatable effect starts in the same write."""
-    removed, click = count_removed_characters(click.form or {}), click.with_form(clean_form(click.form or {}))
+    form = click.form or {}
+    removed, click = sum(map(count_cleaned, form.values())), click.with_form(clean_form(form))
     decision = DecisionMade(click, removed, runs=choice.executes)
     try:
         decided, effects = transition(approval, decision, cards.clock.now())

@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import zip_longest
 from typing import Any, Literal
 
-from bot.agent.events import RunStep
+from bot.agent.events import CALL_MISTAKES, RunStep
 from bot.agent.limits import StopReason
 from bot.chat.messages import (
     Channel,
@@ -91,7 +91,7 @@ class ProgressReporter:
         got wrong is no step for people."""
         for step in steps:
             run.candidates = step.people
-            if step.is_call_mistake:
+            if step.error in CALL_MISTAKES:
                 continue
             audience = Disclosure.HERE if run.message.place.direct else decide_channel_disclosure(step.privacy)
             tries = sum((one.tool, one.args) == (step.call.tool, step.call.args) for one in run.state.calls)

@@ -25,7 +25,7 @@ from bot.agent.formats.arguments import (
 )
 from bot.agent.formats.labels import LABEL, OBSERVATION_START, LabelledPart, split_by_labels
 from bot.agent.formats.payload import PayloadError, measure_brackets, parse_payload
-from bot.agent.formats.reply_text import cut_first_sentence, read_reply_text, rewrite_answer_message
+from bot.agent.formats.reply_text import EMPTY, cut_first_sentence, read_reply_text, rewrite_answer_message
 from bot.agent.formats.tool_descriptions import describe_tools, fill_instructions
 from bot.agent.formats.written_calls import MAX_CALLS, check_answer, has_marks, parse_decision, read_written_calls
 from bot.agent.model import ModelReply
@@ -49,7 +49,6 @@ NO_TOOL = MalformedReply(
 NO_INPUT = MalformedReply(
     "There was no Action Input. Write it after the Action: one JSON object, {} if there are none."
 )
-NO_ANSWER = MalformedReply("The answer was empty.")
 EXAMPLE = MalformedReply(
     "The Action stood in a fence, between words of yours, as an example would. Write it by itself."
 )
@@ -202,7 +201,7 @@ def _parse_final_answer(text: str, found: Sequence[LabelledPart]) -> Decision:
     """Return the answer from its label to the end, or to the next invented step."""
     ends = next((part.label for part in found if part.kind not in ("final", "question")), len(text))
     answer = text[found[0].start : ends].strip().removeprefix("**").strip()
-    return FinalAnswer(answer) if answer else NO_ANSWER
+    return FinalAnswer(answer) if answer else EMPTY
 
 
 def _parse_finish_call(text: str, call: re.Match[str]) -> Decision:
@@ -217,7 +216,7 @@ def _parse_quoted_answer(text: str) -> Decision:
         value = parse_payload(inner).value
         inner = next((one for one in value.values() if isinstance(one, str)), "") if len(value) == 1 else inner
     inner = strip_quotes(inner.removeprefix("answer="))
-    return FinalAnswer(inner) if inner.strip() else NO_ANSWER
+    return FinalAnswer(inner) if inner.strip() else EMPTY
 
 
 def _parse_action(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:

@@ -75,12 +75,8 @@ async def open_client(url: str, key: str) -> AsyncIterator[AsyncOpenAI]:
         yield client
 
 
-def _ignore_progress() -> None:
-    """Do nothing, for a reply that has one time limit."""
-
-
 async def send_request(
-    client: AsyncOpenAI, path: str, body: bytes = b"", on_progress: Callable[[], None] = _ignore_progress
+    client: AsyncOpenAI, path: str, body: bytes = b"", on_progress: Callable[[], None] | None = None
 ) -> bytes:
     """Return the answer's body. `on_progress` is called for every part of a stream. Raises `RefusalError`, `ValueError`
     and `CONNECTION_ERRORS`."""
@@ -90,7 +86,7 @@ async def send_request(
         return await _read_body(response, on_progress)
 
 
-async def _read_body(response: Response, on_progress: Callable[[], None] = _ignore_progress) -> bytes:
+async def _read_body(response: Response, on_progress: Callable[[], None] | None = None) -> bytes:
     """Read a bounded body, up to the end of the stream in it. A comment keeps a connection open and is no progress.
     Raises `ValueError`."""
     body = bytearray()
@@ -98,7 +94,7 @@ async def _read_body(response: Response, on_progress: Callable[[], None] = _igno
         body += part
         if len(body) > MAX_BYTES:
             raise ValueError("the endpoint's answer was too long")
-        if b"data:" in part:
+        if on_progress is not None and b"data:" in part:
             on_progress()
         if body[-32:].rstrip().endswith(ENDS):
             break

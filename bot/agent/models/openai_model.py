@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 import random
 import time
 from collections import deque
@@ -35,7 +34,7 @@ from bot.agent.models.model_profile import (
     learn_from_error,
 )
 from bot.agent.models.responses import ResponsesTransport
-from bot.agent.models.transport import ModelRequest, leave_out_tools
+from bot.agent.models.transport import ModelRequest, leave_out_tools, parse_members
 from bot.agent.provider_details import detach_details
 from bot.core import logs, metrics
 from bot.core.errors import (
@@ -226,7 +225,10 @@ class OpenAIModel:
                 parsed = refused.refusal
             except (*CONNECTION_ERRORS, ValueError) as failed:  # no connection, or a proxy's error page
                 is_unreadable, self.slow = isinstance(failed, ValueError), self.slow and not request.streamed
-                text = str(failed) if is_unreadable else type(find_root_cause(failed)).__name__
+                cause: BaseException = failed
+                while cause.__cause__ is not None:
+                    cause = cause.__cause__
+                text = str(failed) if is_unreadable else type(cause).__name__
                 return FailedRequest(ModelUnavailableError(text), can_retry=request.streamed or not is_unreadable)
             if isinstance(parsed, ModelReply):
                 if not (parsed.text or parsed.calls or parsed.refusal) and parsed.finish in ("stop", "empty"):
@@ -239,7 +241,8 @@ class OpenAIModel:
                 if not is_stripped and is_unreplayable(parsed) and self._drop_provider_details(messages):
                     is_stripped = True
                     continue
-                sent = RefusedRequest(request.optional_members, request.streamed, self.api_setting, request.tool_names)
+                tools = [one["function"]["name"] for one in parse_members(request.extra).get("tools", ())]
+                sent = RefusedRequest(request.optional_members, request.streamed, self.api_setting, tools)
                 if await self._update_profile(parsed, sent):
                     continue
             if parsed.code == "tool_use_failed":  # Groq: the model wrote an unreadable call
@@ -300,10 +303,6 @@ class OpenAIModel:
         return f"lessons {self.api_setting} {self.url} {self.name}"
 
 
-def find_root_cause(error: BaseException) -> BaseException:
-    return find_root_cause(error.__cause__) if error.__cause__ else error
-
-
 @dataclass(slots=True)
 class _ReplyDeadline:
     """The time limit of one reply. Each event of a stream restarts the time of a call, up to a limit."""
@@ -317,8 +316,7 @@ class _ReplyDeadline:
 
     @property
     def remaining_s(self) -> float:
-        when = self.limit.when()
-        return math.inf if when is None else when - asyncio.get_running_loop().time()
+        return (self.limit.when() or 0.0) - asyncio.get_running_loop().time()
 
     def extend_deadline(self) -> None:
         if not self.limit.expired():

@@ -39,10 +39,6 @@ class ModelRequest:
         return self.profile.effort or ("" if self.effort == "auto" else self.effort)
 
     @property
-    def tool_names(self) -> Sequence[str]:
-        return [one["function"]["name"] for one in parse_members(self.extra).get("tools", ())]
-
-    @property
     def optional_members(self) -> frozenset[str]:
         """The optional members that the request has."""
         has = {"temperature", "include", "store", *parse_members(self.extra)}

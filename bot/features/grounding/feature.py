@@ -14,9 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bot.agent import prompt, recall
 from bot.agent.answer_check import AnswerFindings, AnswerSources
 from bot.agent.past_calls import UNREMEMBERED_TOOLS
+from bot.agent.prompt import escape_tags
+from bot.agent.recall import CALLED, list_call_results, parse_observation
 from bot.agent.request_numbers import find_requests, normalize_text
 from bot.conversation.progress import is_greeting
 from bot.core.errors import ChatError
@@ -24,6 +25,7 @@ from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallStatus, RunState
 from bot.features.contract import Core, Feature
 from bot.features.grounding.claims import ClaimSource, check_claims
+from bot.features.grounding.events import cut_unverified_lines, is_marked_unverified, parse_event_lines, parse_own_words
 from bot.features.grounding.names import NOBODY, NameIndex, index_names
 from bot.features.grounding.records import RequestRecords, flatten_value
 from bot.features.grounding.sentences import ASKS, split_clauses
@@ -107,7 +109,7 @@ def read_history(history: Sequence[HistoryMessage], records: RequestRecords) -> 
     """Yield the sources of claims in messages of earlier runs and in their calls, in any reply format, and add what
     they tell of requests to the records."""
     messages = [json.loads(one.message) for one in history]
-    texts = [flatten_value(recall.parse_observation(one)) for one in messages]
+    texts = [flatten_value(parse_observation(one)) for one in messages]
     for one, message, text, behind in zip(history, messages, texts, [*texts, ""][1:], strict=True):
         for call in one.calls or ():
             yield ClaimSource(flatten_value(call.args), is_wish=True)
@@ -115,10 +117,8 @@ def read_history(history: Sequence[HistoryMessage], records: RequestRecords) -> 
                 records.add_result(call.result)
                 yield ClaimSource(flatten_value(call.result))
         if message["role"] != "assistant":
-            records.add_lines(
-                recall.parse_event_lines(text) if text.startswith(recall.CALLED) else recall.parse_own_words(text)
-            )
-            yield ClaimSource(recall.cut_unverified_lines(text))
+            records.add_lines(parse_event_lines(text) if text.startswith(CALLED) else parse_own_words(text))
+            yield ClaimSource(cut_unverified_lines(text))
         else:
             records.add_lines([extract_receipt(text)])
             if not is_doubtful(text, behind):
@@ -131,8 +131,8 @@ def read_run(state: RunState, records: RequestRecords) -> Iterator[ClaimSource]:
     yield ClaimSource(read_question(state), is_wish=True)
     for message in map(json.loads, state.messages[1:]):
         if message.get("role") not in ("assistant", "system"):
-            yield ClaimSource(flatten_value(recall.parse_observation(message)))
-    for call, result in zip(state.calls, recall.list_call_results(state), strict=True):
+            yield ClaimSource(flatten_value(parse_observation(message)))
+    for call, result in zip(state.calls, list_call_results(state), strict=True):
         is_confirmed = bool(call.approval) and call.status is CallStatus.SUCCEEDED
         records.add_result(result, call.args if is_confirmed else None)
         if call.approval or (call.status is CallStatus.SUCCEEDED and call.tool not in UNREMEMBERED_TOOLS):
@@ -149,7 +149,7 @@ def extract_receipt(answer: str) -> str:
 def is_doubtful(answer: str, behind: str) -> bool:
     """Return whether a stored answer was marked as unverified, in itself or by the event after it. Such an answer
     supports nothing."""
-    return UNVERIFIED_PREFIX in answer or recall.is_marked_unverified(behind)
+    return UNVERIFIED_PREFIX in answer or is_marked_unverified(behind)
 
 
 def shorten_findings(found: Sequence[str]) -> list[str]:
@@ -170,16 +170,16 @@ def find_fault(answer: str, unsupported: Sequence[str], state: RunState) -> str:
 
 def read_question(state: RunState) -> str:
     """Return the person's own words that began the run."""
-    text = recall.parse_observation(json.loads(state.messages[0])) if state.messages else ""
+    text = parse_observation(json.loads(state.messages[0])) if state.messages else ""
     return _WRITTEN.sub("", text).removesuffix("\n</message>")
 
 
 def build_correction_request(answer: str, fault: str, records: Sequence[str]) -> list[str]:
     """Build the messages of the request, as JSON. `records` are the known lines about the requests in the answer."""
     latest = [" ".join(line.split())[:MAX_RECORD] for line in dict.fromkeys(records)][-MAX_RECORDS:]
-    known = prompt.escape_tags("\n".join(latest) or "nothing")
-    wrong = prompt.escape_tags(fault)
-    told = f"{prompt.quote_answer(answer)}\n{wrong}\nKnown of the requests in it:\n<facts>\n{known}\n</facts>"
+    known = escape_tags("\n".join(latest) or "nothing")
+    wrong = escape_tags(fault)
+    told = f"{quote_answer(answer)}\n{wrong}\nKnown of the requests in it:\n<facts>\n{known}\n</facts>"
     messages = ({"role": "system", "content": RULES}, {"role": "user", "content": told})
     return [json.dumps(one, ensure_ascii=False) for one in messages]
 
@@ -187,3 +187,7 @@ def build_correction_request(answer: str, fault: str, records: Sequence[str]) ->
 def is_uncalled(messages: Sequence[str]) -> bool:
     """Return whether the request says only that nothing was called."""
     return bool(messages) and UNCALLED in messages[-1] and RULES[:60] in messages[0]
+
+
+def quote_answer(text: str) -> str:
+    return f"<answer>\n{escape_tags(text)}\n</answer>"

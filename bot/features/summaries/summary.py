@@ -21,13 +21,13 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from bot.agent import prompt
 from bot.agent.formats.reply_text import strip_thinking
 from bot.agent.model import Model, ModelReply
-from bot.agent.recall import cut_unverified_lines, parse_call_results, parse_own_words
 from bot.agent.request_numbers import normalize_text
 from bot.core.errors import ChatError, ModelRejectedError, ModelUnavailableError
 from bot.core.history_entries import HistoryEntry, estimate_tokens
 from bot.features.grounding.claims import ClaimSource, SourceValues, list_claims
 from bot.features.grounding.dates import find_relative_days
-from bot.features.grounding.feature import extract_receipt, index_people, is_doubtful, shorten_findings
+from bot.features.grounding.events import cut_unverified_lines, parse_call_results, parse_own_words
+from bot.features.grounding.feature import extract_receipt, index_people, is_doubtful, quote_answer, shorten_findings
 from bot.features.grounding.names import NameIndex
 from bot.features.grounding.records import RequestRecords, list_stated
 from bot.features.grounding.sentences import split_clauses
@@ -79,7 +79,7 @@ class EarlierTurns:
         turns = [self.notes] if self.notes else []
         for one in self.entries:
             turns.append(prompt.format_minute(self.get_entry_time(one)))
-            turns.append(prompt.quote_answer(one.content) if one.is_answer else one.content)
+            turns.append(quote_answer(one.content) if one.is_answer else one.content)
         return "\n".join(turns)
 
     def get_entry_time(self, entry: HistoryEntry) -> datetime:
