@@ -132,6 +132,8 @@ class Lease:
         """Id of the person whose work the item is, once known (`set_person`)."""
         self._whose = set[str]()
         """Ids of the people whose work shall stop."""
+        self._written = set[str]()
+        """Checkpoints of the item. A server that lacks one of them has taken over, and takes nothing more of it."""
         self.record: dict[str, str] = {}
         """The lane's record as it was when the item came; empty if it has none."""
         self.is_companion_waiting = False
@@ -144,7 +146,7 @@ class Lease:
 
     def _read_head_item(self, row: Sequence[Any]) -> LaneItem:
         _, _, tries, id_, body, put_ms, error, stopped, record, waits = row
-        self.stopped, self.person, self._whose = StopEvent(), "", set()
+        self.stopped, self.person, self._whose, self._written = StopEvent(), "", set(), set()
         self.apply_stops(*stopped.split())
         self.record = dict(zip(record[::2], record[1::2], strict=True))
         self.is_companion_waiting = bool(waits)
@@ -173,7 +175,9 @@ class Lease:
             await self._lanes.prepare_writes(self.lane, writes),
             self._lanes.build_slot_args(self.lane, slot, most_ms),
         )
-        args: list[str | int] = [self.lane, self.token, self.item.id, seq, self._lanes.lease_ms, *rate, *row]
+        args: list[str | int] = [
+            self.lane, self.token, self.item.id, len(self._written), seq, self._lanes.lease_ms, *rate, *row
+        ]  # fmt: skip
         companion, asked_ms, server = self.lane + self._lanes.companion_suffix, get_elapsed_ms(), ""
         if confirm:
             (answer, *details), server = await self._lanes.run_until_confirmed("checkpoint", self.lane, *args)
@@ -184,6 +188,7 @@ class Lease:
         if answer == "refused":
             return CheckpointResult(refused=details[0])
         self.extended_ms = asked_ms
+        self._written.add(seq)
         self.apply_stops(*details[1].split())
         wait_ms = await self._lanes.reserve_slot(slot, most_ms) if slot and rate == _NO_RATE else details[0]
         return CheckpointResult(wait_ms=None if wait_ms < 0 else wait_ms, server=server)
@@ -210,7 +215,8 @@ class Lease:
         if refusing := next((one for one in writes if one.can_refuse()), None):
             raise ValueError(f"no write of a commit may refuse: {' '.join(refusing.to_op()[:2])}")
         row = await self._lanes.prepare_writes(self.lane, writes)
-        head, asked_ms = (self.lane, self.token, self.item.id, self._lanes.lease_ms), get_elapsed_ms()
+        head = (self.lane, self.token, self.item.id, len(self._written), self._lanes.lease_ms)
+        asked_ms = get_elapsed_ms()
         answer = await self._lanes.run_lane_script("commit", self.lane, *head, *self._lanes.beside, int(more), *row)
         self._require_not_lost(answer[0])
         if answer[0] == "done":

@@ -16,8 +16,10 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from bot.core.approval_sets import APPROVE_SET, TICKED
 from bot.core.errors import LeaseLost, StoreUnconfirmedError
 from bot.core.records import EffectState
+from bot.core.work_items import OpenSet
 from bot.ops.doctor import describe_replicas
 from bot.queue import confirmation
 from bot.queue.confirmation import Confirmation, ConfirmedBy, is_confirmed
@@ -27,14 +29,18 @@ from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import StoreWatch
 from bot.queue.writes import EnqueueItem, Set, apply_writes
 from bot.redis.connect import connect_redis
+from tests.features.test_approval_sets import card_of, find_set_beside, press, start_claims
 from tests.harness.cluster import HOST, Node, server, server_program
+from tests.harness.memory_bot import Bot
 from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.presses import LEAVE, proposed
 from tests.qa.chaos.proxy import Proxy, open_proxy
 from tests.stories.script import mail
+from tests.tools.company import LI
 from tools.spec import Person
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.state import Status
 
 KEYS = Keys()
 
@@ -277,6 +283,62 @@ async def test_a_mail_whose_begin_was_lost_is_not_sent_again_where_a_process_rem
         await bot.work()
         assert len(bot.mailer.mails) == (1 if is_laid_down else 2)
         assert (await bot.load_approval()).effect is (EffectState.UNKNOWN if is_laid_down else EffectState.DONE)
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_a_lease_goes_on_after_a_takeover_exactly_if_nothing_of_it_was_lost(pair: Pair, is_lost: bool) -> None:
+    async with connected(pair) as redis:
+        lanes, key = Lanes(redis, KEYS), KEYS.build_key(HOME, "x")
+        lease = await lanes.enqueue_or_claim("me", "D1", "E1", "{}")
+        assert isinstance(lease, Lease)
+        await lease.checkpoint("1", Set(key, "first"))
+        await wait_for_replica(redis)
+        if is_lost:
+            pair.hold()
+        await lease.checkpoint("2", Set(key, "second"))
+        if not is_lost:
+            await wait_for_replica(redis)
+        await pair.fail_over()
+        if not is_lost:
+            await lease.checkpoint("3", Set(key, "third"))
+            assert await lease.commit() is None
+            return
+        for write in (lease.checkpoint("3", Set(key, "third")), lease.commit(Set(key, "third"))):
+            with pytest.raises(LeaseLost):
+                await write
+        assert await redis.get(key) == "first"
+        [again] = await lanes.claim("other", HOME, 9)  # at once: nobody waits for the end of the lease
+        assert again.item.id == "E1" and again.item.is_redelivery
+        assert await again.commit() is None
+
+
+async def test_presses_of_a_set_that_the_new_server_lacks_are_pressed_again(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The press on the set was acknowledged, so it may not end without its presses on the cards."""
+    checkpoint = Lease.checkpoint
+
+    async def fail_over_behind_the_presses(lease: Lease, seq: str, *writes: Any, **more: Any) -> CheckpointResult:
+        if seq != "press":
+            return await checkpoint(lease, seq, *writes, **more)
+        monkeypatch.setattr(Lease, "checkpoint", checkpoint)
+        await wait_for_replica(redis)
+        pair.hold()
+        result = await checkpoint(lease, seq, *writes, **more)
+        await pair.fail_over()
+        await pair.get_replica_back()
+        return result
+
+    async with connected(pair) as redis:
+        bot = Bot(redis)
+        [request] = await start_claims(bot, 11)
+        bot.lanes._confirmation = Confirmation(ConfirmedBy.REPLICA)
+        lane = find_set_beside(bot, await card_of(bot, request), near=True)
+        await bot.handle_work(lane, "o1", OpenSet(person=LI.id))
+        monkeypatch.setattr(Lease, "checkpoint", fail_over_behind_the_presses)
+        await press(bot, APPROVE_SET, lane=lane, form={TICKED: "0"})
+        await bot.work()
+        assert (await bot.engine.get_request(request)).status is Status.APPROVED
 
 
 # Effects

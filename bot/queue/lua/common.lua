@@ -41,9 +41,16 @@ local function enqueue(lane, id, body, ahead)
   return redis.call('ZADD', schedule, 'NX', whole(now - (ahead or 0)), lane) == 1
 end
 
--- Whether this token still owns the lane, with this item at its head. Returns the time of the item's enqueue, or false.
-local function holds(lane, token, id)
+local function extend(lane, lease_ms) redis.call('ZADD', schedule, whole(now + tonumber(lease_ms)), lane) end
+
+-- Whether this token still owns the lane, with this item at its head and as many checkpoints of it as `written`. A server
+-- that has taken over may lack some; the lane is due then. Returns the time of the item's enqueue, or false.
+local function holds(lane, token, id, written)
   if redis.call('HGET', state(lane), 'token') ~= token then return false end
+  if redis.call('SCARD', base .. 'ck:' .. lane) < tonumber(written) then
+    extend(lane, 0)
+    return false
+  end
   local head = redis.call('LINDEX', inbox(lane), 0)
   if not head then return false end
   local at, found = unpack_item(head)
@@ -72,8 +79,6 @@ local function handed(lane, kind, suffix)
   local waits = #record > 0 and redis.call('EXISTS', inbox(lane .. suffix)) or 0
   return {lane, known[1], tonumber(known[2]), id, body, at, known[3] or '', stopped(lane, at), record, waits}
 end
-
-local function extend(lane, lease_ms) redis.call('ZADD', schedule, whole(now + tonumber(lease_ms)), lane) end
 
 -- Tokens always grow, even when a failover has rolled the counter back.
 local function next_token()
