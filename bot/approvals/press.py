@@ -243,11 +243,11 @@ async def _execute_until_kept(cards: Cards, lease: Lease, approval: Approval, pr
     tool = cards.tools.get(approval.tool)
     if tool is None or tool.effect_place is not EffectPlace.ENGINE or not lease.is_confirmation_needed:
         return await _execute_tool(cards, lease, approval, presser)
-    seq, started = f"kept:{approval.attempts}", cards.approvals.build_save_write(approval)
-    before = (await lease.checkpoint(seq, started, confirm=True)).server
+    seq = f"kept:{approval.attempts}"
+    before = (await lease.checkpoint(seq, confirm=True)).server
     while True:
         end = await _execute_tool(cards, lease, approval, presser)
-        after = (await lease.checkpoint(seq, started, confirm=True)).server
+        after = (await lease.checkpoint(seq, confirm=True)).server
         if after == before:
             return end
         before = after

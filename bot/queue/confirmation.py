@@ -61,11 +61,8 @@ class Confirmation:
         return age_s if age_s < DOUBT_MS / 1000 else math.inf
 
 
-def is_confirmed(command: Sequence[str | int], answer: Any, replication: Mapping[str, Any]) -> bool:
-    """Whether this answer of the command says that the disk, or all replicas, have the write. `replication`: the
-    server's own description of itself, which may name more replicas than were known. WAITAOF also answers the number
-    of replicas, which is ignored."""
-    if isinstance(answer, list):
-        return int(answer[0]) > 0
-    replicas = [one for one in replication.values() if isinstance(one, dict) and one.get("state") == "online"]
-    return int(answer) >= max(int(command[1]), sum(int(one.get("lag", 0)) < SILENT_S for one in replicas))
+def is_confirmed(command: Sequence[str | int], answer: Any, replicas: int) -> bool:
+    """Whether this answer of the command says that the disk, or all replicas, have the write. `replicas`: the number of
+    them that the server knows, which may be more than were known here. WAITAOF also answers the number of replicas,
+    which is ignored."""
+    return int(answer[0]) > 0 if isinstance(answer, list) else int(answer) >= max(int(command[1]), replicas)

@@ -16,7 +16,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -150,7 +150,6 @@ class Lease:
         self.apply_stops(*stopped.split())
         self.record = dict(zip(record[::2], record[1::2], strict=True))
         self.is_companion_waiting = bool(waits)
-        error = error or ("taken over" if self._lanes.is_doubtful(self.lane) else "")
         return LaneItem(lane=self.lane, id=id_, body=body, tries=int(tries), put_ms=int(put_ms), error=error)
 
     def set_person(self, person: str) -> None:
@@ -274,7 +273,7 @@ class Lanes:
         self.redis, self.keys, self.laying_down_s = redis, keys, laying_down_s
         self.lease_ms, self.max_tries, self.cap, self.dedupe_ms = lease_ms, max_tries, cap, dedupe_ms
         self.companion_suffix = companion_suffix
-        self.beside = (record_kind, companion_suffix)
+        self.beside = (record_kind, companion_suffix, DOUBT_MS)
         """Arguments of the scripts that hand out items."""
         self._confirmation = confirmation or Confirmation()
         self._scripts = ScriptRunner.from_redis(redis, keys)
@@ -282,10 +281,6 @@ class Lanes:
         """Items accepted in the last minute: when (`time.monotonic`), lane, id, body, aliases, person."""
         self._begun = deque[tuple[float, str, str]](maxlen=_MAX_REMEMBERED)
         """Effects outside that were begun: when, lane, name."""
-
-    def is_doubtful(self, lane: str, server: str = "") -> bool:
-        """Whether another server has just taken over, so that items may have been begun of which it does not know."""
-        return self._confirmation.measure_doubt_s(self.keys.get_partition(lane), server) < math.inf
 
     async def is_begun_effect(self, lane: str, name: str, server: str = "") -> bool:
         """Whether a process remembers that this effect was begun before another server took over. Right after that, the
@@ -351,13 +346,18 @@ class Lanes:
             return await self._scripts.run_script(script, partition, *args)
 
     async def prepare_writes(self, lane: str, writes: Sequence[Write]) -> list[str]:
-        """Encode writes for a script of this lane. Writes for lanes of other partitions are written and confirmed
-        first: a server that lacks them could take what follows. All of them are safe to repeat after a crash. Raises
-        ValueError for a foreign key."""
+        """Encode writes for a script of this lane. On a cluster, a script cannot reach another partition: writes for
+        lanes there are written and confirmed first, because a server that lacks them could take what follows. All of
+        them are safe to repeat after a crash. Raises ValueError for a foreign key."""
         own, others = split_by_partition(writes, self.keys.get_partition(lane), self.keys)
-        for elsewhere in others.values():
-            await self.run_until_confirmed("apply", elsewhere[0].lane, secrets.token_hex(8), *encode_writes(elsewhere))
-        return encode_writes(own)
+        row = encode_writes(own)
+        for partition, elsewhere in others.items():
+            if self._scripts.wakeup_list:
+                row += ("at", "1", self.keys.build_key(partition, "z"), *encode_writes(elsewhere))
+            else:
+                nonce = secrets.token_hex(8)
+                await self.run_until_confirmed("apply", elsewhere[0].lane, nonce, *encode_writes(elsewhere))
+        return row
 
     def build_slot_args(self, lane: str, slot: RateSlot | None, most_ms: int | None) -> tuple[str, int, int, str]:
         """Build the arguments with which a script of this lane reserves a slot. On a cluster, a script cannot reach a
@@ -413,12 +413,10 @@ class Lanes:
             note_text = json.dumps([note.key, str(note.max_age_ms or 0), *fields], ensure_ascii=False)
         rules = (self.cap, self.dedupe_ms, owner, self.lease_ms, person, CREDIT_MS, COST_MS, note_text, *self.beside)
         nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
-        answer, is_confirmed, server = await self.run_confirmed_script(
+        answer, is_confirmed, _ = await self.run_confirmed_script(
             "put", lane, nonce, lane, *rules, body, id, *aliases
         )
         lease = Lease(self, answer[1], asked_ms) if answer[0] == "taken" else None
-        if lease is not None and self.is_doubtful(lane, server):
-            lease.item = replace(lease.item, error="taken over")
         if not is_confirmed and answer[0] not in ("full", "closed"):
             if lease is not None:
                 await lease.retry(0, "", count=False)
@@ -459,7 +457,7 @@ class Lanes:
         """Claim up to `room` lanes of a partition that need attention. Items beyond `max_tries` come too: their handler
         gives them up."""
         nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
-        args = (nonce, owner, self.lease_ms, room, *self.beside, DOUBT_MS)
+        args = (nonce, owner, self.lease_ms, room, *self.beside)
         rows = await self._run_partition_script("claim", partition, *args)
         return [Lease(self, row, asked_ms) for row in rows]
 

@@ -15,7 +15,7 @@ from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import NoScriptError, RedisError
 
 from bot.core import metrics
-from bot.queue.confirmation import is_confirmed
+from bot.queue.confirmation import SILENT_S, is_confirmed
 from bot.queue.keys import Keys
 
 _WRITING = frozenset({"apply", "checkpoint", "commit"})
@@ -37,7 +37,7 @@ def build_script_source(name: str) -> str:
     same form."""
     before = ("common", "writes") if name in _WRITING else ("common",)
     own = ("local function script()", read_lua_file(name), "end", "return told(script())")
-    return "\n".join(("local ARGV = cjson.decode(ARGV[1])", *map(read_lua_file, before), *own))
+    return "\n".join(("local ARGV, silent_s = cjson.decode(ARGV[1]), ARGV[2]", *map(read_lua_file, before), *own))
 
 
 @cache
@@ -82,16 +82,15 @@ class ScriptRunner:
 
         async def ask() -> list[Any]:
             async with self.redis.pipeline(transaction=False) as together:
-                together.evalsha(hash_script(text), 1, key, self._pack_args(args))
-                together.execute_command("INFO", "replication", **on_server)
+                together.evalsha(hash_script(text), 1, key, self._pack_args(args), SILENT_S)
                 together.execute_command(*confirm, **on_server)
                 answers: list[Any] = await together.execute()
             return answers
 
         with metrics.time_outcome(metrics.REDIS_SCRIPTS, script=name):
-            answer, info, counted = await self._ask_with_script(name, ask)
-        [told] = await self._unwrap_answers({partition: answer})
-        return told, is_confirmed(confirm, counted, info), str(info.get("master_replid", ""))
+            answer, counted = await self._ask_with_script(name, ask)
+        [(told, server, replicas)] = await self._unwrap_answers({partition: answer})
+        return told, is_confirmed(confirm, counted, replicas), server
 
     async def _ask_with_script(self, name: str, ask: Callable[[], Awaitable[T]]) -> T:
         """Call `ask`. If the server does not know the script, send the text and call `ask` once more."""

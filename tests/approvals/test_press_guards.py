@@ -31,7 +31,7 @@ def act_around_checkpoint(
     run, done = bot.lanes.run_lane_script, list[str]()
 
     async def run_and_act(script: str, lane: str, *args: str | int) -> Any:
-        is_wanted = script == "checkpoint" and args[3] == seq and not done
+        is_wanted = script == "checkpoint" and args[4] == seq and not done
         if is_wanted:
             done.append(seq)
         if is_wanted and not afterwards:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ KEYS = Keys()
 
 
 HOME = KEYS.get_partition("D1")
+ELSEWHERE = next(lane for lane in map(str, range(99)) if KEYS.get_partition(lane) != HOME)
 
 
 @dataclass
@@ -149,11 +150,28 @@ async def test_a_call_that_the_client_repeats_waits_for_what_it_wrote_the_first_
         assert not await lanes.withdraw_item("D1", "E1")
 
 
-async def test_what_a_commit_writes_elsewhere_is_confirmed_before_it_pops(pair: Pair) -> None:
-    """Otherwise another server could lack that write, and accept the commit nevertheless."""
-    here, elsewhere = "D1", next(lane for lane in map(str, range(99)) if KEYS.get_partition(lane) != HOME)
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_what_a_commit_writes_elsewhere_is_lost_with_it_or_kept_with_it(pair: Pair, is_lost: bool) -> None:
     async with connected(pair) as redis:
         lanes = Lanes(redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
+        await lanes.enqueue("D1", "E1", "{}")
+        [lease] = await lanes.claim("me", HOME, 1)
+        await wait_for_replica(redis)
+        if is_lost:
+            pair.hold()
+        await lease.commit(Set(KEYS.build_key(HOME, "x"), "1"), EnqueueItem(ELSEWHERE, "E2", "{}"))
+        if not is_lost:
+            await wait_for_replica(redis)
+        await pair.fail_over()
+        assert (await lanes.has_pending_items("D1"), await lanes.has_pending_items(ELSEWHERE)) == (is_lost, not is_lost)
+
+
+async def test_what_a_commit_writes_elsewhere_in_a_cluster_is_confirmed_before_it_pops(pair: Pair) -> None:
+    """Otherwise another server could lack that write, and accept the commit nevertheless."""
+    here, elsewhere = "D1", ELSEWHERE
+    async with connected(pair) as redis:
+        lanes = Lanes(redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
+        lanes._scripts = replace(lanes._scripts, wakeup_list="")  # as on a cluster
         await lanes.enqueue(here, "E1", "{}")
         await apply_writes(redis, KEYS, HOME, [Set(KEYS.build_key(HOME, "x"), "1")])  # makes the server know the script
         [lease] = await lanes.claim("me", HOME, 1)
@@ -212,15 +230,22 @@ async def test_the_disk_confirms_where_that_is_asked_for(pair: Pair, monkeypatch
             await lanes.enqueue("D1", "E2", "{}")
 
 
+@pytest.mark.parametrize(("silence_s", "count"), [(confirmation.SILENT_S, 1), (0, 0)])
+async def test_a_replica_that_is_silent_for_too_long_does_not_count(pair: Pair, silence_s: int, count: int) -> None:
+    async with connected(pair) as redis:
+        known = ("", 0) * KEYS.partitions
+        answers = await ScriptRunner.from_redis(redis, KEYS).run_in_all_partitions("watch", "x", 0, silence_s, *known)
+        assert [answer[4] for answer in answers] == [count] * KEYS.partitions
+
+
 def test_all_replicas_that_answer_are_waited_for() -> None:
     """After the server's death, the slowest may be the one that takes over."""
     assert Confirmation(ConfirmedBy.AUTO, {3: 2}).build_command(3)[:2] == ("WAIT", 2)
     assert Confirmation(ConfirmedBy.REPLICA).build_command(3)[:2] == ("WAIT", 1), "none is known: one at least"
-    online, silent = {"state": "online", "lag": 0}, {"state": "online", "lag": confirmation.SILENT_S}
     wait = ("WAIT", 1, 200)
-    assert is_confirmed(wait, 1, {"role": "master", "slave0": online, "slave1": silent})
-    assert not is_confirmed(wait, 1, {"slave0": online, "slave1": online}), "one has come since the last look"
-    assert is_confirmed(("WAITAOF", 1, 0, 200), [1, 0], {"slave0": online})
+    assert is_confirmed(wait, 1, 1)
+    assert not is_confirmed(wait, 1, 2), "one has come since the last look"
+    assert is_confirmed(("WAITAOF", 1, 0, 200), [1, 0], 1)
 
 
 # Takeovers
@@ -264,6 +289,30 @@ async def test_items_from_before_a_takeover_count_as_begun(pair: Pair) -> None:
         [old] = await lanes.claim("me", HOME, 9)
         assert isinstance(new, Lease) and (new.item.error, old.item.error) == ("taken over", "taken over")
         assert old.item.is_redelivery and old.item.tries == 1
+
+
+async def test_the_next_item_of_a_lease_counts_as_begun_however_long_ago_the_takeover_was(pair: Pair) -> None:
+    """The former holder may have begun it on the former server, whose last commit is lost."""
+    async with connected(pair) as redis:
+        lanes = Lanes(redis, KEYS)
+        for id in ("E1", "E2"):
+            await lanes.enqueue("D1", id, "{}")
+        async with taken_over(pair, redis, lanes, is_laid_down=True):
+            pass
+        passed_ms, inbox = 2 * confirmation.DOUBT_MS, KEYS.build_key(HOME, "in", "D1")
+        await redis.hincrby(KEYS.build_key(HOME, "life"), "since", -passed_ms)
+        for n, item in enumerate(await redis.lrange(inbox, 0, -1)):
+            put_ms, _, rest = item.partition("|")
+            await redis.lset(inbox, n, f"{int(put_ms) - passed_ms}|{rest}")
+        await StoreWatch(
+            scripts=ScriptRunner.from_redis(redis, KEYS), keys=KEYS, confirmation=lanes._confirmation
+        ).watch_store()
+        [lease] = await lanes.claim("me", HOME, 9)
+        await lanes.enqueue("D1", "E3", "{}")
+        second = await lease.commit()
+        third = await lease.commit()
+        assert second is not None and (second.id, second.is_redelivery) == ("E2", True)
+        assert third is not None and (third.id, third.is_redelivery) == ("E3", False), "control: put long after it"
 
 
 @pytest.mark.parametrize("is_laid_down", [True, False])
@@ -452,7 +501,7 @@ async def test_a_failover_that_loses_what_the_engine_saved_has_it_saved_again(pa
             assert (calls, requests) == (["L-0001", "L-0002"], ["L-0002"]), "no number is given twice"
 
 
-async def test_a_failover_that_loses_the_decision_has_it_saved_again_before_the_engine_begins(pair: Pair) -> None:
+async def test_a_failover_that_loses_the_decision_has_it_made_again_before_the_engine_begins(pair: Pair) -> None:
     async with connected(pair) as redis:
         bot = await proposed(redis, LEAVE)
         engine, card = bot.tool_services.engine, (await bot.load_approval()).id
@@ -479,6 +528,8 @@ async def test_a_failover_that_loses_the_decision_has_it_saved_again_before_the_
         await pair.fail_over()
         await pair.get_replica_back()
         await asyncio.wait_for(working, 20)
+        assert found == []
+        await bot.work()
         assert found[:1] == [EffectState.STARTED]
         assert (await bot.load_approval(card)).effect is EffectState.DONE
 

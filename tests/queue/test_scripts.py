@@ -86,7 +86,7 @@ async def test_a_repeated_claim_hands_out_what_is_still_its_own(lanes: Lanes) ->
     others = [name for name in map(str, range(100)) if lanes.keys.get_partition(name) == home][:2]
     for lane in (LANE, *others):
         await lanes.enqueue(lane, f"E {lane}", "{}")
-    args = ("nonce", "me", lanes.lease_ms, 2, "", "")
+    args = ("nonce", "me", lanes.lease_ms, 2, "", "", 0)
     first = await lanes.run_lane_script("claim", LANE, *args)
     assert len(first) == 2
     assert await lanes.run_lane_script("claim", LANE, *args) == first, "no third lane"
@@ -97,7 +97,7 @@ async def test_a_repeated_claim_hands_out_what_is_still_its_own(lanes: Lanes) ->
 
 
 async def test_a_claim_that_takes_nothing_leaves_nothing(lanes: Lanes) -> None:
-    assert await lanes.run_lane_script("claim", LANE, "nonce", "me", lanes.lease_ms, 1, "", "") == []
+    assert await lanes.run_lane_script("claim", LANE, "nonce", "me", lanes.lease_ms, 1, "", "", 0) == []
     assert await lanes.redis.keys() == []
 
 
@@ -133,7 +133,7 @@ async def test_a_lane_that_is_held_does_not_expire(lanes: Lanes) -> None:
 
 async def test_a_repeated_commit_of_who_has_lost_the_lane_hands_out_nothing(lanes: Lanes) -> None:
     lease = await hold(lanes, "E1", "E2")
-    args = (LANE, lease.token, "E1", lanes.lease_ms, "", "", 1)
+    args = (LANE, lease.token, "E1", 0, lanes.lease_ms, "", "", 0, 1)
     answer, item = await lanes.run_lane_script("commit", LANE, *args)
     assert answer == "next"
     assert await lanes.run_lane_script("commit", LANE, *args) == [answer, item]
@@ -194,7 +194,7 @@ async def test_a_lane_whose_items_are_gone_is_lost_to_its_holder(lanes: Lanes) -
 
 def build_put(nonce: str, id: str, *, owner: str = "me", person: str = "", aliases: tuple[str, ...] = ()) -> list[str]:
     rules = (LANE, 500, DAY_MS, owner, 20_000, person, CREDIT_MS, COST_MS)
-    return [nonce, *map(str, rules), "", "", "", "{}", id, *aliases]
+    return [nonce, *map(str, rules), "", "", "", "0", "{}", id, *aliases]
 
 
 async def test_an_item_is_noted_when_it_is_accepted_and_only_then(lanes: Lanes) -> None:

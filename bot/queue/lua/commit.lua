@@ -1,5 +1,5 @@
 -- Apply writes, pop the head, and go on with the next item or release the lane.
--- ARGV: bell, lane, token, id, written, lease (ms), kind of record, suffix of companion, more (1 | 0), write …
+-- ARGV: bell, lane, token, id, written, lease (ms), kind of record, suffix of companion, doubt (ms), more (1 | 0), write …
 -- Answers {lost} | {done} | {next, item}.
 local lane, token, id = ARGV[2], ARGV[3], ARGV[4]
 local st, mark, known = state(lane), token .. '@' .. id, base .. 'dd:' .. id
@@ -7,12 +7,12 @@ local function waiting() return redis.call('EXISTS', inbox(lane)) == 1 end
 
 if redis.call('GET', known) == mark then
   -- A repeated commit gets the first answer again.
-  if redis.call('HGET', st, 'token') == token then return {'next', handed(lane, ARGV[7], ARGV[8])} end
+  if redis.call('HGET', st, 'token') == token then return {'next', handed(lane, 7)} end
   return {'done'}
 end
 if not holds(lane, token, id, ARGV[5]) then return {'lost'} end
 
-apply(10)  -- none of them refuses (`Lease.commit`)
+apply(11)  -- none of them refuses (`Lease.commit`)
 redis.call('LPOP', inbox(lane))
 redis.call('DEL', base .. 'ck:' .. lane)
 -- The duplicate mark of the item now names the commit that ended it, for as long as the mark is kept.
@@ -24,10 +24,10 @@ end
 redis.call('HSET', st, 'tries', 0)
 redis.call('HDEL', st, 'error')
 
-if waiting() and ARGV[9] == '1' then
+if waiting() and ARGV[10] == '1' then
   redis.call('HINCRBY', st, 'tries', 1)
   extend(lane, ARGV[6])
-  return {'next', handed(lane, ARGV[7], ARGV[8])}
+  return {'next', handed(lane, 7)}
 end
 redis.call('HDEL', st, 'token', 'owner', 'by')
 if waiting() then

@@ -21,8 +21,23 @@ local function ring()
   end
 end
 
--- Returns the answer of a script. Without a bell, the answer also says whether the caller has to ring it.
+-- Returns the replication id of this server, if it says one, and the number of its replicas that are not silent: those
+-- that have answered within so many seconds.
+local function describe_server(silent)
+  local replication, replicas = tostring(redis.pcall('INFO', 'replication')), 0
+  for replica in string.gmatch(replication, 'state=online[^\r\n]*') do
+    if tonumber(string.match(replica, 'lag=(%d+)') or '0') < tonumber(silent) then replicas = replicas + 1 end
+  end
+  return string.match(replication, 'master_replid:(%w+)'), replicas
+end
+
+-- Returns the answer of a script. A caller that waits for confirmation also gets the server and its number of replicas.
+-- Without a bell, the answer also says whether the caller has to ring it.
 local function told(answer)
+  if silent_s then
+    local server, replicas = describe_server(silent_s)
+    answer = {answer, server or '', replicas}
+  end
   if ARGV[1] == '' then return {unheard, answer} end
   return answer
 end
@@ -70,14 +85,24 @@ local function stopped(lane, put_at)
   return table.concat(whose, ' ')
 end
 
--- Describe the head of a lane to its holder. The lane's record of this kind comes along. If there is one, the answer also
--- says whether an item waits in the lane's companion, the lane with this suffix.
-local function handed(lane, kind, suffix)
+-- Whether an item was put before another server took over, or so soon after it (ms) that it may follow from such an item.
+-- It may have been begun, and this server may not know it.
+local function is_doubtful(put_at, doubt)
+  local known = redis.call('HMGET', base .. 'life', 'server', 'since')
+  if known[1] and known[1] ~= (describe_server(0) or known[1]) then return true end  -- nobody has looked yet
+  return known[2] and tonumber(put_at) <= tonumber(known[2]) + tonumber(doubt)
+end
+
+-- Describe the head of a lane to its holder. ARGV from i on: kind of record, suffix of companion, doubt (ms). The lane's
+-- record of this kind comes along. If there is one, the answer also says whether an item waits in the lane's companion,
+-- the lane with this suffix.
+local function handed(lane, i)
   local at, id, body = unpack_item(redis.call('LINDEX', inbox(lane), 0))
-  local known = redis.call('HMGET', state(lane), 'token', 'tries', 'error')
-  local record = redis.call('HGETALL', base .. kind .. ':' .. lane)
-  local waits = #record > 0 and redis.call('EXISTS', inbox(lane .. suffix)) or 0
-  return {lane, known[1], tonumber(known[2]), id, body, at, known[3] or '', stopped(lane, at), record, waits}
+  local token, tries, why = unpack(redis.call('HMGET', state(lane), 'token', 'tries', 'error'))
+  if (why or '') == '' then why = is_doubtful(at, ARGV[i + 2]) and 'taken over' or '' end
+  local record = redis.call('HGETALL', base .. ARGV[i] .. ':' .. lane)
+  local waits = #record > 0 and redis.call('EXISTS', inbox(lane .. ARGV[i + 1])) or 0
+  return {lane, token, tonumber(tries), id, body, at, why, stopped(lane, at), record, waits}
 end
 
 -- Tokens always grow, even when a failover has rolled the counter back.

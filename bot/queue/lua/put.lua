@@ -1,23 +1,23 @@
 -- Accept an item once. If an owner is named, it takes an idle lane at once.
 -- ARGV: bell, nonce, lane, cap, dedupe (ms), owner (or empty), lease (ms), person (or empty), credit (ms), cost (ms),
---       note (or empty), kind of record, suffix of companion, body, id, alias …
+--       note (or empty), kind of record, suffix of companion, doubt (ms), body, id, alias …
 -- The note is journalled when the item is accepted. It is a JSON list: the stream's key, its maximum age (ms), and its
 -- fields.
 -- Answers {new} | {duplicate} | {full} | {taken, item} | {closed}. A repeated call gets its first answer again. {closed}:
 -- the store is being restored, and an item accepted now would be lost.
 if redis.call('HEXISTS', base .. 'life', 'restoring') == 1 then return {'closed'} end
-local nonce, lane, owner, id = ARGV[2], ARGV[3], ARGV[6], ARGV[15]
-for i = 15, #ARGV do
+local nonce, lane, owner, id = ARGV[2], ARGV[3], ARGV[6], ARGV[16]
+for i = 16, #ARGV do
   local known = redis.call('GET', base .. 'dd:' .. ARGV[i])
   if known then
     redis.call('PEXPIRE', base .. 'dd:' .. ARGV[i], ARGV[5])  -- a write that can be confirmed (`confirmation.py`)
     if known ~= nonce then return {'duplicate'} end
-    if redis.call('HGET', state(lane), 'by') == nonce then return {'taken', handed(lane, ARGV[12], ARGV[13])} end
+    if redis.call('HGET', state(lane), 'by') == nonce then return {'taken', handed(lane, 12)} end
     return {'new'}
   end
 end
 if redis.call('LLEN', inbox(lane)) >= tonumber(ARGV[4]) then return {'full'} end
-for i = 15, #ARGV do redis.call('SET', base .. 'dd:' .. ARGV[i], nonce, 'PX', ARGV[5]) end
+for i = 16, #ARGV do redis.call('SET', base .. 'dd:' .. ARGV[i], nonce, 'PX', ARGV[5]) end
 
 -- Every person has some credit. Each lane that they set to work costs a part of it, and time restores it. Credit puts a
 -- lane ahead of others. So under load, a person who fills lane after lane comes after the people who do not.
@@ -33,10 +33,10 @@ if ARGV[11] ~= '' then
   local note = cjson.decode(ARGV[11])
   redis.call('XADD', note[1], 'MINID', '~', whole(math.max(0, now - tonumber(note[2]))), '*', unpack(note, 3))
 end
-if enqueue(lane, id, ARGV[14], ahead) then
+if enqueue(lane, id, ARGV[15], ahead) then
   if owner ~= '' then
     take(lane, owner, nonce, ARGV[7])
-    return {'taken', handed(lane, ARGV[12], ARGV[13])}
+    return {'taken', handed(lane, 12)}
   end
   ring()
 end

@@ -22,11 +22,7 @@ elseif mark < known_mark - tonumber(ARGV[3]) then
   why = 'restored'
 end
 if why and redis.call('HSETNX', life, 'held', why) == 1 then redis.call('HSET', life, 'held_ms', whole(now)) end
-local replication = tostring(redis.pcall('INFO', 'replication'))
-local server, replicas = string.match(replication, 'master_replid:(%w+)'), 0
-for replica in string.gmatch(replication, 'state=online[^\r\n]*') do
-  if tonumber(string.match(replica, 'lag=(%d+)') or '0') < tonumber(ARGV[4]) then replicas = replicas + 1 end
-end
+local server, replicas = describe_server(ARGV[4])
 local former = redis.call('HGET', life, 'server')
 if server and server ~= former then
   redis.call('HSET', life, 'server', server)

@@ -11,6 +11,9 @@ end
 
 function write.delete(key) redis.call('DEL', key) end
 
+-- The writes behind this one belong to the partition of this schedule.
+function write.at(key) schedule, base = key, string.sub(key, 1, -2) end
+
 function write.fields(key, ttl, ...)
   redis.call('HSET', key, ...)
   keep(key, ttl)
@@ -146,10 +149,12 @@ end
 
 -- Apply the writes in order. A write that refuses ends the call with its code.
 local function apply(i)
+  local home = schedule
   while ARGV[i] do
     local last = i + 1 + tonumber(ARGV[i + 1])
     local why = write[ARGV[i]](unpack(ARGV, i + 2, last))
     if why then return why end
     i = last + 1
   end
+  write.at(home)
 end

@@ -344,6 +344,13 @@ if not is_empty then redis.call('RPUSH', base .. 'log', cjson.encode({now, '%s',
 return told(answer)
 """
 """Lua in place of the end of a script: it notes its call, unless it has done nothing."""
+ENQUEUED = """  if base == home then
+    enqueued[#enqueued + 1] = {lane, id}
+  else
+    redis.call('RPUSH', base .. 'log', cjson.encode({now, 'apply', {}, 'ok', {{lane, id}}}))
+  end
+"""
+"""Lua at the begin of an enqueue: the log of its partition tells of each item."""
 LOGGED_SCRIPTS = ("put", "claim", "extend", "checkpoint", "commit", "retry", "apply", "pump", "stop")
 
 
@@ -351,7 +358,7 @@ def log_calls() -> None:
     """The scripts write down their calls, in the order in which Redis runs them, whatever becomes of the answer
     (`tests/qa/lanes`)."""
     build, enqueue = scripts.build_script_source, "local function enqueue(lane, id, body, ahead)\n"
-    noted = f"local enqueued = {{}}\n{enqueue}  enqueued[#enqueued + 1] = {{lane, id}}\n"
+    noted = f"local enqueued, home = {{}}, base\n{enqueue}{ENQUEUED}"
 
     def build_logged(name: str) -> str:
         end = LOGGED % name if name in LOGGED_SCRIPTS else "return told(script())"

@@ -71,7 +71,7 @@ class LaneLog:
 def split_log(partitions: Iterable[Sequence[Call]]) -> dict[str, LaneLog]:
     """The log of each lane."""
     partitions = [calls for calls in partitions if calls]
-    lease_ms = next(int(args[4]) for calls in partitions for _, name, args, *_ in calls if name == "commit")
+    lease_ms = next(int(args[5]) for calls in partitions for _, name, args, *_ in calls if name == "commit")
     logs: dict[str, LaneLog] = defaultdict(lambda: LaneLog(lease_ms))
     for calls in partitions:
         for call in calls:
@@ -103,14 +103,14 @@ def _add_call(logs: dict[str, LaneLog], call: Call, since_ms: int) -> None:
         log, item = logs[args[1]], logs[args[1]].find_item(args[3])
         said = answer if name == "retry" else answer[0]
         stopped = str(int(bool(answer[2]))) if name == "checkpoint" and said == "ok" else "-1"
-        x, y = {"checkpoint": ("0", stopped), "commit": (args[7], "0"), "retry": args[4:6]}[name]
+        x, y = {"checkpoint": ("0", stopped), "commit": (args[9], "0"), "retry": args[4:6]}[name]
         if name == "commit" and said != "lost":
             log.ended.add(item)
         log.add(at, name.upper(), args[2], item, int(x), int(y), _ANSWERS[said], answer[1] if said == "next" else None)
 
 
 def _add_put(log: LaneLog, args: Sequence[str], answer: Any, at: int) -> None:
-    nonce, owner, ids, said = log.number_nonce(args[1]), int(bool(args[5])), args[14:], answer[0]
+    nonce, owner, ids, said = log.number_nonce(args[1]), int(bool(args[5])), args[15:], answer[0]
     known = next((log.items[id][0] for id in ids if log.items[id]), 0)
     if said not in ("new", "duplicate", "taken"):  # full, or closed: nothing has happened
         return
