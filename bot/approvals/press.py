@@ -263,10 +263,14 @@ async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser:
         why = "The stored arguments are not the shown ones; nothing was run."
         return EffectFailed(failure=TextRef(key="error.altered"), why=why)
 
+    saved = approval
+
     async def save_part(name: str, state: PartState) -> None:
-        changed, effects = transition(approval, PartsChanged(parts.states), cards.clock.now())
-        begins = state is PartState.BEGUN
-        await lease.checkpoint(f"part:{name}:{state}", *write_effects(cards, changed, effects), confirm=begins)
+        nonlocal saved
+        # The begin of the effect is confirmed. Without this part, a server that takes over may only resume other parts.
+        confirm = state is PartState.BEGUN and is_resumable(saved)
+        saved, effects = transition(approval, PartsChanged(parts.states), cards.clock.now())
+        await lease.checkpoint(f"part:{name}:{state}", *write_effects(cards, saved, effects), confirm=confirm)
 
     parts = EffectParts(dict(approval.parts), save_part)  # each part is saved before the tool goes on
     try:

@@ -429,12 +429,13 @@ class FailingOver(MemoryMailer):
 
     def __init__(self, pair: Pair) -> None:
         super().__init__()
-        self.pair = pair
+        self.pair, self.failed_over = pair, asyncio.Event()
 
     async def send_mail(self, to: Person, *rest: str) -> None:
         await super().send_mail(to, *rest)
         if len(self.mails) == 1:
             await self.pair.fail_over()
+            self.failed_over.set()
 
 
 async def test_no_mail_to_a_second_person_begins_before_that_is_confirmed(
@@ -466,6 +467,35 @@ async def test_no_mail_to_a_second_person_begins_before_that_is_confirmed(
         await bot.work()
         assert len(bot.mailer.mails) == 2
         assert (await bot.load_approval()).effect is EffectState.DONE
+
+
+async def test_a_mail_whose_first_part_was_lost_is_not_sent_again(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The begin of the whole effect is confirmed, and an effect without parts is not resumed."""
+    checkpoint, seqs = Lease.checkpoint, list[str]()
+
+    async def hold_before_the_part(lease: Lease, seq: str, *writes: Any, **more: Any) -> CheckpointResult:
+        seqs.append(seq)
+        if seq == "part:U2:begun":
+            await wait_for_replica(redis)
+            pair.hold()
+        return await checkpoint(lease, seq, *writes, **more)
+
+    async with connected(pair) as redis:
+        bot = await proposed(redis)
+        bot.lanes._confirmation = Confirmation(ConfirmedBy.REPLICA)
+        mailer = FailingOver(pair)
+        object.__setattr__(bot.outside, "mailer", mailer)
+        monkeypatch.setattr(Lease, "checkpoint", hold_before_the_part)
+        await bot.put_press(bot.chat.cards()[0], "send")
+        working = asyncio.create_task(bot.work())
+        await asyncio.wait_for(mailer.failed_over.wait(), 20)
+        monkeypatch.setattr(Lease, "checkpoint", checkpoint)
+        await pair.get_replica_back()
+        await asyncio.wait_for(working, 20)
+        assert len(mailer.mails) == 1 and "part:U2:begun" in seqs
+        assert (await bot.load_approval()).effect is EffectState.UNKNOWN
 
 
 @pytest.mark.parametrize("by", [ConfirmedBy.REPLICA, ConfirmedBy.SERVER])
