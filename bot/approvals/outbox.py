@@ -14,7 +14,7 @@ from bot.core.errors import CountersignError
 from bot.core.i18n import translate
 from bot.core.records import OpenCard
 from bot.core.work_items import CloseCard, NotifyPerson, RelayEngineEvent
-from bot.queue.writes import EnqueueItem, apply_writes
+from bot.queue.writes import EnqueueItem
 from bot.redis.connect import is_outage
 from bot.storage.approvals import derive_task_card_id
 from tools.cards.fields import build_mail_draft
@@ -225,9 +225,9 @@ async def _enqueue_notice(
 async def _enqueue_work(
     cards: Cards, lane: str, id: str, work: OpenCard | CloseCard | NotifyPerson | RelayEngineEvent
 ) -> None:
-    """Enqueue work once. Unlike a person's message, work is never refused because the lane is full."""
-    write = EnqueueItem(lane, id, work.model_dump_json())
-    await apply_writes(cards.lanes.redis, cards.approvals.keys, cards.approvals.keys.get_partition(lane), [write])
+    """Enqueue work once, confirmed: its event then counts as sent. Unlike a person's message, work is never refused
+    because the lane is full."""
+    await cards.lanes.apply_until_confirmed(lane, EnqueueItem(lane, id, work.model_dump_json()))
 
 
 def _flatten_text(text: str) -> str:

@@ -355,9 +355,12 @@ class Lanes:
             if self._scripts.wakeup_list:
                 row += ("at", "1", self.keys.build_key(partition, "z"), *encode_writes(elsewhere))
             else:
-                nonce = secrets.token_hex(8)
-                await self.run_until_confirmed("apply", elsewhere[0].lane, nonce, *encode_writes(elsewhere))
+                await self.apply_until_confirmed(elsewhere[0].lane, *elsewhere)
         return row
+
+    async def apply_until_confirmed(self, lane: str, *writes: Write) -> None:
+        """Apply writes of a lane's partition outside a lease. They are confirmed on return."""
+        await self.run_until_confirmed("apply", lane, secrets.token_hex(8), *encode_writes(writes))
 
     def build_slot_args(self, lane: str, slot: RateSlot | None, most_ms: int | None) -> tuple[str, int, int, str]:
         """Build the arguments with which a script of this lane reserves a slot. On a cluster, a script cannot reach a

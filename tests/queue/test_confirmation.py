@@ -6,7 +6,7 @@ bot knows, whichever of the two is the master."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from bot.approvals.outbox import relay_events
 from bot.core.approval_sets import APPROVE_SET, TICKED
 from bot.core.errors import LeaseLost, StoreUnconfirmedError
 from bot.core.records import EffectState
@@ -36,7 +37,8 @@ from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.presses import LEAVE, proposed
 from tests.qa.chaos.proxy import Proxy, open_proxy
 from tests.stories.script import mail
-from tests.tools.company import LI
+from tests.tools.company import LI, ZHANG
+from tests.tools.office import SICK
 from tools.spec import Person
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.redis_store import RedisStore
@@ -529,6 +531,37 @@ async def test_a_failover_that_loses_what_the_engine_saved_has_it_saved_again(pa
         else:
             assert (await bot.load_approval(card)).effect is EffectState.DONE
             assert (calls, requests) == (["L-0001", "L-0002"], ["L-0002"]), "no number is given twice"
+
+
+async def test_an_announcement_is_not_called_sent_where_its_item_was_lost(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the next approver has no card, and nobody knows."""
+    async with connected(pair) as redis:
+        bot = Bot(redis)
+        bot.engine._store = RedisStore(redis)
+        bot.lanes._confirmation = Confirmation(ConfirmedBy.REPLICA)
+        mark_sent, has_failed_over = RedisStore.mark_sent, asyncio.Event()
+
+        async def mark_later(store: RedisStore, ids: Sequence[str]) -> None:
+            await has_failed_over.wait()
+            await mark_sent(store, ids)
+
+        monkeypatch.setattr(RedisStore, "mark_sent", mark_later)
+        await bot.engine.start_request("leave", SICK, ZHANG.id, "start", bot.today())
+        await apply_writes(redis, KEYS, HOME, [Set(KEYS.build_key(HOME, "x"), "1")])  # makes the server know the script
+        await wait_for_replica(redis)
+        pair.hold()
+        relaying = asyncio.create_task(relay_events(bot.handlers.cards))
+        async with asyncio.timeout(20):
+            while not any([await redis.zcard(KEYS.build_key(n, "z")) for n in range(2)]):
+                await asyncio.sleep(0.001)
+        await pair.fail_over()
+        await pair.get_replica_back()
+        has_failed_over.set()
+        await asyncio.wait_for(relaying, 20)
+        await bot.work()
+        assert len(bot.chat.cards("DU2")) == 1
 
 
 async def test_a_failover_that_loses_the_decision_has_it_made_again_before_the_engine_begins(pair: Pair) -> None:
