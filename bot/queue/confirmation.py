@@ -7,8 +7,6 @@ it is done."""
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -40,8 +38,6 @@ class Confirmation:
     All of them are waited for: after the server's death, the one that takes over need not be the fastest."""
     servers: Mapping[int, str] = field(default_factory=dict)
     """Replication id of each partition's server, as of the last look."""
-    taken_over_s: Mapping[int, float] = field(default_factory=dict)
-    """Time at which another server has taken over a partition (`time.monotonic`), as of the last look."""
 
     def build_command(self, partition: int) -> tuple[str | int, ...]:
         """Build the command that waits for what the same connection has written. Empty if nothing is waited for."""
@@ -51,14 +47,6 @@ class Confirmation:
         if self.by is ConfirmedBy.REPLICA or (self.by is ConfirmedBy.AUTO and replicas):
             return ("WAIT", max(replicas, 1), TIMEOUT_MS)
         return ()
-
-    def measure_doubt_s(self, partition: int, server: str = "") -> float:
-        """Measure how long ago another server has taken over, which may lack what was begun on the former one (s).
-        Infinite if that is longer ago than `DOUBT_MS`. `server`: replication id of the server now, empty if unknown."""
-        if server and self.servers.get(partition, server) != server:  # nobody has looked yet
-            return 0.0
-        age_s = time.monotonic() - self.taken_over_s.get(partition, -math.inf)
-        return age_s if age_s < DOUBT_MS / 1000 else math.inf
 
 
 def is_confirmed(command: Sequence[str | int], answer: Any, replicas: int) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import secrets
 import time
 from collections import deque
@@ -86,11 +85,13 @@ class LaneItem:
     """Time of the enqueue (epoch ms, Redis clock)."""
     error: str = ""
     """Error of the last delivery."""
+    doubt_ms: int = -1
+    """Time since another server took over that may not know that the item was begun (ms); -1 without such a doubt."""
 
     @property
     def is_redelivery(self) -> bool:
         """Whether its handling was begun before, counted or not: some of its posts may exist already."""
-        return self.tries > 1 or bool(self.error) or RETRY_SEPARATOR in self.id
+        return self.tries > 1 or bool(self.error) or self.doubt_ms >= 0 or RETRY_SEPARATOR in self.id
 
 
 class RetryLater(Exception):
@@ -145,12 +146,12 @@ class Lease:
         return f"Lease({self.lane!r}, {self.token}, {self.item.id!r})"
 
     def _read_head_item(self, row: Sequence[Any]) -> LaneItem:
-        _, _, tries, id_, body, put_ms, error, stopped, record, waits = row
+        _, _, tries, id_, body, put_ms, error, stopped, record, waits, doubt_ms = row
         self.stopped, self.person, self._whose, self._written = StopEvent(), "", set(), set()
         self.apply_stops(*stopped.split())
         self.record = dict(zip(record[::2], record[1::2], strict=True))
         self.is_companion_waiting = bool(waits)
-        return LaneItem(lane=self.lane, id=id_, body=body, tries=int(tries), put_ms=int(put_ms), error=error)
+        return LaneItem(self.lane, id_, body, int(tries), int(put_ms), error, int(doubt_ms))
 
     def set_person(self, person: str) -> None:
         """Set the person whose work the item is. Each person's own stop counts for their work only."""
@@ -170,10 +171,8 @@ class Lease:
         `slot`, the same call reserves the next slot of that rate unless it is more than `most_ms` away. With `confirm`,
         the call returns once everything written so far is confirmed (`bot.queue.confirmation`), however long that
         takes."""
-        row, rate = (
-            await self._lanes.prepare_writes(self.lane, writes),
-            self._lanes.build_slot_args(self.lane, slot, most_ms),
-        )
+        row = await self._lanes.prepare_writes(self.lane, writes)
+        rate = self._lanes.build_slot_args(self.lane, slot, most_ms)
         args: list[str | int] = [
             self.lane, self.token, self.item.id, len(self._written), seq, self._lanes.lease_ms, *rate, *row
         ]  # fmt: skip
@@ -195,11 +194,9 @@ class Lease:
     async def begin(self, seq: str, *writes: Write) -> bool:
         """Checkpoint, confirmed, that an effect outside begins. Returns False if some process remembers that it was
         begun before another server took over."""
-        name = f"{self.lane}:{seq}"
-        is_begun = await self._lanes.is_begun_effect(self.lane, name)
-        server = (await self.checkpoint(seq, *writes, confirm=True)).server
-        is_begun = is_begun or await self._lanes.is_begun_effect(self.lane, name, server)
-        self._lanes.remember_begun_effect(self.lane, name)
+        is_begun = await self._lanes.is_begun_effect(self.item, seq)
+        await self.checkpoint(seq, *writes, confirm=True)
+        self._lanes.remember_begun_effect(self.item, seq)
         return not is_begun
 
     @property
@@ -282,27 +279,29 @@ class Lanes:
         self._begun = deque[tuple[float, str, str]](maxlen=_MAX_REMEMBERED)
         """Effects outside that were begun: when, lane, name."""
 
-    async def is_begun_effect(self, lane: str, name: str, server: str = "") -> bool:
+    async def is_begun_effect(self, item: LaneItem, name: str) -> bool:
         """Whether a process remembers that this effect was begun before another server took over. Right after that, the
-        call waits until every living process has laid down what it remembers. `server`: its replication id."""
-        partition = self.keys.get_partition(lane)
-        if (age_s := self._confirmation.measure_doubt_s(partition, server)) == math.inf:
+        call waits until every living process has laid down what it remembers."""
+        if item.doubt_ms < 0:
             return False
-        await asyncio.sleep(max(0.0, self.laying_down_s - age_s))
+        await asyncio.sleep(max(0.0, self.laying_down_s - item.doubt_ms / 1000))
         with translate_redis_errors():
-            return bool(await self.redis.exists(self.keys.build_key(partition, "begun", name)))
+            return bool(await self.redis.exists(self._build_begun_key(item.lane, name)))
 
-    def remember_begun_effect(self, lane: str, name: str) -> None:
-        self._begun.append((time.monotonic(), lane, name))
+    def remember_begun_effect(self, item: LaneItem, name: str) -> None:
+        self._begun.append((time.monotonic(), item.lane, name))
+
+    def _build_begun_key(self, lane: str, name: str) -> str:
+        return self.keys.build_key(self.keys.get_partition(lane), "begun", lane, name)
 
     async def lay_down_again(self, partitions: Set[int]) -> None:
         """Lay down what this process has accepted and begun in these partitions within the last minute, where the
         server that has taken over lacks it. No process repeats such an effect then."""
         since_s = time.monotonic() - DOUBT_MS / 1000
         for at_s, lane, name in [*self._begun]:
-            if (partition := self.keys.get_partition(lane)) in partitions and at_s > since_s:
+            if self.keys.get_partition(lane) in partitions and at_s > since_s:
                 with translate_redis_errors():
-                    await self.redis.set(self.keys.build_key(partition, "begun", name), "1", px=self.dedupe_ms)
+                    await self.redis.set(self._build_begun_key(lane, name), "1", px=self.dedupe_ms)
         again = 0
         for at_s, lane, id, body, aliases, person in [*self._accepted]:
             if self.keys.get_partition(lane) in partitions and at_s > since_s:
@@ -416,9 +415,7 @@ class Lanes:
             note_text = json.dumps([note.key, str(note.max_age_ms or 0), *fields], ensure_ascii=False)
         rules = (self.cap, self.dedupe_ms, owner, self.lease_ms, person, CREDIT_MS, COST_MS, note_text, *self.beside)
         nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
-        answer, is_confirmed, _ = await self.run_confirmed_script(
-            "put", lane, nonce, lane, *rules, body, id, *aliases
-        )
+        answer, is_confirmed, _ = await self.run_confirmed_script("put", lane, nonce, lane, *rules, body, id, *aliases)
         lease = Lease(self, answer[1], asked_ms) if answer[0] == "taken" else None
         if not is_confirmed and answer[0] not in ("full", "closed"):
             if lease is not None:

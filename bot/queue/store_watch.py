@@ -134,10 +134,6 @@ class StoreWatch:
         }
         self._changed |= {n for n, one in servers.items() if before.servers.get(n, one) != one}
         self.confirmation.servers = servers
-        now_s = time.monotonic()
-        self.confirmation.taken_over_s = {
-            n: now_s - (int(answer[3]) - int(answer[7])) / 1000 for n, answer in enumerate(answers)
-        }
         self.offset_ms = round(now_ms - median(int(answer[3]) for answer in answers))
         if self.memory is not None and time.monotonic() - self._saved_s >= _SAVE_S:
             self._saved_s = time.monotonic()

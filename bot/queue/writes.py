@@ -45,7 +45,7 @@ class KeyWrite(Write):
 
 class LaneWrite(Write):
     """A write that puts an item into a lane, now or later, or takes a timer back. The lane may be of another partition:
-    it is then written before the script runs."""
+    on a cluster, it is then written before the script runs."""
 
     lane: str
 
@@ -211,8 +211,8 @@ class HIncrBy(KeyWrite):
 
 @dataclass(frozen=True, slots=True)
 class EnqueueItem(LaneWrite):
-    """Enqueues an item, once per `id`. An item for a lane of another partition is enqueued before the script runs. Such
-    an item may arrive although the commit was refused, so its id must say what it is about."""
+    """Enqueues an item, once per `id`. On a cluster, an item for a lane of another partition may arrive although the
+    commit was refused, so its id must say what it is about."""
 
     lane: str
     id: str

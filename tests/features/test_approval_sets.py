@@ -11,46 +11,24 @@ from datetime import timedelta
 import pytest
 from redis.asyncio import Redis
 
-from bot.chat.messages import Click, MessageRef, Post
+from bot.chat.messages import MessageRef, Post
 from bot.chat.slack.blocks import MAX_BLOCKS, count_json_bytes, render_post
 from bot.core.approval_sets import APPROVE_SET, REJECT_SET, SEVERAL, TICK, TICKED, build_set_id
-from bot.core.records import Approval
-from bot.core.work_items import ButtonPressed, CloseCard, OpenMorningList, OpenSet, RefreshSet
+from bot.core.work_items import CloseCard, OpenMorningList, OpenSet, RefreshSet
 from bot.features.sets.sets import MAX_ENTRIES
 from bot.queue.writes import Write
-from bot.storage.approvals import derive_task_card_id
+from tests.harness.approval_sets import SET, card_of, find_set_beside, press, start_claims
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot, every_edge
-from tests.harness.memory_platform import DM, Edges, PostedMessage
+from tests.harness.memory_platform import Edges, PostedMessage
 from tests.stories.script import DONE, calls
 from tests.tools.company import LI, WANG, ZHANG
 from tests.tools.office import withdraw
 from tools.workflow.engine.state import Decision, Delegation, Status
 
-SET = build_set_id(LI.id, "x")
-
-
-async def start_claims(bot: Bot, *amounts: int, reason: str = "taxi", category: str = "transport") -> list[str]:
-    """Start claims that wait for Li Si, with open cards."""
-    started = []
-    for amount in amounts:
-        form = {"amount": str(amount), "currency": "CNY", "category": category, "reason": reason, "approver": LI.id}
-        made = await bot.engine.start_request("expense", form, ZHANG.id, f"s{amount}", bot.today())
-        started.append(made.request)
-    await bot.work()
-    return started
-
 
 async def open_set(bot: Bot, id_: str = "o1", person: str = LI.id) -> None:
     await bot.lanes.enqueue(SET, id_, OpenSet(person=person).model_dump_json())
-
-
-async def press(
-    bot: Bot, choice: str, person: str = LI.id, id_: str = "p1", version: int = 1, form: dict[str, str] | None = None,
-    lane: str = SET, at: MessageRef | None = None,
-) -> None:  # fmt: skip
-    click = Click(id=id_, approval=lane, version=version, choice=choice, person=person, place=DM, form=form, card=at)
-    await bot.lanes.enqueue(lane, id_, ButtonPressed(click=click).model_dump_json())
 
 
 def shown(bot: Bot) -> list[Post]:
@@ -60,11 +38,6 @@ def shown(bot: Bot) -> list[Post]:
 
 async def statuses(bot: Bot, numbers: list[str]) -> list[Status]:
     return [(await bot.engine.get_request(one)).status for one in numbers]
-
-
-async def card_of(bot: Bot, number: str) -> Approval:
-    task = (await bot.engine.get_request(number)).open_tasks[0].id
-    return await bot.load_approval(derive_task_card_id(bot.keys, task))
 
 
 @pytest.mark.slow
@@ -317,13 +290,6 @@ async def test_a_full_morning_list_is_one_message_too(redis: Redis) -> None:
         (page,) = render_post(post)
         assert len(page.blocks) <= MAX_BLOCKS and "还有 4 项" in str(page.blocks) and "在王五那里" in str(page.blocks)
     assert "超出预算" in str(page.blocks), "outcome and reason in place"
-
-
-def find_set_beside(bot: Bot, card: Approval, *, near: bool = False) -> str:
-    """Find the id of a set of Li Si's in another partition than the card's, or in the same one."""
-    home = bot.keys.get_partition(card.id)
-    names = (build_set_id(LI.id, f"s{n}") for n in range(100))
-    return next(one for one in names if (bot.keys.get_partition(one) == home) is near)
 
 
 @pytest.mark.parametrize("near", [False, True])

@@ -209,7 +209,7 @@ async def test_every_script_called_twice_answers_the_same_and_acts_once(lanes: L
 
 async def test_a_checkpoint_left_over_from_the_item_before_is_refused(lanes: Lanes) -> None:
     lease = await hold(lanes, "E1", "E2")
-    late = Lease(lanes, [LANE, lease.token, 1, "E1", "1", 0, "", "", [], 0], 0)
+    late = Lease(lanes, [LANE, lease.token, 1, "E1", "1", 0, "", "", [], 0, -1], 0)
     await lease.commit()
     with pytest.raises(LeaseLost):
         await late.checkpoint("1", Set(build_key(lanes, "x", LANE), "late"))

@@ -85,12 +85,12 @@ local function stopped(lane, put_at)
   return table.concat(whose, ' ')
 end
 
--- Whether an item was put before another server took over, or so soon after it (ms) that it may follow from such an item.
--- It may have been begun, and this server may not know it.
-local function is_doubtful(put_at, doubt)
-  local known = redis.call('HMGET', base .. 'life', 'server', 'since')
-  if known[1] and known[1] ~= (describe_server(0) or known[1]) then return true end  -- nobody has looked yet
-  return known[2] and tonumber(put_at) <= tonumber(known[2]) + tonumber(doubt)
+-- Returns how long ago another server took over (ms), if an item was put before that, or so soon after it (ms) that it may
+-- follow from such an item: this server may not know that it was begun. Otherwise -1.
+local function measure_doubt(put_at, doubt)
+  local server, since = unpack(redis.call('HMGET', base .. 'life', 'server', 'since'))
+  if server and server ~= (describe_server(0) or server) then return 0 end  -- nobody has looked yet
+  return since and tonumber(put_at) <= since + tonumber(doubt) and now - since or -1
 end
 
 -- Describe the head of a lane to its holder. ARGV from i on: kind of record, suffix of companion, doubt (ms). The lane's
@@ -98,11 +98,11 @@ end
 -- the lane with this suffix.
 local function handed(lane, i)
   local at, id, body = unpack_item(redis.call('LINDEX', inbox(lane), 0))
-  local token, tries, why = unpack(redis.call('HMGET', state(lane), 'token', 'tries', 'error'))
-  if (why or '') == '' then why = is_doubtful(at, ARGV[i + 2]) and 'taken over' or '' end
+  local known = redis.call('HMGET', state(lane), 'token', 'tries', 'error')
   local record = redis.call('HGETALL', base .. ARGV[i] .. ':' .. lane)
   local waits = #record > 0 and redis.call('EXISTS', inbox(lane .. ARGV[i + 1])) or 0
-  return {lane, token, tonumber(tries), id, body, at, why, stopped(lane, at), record, waits}
+  local doubt = measure_doubt(at, ARGV[i + 2])
+  return {lane, known[1], tonumber(known[2]), id, body, at, known[3] or '', stopped(lane, at), record, waits, doubt}
 end
 
 -- Tokens always grow, even when a failover has rolled the counter back.

@@ -3,8 +3,7 @@
 -- partition: the id and the mark that the process knows.
 -- Answers the store's id, its mark (which only grows), the reason for which it is held (or empty), its time (ms), and the
 -- number of its server's replicas that are not silent. Then come the time at which another server took over (ms), empty
--- once that is dealt with: the new server may lack the last writes; the server's replication id; and that time again,
--- which is kept (0: never).
+-- once that is dealt with: the new server may lack the last writes; and the server's replication id.
 local life, at = base .. 'life', tonumber(string.match(base, '{q(%d+)}'))
 local known_id, known_mark = ARGV[5 + 2 * at], tonumber(ARGV[6 + 2 * at])
 local stored = redis.call('HMGET', life, 'id', 'mark', 'former')
@@ -32,5 +31,4 @@ mark = math.max(now, mark + 1)
 redis.call('HSET', life, 'mark', whole(mark))
 local held = redis.call('HGET', life, 'held')
 if not held and tonumber(redis.call('HGET', life, 'backup_until') or '0') > now then held = 'backup' end
-return {id, whole(mark), held or '', whole(now), replicas, redis.call('HGET', life, 'taken_over') or '',
-  server or '', redis.call('HGET', life, 'since') or '0'}
+return {id, whole(mark), held or '', whole(now), replicas, redis.call('HGET', life, 'taken_over') or '', server or ''}
