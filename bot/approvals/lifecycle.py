@@ -320,8 +320,8 @@ def build_set_refresh(item: LaneItem, set_id: str, **refused: Any) -> Write:
 
 
 def build_end_notices(item: LaneItem, approval: Approval) -> list[Write]:
-    """Build the notices of a card's end for every set that shows it, by way of the card's own lane. A write to another
-    partition would arrive before its commit, and the set would still find the card open."""
+    """Build the notices of a card's end for every set that shows it, by way of the card's own lane. On a cluster, a
+    write to another partition would arrive before its commit, and the set would still find the card open."""
     return [
         EnqueueItem(approval.id, f"{item.id}:{item.lane}:{one}", JoinSet(set=one).model_dump_json())
         for one in approval.sets

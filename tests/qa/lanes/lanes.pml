@@ -3,7 +3,9 @@
  *
  * Lane 0 is a card that sends a mail (with `several`, to two people; with `engine`, it starts a request): item 1 presses *Send*, item 2 presses it again,
  * item 3 is its expiry, put by a timer. Lane 1 is a conversation: item 4 is a message, whose commit sets the timer; item 5
- * is how the card ended, put by whoever ends it. Neither lane's scripts reach the other's partition.
+ * is how the card ended, put by whoever ends it. With `set`, lane 1 is a set of this card and another one, of which nothing
+ * is told but its press; item 4 is a press on the set, which puts item 1. With `cluster`, neither lane's scripts reach the
+ * other's partition. With `alone`, no replica confirms, and only the memory of living processes helps.
  *
  * Asked for by the environment: which items the platform delivers (bits of `from_outside`), and how often may happen:
  * `crashes` of processes; `pauses` of a process for longer than its lease; `failures` of handlers and calls; `copies` of
@@ -22,9 +24,16 @@
 #define MESSAGE 4
 #define OUTCOME 5
 #define MAX_TRIES 2                                        /* `Lanes.max_tries` */
+#define TELLS(M, Y) (((M) == MESSAGE && !set) || (Y))      /* whether the commit of an item writes in the other lane */
+#define BESIDE(L, M, Y) if :: !cluster && TELLS(M, Y) -> tell(L, M) :: else fi
+#define PRESS_FROM_SET if :: !cluster -> apply(0, PRESS, 0); answer = OK :: else fi
+bit engine, several, set, cluster, alone;
 #include "store.pml"
 
-bit engine, several;
+inline tell(L, M) {                                        /* writes.lua: in another partition */
+  apply(1 - (L), (M == MESSAGE -> MESSAGE : OUTCOME), (M == MESSAGE))
+}
+
 byte from_outside, crashes, pauses, failures, copies, stops, failovers;
 
 #define BEGUN(P) (((P) & 3) == 1 || ((P) & 12) == 4)       /* a part is begun, and it is not known whether it is done */
@@ -55,32 +64,41 @@ bit fresh[2];
 Store S;
 bit lags;
 byte server;
-#define IS_CONFIRMED (from == server)                      /* a server that is gone never says so */
+#define IS_CONFIRMED (alone || from == server)             /* a server that is gone never says so */
 
 /* A copy of a call, which is on its way; its caller waits. */
-byte flies, late_l, late_t, late_m, late_x, late_y, late_z;
+byte flies, late_l, late_t, late_m, late_x, late_y, late_w;
 bit waits[2];
+
+/* What each living process remembers: items that it has accepted, and that it has begun the mail. It lays that down again
+ * when it notices that another server took over (`Lanes.lay_down_again`). */
+byte accepted[2];
+bit began[2], unnoticed[2];
 
 #define MEANWHILE skip                                      /* others go on: a goto from one atomic step to another one joins them */
 #define CRASH :: (crashes > 0) -> crashes--; goto killed
 
 /* Calls a script. What its answer brings is read in the same step. */
-#define CALL(CODE, SCRIPT, X, Y, Z) \
+#define CALL(CODE, SCRIPT, X, Y) \
   if \
   :: (CODE && copies > 0 && !flies) -> copies--; flies = CODE; waits[me] = 1; \
-    late_l = l; late_t = t; late_m = m; late_x = X; late_y = Y; late_z = Z \
+    late_l = l; late_t = t; late_m = m; late_x = X; late_y = Y; late_w = written \
   :: true \
   fi; \
   !waits[me]; \
   if CRASH :: true fi; \
   d_step { answer = NOTHING; wrote = 0; SCRIPT; hear() }
 
+#define CHECKPOINT(X, Y) \
+  CALL(4, checkpoint(l, t, m, X, Y, written), X, Y); \
+  if :: answer == LOST -> goto idle :: answer == OK -> written = written | MARK(X, Y) :: else fi
+
 inline hear() {
   from = server;
   if
   :: answer == TAKEN || answer == NEXT ->                  /* common.lua: handed */
     t = R.token[l]; m = HEAD(l); tries = R.tries[l]; decided = R.decided; effect = R.effect; parts = R.parts;
-    lane_of[me] = l + 1; token_of[me] = t; fresh[me] = 1
+    lane_of[me] = l + 1; token_of[me] = t; fresh[me] = 1; written = 0
   :: answer == OK -> fresh[me] = 1
   :: else
   fi;
@@ -90,7 +108,7 @@ inline hear() {
 
 /* Waits until the replica has what was written (`bot/queue/confirmation.py`). */
 inline confirm() {
-  if :: lags && wrote -> lags = 0; forget_copy() :: else fi
+  if :: lags && wrote && !alone -> lags = 0; forget_copy() :: else fi
 }
 inline forget_copy() { c_code { memset(&now.S, 0, sizeof(now.S)); } }
 
@@ -98,18 +116,24 @@ inline forget_copy() { c_code { memset(&now.S, 0, sizeof(now.S)); } }
 inline assert_held() {
   if
   :: fresh[me]
-  :: else -> CALL(3, extend(l, t), 0, 0, 0); if :: answer == LOST -> goto idle :: else fi
+  :: else -> CALL(3, extend(l, t), 0, 0); if :: answer == LOST -> goto idle :: else fi
   fi
 }
 
+inline lay_down() {                                        /* Lanes.lay_down_again, once StoreWatch has noticed */
+  if :: began[me] -> R.begun = 1 :: else fi;
+  for (at : PRESS .. MESSAGE) { if :: accepted[me] & BIT(at) -> apply(LANE(at), at, 0) :: else fi };
+  unnoticed[me] = 0; answer = 0; wrote = 0; at = 0
+}
+
 proctype Process(byte me) {
-  byte l, t, m, given, tries, decided, effect, parts, outcome, from, nonce, at;
+  byte l, t, m, given, tries, written, decided, effect, parts, outcome, from, nonce, at;
   mtype:reply answer;
   bit is_stopped, must_stop, more, dies, wrote;
 idle:
   atomic {
     lane_of[me] = 0; token_of[me] = 0; fresh[me] = 0;
-    l = 0; t = 0; m = 0; given = 0; tries = 0; decided = 0; effect = 0; parts = 0; outcome = 0; from = 0; nonce = 0; answer = 0;
+    l = 0; t = 0; m = 0; given = 0; tries = 0; written = 0; decided = 0; effect = 0; parts = 0; outcome = 0; from = 0; nonce = 0; answer = 0;
     is_stopped = 0; must_stop = 0; more = 0; dies = 0; wrote = 0
   }
 end_idle:
@@ -117,19 +141,20 @@ end_idle:
   :: atomic { OFFERS(PRESS) -> given = PRESS }
   :: atomic { OFFERS(AGAIN) -> given = AGAIN }
   :: atomic { OFFERS(MESSAGE) -> given = MESSAGE }
+  :: atomic { unnoticed[me] -> lay_down(); goto idle }
   :: atomic { IS_DUE(0) -> l = 0; goto claiming }
   :: atomic { IS_DUE(1) -> l = 1; goto claiming }
   fi;
 
   /* ingress.accept_message, accept_click */
   atomic { m = given; l = LANE(m); deliveries[m]++; underway[m] = 1; nonce = 3 * m + deliveries[m];
-    CALL(1, put(l, m, nonce, 1), nonce, 1, 0) };
+    CALL(1, put(l, m, nonce, 1), nonce, 1) };
   atomic {
     underway[given] = 0;
     if
     :: (failures > 0) -> failures--; goto withdrawing                        /* there was no answer */
     :: (failures > 0) -> failures--; goto unconfirmed                        /* the replica says nothing in time */
-    :: IS_CONFIRMED -> confirm(); acknowledged[given] = 1
+    :: IS_CONFIRMED -> confirm(); acknowledged[given] = 1; if :: alone -> accepted[me] = accepted[me] | BIT(given) :: else fi
     :: else -> goto unconfirmed
     fi;
     given = 0;
@@ -137,11 +162,11 @@ end_idle:
   };
 unconfirmed:                                               /* Lanes._enqueue_item: not acknowledged */
   MEANWHILE;
-  atomic { if :: answer == TAKEN -> CALL(6, retry(l, t, m, 0), 0, 0, 0) :: else fi; goto idle };
+  atomic { if :: answer == TAKEN -> CALL(6, retry(l, t, m, 0), 0, 0) :: else fi; goto idle };
 withdrawing:                                               /* ingress._withdraw_item */
   MEANWHILE;
   atomic { lane_of[me] = 0; token_of[me] = 0; m = given;
-    CALL(2, withdraw(m), 0, 0, 0) };
+    CALL(2, withdraw(m), 0, 0) };
   atomic {
     if
     :: answer == OK -> refused[given] = 1
@@ -153,7 +178,7 @@ withdrawing:                                               /* ingress._withdraw_
 
 claiming:                                                  /* Worker._claim_lanes */
   atomic { nonce = 30 + 2 * clock + me;
-    CALL(0, claim(l, nonce), 0, 0, 0);
+    CALL(0, claim(l, nonce), 0, 0);
     if :: answer == TAKEN -> goto handle :: else -> goto idle fi };
 
 handle:                                                    /* Worker._process_item */
@@ -176,13 +201,10 @@ handle:                                                    /* Worker._process_it
 decide:                                                    /* _decide_approval: for the engine, begun at once */
   MEANWHILE;
   atomic {
+    if :: engine && failures > 0 -> failures--; goto committing :: true fi;  /* its time ran out meanwhile */
     effect = (engine -> STARTED : NONE);
-    CALL(4, checkpoint(l, t, m, DECIDE, effect), DECIDE, effect, 0);
-    if
-    :: answer == LOST -> goto idle
-    :: answer == REFUSED -> goto committing
-    :: answer == OK -> goto go_on
-    fi
+    CHECKPOINT(DECIDE, effect);
+    if :: answer == REFUSED -> goto committing :: else -> goto go_on fi
   };
 go_on:                                                     /* EffectRunner.carry_out_effect */
   if
@@ -192,8 +214,13 @@ go_on:                                                     /* EffectRunner.carry
   :: !engine && effect != STARTED
   fi;
 begin:                                                     /* EffectRunner._start_effect */
-  atomic { CALL(4, checkpoint(l, t, m, BEGIN, 0), BEGIN, 0, 0); if :: answer == LOST -> goto idle :: else fi };
-  if :: atomic { IS_CONFIRMED -> confirm() } :: else -> goto begin fi;
+  atomic {
+    if :: unnoticed[me] -> lay_down() :: else fi;
+    !unnoticed[1 - me];                                    /* Lanes.is_begun_effect: all have laid down what they know */
+    CHECKPOINT(BEGIN, 0) };
+  if :: atomic { IS_CONFIRMED -> confirm(); if :: R.begun -> outcome = UNKNOWN; goto show_end :: else -> began[me] = alone fi }
+  :: else -> goto begin
+  fi;
 act:                                                       /* EffectRunner._execute_tool */
   MEANWHILE;
   if :: several -> goto part :: else fi;
@@ -218,10 +245,13 @@ part:                                                      /* send_email: each p
     :: parts & 8 -> outcome = SUCCEEDED; goto show_end
     :: else
     fi;
-    CALL(4, checkpoint(l, t, m, PART, NEXT_PART(parts)), PART, NEXT_PART(parts), 0);
-    if :: answer == LOST -> goto idle :: else fi
+    CHECKPOINT(PART, NEXT_PART(parts))
   };
-  if :: atomic { IS_CONFIRMED -> confirm() } :: else -> goto part fi;
+  if
+  :: atomic { parts && IS_CONFIRMED -> confirm() }
+  :: !parts                                                /* a mail that is begun, without any part, is not resumed */
+  :: parts && !IS_CONFIRMED -> goto part
+  fi;
   MEANWHILE;
   atomic {
     assert_held();
@@ -231,18 +261,17 @@ part:                                                      /* send_email: each p
     if :: outcome = UNKNOWN; goto show_end :: true fi
   };
   atomic {
-    CALL(4, checkpoint(l, t, m, PART, 2 * NEXT_PART(parts)), PART, 2 * NEXT_PART(parts), 0);
-    if :: answer == LOST -> goto idle :: else fi;
+    CHECKPOINT(PART, 2 * NEXT_PART(parts));
     parts = parts | (3 * NEXT_PART(parts));
     goto part
   };
 keep:                                                      /* EffectRunner._execute_until_kept */
-  atomic { CALL(4, checkpoint(l, t, m, KEPT, 0), KEPT, 0, 0); if :: answer == LOST -> goto idle :: else fi };
+  atomic { CHECKPOINT(KEPT, 0) };
   if :: atomic { IS_CONFIRMED -> confirm(); nonce = from } :: else -> goto keep fi;
 save_change:
-  atomic { CALL(8, save(), 0, 0, 0) };
+  atomic { CALL(8, save(), 0, 0) };
 kept:
-  atomic { CALL(4, checkpoint(l, t, m, KEPT, 0), KEPT, 0, 0); if :: answer == LOST -> goto idle :: else fi };
+  atomic { CHECKPOINT(KEPT, 0) };
   atomic {
     if :: IS_CONFIRMED -> confirm() :: else -> goto kept fi;
     if :: from != nonce -> nonce = from; goto save_change :: else fi;
@@ -259,11 +288,21 @@ show_end:                                                  /* ApprovalLifecycle.
     fi
   };
 
+pressing:                                                  /* ApprovalSets._press_cards */
+  if :: R.pressed -> goto committing :: else fi;
+  if
+  :: !cluster
+  :: cluster ->                                            /* Lanes.prepare_writes, as below */
+    atomic { l = 0; nonce = m; m = PRESS; CALL(7, apply(l, m, 0), 0, 0); l = 1; m = nonce; nonce = 0 };
+    if :: atomic { IS_CONFIRMED -> confirm() } :: else -> goto pressing fi
+  fi;
+  atomic { CHECKPOINT(SET, 0); goto committing };
+
 converse:                                                  /* bot/conversation/turn.py */
   MEANWHILE;
   atomic {
-    CALL(4, checkpoint(l, t, m, STEP, 0), STEP, 0, 0);
-    if :: answer == LOST -> goto idle :: else fi;
+    if :: set && m == MESSAGE -> goto pressing :: else fi;
+    CHECKPOINT(STEP, 0);
     assert(is_stopped == must_stop || server);             /* a stop reaches what was put before it, and nothing else */
     goto committing
   };
@@ -281,19 +320,19 @@ give_up:                                                   /* Worker._give_up_it
 
 committing:                                                /* Worker._write_until_stored(Lease.commit) */
   if
-  :: m != MESSAGE && !outcome -> goto popping
-  :: m == MESSAGE || outcome
+  :: !cluster || !TELLS(m, outcome) -> goto popping
+  :: cluster && TELLS(m, outcome)
   fi;
 elsewhere:                                                 /* Lanes.prepare_writes: in another partition, and first */
   atomic { l = 1 - l; nonce = m;
     if :: m == MESSAGE :: else -> m = OUTCOME fi;
-    CALL(7, apply(l, m, (m == MESSAGE)), (m == MESSAGE), 0, 0);
+    CALL(7, apply(l, m, (m == MESSAGE)), (m == MESSAGE), 0);
     l = 1 - l; m = nonce; nonce = 0 };
   if :: atomic { IS_CONFIRMED -> confirm() } :: else -> goto elsewhere fi;
 popping:
   atomic {
     if :: more = 0 :: more = 1 fi;
-    CALL(5, commit(l, t, m, more, outcome, dies), more, outcome, dies);
+    CALL(5, commit(l, t, m, (more + 2 * dies), outcome, written), more + 2 * dies, outcome);
     dies = 0; more = 0;
     if
     :: answer == NEXT -> goto handle
@@ -303,12 +342,12 @@ popping:
 
 retrying:                                                  /* Worker._retry_later, _release_lane */
   MEANWHILE;
-  atomic { CALL(6, retry(l, t, m, more), more, 0, 0); goto idle };
+  atomic { CALL(6, retry(l, t, m, more), more, 0); goto idle };
 killed:                                                    /* another one is started in its place */
-  atomic { underway[given] = 0; goto idle }
+  atomic { underway[given] = 0; accepted[me] = 0; began[me] = 0; unnoticed[me] = 0; goto idle }
 }
 
-inline lose_copy() { flies = 0; late_l = 0; late_t = 0; late_m = 0; late_x = 0; late_y = 0; late_z = 0 }
+inline lose_copy() { flies = 0; late_l = 0; late_t = 0; late_m = 0; late_x = 0; late_y = 0; late_w = 0 }
 
 /* Copies of calls, which arrive at any time; the job that moves timers; people who say *stop*. */
 proctype Outside() {
@@ -322,8 +361,8 @@ end:
       :: flies == 1 -> put(late_l, late_m, late_x, late_y)
       :: flies == 2 -> withdraw(late_m)
       :: flies == 3 -> extend(late_l, late_t)
-      :: flies == 4 -> checkpoint(late_l, late_t, late_m, late_x, late_y)
-      :: flies == 5 -> commit(late_l, late_t, late_m, late_x, late_y, late_z)
+      :: flies == 4 -> checkpoint(late_l, late_t, late_m, late_x, late_y, late_w)
+      :: flies == 5 -> commit(late_l, late_t, late_m, late_x, late_y, late_w)
       :: flies == 6 -> retry(late_l, late_t, late_m, late_x)
       :: flies == 7 -> apply(late_l, late_m, late_x)
       :: flies == 8 -> save()
@@ -361,7 +400,8 @@ proctype Replica() {
 end:
   do
   :: atomic { (failovers > 0 && !lags) -> lags = 1; c_code { now.S = now.R; } }
-  :: atomic { lags -> failovers--; server++; lags = 0; c_code { now.R = now.S; }; forget_copy(); lose_copy() }
+  :: atomic { lags -> failovers--; server++; lags = 0; c_code { now.R = now.S; }; forget_copy(); lose_copy();
+      unnoticed[0] = alone; unnoticed[1] = alone }
   od
 }
 
@@ -380,8 +420,10 @@ proctype End() {
     assert(shown != SUCCEEDED || R.effect == SUCCEEDED || R.effect == UNKNOWN); /* and never *done* where it is not */
     assert(R.effect != SUCCEEDED || (mails == 1 && others == several) || (engine && R.saved));
     assert(mails + others == 0 || R.effect == SUCCEEDED || R.effect == UNKNOWN);      /* what is out is known, or called unknown */
+    assert(!R.saved || R.decided);                         /* the engine does nothing that no card knows of */
+    assert(!set || !R.handled[MESSAGE] || R.dead[MESSAGE] || (R.pressed && R.handled[PRESS]));   /* a set presses all its cards */
     assert(!R.effect || R.handled[OUTCOME]);               /* whoever waits for the card hears how it ended */
-    assert(!R.handled[MESSAGE] || R.effect || R.dead[MESSAGE])               /* a card that nobody presses expires */
+    assert(!R.handled[MESSAGE] || R.effect || R.dead[MESSAGE] || (set && R.dead[PRESS]))     /* a card that nobody presses expires */
   }
 }
 
@@ -391,6 +433,7 @@ init { atomic {
     now.engine = ASKED("engine"); now.from_outside = ASKED("from_outside"); now.crashes = ASKED("crashes");
     now.pauses = ASKED("pauses"); now.failures = ASKED("failures"); now.copies = ASKED("copies");
     now.stops = ASKED("stops"); now.failovers = ASKED("failovers"); now.several = ASKED("several");
+    now.set = ASKED("set"); now.cluster = ASKED("cluster"); now.alone = ASKED("alone");
   };
   run Process(0); run Process(1); run Outside(); run Time(); run Replica(); run End()
 } }

@@ -7,6 +7,8 @@
 #define PLAN(L, W) R.when[L] = W; until = (W == LEASED -> now + LEASE : (W == LATER -> now + delay : now))
 #define IS_DUE(L) (R.when[L] != OUT && now >= until)
 int now, until, delay;                                     /* ms since the log began */
+#define PRESS_FROM_SET skip
+#define BESIDE(L, M, Y) skip
 #include "store.pml"
 
 mtype:script = { PUT, WITHDRAW, CLAIM, EXTEND, CHECKPOINT, COMMIT, RETRY, ENQUEUE, STOP };
@@ -30,7 +32,7 @@ end:
     :: script == WITHDRAW -> withdraw(m)
     :: script == CLAIM -> claim(0, x)
     :: script == EXTEND -> extend(0, t)
-    :: script == CHECKPOINT -> checkpoint(0, t, m, STEP, 0); assert(y < 0 || y == R.stopped[m])
+    :: script == CHECKPOINT -> checkpoint(0, t, m, STEP, 0, 0); assert(y < 0 || y == R.stopped[m])
     :: script == COMMIT -> commit(0, t, m, x, 0, 0)
     :: script == RETRY -> delay = x; retry(0, t, m, y)
     :: script == ENQUEUE -> apply(0, m, 0)

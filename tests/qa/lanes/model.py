@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-BUDGETS = ("engine", "from_outside", "crashes", "pauses", "failures", "copies", "stops", "failovers", "several")
+BUDGETS = (
+    "engine", "from_outside", "crashes", "pauses", "failures", "copies", "stops", "failovers", "several", "set", "cluster",
+    "alone",
+)  # fmt: skip
 LIMIT_S = 300.0
 DEPTH, HASH_BITS, MEMORY_MB = 1_000_000, 22, 4_000
 _VIOLATED = re.compile(r"pan:1: (?:assertion violated )?(.*?) \(at depth \d+\)")

@@ -19,12 +19,14 @@ mtype:reply = { NEW, DUPLICATE, TAKEN, LOST, OK, REFUSED, NEXT, DONE, NOTHING };
 #endif
 #define BIT(n) (1 << (n))
 
-/* Checkpoints, by what they are for. */
+/* Checkpoints, by what they are for, and the mark of each. */
 #define DECIDE 1
 #define BEGIN 2
 #define KEPT 3
 #define STEP 4
-#define PART 5                                             /* of a mail to several people */
+#define PART 5                                             /* of a mail to several people; Y which, and how far */
+#define SET 6                                              /* a press on a set, with the presses on its cards */
+#define MARK(X, Y) ((X) == PART -> 16 * (Y) : BIT((X) % 4))  /* DECIDE, BEGIN, KEPT; STEP or SET in a lane without parts */
 
 /* Effects of a decided card. */
 #define NONE 0
@@ -40,12 +42,14 @@ typedef Store {
   NUMBER back[LANES], backof[LANES];                       /* st:<lane> back: token and item of a retry */
   byte when[LANES];                                        /* z */
   NUMBER known[ITEMS + 1];                                 /* dd:<item> */
-  byte checked[LANES];                                     /* ck:<lane> */
+  byte checked[LANES];                                     /* ck:<lane>: marks */
   bit stopped[ITEMS + 1];                                  /* stops:<lane>: items that were put before a stop */
   bit timer, pumped;                                       /* t and td; the mark dd:timer:<id>@<due> */
   NUMBER decided; byte effect;                                   /* apr:<card>: which item decided, what became of it */
   byte parts;                                              /* of a mail to two people: begun 1, 4; done 2, 8 */
   bit saved;                                               /* the engine's answer to the card's key */
+  bit pressed;                                             /* set:…: the press on the set, and on its second card */
+  bit begun;                                               /* begun:<card>: a process remembers that the mail was begun */
   NUMBER handled[ITEMS + 1];                               /* by which token an item was committed; never read by a script */
   bit dead[ITEMS + 1];                                     /* dead letters */
 }
@@ -54,6 +58,7 @@ NUMBER clock;                                                /* of the server: n
 
 #define HEAD(L) R.queue[(L) * ROOM]
 #define HOLDS(L, T, M) (R.token[L] == T && R.length[L] > 0 && HEAD(L) == M)
+#define LACKS(L, T, W) (R.token[L] == T && (R.checked[L] & (W)) != (W))  /* a server that took over: common.lua, holds */
 
 inline enqueue(L, M) {
   R.queue[(L) * ROOM + R.length[L]] = M;
@@ -75,7 +80,7 @@ inline release(L) {
   R.by[L] = 0
 }
 
-/* The scripts. L lane, T token, M item; X, Y, Z as each says. The answer is in `answer`; `wrote` says whether a call that is
+/* The scripts. L lane, T token, M item; X, Y as each says; W marks of the holder's checkpoints of this item. The answer is in `answer`; `wrote` says whether a call that is
  * waited for has written something: WAIT only counts that. */
 
 inline put(L, M, X, Y) {                                   /* put.lua. X nonce, Y a process asks to hold the lane */
@@ -112,14 +117,15 @@ inline extend(L, T) {                                      /* extend.lua */
   if :: R.token[L] == T -> PLAN(L, LEASED); answer = OK :: else -> answer = LOST fi
 }
 
-inline checkpoint(L, T, M, X, Y) {                         /* checkpoint.lua. X which, Y the effect that it stores */
+inline checkpoint(L, T, M, X, Y, W) {                      /* checkpoint.lua. X which, Y the effect that it stores */
   if
-  :: !HOLDS(L, T, M) -> answer = LOST
+  :: LACKS(L, T, W) -> answer = LOST; PLAN(L, DUE)
+  :: !LACKS(L, T, W) && !HOLDS(L, T, M) -> answer = LOST
   :: else ->
     assert(R.token[L] == T);                               /* only the last to take a lane writes in it */
     answer = OK;
     if
-    :: R.checked[L] & BIT(X) -> skip
+    :: R.checked[L] & MARK(X, Y) -> skip
     :: else ->
       if
       :: X == DECIDE ->                                    /* writes.lua: decide */
@@ -128,28 +134,31 @@ inline checkpoint(L, T, M, X, Y) {                         /* checkpoint.lua. X 
         :: R.decided == M -> skip
         :: !R.decided -> R.decided = M; R.effect = Y
         fi
-      :: X == BEGIN || X == KEPT -> R.decided = M; R.effect = STARTED     /* writes.lua: record, the whole of it */
-      :: X == PART -> R.parts = R.parts | Y                /* its bit is its mark: each part has a checkpoint of its own */
+      :: X == BEGIN -> R.decided = M; R.effect = STARTED   /* writes.lua: record, the whole of it */
+      :: X == PART -> R.parts = R.parts | Y
+      :: X == SET -> R.pressed = 1; PRESS_FROM_SET
       :: else
       fi;
-      if :: answer == OK && X != PART -> R.checked[L] = R.checked[L] | BIT(X) :: else fi
+      if :: answer == OK -> R.checked[L] = R.checked[L] | MARK(X, Y) :: else fi
     fi;
     if :: answer == OK -> PLAN(L, LEASED); wrote = 1 :: else fi
   fi
 }
 
-inline commit(L, T, M, X, Y, Z) {                          /* commit.lua. X more, Y effect to store (0: none), Z buried */
+inline commit(L, T, M, X, Y, W) {                          /* commit.lua. X more, + 2 if buried; Y effect to store (0: none) */
   if
   :: R.known[M] == COMMITTED(T) ->
     if :: R.token[L] == T && R.length[L] > 0 -> answer = NEXT :: else -> answer = DONE fi
-  :: R.known[M] != COMMITTED(T) && !HOLDS(L, T, M) ->
+  :: R.known[M] != COMMITTED(T) && LACKS(L, T, W) -> answer = LOST; PLAN(L, DUE)
+  :: R.known[M] != COMMITTED(T) && !LACKS(L, T, W) && !HOLDS(L, T, M) ->
     answer = LOST;
     assert(R.handled[M] != T)                              /* a repeated call has the answer of the first */
   :: else ->
     assert(R.token[L] == T);
     assert(HEAD(L) == M && !R.handled[M]);                 /* in the order of their acceptance, each once */
     if :: Y -> R.decided = M; R.effect = Y; R.timer = 0 :: else fi;
-    if :: Z -> R.dead[M] = 1 :: else fi;
+    if :: (X) & 2 -> R.dead[M] = 1 :: else fi;
+    BESIDE(L, M, Y);
     R.handled[M] = T;
     R.known[M] = COMMITTED(T);
     for (at : 0 .. ROOM - 2) { R.queue[(L) * ROOM + at] = R.queue[(L) * ROOM + at + 1] }
@@ -157,7 +166,7 @@ inline commit(L, T, M, X, Y, Z) {                          /* commit.lua. X more
     R.checked[L] = 0;
     R.tries[L] = 0;
     if
-    :: R.length[L] > 0 && X -> R.tries[L] = 1; PLAN(L, LEASED); answer = NEXT
+    :: R.length[L] > 0 && ((X) & 1) -> R.tries[L] = 1; PLAN(L, LEASED); answer = NEXT
     :: else ->
       release(L);
       answer = DONE;
