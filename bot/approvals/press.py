@@ -267,8 +267,11 @@ async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser:
 
     async def save_part(name: str, state: PartState) -> None:
         nonlocal saved
-        # The begin of the effect is confirmed. Without this part, a server that takes over may only resume other parts.
-        confirm = state is PartState.BEGUN and is_resumable(saved)
+        # The begin of the effect is confirmed, and an effect without parts is not resumed. So a first part needs no
+        # confirmation, and an only one not even to be saved.
+        begins, confirm = state is PartState.BEGUN, state is PartState.BEGUN and is_resumable(saved)
+        if begins and not confirm and len(parts.states) == 1:
+            return
         saved, effects = transition(approval, PartsChanged(parts.states), cards.clock.now())
         await lease.checkpoint(f"part:{name}:{state}", *write_effects(cards, saved, effects), confirm=confirm)
 

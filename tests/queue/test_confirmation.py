@@ -483,7 +483,7 @@ async def test_a_mail_whose_first_part_was_lost_is_not_sent_again(pair: Pair, mo
         return await checkpoint(lease, seq, *writes, **more)
 
     async with connected(pair) as redis:
-        bot = await proposed(redis)
+        bot = await proposed(redis, mail(to=["李四", "王五"]))
         bot.lanes._confirmation = Confirmation(ConfirmedBy.REPLICA)
         mailer = FailingOver(pair)
         object.__setattr__(bot.outside, "mailer", mailer)
