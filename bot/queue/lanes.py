@@ -196,7 +196,7 @@ class Lease:
         begun before another server took over."""
         is_begun = await self._lanes.is_begun_effect(self.item, seq)
         await self.checkpoint(seq, *writes, confirm=True)
-        self._lanes.remember_begun_effect(self.item, seq)
+        self._lanes.begun_effects.append((time.monotonic(), self.lane, seq))
         return not is_begun
 
     @property
@@ -210,9 +210,8 @@ class Lease:
         the writes behind it would be lost with the item."""
         if refusing := next((one for one in writes if one.can_refuse()), None):
             raise ValueError(f"no write of a commit may refuse: {' '.join(refusing.to_op()[:2])}")
-        row = await self._lanes.prepare_writes(self.lane, writes)
+        row, asked_ms = await self._lanes.prepare_writes(self.lane, writes), get_elapsed_ms()
         head = (self.lane, self.token, self.item.id, len(self._written), self._lanes.lease_ms)
-        asked_ms = get_elapsed_ms()
         answer = await self._lanes.run_lane_script("commit", self.lane, *head, *self._lanes.beside, int(more), *row)
         self._require_not_lost(answer[0])
         if answer[0] == "done":
@@ -276,7 +275,7 @@ class Lanes:
         self._scripts = ScriptRunner.from_redis(redis, keys)
         self._accepted = deque[tuple[float, str, str, str, tuple[str, ...], str]](maxlen=_MAX_REMEMBERED)
         """Items accepted in the last minute: when (`time.monotonic`), lane, id, body, aliases, person."""
-        self._begun = deque[tuple[float, str, str]](maxlen=_MAX_REMEMBERED)
+        self.begun_effects = deque[tuple[float, str, str]](maxlen=_MAX_REMEMBERED)
         """Effects outside that were begun: when, lane, name."""
 
     async def is_begun_effect(self, item: LaneItem, name: str) -> bool:
@@ -288,9 +287,6 @@ class Lanes:
         with translate_redis_errors():
             return bool(await self.redis.exists(self._build_begun_key(item.lane, name)))
 
-    def remember_begun_effect(self, item: LaneItem, name: str) -> None:
-        self._begun.append((time.monotonic(), item.lane, name))
-
     def _build_begun_key(self, lane: str, name: str) -> str:
         return self.keys.build_key(self.keys.get_partition(lane), "begun", lane, name)
 
@@ -298,7 +294,7 @@ class Lanes:
         """Lay down what this process has accepted and begun in these partitions within the last minute, where the
         server that has taken over lacks it. No process repeats such an effect then."""
         since_s = time.monotonic() - DOUBT_MS / 1000
-        for at_s, lane, name in [*self._begun]:
+        for at_s, lane, name in [*self.begun_effects]:
             if self.keys.get_partition(lane) in partitions and at_s > since_s:
                 with translate_redis_errors():
                     await self.redis.set(self._build_begun_key(lane, name), "1", px=self.dedupe_ms)

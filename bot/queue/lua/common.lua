@@ -21,23 +21,20 @@ local function ring()
   end
 end
 
--- Returns the replication id of this server, if it says one, and the number of its replicas that are not silent: those
--- that have answered within so many seconds.
+-- Returns the replication id of this server (empty if it says none), and the number of its replicas that are not silent:
+-- those that have answered within so many seconds.
 local function describe_server(silent)
   local replication, replicas = tostring(redis.pcall('INFO', 'replication')), 0
   for replica in string.gmatch(replication, 'state=online[^\r\n]*') do
     if tonumber(string.match(replica, 'lag=(%d+)') or '0') < tonumber(silent) then replicas = replicas + 1 end
   end
-  return string.match(replication, 'master_replid:(%w+)'), replicas
+  return string.match(replication, 'master_replid:(%w+)') or '', replicas
 end
 
 -- Returns the answer of a script. A caller that waits for confirmation also gets the server and its number of replicas.
 -- Without a bell, the answer also says whether the caller has to ring it.
 local function told(answer)
-  if silent_s then
-    local server, replicas = describe_server(silent_s)
-    answer = {answer, server or '', replicas}
-  end
+  if silent_s then answer = {answer, describe_server(silent_s)} end
   if ARGV[1] == '' then return {unheard, answer} end
   return answer
 end
@@ -88,8 +85,9 @@ end
 -- Returns how long ago another server took over (ms), if an item was put before that, or so soon after it (ms) that it may
 -- follow from such an item: this server may not know that it was begun. Otherwise -1.
 local function measure_doubt(put_at, doubt)
-  local server, since = unpack(redis.call('HMGET', base .. 'life', 'server', 'since'))
-  if server and server ~= (describe_server(0) or server) then return 0 end  -- nobody has looked yet
+  local known, since = unpack(redis.call('HMGET', base .. 'life', 'server', 'since'))
+  local server = describe_server(0)
+  if known and server ~= '' and server ~= known then return 0 end  -- nobody has looked yet
   return since and tonumber(put_at) <= since + tonumber(doubt) and now - since or -1
 end
 

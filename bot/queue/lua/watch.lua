@@ -23,7 +23,7 @@ end
 if why and redis.call('HSETNX', life, 'held', why) == 1 then redis.call('HSET', life, 'held_ms', whole(now)) end
 local server, replicas = describe_server(ARGV[4])
 local former = redis.call('HGET', life, 'server')
-if server and server ~= former then
+if server ~= '' and server ~= former then
   redis.call('HSET', life, 'server', server)
   if former then redis.call('HSET', life, 'taken_over', whole(now), 'since', whole(now)) end
 end
@@ -31,4 +31,4 @@ mark = math.max(now, mark + 1)
 redis.call('HSET', life, 'mark', whole(mark))
 local held = redis.call('HGET', life, 'held')
 if not held and tonumber(redis.call('HGET', life, 'backup_until') or '0') > now then held = 'backup' end
-return {id, whole(mark), held or '', whole(now), replicas, redis.call('HGET', life, 'taken_over') or '', server or ''}
+return {id, whole(mark), held or '', whole(now), replicas, redis.call('HGET', life, 'taken_over') or '', server}

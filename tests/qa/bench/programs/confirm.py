@@ -1,6 +1,6 @@
 """What waiting for replicas costs a person: message → card, and press → mail, in memory but for the store. That is the
-embedded one, with and without a look for replicas, a server alone, or a server with one replica or two. Prints medians
-as JSON, by store.
+embedded one, with and without a look for replicas, a server alone, or a server with one replica or two, waited for or
+not. Prints medians as JSON, by store.
 
 Run as `python -m tests.qa.bench.programs.confirm ROUNDS`. The stores take turns in every round."""
 
@@ -77,6 +77,7 @@ async def measure(rounds: int) -> dict[str, dict[str, float]]:
                 "embedded-server": (open_embedded(Path(name) / "n"), ConfirmedBy.SERVER, 0),
                 "server": (open_server(Path(name) / "s", 0), ConfirmedBy.AUTO, 0),
                 "replica": (open_server(Path(name) / "r", 1), ConfirmedBy.AUTO, 1),
+                "replica-unwaited": (open_server(Path(name) / "u", 1), ConfirmedBy.SERVER, 0),
                 "replicas": (open_server(Path(name) / "t", 2), ConfirmedBy.AUTO, 2),
             }.items():
                 client = await connect_redis(await stack.enter_async_context(opening))
@@ -91,7 +92,7 @@ async def measure(rounds: int) -> dict[str, dict[str, float]]:
         label: {"card_ms": median(card for card, _ in each), "press_ms": median(press for _, press in each)}
         for label, each in taken.items()
     }
-    for label in ("replica", "replicas"):
+    for label in ("replica", "replica-unwaited", "replicas"):
         for n, name in enumerate(("card_more_ms", "press_more_ms")):
             pairs = zip(taken[label], taken["server"], strict=True)
             found[label][name] = median(with_replica[n] - alone[n] for with_replica, alone in pairs)
