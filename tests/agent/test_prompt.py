@@ -29,7 +29,7 @@ from bot.app.company_files import load_persona
 from bot.app.settings import Settings
 from bot.core.errors import SettingsError
 from bot.core.history_entries import EntryKind
-from bot.dev.rehearsal.scene import parse_writer_name, unwrap_message
+from bot.dev.rehearsal.scene import parse_message
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
 from tests.stories.script import DONE, calls, mail
@@ -58,7 +58,7 @@ def test_a_message_stays_in_its_quotation(subtests: pytest.Subtests) -> None:
             content = build_user_message(LI, text)["content"]
             assert len(re.findall(r"<\s*message", content, re.IGNORECASE)) == 1
             assert len(re.findall(r"<\s*/\s*message", content, re.IGNORECASE)) == 1 and content.endswith("\n</message>")
-            assert unwrap_message(content) == text.strip() and parse_writer_name(content) == "Li Si/message"
+            assert parse_message(content) == ("Li Si/message", text.strip())
 
 
 DAY = datetime(2026, 11, 20, 10, tzinfo=UTC)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from bot.agent.situation import build_cards_message
 from bot.agent.tool_search import ToolSelector
 from bot.core.history_entries import PausedRun
 from bot.core.i18n import load_sentences
-from bot.dev.rehearsal.days import LeaveLength, compute_last_day
 from bot.dev.rehearsal.plan import plan_reply
 from bot.dev.rehearsal.scene import PlannedReply
 from bot.dev.rehearsal.serve import RehearsalEndpoint
@@ -295,13 +293,6 @@ def test_any_words_get_an_answer_and_every_call_a_reason(texts: list[str], langu
         reply = talk.say(text)
         assert bool(reply.content) != bool(reply.calls)
         assert all(call.reason for call in reply.calls)
-
-
-@given(st.dates(date(2020, 1, 1), date(2035, 1, 1)), st.integers(1, 60))
-def test_working_days_are_counted_without_weekends(start: date, count: int) -> None:
-    last = compute_last_day(start, LeaveLength(count, working=True))
-    days = [date.fromordinal(n) for n in range(start.toordinal(), last.toordinal() + 1)]
-    assert sum(day.weekday() < 5 for day in days) == count and last.weekday() < 5
 
 
 async def test_the_openai_client_understands_it() -> None:

@@ -20,10 +20,9 @@ from bot.agent.provider_details import detach_details
 from bot.core.errors import CountersignError, ModelFailureCause, ModelRejectedError, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.core.redaction import redact_text
-from bot.dev.evaluation.reply_formats import CARD
+from bot.dev.evaluation.reply_formats import CARD, count_approximate_tokens
 from bot.dev.evaluation.scenario import Style
 from bot.dev.evaluation.scripted_models import ModelExchange, ScriptExhaustedError, is_probe
-from bot.dev.rehearsal.serve import count_approximate_tokens
 
 TEXT_MAX = 100_000
 """Maximum characters of one text in a line."""

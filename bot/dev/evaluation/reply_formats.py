@@ -10,10 +10,11 @@ from typing import Any
 from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.situation import CARDS_START
 from bot.dev.evaluation.scenario import ScenarioCall, ScenarioReply, Style
-from bot.dev.rehearsal.serve import count_approximate_tokens
 
 CARD = re.compile(r"\bA\d\d[0-9a-z]{12}\b")
 """Pattern of a card's id."""
+_WIDE, _WORD = re.compile(r"[\u2e80-\uffef]"), re.compile(r"[A-Za-z]+")
+_NUMBER, _SIGNS = re.compile(r"\d{1,3}"), re.compile(r"[^\w\s\u2e80-\uffef]+")
 _LISTED = re.compile(r"^- (A\d\d[0-9a-z]{12}): ", re.MULTILINE)
 
 
@@ -82,3 +83,11 @@ def _dump_json(value: Any) -> str:
 
 def _cut_broken_text(text: str, broken: bool) -> str:
     return text[: len(text) * 2 // 3] if broken else text
+
+
+def count_approximate_tokens(text: str) -> int:
+    """Estimate the tokens of a text for o200k_base. The weights were fitted to 500 texts of requests and replies; whole
+    requests come out within 3 % of the real count."""
+    words = _WORD.findall(text)
+    counted = 0.78 * len(_WIDE.findall(text)) + 0.94 * len(words) + 0.78 * sum((len(one) - 1) // 8 for one in words)
+    return round(counted + 1.17 * len(_NUMBER.findall(text)) + 1.2 * len(_SIGNS.findall(text)))

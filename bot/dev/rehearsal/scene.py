@@ -14,20 +14,18 @@ END_OF_MESSAGE = "</message>"
 """End of a person's message. The prompt escapes this text within messages."""
 ESCAPED = re.compile(r"<\\(\s*+(?:/\s*+)?message)", re.IGNORECASE)
 TODAY = re.compile(r"Today is (\d{4}-\d\d-\d\d)")
-SPEAKER = re.compile(r"You speak with [^\n]{0,80}?\bid\W{1,9}+(?:is )?(?P<id>\w++)\)?, language (?P<language>\w++)")
-MANAGER = re.compile(r"^manager: (?P<name>.+)$", re.M)
+LANGUAGE = re.compile(r"You speak with [^\n]{0,160}?, language (\w++)")
+MANAGER = re.compile(r"^manager: (.+)$", re.M)
 OPEN_CARD = re.compile(r"^- (A\w++(?:…\w*+)?): (\w+)", re.M)
-CARDS = "<cards "
-FILES = "</message>\n<files>"
+CARDS, FACTS, FILES = "<cards ", "<facts ", "</message>\n<files>"
 FILE = re.compile(r'^(F\w{1,40}+) "', re.M)
-OF_THE_LOOP = ("[system] ", "<facts ", "<summary ", "<tools ", "<event ", CARDS)
+OF_THE_LOOP = ("[system] ", "<summary ", "<tools ", "<event ", CARDS, FACTS)
 """Beginnings of user messages that the program wrote, not the person."""
 NAMED = re.compile(r"\b([a-z_]{3,40}+) \(")
 """Pattern of a tool that `find_tools` names: `add_sign (…)`."""
 STARTED = re.compile(r"\b[A-Z]-\d{4}\b")
 """Pattern of a request's number."""
-CJK = re.compile(r"[\u3400-\u9fff]")
-LATIN_WORD = re.compile(r"[A-Za-z]{2,}")
+CJK, LATIN_WORD = re.compile(r"[\u3400-\u9fff]"), re.compile(r"[A-Za-z]{2,}")
 IDENTIFIER = re.compile(r"<[^<>]*+>|\b[A-Z](?:[^\W\d]*+\d\w*+(?:-\d\w*+)?|\w*+-\d\w*+)")
 
 
@@ -50,13 +48,11 @@ class PlannedReply:
 
 @dataclass(frozen=True, slots=True)
 class PersonTurn:
-    """One message of a person."""
+    """One message of a person: its text, its writer's name, the ids of its files."""
 
     text: str
     name: str = ""
-    """Name of the writer, as the prompt labels the message."""
     files: tuple[str, ...] = ()
-    """Ids of the files sent with it."""
     is_after_start: bool = False
     """Whether our answer before it told of a request that is under way."""
 
@@ -91,19 +87,6 @@ class Scene:
     manager: str = ""
     """Name of the person's manager in the directory; empty if none is given."""
 
-    @property
-    def speaker_name(self) -> str:
-        return self.turns[-1].name if self.turns else ""
-
-    @property
-    def last_observation(self) -> ToolObservation | None:
-        return self.seen[-1] if self.seen else None
-
-    @property
-    def last_args(self) -> Mapping[str, Any]:
-        """Arguments of the newest call of this run."""
-        return self.seen[-1].args if self.seen else {}
-
     def find_observation(self, tool: str) -> Mapping[str, Any] | None:
         """Return the newest successful observation of `tool` in this run."""
         return next((s.data for s in reversed(self.seen) if s.tool == tool and not s.is_error), None)
@@ -120,12 +103,12 @@ def read_scene(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[st
         match message.get("role"):
             case "user" if content.startswith(OF_THE_LOOP):
                 cards += OPEN_CARD.findall(content) if content.startswith(CARDS) else []
-                if content.startswith("<facts ") and (found := MANAGER.search(content)):
-                    manager = found["name"].strip()
+                if content.startswith(FACTS) and (found := MANAGER.search(content)):
+                    manager = found[1].strip()
             case "user":
+                name, text = parse_message(content)
                 files = tuple(FILE.findall(content.rpartition(FILES)[2])) if FILES in content else ()
-                is_after_start = STARTED.search(said) is not None
-                turns.append(PersonTurn(unwrap_message(content), parse_writer_name(content), files, is_after_start))
+                turns.append(PersonTurn(text, name, files, STARTED.search(said) is not None))
                 seen, waiting, said = [], {}, ""
             case "assistant":
                 said = content or said
@@ -135,15 +118,13 @@ def read_scene(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[st
             case "tool":
                 name, args = waiting.pop(str(message.get("tool_call_id", "")), ("", {}))
                 seen += [ToolObservation(name, args, parse_json_object(content))] if name else []
-    speaker, today = SPEAKER.search(system), TODAY.search(system)
+    language, today = LANGUAGE.search(system), TODAY.search(system)
     return Scene(
         today=date.fromisoformat(today[1]) if today else date.today(),
-        language="zh" if speaker and speaker["language"].startswith("zh") else "en",
+        language="zh" if language and language[1].startswith("zh") else "en",
         turns=tuple(turns),
         seen=tuple(seen),
-        offered_tools=frozenset(
-            name for tool in tools if tool.get("type") == "function" for name in list_tool_names(tool)
-        ),
+        offered_tools=frozenset(name for tool in tools for name in list_tool_names(tool)),
         cards=tuple(cards),
         manager=manager,
     )
@@ -151,6 +132,8 @@ def read_scene(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[st
 
 def list_tool_names(tool: Mapping[str, Any]) -> list[str]:
     """List the name of a tool, and for `find_tools` also the tools that its description names."""
+    if tool.get("type") != "function":
+        return []
     name, said = tool["function"]["name"], str(tool["function"].get("description", ""))
     return [name, *(NAMED.findall(said) if name == "find_tools" else [])]
 
@@ -162,16 +145,12 @@ def join_content_text(content: object) -> str:
     return content if isinstance(content, str) else ""
 
 
-def unwrap_message(content: str) -> str:
-    """Extract the person's own words from the quoting of the prompt."""
+def parse_message(content: str) -> tuple[str, str]:
+    """Extract the writer's name and own words from the quoting of the prompt."""
     found = MESSAGE.search(content)
     end = content.find(END_OF_MESSAGE, found.end()) if found else -1
-    return (ESCAPED.sub(r"<\1", content[found.end() : end]) if found and end >= 0 else content).strip()
-
-
-def parse_writer_name(content: str) -> str:
-    found = MESSAGE.search(content)
-    return (found["name"] or "") if found else ""
+    text = ESCAPED.sub(r"<\1", content[found.end() : end]) if found and end >= 0 else content
+    return (found["name"] or "") if found else "", text.strip()
 
 
 def parse_json_object(text: str) -> dict[str, Any]:

@@ -3,196 +3,150 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bot.dev.rehearsal import days, reading, words
+from bot.dev.rehearsal import days, words
 from bot.dev.rehearsal.scene import PersonTurn
 from bot.dev.rehearsal.words import compile_alternatives
 
-END = compile_alternatives(r"^\W{0,3}[哎唉哦嗯]?(?:算了|不用了|取消|没事了?|不请了|不报了|不发了|不办了|(?:先)?(?:不"
-    r"|别).{1,4}了|不需要了|不要了|当我没说|(?:please |just )?(?:never ?mind|nvm|forget (?:it|that|about it"
-    r"|(?:about )?the whole.{0,20})|scratch that|(?:do not|don'?t|dont) (?:send|submit|file|book) (?:it|that)|stop"
-    r"|drop it|leave it|no need|not needed|cancel(?: it| that| this)?))(?:吧|了|[，,。.!！~\s]|please|thanks?"
-    r"|thank you|谢谢|anymore|any ?more){0,6}$|^.{0,12}(?:不想|不打算|不用|不)(?:再)?(?:请假?|休假?|报销?|发邮件|发"
-    r"|办)了|\b(?:don't|do not|no longer)\s(?:want|need)\b.{0,30}\b(?:leave|off|vacation|expense|claim|mail|it|that"
-    r"|anymore|any more)\b")  # fmt: skip
-"""Pattern of words that end whatever is under way."""
-END_FIRST = compile_alternatives(r"^\W{0,3}(?:eh|oh|ok|actually|哎|唉)?[，, ]{0,2}(?:(?:算了){1,2}|不用了|没事了"
-    r"|(?:先)?(?:不|别).{1,4}了|(?:never ?mind|nvm|forget (?:it|that|(?:about )?the whole \w{1,12}(?: thing)?)|stop"
-    r"|cancel that|scratch that|(?:do not|don'?t) send (?:it|that)))(?:[，,。.!！;；\s]+(?=.)|$)")  # fmt: skip
-TOPICS = {
-    "end_absence": compile_alternatives(r"(?:取消|结束|撤销).{0,4}(?:委托|代理)|^我(?:已经)?回来了|^\s*i(?:'m"
-        r"| am) back\b|\bend (?:my|the) (?:absence|delegation|stand-in)\b"),
-    "mail": compile_alternatives(r"[邮油]件|封信|^(?:帮我|请|麻烦|再)?(?:[跟和].{1,8}[说讲]|告诉|通知)|\be-?mails?\b"
-        r"|^\W{0,3}(?:please |can (?:you|u) |could you )*mail\b|(?-i:\bmail [A-Z])|\b(?:send|write|drop"
-        r"|shoot)\b.{0,20}\b(?:mail|note|line)\b|^\W{0,3}(?:please |can you |could you )*(?:(?:write|tell"
-        r"|inform)\b.{1,40}?\bthat\b|let .{1,30} know\b)"),
-    "absences": compile_alternatives(r"我的(?:委托|代理人?)|谁(?:在)?[代替]我|\bmy (?:absences?|deput(?:y"
-        r"|ies))\b(?! is)|\bwho(?:'s| is)? (?:stands in|standing in|covers for me)\b"),
-    "absence": compile_alternatives(r"[代替帮]我(?:审批|处理|批(?!准)|审|决定)|委托|代理|我.{0,20}不在"
-        r"|我.{0,20}出差.{0,9}[，,]|\bstand(?:s|ing)? in\b|\bstand-in\b|\bdeput(?:y|ise|ize)\b|\bdelegate\b"
-        r"|\bout of (?:the )?office\b|\bi(?:'?m| am| will be|'ll be) away\b|\bcovers? my (?:approvals|tasks)\b"
-        r"|\bcover(?:s|ing)? for me\b|\bfills? in for me\b|\b(?:approvals|tasks) to\b|\b(?:handle|take over"
-        r"|take care of|look after|do) my (?:approvals|tasks)\b"),
-    "balance": compile_alternatives(r"(?:还剩|还有|剩).{0,6}(?:几|多少).{0,2}天|假.{0,6}(?:余额|还剩|剩|还有)"
-        r"|剩余.{0,4}假|还有.{0,4}假(?:期)?.{0,3}(?:吗|没|么|[?？])|余额|假.{0,4}还能[休请]|(?:几"
-        r"|多少)天.{0,3}假.{0,4}(?:可以|能|没)[休请用]|假.{0,6}(?:用|休)了(?:几|多少)|假.{0,3}(?:够不够|够吗)"
-        r"|够不?够?.{0,3}[休请].{0,6}(?:的|吗|[?？])|\b(?:left|remaining)\b.{0,16}\b(?:leave|vacation|holidays?|pto"
-        r"|days)\b|\bbalance\b|\bhow (?:many|much)\b.{0,50}\b(?:left|remaining)\b|\bstill have (?:any "
-        r"|some )?(?:leave|vacation|holiday|pto|days off)|\bhow (?:many|much)\b.{0,16}\b(?:leave|vacation|holidays?"
-        r"|pto|days off)\b.{0,12}\b(?:do i|have i|i|can i)\b.{0,9}\b(?:have|got|take)\b(?! to)|\b(?:enough|any|have"
-        r"|got)\b.{0,20}\b(?:leave|vacation|holiday|pto)(?: days?)? (?:left|remaining)\b|\b(?:leave|vacation"
-        r"|pto)\b.{0,12}\b(?:left|remaining)\b|\bhow much (?:leave|vacation|pto)\b|\benough (?:leave|vacation|pto"
-        r"|days)\b|\bdays? (?:remaining|left)\b"),
-    "holidays": compile_alternatives(r"(?:下一?个|最近的?)(?:法定)?(?:节假日|假期|节日)|什么时候放假"
-        r"|\bnext (?:public |bank )?holidays?\b"),
-    "on_card": compile_alternatives(r"转交|转给|转审|转办|加签|留言|评论|抄送|重新提交|(?:都|全部?|一起"
-        r"|批量)(?:给我)?(?:同意|批准?|通过|驳回|审批|处理|拒绝)(?!人)|^\s*(?:please\s+)?(?:transfer|hand|pass"
-        r"|reassign|cc)\b.{0,40}\b(?:to|on)\b|\badd[- ]sign\b|\bco-?sign\b|\bcomment on\b|\bre-?submit\b"
-        r"|\b(?:approve|reject|decide(?: on)?|sign(?: off)?)\b(?:\s(?:of|on))?\s(?:the\s)?(?:everything|all|every"
-        r"|each|the rest)\b"),
-    "urge": compile_alternatives(r"催|提醒.{0,10}(?:批|审|处理)|还没[批审].{0,6}(?:提醒|问)|\burge\b|\bhurry\b"
-        r"|\bnudge\b|\bchase\b|\bping\b|\bremind\b.{1,40}\b(?:approve|about my|decide|leave|request)\b"),
-    "withdraw": compile_alternatives(r"撤回|撤销|撤了|撤掉|收回来|取消.{0,8}(?:申请|请假|报销|的?假)|假不请了"
-        r"|\bwithdraw\b|\bretract\b|\bpull (?:back|my)\b|\btake\b.{0,24}\bback\b|\bcancel\b.{0,16}\b(?:leave|request"
-        r"|vacation|expense|claim|application|[LE]-\d)"),
-    "picture": compile_alternatives(r"流程图|看.{0,12}(?:请假|报销)?流程$|\bdiagram\b|\b(?:show|see"
-        r"|draw)\b.{0,24}\bprocess\b|\bpicture of\b"),
-    "status": compile_alternatives(
-        rf"{words.REQUEST_ID.pattern}.{{0,12}}(?:进度|状态|到哪|怎么样|什么情况|批了吗)",
-        r"(?:进度|状态|到哪).{0,12}[A-Z]-?\d{3}|\b(?:status|progress|where|how)\b.{0,16}[A-Z]-?\d{3}",
+_NEVER_MIND = (
+    r"(?:(?:算了){1,2}|不用了|没事了?|取消|当我没说|(?:不想|先)?[不别](?:请|休|报|发|办|要|用|去).{0,3}了"
+    r"|不需要了)[吧了]?(?=\W|$)|(?:please |just )?(?:never ?mind|nvm|stop|cancel(?: it| that| this)?|drop it|no need"
+    r"|not needed|scratch that|forget (?:about )?(?:it|that|the whole \w{1,12}(?: thing)?)"
+    r"|(?:do not|don'?t) (?:send|submit|book) (?:it|that))(?: please| thanks| any ?more)?(?=\s*[,.;!]|\s*$)"
+)
+END = compile_alternatives(
+    r"^.{0,12}(?:不想|不打算|不用|不)再?(?:请假?|休假?|报销?|发)了",
+    r"\b(?:don't|do not|no longer) (?:want|need)\b.{0,30}\b(?:leave|off|vacation|expense|claim|it|that|any ?more)\b",
+    rf"[，,。.!;]\s?(?:{_NEVER_MIND})\W*$",
+)
+END_FIRST = compile_alternatives(
+    rf"^\W{{0,3}}(?:eh|oh|ok|no|actually|[哎唉嗯])?[，, ]*(?:{_NEVER_MIND})[，,。.!！;；~\s]*"
+)
+"""Patterns of words that end whatever is under way: at the end of a wish, and before other words."""
+IS_OFF, IS_MONEY, NOUN, ASKING = (
+    r"假|休|天|\b(?:days?|leave|vacation|holidays?|pto|off)\b",
+    r"报|垫[付了的]|发票|收据|票据|\b(?:expens\w{1,4}|reimburs\w{1,6}|claim|receipts?|money back|out of my"
+    r"|i (?:paid|spent)|paid for)\b",
+    r"申请|单|假|报|流程|给我|\b(?:requests?|leave|expense|claim|application|vacation|day off|i'?ve)\b",
+    r"[?？吗没么几谁哪]|多少|多久|什么|怎么|能不能|^\W*(?:ha[sd]|have|did|do|does|is|are|was|who|where|when|what|which"
+    r"|why|how|any|can|may)\b",
+)
+TOPICS: dict[str, tuple[str, ...]] = {
+    "mail": (
+        r"[邮油]件|封信|^(?:帮我|请|麻烦|再)?(?:[跟和].{1,8}[说讲]|告诉|通知)|\be?-?mails?\b"
+        r"|^\W{0,3}(?:(?:please|can you|could you) )*(?:write\b.{1,40}?\bthat\b|(?:tell|inform) (?-i:[A-Z])"
+        r"|let .{1,30} know\b)",
     ),
-    "todo": compile_alternatives(r"待办|待审批|[要等待]着?我(?:来)?(?:审批|批|审|处理|同意)|要(?:审批|批|处理)的"
-        r"|[要等]批的|卡(?:在)?我[这那]|我[这那]边?.{0,4}(?:积|压|堆|有).{0,6}[单申]|全.{0,2}过了"
-        r"|让[他她].{0,2}[休去请]|还有.{0,10}(?:审批|任务)|\b(?:waiting|pending|open|outstanding|left|approvals?"
-        r"|requests?|tasks)\b.{0,12}\b(?:for|on) me\b|\bmy queue\b|\ball of them\b|\blet (?:him|her|them) (?:go|have"
-        r"|take|off)\b|\breq\w{1,8} from (?:ppl|people|others|my team)\b|\b(?:anything|something|what|things?"
-        r"|requests?)\b.{0,24}\b(?:i (?:need|have|should)(?: to)?|to) (?:approve|decide|sign)\b|\bon my (?:plate"
-        r"|desk)\b|\bneeds? my (?:approval|decision)\b|\bto-?dos?\b|\b(?:my|open) tasks\b|^\s*tasks\W*$"
-        r"|['’]s (?:open )?tasks\b|\btasks (?:of|for) \w"),
-    "mine": compile_alternatives(r"我的.{0,6}申请|申请.{0,4}(?:进度|状态)|在谁(?:那|手)|谁.{0,3}(?:在|来)?(?:审|批"
-        r"|处理).{0,4}我的|批.{0,6}(?:假|申请|单).{0,4}[吗没么]|(?:申请|单子?|假|报销|审批|流程).{0,12}(?:到哪|到谁"
-        r"|哪一步|卡在|批了(?!吧)|批下来|批没|批了没|通过了|有消息|进展|怎么样了|什么情况)|(?:给我|被"
-        r"|把我).{0,6}(?:驳回|拒)|我.{0,4}提过|申请.{0,4}列|\b(?:i|i'?ve|have i) (?:filed|submitted|requested"
-        r"|put in)\b(?=\W*$)|\bsa(?:y|id) no to my\b|\b(?:declined|turned down|rejected) my\b"
-        r"|\bmy requests?\b(?! about)|\bstatus of my\b|\bwho(?:'s| is) it (?:waiting for|with)\b|\bwho(?:'s got| has"
-        r"| is on) it\b|\b(?:where|who(?:'s| has| is)|what happened)\b.{0,24}\b(?:my|the)\b.{0,16}\b(?:request|leave"
-        r"|expense|claim|application|vacation)\b|\b(?:news|update|progress|status|word)\b.{0,12}\b(?:on|of|about"
-        r"|with|for)\b.{0,16}\b(?:request|leave|expense|claim|application|vacation)\b|^\W*(?:has|is|was|did"
-        r"|have)\b.{0,36}\b(?:approved?|signed|decided|through|gone|go thr(?:u|ough)|looked at)\b"),
-    "decide": compile_alternatives(r"批准|同意|驳回|拒绝|退回|审批(?!人)[一下吧]|处理 ?[A-Z]-|[批准]了吧|^批了?吧?$"
-        r"|通过吧|\b(?:approve|reject)\b|^decide [A-Z]-|\bsend\b.{0,20}\bback\b|\breturn [a-z]-?\d"),
-    "working_days": compile_alternatives(r"(?:几|多少)个?工作日|工作日.{0,4}(?:几|多少)|\bhow many (?:working"
-        r"|business|work) ?days\b|^\W*(?:working|business|work) ?days\b(?!.{0,4}\boff\b)"),
-    "calculate": re.compile(
-        rf"^(?=.*(?:是多少|等于|得多少|[=＝]|算|\b(?:calculate|compute|how much|what)\b)).*{words.OPERATOR}"
-        rf"|^(?=.*[+*×÷])(?=.*{words.OPERATOR}){words.SUM.pattern}\W*$", re.S | re.I,
+    "end_absence": (r"(?:取消|结束).{0,4}(?:委托|代理)|^我(?:已经)?回来了|^\W*i(?:'m| am) back\b|\bend my absence\b",),
+    "absences": (r"我的(?:委托|代理)|谁在?[代替]我|\bmy (?:absences?|deput(?:y|ies))\b(?! is)|\bwho stands in\b",),
+    "absence": (
+        r"[代替帮]我(?:审|批(?!准)|处理)|委托|代理|我.{0,20}(?:不在|出差.*[，,])|\b(?:stand(?:s|ing)? in|deputy"
+        r"|delegate|out of office|i(?:'?m| am|'ll be) away|cover(?:s|ing)? (?:for me|my)|fills? in for me"
+        r"|(?:handle|take over) my (?:approvals|tasks))\b",
     ),
-    "how": compile_alternatives(r"(?:怎么|如何|怎样)(?:才能)?.{0,4}(?:请|休|报|办|提|申请|发|用)|(?:请假"
-        r"|报销).{0,4}(?:怎么|如何)(?:弄|办|搞|操作|申请)|^\W*(?:how (?:do|can|should|would|to)\b(?!.{0,20}\bmany\b)"
-        r"|what do i need to).{0,40}\b(?:leave|expenses?|vacation|off|reimburse\w{0,8}|mail|request|claim|approve)\b"),
-    "handbook": re.compile(
-        r"^(?!.*[A-Z]-?\d{3})(?!.*(?:报销|请)\s*\d)(?=.*(?:[?？]|吗|几|多少|多久|什么|怎么|谁|哪|能不能|可不可以"
-        r"|^.{0,10}(?:标准|规定|制度|手册|期限|上限|额度|汇率|补贴|餐补)$|^(?:and\s+)?(?:how|what|which|when|who|can"
-        r"|may|do|does|is|are)\b"
-        r"|^.{0,24}\b(?:limits?|rules|polic(?:y|ies)|deadline|allowance)$)).*(?:结转|标准|规定|制度|手册|病假条|证明"
-        r"|发票|期限|截止|限额"
-        r"|上限|额度|汇率|补贴|餐补|提前(?:几|多少|多久)|谁来?审?批|年假.{0,6}(?:几|多少)天|(?:几|多少)天年假"
-        r"|报销.{0,8}(?:多久|什么时候|最晚|到账)"
-        r"|\b(?:carry|carried)[- ]?over\b|\bhandbook\b|\bpolic(?:y|ies)\b|\bnotice\b|\ballowance\b|\breceipts?\b"
-        r"|\b(?:sick|doctor'?s) note\b"
-        r"|\bdeadline\b|\blimits?\b|\brules\b|\bexchange rate\b|\bbusiness class\b)", re.S | re.I,
+    "working_days": (r"工作日|\b(?:working|business|work) ?days\b(?!.{0,4}\boff\b)", r"几|多少|\bhow many\b"),
+    "balance": (
+        r"剩|余额|够不?够?|还有.{0,6}[几多]|还有.{0,4}假.{0,3}[吗没?？]|还能[休请]|假.{0,6}[用休]了[几多]"
+        r"|\b(?:left|remaining|balance|enough|how (?:many|much)\b.{0,30}\b(?:have|got|take)|how much (?:leave|pto))\b",
+        IS_OFF,
     ),
-    "expense": compile_alternatives(
-        *words.EXPENSE_WORDS, r"垫付|垫了|垫的钱|咋报|发票|收据|票据|\b(?:refund|receipts?|money back"
-            r"|out of (?:my )?pocket|paid for)\b"
+    "holidays": (r"节假日|放假|(?:下一?个|最近的)(?:假期|节日)|\bnext (?:public |bank )?holidays?\b",),
+    "urge": (r"催|提醒.{0,10}[批审处]|\b(?:urge|hurry|nudge|chase|remind\b.{1,40}\b(?:approve|my|leave|request))\b",),
+    "withdraw": (
+        r"撤[回销了掉]|收回来|取消.{0,8}(?:申请|假|报销)|(?:申请|假|报销).{0,4}取消|假不请了"
+        r"|\b(?:withdraw|retract|pull (?:back|my)|take\b.{0,24}\bback|cancel\b.{0,16}\b(?:leave|request|vacation"
+        r"|expense|claim|[LE]-\d))",
     ),
-    "leave": compile_alternatives(*words.OFF_WORDS, "请假|休假"),
-    "occasion": compile_alternatives(
-        "来不了|不来上班|去不了公司|上不了班|看病|看牙|看医生|住院|手术|婚礼|结婚|产检"
-            "|奔丧|"
-        r"\b(?:can'?t (?:come|make it) (?:in|to work)|won'?t be (?:in|coming)|not (?:coming|be) in"
-        r"|stay(?:ing)? (?:at )?home"
-        r"|annual|leav|(?:off|out) (?:work|sick)|get(?:ting)? (?:married|hitched)|day off|paternity|maternity"
-        r"|bereavement"
-        r"|honeymoon|holidays?|wedding|dentist|doctor'?s?|surgery|hospital)\b",
-        words.SICK.pattern, words.LOSS.pattern,
+    "picture": (r"流程图|看.{0,12}流程$|\bdiagram\b|\b(?:show|see|draw)\b.{0,24}\bprocess\b",),
+    "status": (words.REQUEST_ID.pattern, r"进度|状态|到哪|怎么样|什么情况|批了吗|\b(?:status|progress|where|how)\b"),
+    "handbook": (
+        r"结转|标准|规定|制度|手册|病假条|期限|截止|限额|上限|汇率|补贴|谁来?审?批|年假.{0,6}[几多]"
+        r"|报销.{0,8}(?:多久|最晚)|\b(?:carr(?:y|ied)[- ]?over|handbook|polic(?:y|ies)|allowance"
+        r"|(?:sick|doctor'?s) note|deadline|limits?|rules)\b",
+        ASKING + "|^.{0,10}$",
     ),
-    "processes": compile_alternatives(r"有哪些流程|什么流程|流程列表|\bprocesses\b|list_processes"),
-    "thanks": compile_alternatives(r"^\W*(?:(?:great|ok|okay|perfect|cool|awesome|super|many)[\s,!.]*)?(?:thank(?:s"
-        r"| you)|thx|cheers|ty\b).{0,40}$|^.{0,6}(?:谢谢|谢了|多谢|感谢|谢啦|辛苦).{0,12}$|^\W*(?:great|perfect|cool"
-        r"|awesome|well done|good job|太好了|好的|收到|👍)\W*$"),
-    "help": compile_alternatives(r"^\s*(?:你好|您好|嗨|哈喽|早上好|下午好|晚上好|在吗|hi|hello|hey|good (?:morning"
-        r"|afternoon|evening))\b|^\s*(?:你好|您好|在吗)|帮助|^早[呀啊上安]|^\W*mornin|你能做什么|会做什么|你是谁"
-        r"|能干(?:什么|嘛)|\bhelp\b|\bwhat can you do\b|\bwho are you\b"),
+    "todo": (
+        r"待办|待审|[要等让]着?我来?[审批处同]|要[审批处].{0,2}的|卡在?我[这那]|我[这那]边?.{0,4}[积压堆]|没处理的"
+        r"|全.{0,2}过了|让[他她].{0,2}[休去请]|[都全](?:给我)?[批同通]|\b(?:(?:waiting|pending|approvals?|requests?"
+        r"|tasks)\b.{0,12} (?:for|on) me|my (?:queue|plate|desk|tasks|approval)|to-?dos?"
+        r"|(?:open )?tasks(?: (?:of|for) \w|\W*$)|all of them|let (?:him|her|them) (?:go|have|take)"
+        r"|req\w{1,8} from (?:ppl|people)|(?:anything|something|what|which|have|need)\b.{0,24}\bto (?:approve|decide"
+        r"|sign)|(?:approve|reject|sign) (?:everything|all|every))\b",
+    ),
+    "mine": (
+        r"^.{0,4}我的.{0,6}申请|到哪|到谁|在谁|卡|批了(?!吧)|批[下没]|看了我|通过了|驳回了|拒|进展|进度|消息|情况"
+        r"|怎么样|提过|列|\bmy requests?\b|\b(?:where|who|status|progress|news|update|approved|through|thru|looked"
+        r"|rejected|sa(?:y|id) no|filed|submitted)\b",
+        NOUN,
+        r"^(?!.*\b(?:who|how) (?:can|do|should)\b)(?:.*[我谁哪吗没?？]|.*申请|.*\b(?:my|the|it|i'?ve)\b)",
+    ),
+    "decide": (
+        r"批准|同意|驳回|拒绝|退回|审批(?!人)|处理 ?[A-Z]-|[批准]了吧|\b(?:approve|reject)\b|^decide [A-Z]-"
+        r"|\bsend\b.{0,20}\bback\b",
+    ),
+    "calculate": (r"[\d)%]\s*(?:[+*/×÷]|(?<=\s)-(?=\s))\s*[(\d.]", r"多少|等于|[=＝]|算|^[\d\s.()+*/×÷%-]+$|\bwhat\b"),
+    "expense": (IS_MONEY,),
+    "leave": (
+        r"[请休].{0,14}假|[年病事婚产丧]假|调休|[请休歇].{0,3}[天日周](?!报)|休息|半天|来不了|上不了班|住院|结婚|产检"
+        r"|\b(?:(?:days?|time) off|leave|vacation|pto|annual|holidays?|paternity|maternity|bereavement"
+        r"|getting (?:married|hitched)|(?:morning|afternoon|week) off|(?:take|taking|have|need|want|get|book"
+        r"|be)\b.{0,40}\boff|off (?:from|on|until|tomorrow|today|mon|tue|wed|thu|fri|next|dec|\d)"
+        r"|can'?t (?:come|make it)|won'?t be (?:in|coming)|stay(?:ing)? home)\b",
+    ),
+    "sick": (rf"{words.LEAVE_HINTS['sick'].pattern}|{words.LEAVE_HINTS['bereavement'].pattern}",),
+    "processes": (r"有哪些流程|什么流程|\bprocesses\b",),
+    "thanks": (
+        r"^\W*(?:(?:great|ok|perfect|cool)[\s,!.]*)?(?:thank(?:s| you)|thx|cheers)\b.{0,40}$"
+        r"|^.{0,6}(?:谢|感谢|辛苦).{0,12}$|^\W*(?:great|perfect|cool|well done|太好了|好的|收到|👍)\W*$",
+    ),
+    "help": (
+        r"^\s*(?:你好|您好|嗨|早|在吗|(?:hi|hello|hey|good morning|mornin)\b)|帮助|你能做什么|你是谁|\bhelp\b"
+        r"|\bwhat can you do\b",
+    ),
 }  # fmt: skip
-"""Topic → pattern of its words. The first pattern that matches counts. An occasion is one for a leave."""
+"""Topic → patterns that are all found in its sentences. The first such topic counts."""
+RULES = [
+    (topic.replace("sick", "leave"), [re.compile(one, re.I | re.S) for one in some]) for topic, some in TOPICS.items()
+]
 OTHERS = compile_alternatives(
-    r"有没有(?:别的)?人|有谁|谁.{0,8}(?:请假|休假|休息|不在)",
-    r"^\W*(?:who|is (?:anyone|anybody|somebody|someone))\b.{0,20}\b(?:on leave|off|away|on vacation)\b",
-    rf"^(?!.*我).{{0,6}}?(?:(?:[{words.SURNAMES}][\u4e00-\u9fff]{{1,2}}?|[小老][{words.SURNAMES}]|同事|他|她)(?=要|想"
-    rf"|需要|请|休|明|后天|今|下|从|现在|在|是|也|病))",
-    rf"^(?!.*我.{{0,9}}[还剩]).{{0,4}}(?:[{words.SURNAMES}][\u4e00-\u9fff]{{1,2}}?)(?=还有|还剩|剩)",
-    r"\b(?:did|does|has) (?!i\b|my\b|it\b|the\b)[a-z]{2,12}(?: [a-z]{2,12})? (?:take|taken|have|use|used)\b",
-    r"(?:帮|替|给|为)(?![我你您忙])[\u4e00-\u9fff]{1,3}?(?:请|休|报销)",
-    r"^(?!.*\b(?:i|i'd|i'm|i'll|i've|me|my|we|our)\b)\W*(?:(?:is|does|will"
-    r"|has)\s)?[a-z][\w'-]{0,20}(?:\s[a-z][\w'-]{0,20})?\s"
-    r"(?:needs|wants|would like|asked for|is (?:on|off|sick|away|ill|out)|on leave|takes|has to take|will be (?:on|off"
-    r"|away))\b",
-    r"\b(?:leave|days? off|vacation|off)\b.{0,24}\bfor (?:my (?:colleague|friend|wife|husband|team)|him|her|them"
-    r"|(?-i:[A-Z][a-z]+ [A-Z]))",
+    rf"^(?!.*我).{{0,6}}?(?:{words.HAN_NAME}|[小老][{words.SURNAMES}]|同事"
+    rf"|[他她])(?=[要想请休明后今下从现在是也病还剩])|谁.{{0,8}}(?:[请休]|不在)|有没有人"
+    rf"|[帮替给为](?![我你您忙])[\u4e00-\u9fff]{{1,3}}?[请休报]",
+    rf"^(?!.*\b(?:i|i'?[dm]|i'll|i've|me|my|we|our)\b).*(?:{words.LATIN_NAME}.{{0,12}}\b(?:needs|wants|is|has|takes"
+    rf"|took|will)\b|\b(?:who|is (?:any|some)(?:one|body)|(?:he|she|they) (?:is|are|has))\b"
+    rf"|\bdid (?!i\b)\w+ (?:\w+ )?take)",
+    r"\b(?:leave|days? off|vacation|off)\b.{0,24}\bfor (?:my (?:colleague|friend|wife|husband|team)|him|her|them)",
 )
 """Pattern of a request for somebody else, or of a question about others."""
-LOOKUPS = frozenset(
-    [
-        "balance",
-        "holidays",
-        "absences",
-        "picture",
-        "status",
-        "todo",
-        "mine",
-        "calculate",
-        "working_days",
-        "handbook",
-        "processes",
-        "how",
-        "thanks",
-        "help",
-        "others",
-    ]
-)
-"""Topics that change nothing."""
+SPENT, OFF = compile_alternatives(words.BARE_AMOUNT.pattern, words.UNIT), compile_alternatives(r"\boff\b|假")
+"""Words of a request that names no topic: an amount beside a category, or a day beside these."""
 TALK = frozenset({"thanks", "help", ""})
 """Topics that may open or close a message about something else."""
-FREE = frozenset({"mail", "decide", "absence", "urge", "on_card"})
+LOOKUPS = {
+    "absences": "list_absences", "balance": "leave_balance", "calculate": "calculate", "handbook": "search_handbook",
+    "holidays": "next_holidays", "mine": "my_requests", "picture": "show_process", "processes": "list_processes",
+    "status": "request_status", "todo": "query_todo_tasks", "working_days": "working_days",
+}  # fmt: skip
+"""Topic that changes nothing → the tool that looks it up."""
+FREE = frozenset({"mail", "decide", "absence", "urge"})
 """Topics whose words may be about anything."""
-STRONG = LOOKUPS - TALK - {"how", "others", "processes"} | {"mail", "expense", "leave", "withdraw", "urge"}
-"""Topics that are a matter of their own behind *and*."""
-APART = frozenset({"leave", "expense", "mail", "balance", "todo", "absence", "mine"})
-"""Topics that are each a matter of their own between commas too."""
-REQUESTS = frozenset({"leave", "expense"})
+OWN = frozenset({*LOOKUPS, "leave", "expense", "mail", "absence", "withdraw", "urge"})
+"""Topics that are a matter of their own beside another."""
 _JOINING = (
-    r"(?:\band\s|\balso\b|\bthen\s|\bbesides\b|\bby the way\b|\bbtw\b|\bplus\b"
-    r"|另外|顺便|还有(?!.{0,3}[几多年假])|然后|对了|再(?=[给帮跟把替])|以及|同时)"
+    r"(?:\b(?:and|then)\s|\b(?:also|btw|plus)\b|另外|顺便|还有(?!.{0,3}[几多年假没])|然后|对了|再(?=[给帮跟把替])|同时)"
 )
 PIECE_END = re.compile(
     rf"(?P<joint>(?<=[\w\s,;.!?，。；！？]){_JOINING})|(?<=[.!?])\s+|(?<=[。！？!?])(?=[^。！？!?])|\n+"
     rf"|(?<!\d)[,，;；](?=.)",
     re.I,
 )
-CONNECTED_FIRST = re.compile(rf"^[\s,;.，。；]{{0,9}}{_JOINING}[\s,，:：]{{0,9}}(?:also\b\s?)?", re.I)
-"""Pattern of words before another matter in the same message."""
-ASKED_FOR = compile_alternatives(r"帮|给我|替我|订|买|查|看[一下看]|请(?!假)|能不能|可以|注销|删|修改|创建|打开|关闭"
-    r"|安排|预约|打印|翻译|设置|\b(?:can|could|would|please|book|order|find|get me|buy|show|tell|send|e?mail|call"
-    r"|remind|remove|delete|change|make it|create|open|close|schedule|translate|print|set up|cancel)\b")  # fmt: skip
+CONNECTED_FIRST = re.compile(rf"^[\s,;.，。；]*{_JOINING}[\s,，:：]*(?:also\b\s?)?", re.I)
+ORDER = compile_alternatives(
+    r"帮|给我|订|买|查|看|\b(?:can|could|please|book|order|find|get me|buy|show|tell|send|make|open)\b"
+)
 """Pattern of a request of any kind."""
-ASKING = compile_alternatives(r"^\W{0,9}(?:has|have|had|did|does|is|are|was|were|which|who|whose|where|when|what|why"
-    r"|how|any)\b|(?:吗|没有|没|么|呢)[?？。\s]{0,9}$|谁|哪|什么时候|为什么")  # fmt: skip
-OF_MINE = compile_alternatives(r"我的?(?:请|.?假|报销)|申请|单子?|\b(?:request|claim|application)\b"
-    r"|\bmy (?:\w{1,12} )?(?:leave|vacation|pto|expenses?)\b")  # fmt: skip
-OFF = compile_alternatives(r"\boff\b|假")
 BRIEF = 60
 """Most characters of a message that only goes on with the matter before it."""
 
@@ -211,73 +165,73 @@ class Matter:
         return "\n".join(self.texts)
 
 
+def has_fact(text: str) -> bool:
+    return bool(days.remove_days(text) != text or days.list_lengths(text) or words.AMOUNT.search(text))
+
+
+def match_topic(text: str) -> str:
+    """Return the first topic whose words are all found."""
+    return next((topic for topic, patterns in RULES if all(one.search(text) for one in patterns)), "")
+
+
 def find_topic(text: str) -> str:
     """Find the topic of one part of a message. Naming an approver does not make a request a decision."""
-    plain = reading.remove_approver(text)
-    if END.search(text) and not TOPICS["withdraw"].search(text):
+    plain = words.remove_approver(text)
+    topic = match_topic(plain)
+    if topic not in ("withdraw", "mail") and END.search(text):
         return "end"
-    topic = reading.classify_text(plain, TOPICS).replace("occasion", "leave")
-    if not topic and plain != text:
-        topic = reading.classify_text(text, TOPICS).replace("decide", "").replace("occasion", "leave")
-    is_spent = reading.classify_text(text, words.CATEGORIES) and words.BARE_AMOUNT.search(days.remove_days(plain))
-    if not topic and (reading.list_amounts(plain) or is_spent):
+    is_spent = words.classify_text(text, words.CATEGORIES) and SPENT.search(days.remove_days(plain))
+    if topic in TALK and (is_spent or words.AMOUNT.search(plain)):
         return "expense"
-    if not topic and days.has_day(plain) and OFF.search(plain):
+    if topic in TALK and days.remove_days(plain) != plain and OFF.search(plain):
         return "leave"
-    if topic in REQUESTS and ASKING.search(plain) and OF_MINE.search(plain) and not has_fact(plain):
-        return "mine"
-    if topic == "decide" and ASKING.search(plain) and not text.startswith(("can", "could")):
-        return "todo"
-    return "others" if topic in ("leave", "expense", "absence", "balance") and OTHERS.search(plain) else topic
-
-
-def has_fact(text: str) -> bool:
-    return bool(days.has_day(text) or days.parse_length(text) or reading.list_amounts(text))
+    return "others" if topic in ("leave", "expense", "absence", "balance", "mine") and OTHERS.search(plain) else topic
 
 
 def split_message(text: str) -> list[tuple[str, str]]:
     """Split a message where another wish begins; return each part with its topic."""
-    if END.search(text) and find_topic(text) == "end":
+    if find_topic(text) == "end":
         return [("end", text)]
-    if first := END_FIRST.match(text):
+    if (first := END_FIRST.match(text)) and match_topic(text) != "withdraw":
         rest = split_message(text[first.end() :])
         return [("end", text)] if all(topic in (*TALK, "end") for topic, _ in rest) else [("end", first[0]), *rest]
     parts = list[tuple[str, str]]()
-    start, joint = 0, ""
-    for found in [*PIECE_END.finditer(text), None]:
-        end = len(text) if found is None else found.start() if found["joint"] else found.end()
-        piece = text[start:end]
-        if piece.strip(" ,，。.;；\n"):
-            add_piece(parts, piece, joint)
-            joint = ""
-        if found is not None:
-            joint = "and" if found["joint"] or joint == "and" else "," if found[0].strip(" \n") else ""
-        start = end
-    if len(parts) < 2:
+    for joint, piece in cut_pieces(text):
+        topic = find_topic(CONNECTED_FIRST.sub("", piece))
+        before, said = parts[-1] if parts else ("end", "")
+        if before == "end" or begins_another(before, topic, joint, piece):
+            parts.append((topic, piece))
+        else:
+            parts[-1] = (topic if before in TALK and topic else before, said + piece)
+    if len(parts) < 2 or not any(topic for topic, _ in parts):
         return [(find_topic(text), text)]
     return [(topic, CONNECTED_FIRST.sub("", part).strip(" \n,，;；")) for topic, part in parts]
 
 
-def add_piece(parts: list[tuple[str, str]], piece: str, joint: str) -> None:
-    """Add a piece to the part before it, or begin another part with it."""
-    topic = find_topic(CONNECTED_FIRST.sub("", piece))
-    before, said = parts[-1] if parts else ("", "")
-    is_order = joint == "and" and not topic and ASKED_FOR.search(CONNECTED_FIRST.sub("", piece)) is not None
-    if not parts or before == "end":
-        parts.append((topic, piece))
-    elif before in TALK and not (is_order and before == ""):
-        parts[-1] = (topic or before, said + piece)
-    elif (
-        topic == before
-        or (topic in TALK and not is_order)
-        or (topic == "decide" and before in REQUESTS)
-        or (before in FREE and not (joint == "and" and topic in STRONG))
-        or (before in LOOKUPS and topic in REQUESTS and not has_fact(piece) and not is_order)
-        or (before not in FREE and topic not in (STRONG if joint != "," else APART) and not is_order)
-    ):
-        parts[-1] = (before, said + piece)
-    else:
-        parts.append((topic, piece))
+def cut_pieces(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the pieces of a message, each with what joins it to the one before: `and`, `,` or nothing."""
+    start, joint = 0, ""
+    for found in [*PIECE_END.finditer(text), None]:
+        end = len(text) if found is None else found.start() if found["joint"] else found.end()
+        if text[start:end].strip(" ,，。.;；\n"):
+            yield joint, text[start:end]
+            joint = ""
+        if found is not None:
+            joint = "and" if found["joint"] or joint == "and" else "," if found[0].strip(" \n") else ""
+        start = end
+
+
+def begins_another(before: str, topic: str, joint: str, piece: str) -> bool:
+    """Whether a piece is a matter of its own, and not more words about the one before it."""
+    if not topic and joint == "and" and before not in TALK:
+        return ORDER.search(piece) is not None and not has_fact(piece)
+    if topic in (before, *TALK) or before in TALK:
+        return False
+    if before in FREE:
+        return joint == "and" and topic in OWN
+    if before in LOOKUPS and topic in ("leave", "expense") and not has_fact(piece):
+        return False
+    return topic in OWN and not (joint == "," and topic in ("withdraw", "urge"))
 
 
 def read_matters(turns: Sequence[PersonTurn]) -> tuple[Matter, ...]:
@@ -293,33 +247,22 @@ def read_matters(turns: Sequence[PersonTurn]) -> tuple[Matter, ...]:
             matters = (wish,)
             continue
         found = [Matter(topic, (text,)) for topic, text in parts]
-        for n, matter in enumerate(found[1:], 1):  # who stands in meanwhile: the days are those of the leave
-            if matter.topic == "absence" and not has_fact(matter.full_text):
-                found[n] = Matter("absence", (found[n - 1].full_text, *matter.texts))
-        matters = tuple(sorted(found, key=lambda one: one.topic not in LOOKUPS))
-        wish = matters[-1] if matters[-1].topic not in LOOKUPS | {""} else wish
+        matters = tuple(sorted(found, key=lambda one: one.topic not in (*LOOKUPS, *TALK)))
+        wish = matters[-1] if matters[-1].topic not in (*LOOKUPS, *TALK) else wish
     return matters or (Matter("", ("",)),)
 
 
 def goes_on(last: Matter, topic: str, text: str) -> bool:
-    if last.topic not in ("leave", "expense", "mail", "absence") or len(text) > BRIEF:
-        return False
+    """Whether a short message only adds a fact, a name or a correction to the wish before it."""
     if last.topic == "mail":
         return topic in ("", "mail") and words.SUBJECT.search(text) is not None
-    marked = words.CORRECTION.search(text) is not None
-    is_name = words.BARE_NAME.fullmatch(words.ASIDE.split(text.strip(), maxsplit=1)[0]) is not None
-    names = is_name or reading.remove_approver(text) != text
+    is_marked, is_answer = words.CORRECTION.search(text), words.BARE_NAME.search(text)
+    if last.topic not in ("leave", "expense", "absence") or len(text) > BRIEF:
+        return False
+    if match_topic(text) == last.topic and not is_marked and not is_answer:
+        return False
+    if topic not in ("", "help", last.topic) and not (is_marked and topic in ("end", "decide", "leave")):
+        return False
     kinds = words.LEAVE_NAMES if last.topic == "leave" else words.CATEGORIES
-    is_bare = topic == last.topic and not TOPICS[topic].search(text)
-    if (
-        topic in ("", "help")
-        or is_bare
-        or (is_name and topic == last.topic)
-        or (marked and topic in (last.topic, "end", "decide", "leave"))
-    ):
-        return bool(
-            has_fact(text)
-            or names
-            or (marked and (reading.classify_text(text, kinds) or words.BARE_AMOUNT.search(text)))
-        )
-    return False
+    is_correction = is_marked and (words.classify_text(text, kinds) or words.BARE_AMOUNT.search(text))
+    return bool(has_fact(text) or is_answer or words.remove_approver(text) != text or is_correction)
