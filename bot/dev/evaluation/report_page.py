@@ -14,7 +14,6 @@ from bot.dev.evaluation.charts import STYLE, render_bar_chart, render_distributi
 from bot.dev.evaluation.results import EvaluationReport, Trial
 from bot.dev.evaluation.tables import (
     COLUMNS,
-    Rows,
     build_replay_rows,
     build_scenario_rows,
     build_slip_rows,
@@ -78,7 +77,12 @@ def render_report_page(report: EvaluationReport, language: str) -> str:
     }
     for name, rows in tables.items():
         if len(rows) > 1:
-            parts.append(_render_section(translate(f"evaluation.{name}", language), estimate, _render_rows(rows)))
+            head, *body = (
+                "".join(f'<td class="{"n" if column else "g"}">{escape(text)}</td>' for column, text in enumerate(row))
+                for row in rows
+            )
+            table = f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in body)}</table>"
+            parts.append(_render_section(translate(f"evaluation.{name}", language), estimate, table))
     parts.append(_render_failures(report, language))
     return (
         f'<!doctype html><html lang="{language}"><head><meta charset="utf-8"><title>{title}</title>'
@@ -124,15 +128,6 @@ def _render_figures_table(report: EvaluationReport, language: str) -> str:
     )
     head = f"<tr><th>{escape(translate('evaluation.group', language))}</th>{names}</tr>"
     return _render_section(translate("evaluation.figures", language), "", f"<table>{head}{rows}</table>")
-
-
-def _render_rows(rows: Rows) -> str:
-    kinds = ("g", "n")
-    head, *body = (
-        "".join(f'<td class="{kinds[column > 0]}">{escape(text)}</td>' for column, text in enumerate(row))
-        for row in rows
-    )
-    return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in body)}</table>"
 
 
 def _render_failures(report: EvaluationReport, language: str) -> str:

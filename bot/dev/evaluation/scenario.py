@@ -5,7 +5,6 @@ Parsing is strict: an unknown name, person or field is an error that names the f
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
 from datetime import date
 from importlib import resources
 from pathlib import Path
@@ -239,8 +238,13 @@ class Scenario(ScenarioPart):
 
     @model_validator(mode="after")
     def _require_known_names(self) -> Self:
-        for where, name in self._list_used_handles():
-            if name not in self.handles:
+        used = [(f"act {number}", name) for number, act in enumerate(self.act, 1) for name in (act.who, act.of)]
+        for label, wanted in (("expect", self.expect), ("forbid", self.forbid)):
+            for number, one in enumerate(wanted, 1):
+                used += [(f"{label} {number}", name) for name in (one.by, *one.to.split(","))]
+        used += [("person", one.manager) for one in self.person]
+        for where, name in used:
+            if name and name not in self.handles:
                 raise ValueError(
                     f"{where}: there is nobody called {name!r}; there are {', '.join(sorted(self.handles))}"
                 )
@@ -250,15 +254,6 @@ class Scenario(ScenarioPart):
         if self.only == "script" and not self.reply:
             raise ValueError('it says only = "script" and has no [[reply]]')
         return self
-
-    def _list_used_handles(self) -> Iterator[tuple[str, str]]:
-        """Yield the place and the handle of every person named."""
-        for number, act in enumerate(self.act, 1):
-            yield from ((f"act {number}", name) for name in (act.who, act.of) if name)
-        for label, wanted in (("expect", self.expect), ("forbid", self.forbid)):
-            for number, one in enumerate(wanted, 1):
-                yield from ((f"{label} {number}", name) for name in (one.by, *one.to.split(",")) if name)
-        yield from (("person", one.manager) for one in self.person if one.manager)
 
 
 def read_scenario(path: Path) -> Scenario:

@@ -153,7 +153,11 @@ class SlippingModel:
         calls = list_calls(following)
         previous = self.previous_call
         makers: dict[str, Made] = {
-            "prose": self._make_prose,
+            "prose": lambda call: ScenarioReply(
+                raw=self.chance.choice(PROSE[self.language]).format(
+                    tool=call.tool, args=", ".join(f"{name}={value!r}" for name, value in call.args.items())
+                )
+            ),
             "announces": lambda call: ScenarioReply(raw=self.chance.choice(ANNOUNCED[self.language])),
             "wrong_key": self._make_wrong_key,
             "wrong_field": self._make_wrong_field,
@@ -171,10 +175,6 @@ class SlippingModel:
                 self.is_open = True
                 return one
         return None
-
-    def _make_prose(self, call: ScenarioCall) -> ScenarioReply:
-        args = ", ".join(f"{name}={value!r}" for name, value in call.args.items())
-        return ScenarioReply(raw=self.chance.choice(PROSE[self.language]).format(tool=call.tool, args=args))
 
     def _make_wrong_key(self, call: ScenarioCall) -> ScenarioReply | None:
         guessed = {name: KEYS[name] for name in call.args if name in KEYS}

@@ -12,8 +12,6 @@ from itertools import pairwise
 
 from bot.dev.rehearsal.words import compile_alternatives
 
-Day = tuple[date, int, int]
-"""A day with the start and end of its word."""
 _ONES, _HAN = "零一二三四五六七八九", "一二三四五六日天"
 _ENGLISH = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "a", "an")
 NUMBERS = {sign: n for n, sign in enumerate(_ONES)} | {"两": 2}
@@ -81,17 +79,17 @@ class Stretch:
 
 def read_number(word: str) -> int:
     """Read `3`, `3rd`, `十二` or `two`."""
-    if digits := re.match(r"\d+", word):
-        return int(digits[0])
+    if word[0].isdigit():
+        return int(word.rstrip("stndrhSTNDRH"))
     tens, ten, ones = word.rpartition("十")
     return 10 * NUMBERS.get(tens, 1) + NUMBERS.get(ones, 0) if ten else NUMBERS[word.lower()]
 
 
-def list_days(text: str, today: date, near: date | None = None) -> list[Day]:
-    """List every day named in `text`. Days that do not exist are left out. `near` is a day whose month is meant by a
-    number alone."""
+def list_days(text: str, today: date, near: date | None = None) -> list[tuple[date, int, int]]:
+    """List every day named in `text`, with start and end of its word. Days that do not exist are left out. `near` is a
+    day whose month is meant by a number alone."""
     found = [match for one in (*NAMED, RELATIVE_DAY, WEEKDAY) for match in one.finditer(text)]
-    week, days, end = WEEK.search(text), list[Day](), 0
+    week, days, end = WEEK.search(text), list[tuple[date, int, int]](), 0
     for match in sorted(found, key=lambda one: (one.start(), -one.end())):
         if match.start() < end:
             continue
@@ -103,7 +101,9 @@ def list_days(text: str, today: date, near: date | None = None) -> list[Day]:
     return [one for n, one in enumerate(days) if not n or one[0] != days[n - 1][0]]
 
 
-def read_days(match: re.Match[str], before: date | None, today: date, week: re.Match[str] | None) -> list[Day]:
+def read_days(
+    match: re.Match[str], before: date | None, today: date, week: re.Match[str] | None
+) -> list[tuple[date, int, int]]:
     """Read the day or the two days of one word. `before` is the day named before it; `week` is named elsewhere."""
     start, end = match.span()
     if match.re is RELATIVE_DAY:
@@ -191,7 +191,7 @@ def read_stretch(texts: Sequence[str], today: date) -> Stretch:
     return known
 
 
-def join_days(known: Stretch, named: Sequence[Day], length: int, text: str) -> Stretch:
+def join_days(known: Stretch, named: Sequence[tuple[date, int, int]], length: int, text: str) -> Stretch:
     """Join several named days into a stretch, if they are joined by *to* or follow each other, and fit the length."""
     days = [day for day, _, _ in named]
     spans = SPAN.search(text[named[0][2] : named[1][1]]) is not None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from bot.dev.rehearsal import days, words
-from bot.dev.rehearsal.scene import Scene
+from bot.dev.rehearsal.scene import CJK, Scene
 from bot.dev.rehearsal.topics import Matter
 from bot.dev.rehearsal.words import IS, WHO, compile_alternatives, find_first_group, remove_approver
 
@@ -17,15 +17,12 @@ CLAUSE = compile_alternatives(
     r"(?<!\d)[，,]|[，,](?!\d)|[。;；！!？?\n]|\.(?:\s|$)|\sbecause\s|\sand\s(?!\d)|因为|由于"
 )
 POLITE = compile_alternatives(
-    r"^\W*(?:请|麻烦|你好|您好|谢谢|多谢|hi|hello|hey|(?:good )?morning|please|thanks?"
-    r"|thank you)\b[\s,，!！.]*(?:there\b)?"
+    r"^\W*(?:请|麻烦|你好|您好|谢谢|hi|hello|hey|(?:good )?morning|please|thanks?|thank you)\b[\s,，!！.]*(?:there\b)?"
 )
 ASKS_FOR_LEAVE = compile_alternatives(
     "假|休|歇|半天|来不了|请.{0,3}[天日]", r"\b(?:off|leave|vacation|pto)\b|\bi(?:'m| am) (?:sick|ill|unwell)\b"
 )
-ASKS_FOR_MONEY = compile_alternatives(
-    "报", r"\bexpens|\breimburs|\bi (?:paid|spent)\b|\bclaim\b|\bget\b.{0,12}\bback\b"
-)
+ASKS_FOR_MONEY = compile_alternatives(r"报|\bexpens|\breimburs|\bi (?:paid|spent)\b|\bclaim\b|\bget\b.{0,12}\bback\b")
 ABOUT_LEAVE = compile_alternatives(
     ASKS_FOR_LEAVE.pattern, words.CORRECTION.pattern, r"\d\s*(?:天|days?\b)|[一二两三四五]天|[从批]|\bapprov"
 )
@@ -105,7 +102,7 @@ def read_amount(texts: Sequence[str]) -> tuple[str, str]:
         if len(whole) == 1:
             unit, figure, tenth = whole.pop()
             amount = figure.replace(",", "") + (f".{tenth}" if tenth else "")
-            currency = next(code for code, names in words.CURRENCIES.items() if re.fullmatch(names, unit, re.I))
+            currency = words.classify_text(unit, words.CURRENCIES)
         elif whole or len(bare) > 1:
             amount = currency = ""
         elif bare:
@@ -139,7 +136,7 @@ def read_reason(matter: Matter, asked: re.Pattern[str], otherwise: str) -> str:
         clauses = [POLITE.sub("", one).strip() for one in CLAUSE.split(remove_approver(plain))]
         left = [one for one in clauses if one and not asked.search(one) and days.remove_days(one) == one]
         if left:
-            return ("，" if re.search("[\u4e00-\u9fff]", "".join(left)) else ", ").join(left)
+            return ("，" if CJK.search("".join(left)) else ", ").join(left)
     return otherwise or remove_approver(matter.texts[0]).strip(" ，,。.;；\n") or matter.texts[0]
 
 
@@ -153,8 +150,8 @@ MAIL_TO = compile_alternatives(
 )
 BODY = compile_alternatives(rf"(?:内容|正文){IS}(.+)", r"\b(?:body|text):?\s+(.+)")
 TOLD = re.compile(
-    r"^\s*(?:发|写)?(?:一?[封个])?(?:邮件|信)?(?:an?\s(?:e-?mail|mail|note|message)\b)?\s*(?:[:：]"
-    r"|[，,]?\s?就?[说讲](?:一声|一下)?[，,：:]?|[，,]|-\s|that\b|saying\b|know\b(?:\sthat\b)?)\s*(.+)$",
+    r"^\s*+(?:发|写)?(?:一?[封个])?(?:邮件|信)?(?:an?\s(?:e-?mail|mail|note|message)\b)?\s*+"
+    r"(?:[:：]|[，,]?\s?就?[说讲](?:一声|一下)?[，,：:]?|[，,]|-\s|that\b|saying\b|know\b(?:\sthat\b)?)\s*+(.+)$",
     re.I | re.S,
 )
 """Pattern of the text behind the recipients: `发邮件说…`, `: …`, `that …`."""

@@ -22,7 +22,7 @@ END = compile_alternatives(
     rf"[，,。.!;]\s?(?:{_NEVER_MIND})\W*$",
 )
 END_FIRST = compile_alternatives(
-    rf"^\W{{0,3}}(?:eh|oh|ok|no|actually|[哎唉嗯])?[，, ]*(?:{_NEVER_MIND})[，,。.!！;；~\s]*"
+    rf"^\W{{0,3}}(?:eh|oh|ok|no|actually|[哎唉嗯])?[，, ]{{0,3}}(?:{_NEVER_MIND})[，,。.!！;；~\s]*"
 )
 """Patterns of words that end whatever is under way: at the end of a wish, and before other words."""
 IS_OFF, IS_MONEY, NOUN, ASKING = (
@@ -42,7 +42,7 @@ TOPICS: dict[str, tuple[str, ...]] = {
     "end_absence": (r"(?:取消|结束).{0,4}(?:委托|代理)|^我(?:已经)?回来了|^\W*i(?:'m| am) back\b|\bend my absence\b",),
     "absences": (r"我的(?:委托|代理)|谁在?[代替]我|\bmy (?:absences?|deput(?:y|ies))\b(?! is)|\bwho stands in\b",),
     "absence": (
-        r"[代替帮]我(?:审|批(?!准)|处理)|委托|代理|我.{0,20}(?:不在|出差.*[，,])|\b(?:stand(?:s|ing)? in|deputy"
+        r"[代替帮]我(?:审|批(?!准)|处理)|委托|代理|我.{0,20}(?:不在|出差.{0,20}[，,])|\b(?:stand(?:s|ing)? in|deputy"
         r"|delegate|out of office|i(?:'?m| am|'ll be) away|cover(?:s|ing)? (?:for me|my)|fills? in for me"
         r"|(?:handle|take over) my (?:approvals|tasks))\b",
     ),
@@ -110,16 +110,18 @@ TOPICS: dict[str, tuple[str, ...]] = {
 RULES = [
     (topic.replace("sick", "leave"), [re.compile(one, re.I | re.S) for one in some]) for topic, some in TOPICS.items()
 ]
-OTHERS = compile_alternatives(
-    rf"^(?!.*我).{{0,6}}?(?:{words.HAN_NAME}|[小老][{words.SURNAMES}]|同事"
-    rf"|[他她])(?=[要想请休明后今下从现在是也病还剩])|谁.{{0,8}}(?:[请休]|不在)|有没有人"
-    rf"|[帮替给为](?![我你您忙])[\u4e00-\u9fff]{{1,3}}?[请休报]",
-    rf"^(?!.*\b(?:i|i'?[dm]|i'll|i've|me|my|we|our)\b).*(?:{words.LATIN_NAME}.{{0,12}}\b(?:needs|wants|is|has|takes"
-    rf"|took|will)\b|\b(?:who|is (?:any|some)(?:one|body)|(?:he|she|they) (?:is|are|has))\b"
-    rf"|\bdid (?!i\b)\w+ (?:\w+ )?take)",
+FOR_OTHERS = compile_alternatives(
+    r"谁.{0,8}(?:[请休]|不在)|有没有人|[帮替给为](?![我你您忙])[\u4e00-\u9fff]{1,3}?[请休报]",
     r"\b(?:leave|days? off|vacation|off)\b.{0,24}\bfor (?:my (?:colleague|friend|wife|husband|team)|him|her|them)",
 )
 """Pattern of a request for somebody else, or of a question about others."""
+OF_OTHERS = compile_alternatives(
+    rf"^.{{0,6}}?(?:{words.HAN_NAME}|[小老][{words.SURNAMES}]|同事|[他她])(?=[要想请休明后今下从现在是也病还剩])",
+    rf"{words.LATIN_NAME}(?:\s\w{{1,12}})?\s(?:needs|wants|is|has|takes|will)\b|\b(?:who|is (?:any|some)(?:one|body)"
+    rf"|(?:he|she|they) (?:is|are|has))\b|\bdid (?!i\b)\w+ (?:\w+ )?take",
+)
+OF_ME = compile_alternatives(r"我|\b(?:i|i'?[dm]|i'll|i've|me|my|we|our)\b")
+"""Patterns of words about others, and about oneself: without the latter they are about others."""
 SPENT, OFF = compile_alternatives(words.BARE_AMOUNT.pattern, words.UNIT), compile_alternatives(r"\boff\b|假")
 """Words of a request that names no topic: an amount beside a category, or a day beside these."""
 TALK = frozenset({"thanks", "help", ""})
@@ -147,8 +149,6 @@ ORDER = compile_alternatives(
     r"帮|给我|订|买|查|看|\b(?:can|could|please|book|order|find|get me|buy|show|tell|send|make|open)\b"
 )
 """Pattern of a request of any kind."""
-BRIEF = 60
-"""Most characters of a message that only goes on with the matter before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,8 @@ def find_topic(text: str) -> str:
         return "expense"
     if topic in TALK and days.remove_days(plain) != plain and OFF.search(plain):
         return "leave"
-    return "others" if topic in ("leave", "expense", "absence", "balance", "mine") and OTHERS.search(plain) else topic
+    is_of_others = FOR_OTHERS.search(plain) or (OF_OTHERS.search(plain) and not OF_ME.search(plain))
+    return "others" if is_of_others and topic in ("leave", "expense", "absence", "balance", "mine") else topic
 
 
 def split_message(text: str) -> list[tuple[str, str]]:
@@ -253,11 +254,11 @@ def read_matters(turns: Sequence[PersonTurn]) -> tuple[Matter, ...]:
 
 
 def goes_on(last: Matter, topic: str, text: str) -> bool:
-    """Whether a short message only adds a fact, a name or a correction to the wish before it."""
+    """Whether a message of at most 60 characters only adds a fact, a name or a correction to the wish before it."""
     if last.topic == "mail":
         return topic in ("", "mail") and words.SUBJECT.search(text) is not None
     is_marked, is_answer = words.CORRECTION.search(text), words.BARE_NAME.search(text)
-    if last.topic not in ("leave", "expense", "absence") or len(text) > BRIEF:
+    if last.topic not in ("leave", "expense", "absence") or len(text) > 60:
         return False
     if match_topic(text) == last.topic and not is_marked and not is_answer:
         return False

@@ -26,8 +26,8 @@ def find_first_group(pattern: re.Pattern[str], text: str) -> str:
 SURNAMES = "张王李赵刘陈杨黄吴徐孙朱胡郭罗郑梁宋唐邓冯韩曹曾彭萧蔡潘田董袁蒋余叶程苏吕魏丁沈姚卢傅钟姜崔谭廖范汪陆"
 HAN_NAME = rf"[{SURNAMES}][\u4e00-\u9fff]{{1,2}}?"
 LATIN_NAME = (
-    r"(?-i:(?<![\w'-])(?!(?:Please|Can|Could|Should|Will|Also|And|Then|Ask|Let|Have|Get|Send|To|The|My|You|We|It|Ok|Hi"
-    r"|I)\b)(?!(?:[A-Z]-?\d))[A-Z][\w-]{0,30}(?:\s[A-Z][\w-]{0,30})?)"
+    r"(?-i:(?<![\w'-])(?=[A-Z])(?!(?:Please|Can|Could|Should|Will|Also|And|Then|Ask|Let|Have|Get|Send|To|The|My|You|We"
+    r"|It|Ok|Hi|I|[A-Z]-?\d)\b)[A-Z][a-zA-Z-]{0,30}+(?:\s[A-Z][a-zA-Z-]{0,30}+)?)(?![a-zA-Z-])"
 )
 MANAGER = compile_alternatives("(?:我的?)?(?:直属)?(?:领导|上级|经理|老板|主管|组长)", "my (?:manager|boss|lead)")
 WHO = rf"{HAN_NAME}|{LATIN_NAME}|{MANAGER.pattern}"
@@ -39,7 +39,7 @@ APPROVERS = (
         r"\bapprover(?:\sshould\sbe|\sis|\s写)?:?\s+([^,.;，。；\n]+?)(?=\s?吧|[,.;，。；\n]|$)",
     ),
     compile_alternatives(
-        rf"(?:找|请|让|叫|由|给|麻烦)?\s?({WHO})[，,]?\s?(?:来|帮我|请)?{_DECIDE}",
+        rf"(?:(?:找|请|让|叫|由|给|麻烦)\s?)?({WHO})[，,]?\s?(?:来|帮我|请)?{_DECIDE}",
         rf"\bapprov(?:ed|al)\s(?:by|from)\s({WHO})(?:\splease)?",
         rf"(?:\b(?:ask|let|have|get)\s)?({WHO}),?(?:\s(?:please|will|can|should|to|is))?\s(?:approves?|signs?(?:\soff)?"
         rf"|(?:the|my)\sapprover)\b(?:\s(?:it|this)\b)?",
@@ -97,11 +97,12 @@ CATEGORIES = {
 # Amounts
 
 FIGURE = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
-CURRENCIES = {
+_UNITS = {
     "CNY": "[¥￥元块]|人民币|rmb|cny|yuan", "USD": r"\$|美元|美金|刀|usd|dollars?|bucks", "EUR": "€|欧元?|eur|euros?",
     "GBP": "£|英镑|镑|gbp|pounds?|quid", "HKD": "港币|hkd", "JPY": "日元|jpy",
 }  # fmt: skip
-UNIT = rf"(?:{'|'.join(CURRENCIES.values())})(?![A-Za-z\d])"
+CURRENCIES = {code: compile_alternatives(names) for code, names in _UNITS.items()}
+UNIT = rf"(?:{'|'.join(_UNITS.values())})(?![A-Za-z\d])"
 AMOUNT = compile_alternatives(
     rf"(?P<sign>[¥￥$€£])\s*(?P<after>{FIGURE})(?![A-Za-z_\d]|[.,，]\d| \d|\s*[十百千万亿])",
     rf"(?<![A-Za-z_.\d-])(?<!\d[,，'’ ])(?P<before>{FIGURE})\s*(?P<unit>{UNIT}|块(?=\d(?!\d)))(?P<tenth>(?<=块)\d)?",

@@ -127,15 +127,11 @@ def keep_typed_values(blocks: list[Json], values: Mapping[str, Json]) -> dict[st
     for block, entries in values.items():
         for action, entry in entries.items():
             if element := asked.get((block, action, entry["type"])):
-                kept.setdefault(block, {})[action] = _drop_missing_options(element, entry)
+                if element["type"] == "checkboxes":
+                    known = {option["value"] for option in list_options(element)}
+                    entry = {**entry, "selected_options": [o for o in entry["selected_options"] if o["value"] in known]}
+                kept.setdefault(block, {})[action] = entry
     return kept
-
-
-def _drop_missing_options(element: Json, entry: Json) -> Json:
-    if element["type"] != "checkboxes":
-        return entry
-    known = {option["value"] for option in list_options(element)}
-    return {**entry, "selected_options": [one for one in entry["selected_options"] if one["value"] in known]}
 
 
 def check_input_values(blocks: list[Json], values: Json) -> dict[str, str]:
