@@ -64,6 +64,10 @@ NOON = compile_alternatives(r"上午|早上|(?<!^)(?<!good )\bmorning\b|(?P<pm>�
 SPAN = compile_alternatives(r"到|至|\b(?:to|until|till|through|thru)\b|[–—~]|^\W{0,3}-|\s-\s")
 UNTIL = compile_alternatives(r"[到至]|\b(?:until|till|through)\b")
 FROM = compile_alternatives(r"[从起]|开始|\b(?:from|starting|starts?|since|beginning|as of)\b")
+UNEVEN = compile_alternatives(
+    r"不是|不[请休报]|除了|每[天周个月]|几天|哪天|分开|隔|\b(?:not|except|without|every|each|few|couple|some days?)\b"
+)
+"""Words of days that are no plain stretch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +174,8 @@ def read_stretch(texts: Sequence[str], today: date) -> Stretch:
     for text in texts:
         days, lengths = list_days(text, today, known.first), list_lengths(text)
         left = LENGTH.sub(" ", WEEKS.sub(" ", remove_days(text)))
-        known = replace(known, is_sure=known.is_sure and not any(map(str.isdigit, left)) and len(lengths) < 2)
+        is_plain = not any(map(str.isdigit, left)) and len(lengths) < 2 and not UNEVEN.search(text)
+        known = replace(known, is_sure=known.is_sure and is_plain)
         day = days[0][0] if days else known.first
         if len(days) > 1:
             known = join_days(known, days, lengths[0] if lengths else 0, text)

@@ -22,7 +22,9 @@ POLITE = compile_alternatives(
 ASKS_FOR_LEAVE = compile_alternatives(
     "假|休|歇|半天|来不了|请.{0,3}[天日]", r"\b(?:off|leave|vacation|pto)\b|\bi(?:'m| am) (?:sick|ill|unwell)\b"
 )
-ASKS_FOR_MONEY = compile_alternatives(r"报|\bexpens|\breimburs|\bi (?:paid|spent)\b|\bclaim\b|\bget\b.{0,12}\bback\b")
+ASKS_FOR_MONEY = compile_alternatives(
+    r"报|\bexpens|\breimburs|\brefund|\bi (?:paid|spent)\b|\bclaim\b|\bget\b.{0,12}\bback\b"
+)
 ABOUT_LEAVE = compile_alternatives(
     ASKS_FOR_LEAVE.pattern, words.CORRECTION.pattern, r"\d\s*(?:天|days?\b)|[一二两三四五]天|[从批]|\bapprov"
 )
@@ -68,10 +70,9 @@ def fill_leave(scene: Scene, matter: Matter) -> tuple[Form, bool]:
     hint = words.classify_text(text, words.LEAVE_HINTS)
     is_of_others = words.OF_OTHERS.search(text) is not None
     stretch = days.read_stretch(texts, scene.today)
-    is_day = stretch.first is not None and stretch.first == stretch.last
     noon = days.NOON.search(text)
     is_part = noon is not None or days.HALF.search(text) is not None
-    is_sure = stretch.is_sure and not (is_part and not (is_day and noon))
+    is_sure = stretch.is_sure and (not is_part or bool(noon and stretch.first == stretch.last))
     form = {
         "leave_type": kind or (hint if hint == "bereavement" or not is_of_others else ""),
         "start_date": str(stretch.first or ""),
@@ -88,7 +89,7 @@ def fill_leave(scene: Scene, matter: Matter) -> tuple[Form, bool]:
 def is_doubtful(matter: Matter) -> bool:
     """Return whether the words that began a wish are not sure enough for a card."""
     text = REASON.sub("", remove_approver(matter.texts[0]))
-    return bool(words.DOUBT.search(text) or UNREAD_APPROVER.search(text))
+    return any(one.search(text) for one in (words.DOUBT, words.CORRECTION, UNREAD_APPROVER, days.UNEVEN))
 
 
 def read_amount(texts: Sequence[str]) -> tuple[str, str]:
@@ -150,8 +151,8 @@ MAIL_TO = compile_alternatives(
 )
 BODY = compile_alternatives(rf"(?:内容|正文){IS}(.+)", r"\b(?:body|text):?\s+(.+)")
 TOLD = re.compile(
-    r"^\s*+(?:发|写)?(?:一?[封个])?(?:邮件|信)?(?:an?\s(?:e-?mail|mail|note|message)\b)?\s*+"
-    r"(?:[:：]|[，,]?\s?就?[说讲](?:一声|一下)?[，,：:]?|[，,]|-\s|that\b|saying\b|know\b(?:\sthat\b)?)\s*+(.+)$",
+    r"^\s*+(?:发|写)?(?:一?[封个])?(?:邮件|信)?(?:an?\s(?:e-?mail|mail|note|message)\b)?\s*+(?:[:：]"
+    r"|[，,]?\s?就?[说讲](?:一声|一下)?[，,：:]?|[，,]|-\s|that\b|saying\b|know\b(?:\sthat\b)?)\s*+(.+)$",
     re.I | re.S,
 )
 """Pattern of the text behind the recipients: `发邮件说…`, `: …`, `that …`."""
@@ -177,8 +178,8 @@ def fill_mail(scene: Scene, matter: Matter) -> tuple[Form, bool]:
 def fill_absence(scene: Scene, matter: Matter) -> tuple[Form, bool]:
     stretch = days.read_stretch(matter.texts, scene.today)
     deputy = name_person(scene, find_newest(matter.texts, DEPUTY))
-    last = stretch.last if stretch.is_sure else None
-    form = {"start_date": str(stretch.first or ""), "end_date": str(last or ""), "deputy": deputy}
+    last = str((stretch.is_sure and stretch.last) or "")
+    form = {"start_date": str(stretch.first or ""), "end_date": last, "deputy": deputy}
     return form, all(form.values()) and not words.DOUBT.search(DEPUTY.sub(" ", matter.texts[0]))
 
 

@@ -21,8 +21,8 @@ from bot.dev.rehearsal.words import compile_alternatives, find_first_group
 
 READ_MAX = 12_000
 """Maximum characters of a message that the rules read, because they look at each place many times."""
-SHOWN, QUERY, SUBJECT = 120, 300, 60
-"""Maximum characters of a message that are repeated, that the handbook is searched with, and that are a subject."""
+SHOWN, QUERY, TITLE = 120, 300, 60
+"""Maximum characters of a message that are repeated, searched for in the handbook, and the subject of a mail."""
 ACTING = ("start_", "send_", "set_", "end_", "decide_", "urge_", "withdraw_")
 """Beginnings of the tools whose call holds up the message until a button is pressed."""
 
@@ -50,7 +50,10 @@ def plan_matters(scene: Scene, matters: Sequence[Matter]) -> PlannedReply:
     it, and a card names the matters that follow."""
     told, at = list[str](), 0
     for number, matter in enumerate(matters):
-        reply, used = play_matter(scene, matter, scene.seen[at:], is_single=len(matters) == 1)
+        if not matter.topic and len(matters) > 1:
+            told.append(translate_phrase(scene, "not_done", text=matter.full_text[:SHOWN]))
+            continue
+        reply, used = play_matter(scene, matter, scene.seen[at:])
         at += used
         if reply.calls and reply.calls[0].tool.startswith(ACTING):
             later = [f"“{one.texts[-1][:SHOWN]}”" for one in matters[number + 1 :]]
@@ -64,12 +67,8 @@ def plan_matters(scene: Scene, matters: Sequence[Matter]) -> PlannedReply:
     return PlannedReply("\n".join(line for n, line in enumerate(lines) if not line or line not in lines[:n]))
 
 
-def play_matter(
-    scene: Scene, matter: Matter, seen: Sequence[ToolObservation], *, is_single: bool
-) -> tuple[PlannedReply, int]:
+def play_matter(scene: Scene, matter: Matter, seen: Sequence[ToolObservation]) -> tuple[PlannedReply, int]:
     """Return the next reply to one matter, and how many of the observations were its own."""
-    if not matter.topic and not is_single:
-        return say(scene, "not_done", text=matter.full_text[:SHOWN]), 0
     handle = HANDLERS.get(matter.topic, handle_lookup)
     for used in range(len(seen) + 1):
         reply = handle(replace(scene, seen=tuple(seen[:used])), matter)
@@ -116,7 +115,7 @@ def handle_form(scene: Scene, matter: Matter) -> PlannedReply:
     tool = {"mail": "send_email", "absence": "set_absence"}.get(matter.topic, f"start_{matter.topic}")
     args: Mapping[str, Any] = given
     if matter.topic == "mail":  # without a subject it has its first words
-        to, subject = given.get("to", "").split(","), " ".join(given.get("body", "").split())[:SUBJECT]
+        to, subject = given.get("to", "").split(","), " ".join(given.get("body", "").split())[:TITLE]
         args = {"subject": subject, **given, "to": to if len(to) > 1 else to[0]}
     elif tool.startswith("start_") and tool not in scene.offered_tools:
         tool, args = "start_process", {"process": matter.topic, "form": given}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.core.i18n import load_sentences, translate
@@ -32,8 +32,8 @@ SENTENCES = {
 }  # fmt: skip
 """Tool → the one sentence that its result is told in, if it is not named after the tool."""
 FIELDS = (
-    "request summary names requester name by subject start_date end_date deputy timeline kind left days_a_year waiting"
-    " first last back_at_work year person text file heading sum result working_days"
+    "request summary name requester by subject start_date end_date deputy timeline kind left days_a_year waiting first"
+    " last back_at_work year text file heading sum result working_days"
 )
 
 
@@ -41,11 +41,10 @@ def translate_phrase(scene: Scene, name: str, /, **params: object) -> str:
     return translate(f"rehearsal.{name}", scene.language, **params)
 
 
-def join_names(scene: Scene, names: Iterable[str], most: int = LISTED) -> str:
+def join_names(scene: Scene, names: Sequence[str], most: int = LISTED) -> str:
     """Join names as `A、B、C` or `A, B, C`, at most `most` of them."""
-    kept = list(names)
-    more = translate_phrase(scene, "and_more") if len(kept) > most else ""
-    return translate_phrase(scene, "comma").join(kept[:most]) + more
+    more = translate_phrase(scene, "and_more") if len(names) > most else ""
+    return translate_phrase(scene, "comma").join(names[:most]) + more
 
 
 def fill_sentence(scene: Scene, key: str, data: Mapping[str, Any], /, **more: object) -> str:

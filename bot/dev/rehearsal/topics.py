@@ -22,7 +22,7 @@ END = compile_alternatives(
     rf"[，,。.!;]\s?(?:{_NEVER_MIND})\W*$",
 )
 END_FIRST = compile_alternatives(
-    rf"^\W{{0,3}}(?:eh|oh|ok|no|actually|[哎唉嗯])?[，, ]{{0,3}}(?:{_NEVER_MIND})[，,。.!！;；~\s]*"
+    rf"^(?:\W{{0,3}}(?:eh|oh|ok|no|actually|[哎唉嗯])?[，, ]{{0,3}}(?:{_NEVER_MIND})[，,。.!！;；~\s]*+)++"
 )
 """Patterns of words that end whatever is under way: at the end of a wish, and before other words."""
 IS_OFF, IS_MONEY, NOUN, ASKING = (
@@ -42,7 +42,7 @@ TOPICS: dict[str, tuple[str, ...]] = {
     "end_absence": (r"(?:取消|结束).{0,4}(?:委托|代理)|^我(?:已经)?回来了|^\W*i(?:'m| am) back\b|\bend my absence\b",),
     "absences": (r"我的(?:委托|代理)|谁在?[代替]我|\bmy (?:absences?|deput(?:y|ies))\b(?! is)|\bwho stands in\b",),
     "absence": (
-        r"[代替帮]我(?:审|批(?!准)|处理)|委托|代理|我.{0,20}(?:不在|出差.{0,20}[，,])|\b(?:stand(?:s|ing)? in|deputy"
+        r"[代替]我(?:审|批(?!准)|处理)|委托|代理|我.{0,20}(?:不在|出差.{0,20}[，,])|\b(?:stand(?:s|ing)? in|deputy"
         r"|delegate|out of office|i(?:'?m| am|'ll be) away|cover(?:s|ing)? (?:for me|my)|fills? in for me"
         r"|(?:handle|take over) my (?:approvals|tasks))\b",
     ),
@@ -76,9 +76,9 @@ TOPICS: dict[str, tuple[str, ...]] = {
         r"|sign)|(?:approve|reject|sign) (?:everything|all|every))\b",
     ),
     "mine": (
-        r"^.{0,4}我的.{0,6}申请|到哪|到谁|在谁|卡|批了(?!吧)|批[下没]|看了我|通过了|驳回了|拒|进展|进度|消息|情况"
-        r"|怎么样|提过|列|\bmy requests?\b|\b(?:where|who|status|progress|news|update|approved|through|thru|looked"
-        r"|rejected|sa(?:y|id) no|filed|submitted)\b",
+        r"^.{0,4}我的.{0,6}申请|到[哪谁账]|到了吗|在谁|卡|批了(?!吧)|批[下没]|[没未]批|看了我|通过了|驳回了|拒|进展"
+        r"|进度|消息|情况|怎么样|提过|列|\bmy requests?\b|\b(?:where|who|status|progress|news|update|approved|through"
+        r"|thru|looked|rejected|sa(?:y|id) no|filed|submitted)\b",
         NOUN,
         r"^(?!.*\b(?:who|how) (?:can|do|should)\b)(?:.*[我谁哪吗没?？]|.*申请|.*\b(?:my|the|it|i'?ve)\b)",
     ),
@@ -239,9 +239,7 @@ def read_matters(turns: Sequence[PersonTurn]) -> tuple[Matter, ...]:
     """Read what the last message asks for, lookups first. Words without a topic of their own go on with the wish before
     them, if they have something to add to it; no other words do. Nobody goes on with somebody else's wish."""
     matters, wish = tuple[Matter, ...](), Matter("", ("",))
-    for turn in turns:
-        if turn.name != turns[-1].name:
-            continue
+    for turn in [one for one in turns if one.name == turns[-1].name]:
         parts = split_message(turn.text)
         if len(parts) == 1 and goes_on(wish, *parts[0]):
             wish = Matter(wish.topic, (*wish.texts, turn.text), turn.is_after_start)
@@ -250,7 +248,7 @@ def read_matters(turns: Sequence[PersonTurn]) -> tuple[Matter, ...]:
         found = [Matter(topic, (text,)) for topic, text in parts]
         matters = tuple(sorted(found, key=lambda one: one.topic not in (*LOOKUPS, *TALK)))
         wish = matters[-1] if matters[-1].topic not in (*LOOKUPS, *TALK) else wish
-    return matters or (Matter("", ("",)),)
+    return matters
 
 
 def goes_on(last: Matter, topic: str, text: str) -> bool:
