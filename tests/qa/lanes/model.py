@@ -18,8 +18,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 BUDGETS = (
-    "engine", "from_outside", "crashes", "pauses", "failures", "copies", "stops", "failovers", "several", "set", "cluster",
-    "alone",
+    "engine", "from_outside", "crashes", "pauses", "failures", "copies", "stops", "failovers", "several", "set",
+    "cluster", "alone",
 )  # fmt: skip
 LIMIT_S = 300.0
 DEPTH, HASH_BITS, MEMORY_MB = 1_000_000, 22, 4_000
