@@ -13,10 +13,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 75_210,
-    "kernel lines": 18_710,
+    "product lines": 75_100,
+    "kernel lines": 18_720,
     "helpers used once, of 1,000 functions": 97,
-    "helpers of three lines or fewer": 33,
+    "helpers of three lines or fewer": 32,
     "clauses as subjects in docstrings": 0,
     "clauses as subjects in papers": 0,
     "files that run for a message": 142,

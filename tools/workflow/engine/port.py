@@ -104,7 +104,7 @@ class Engine(Protocol):
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What is offered to people, because this engine can do it."""
+        """The actions that people are offered, because this engine can do them."""
 
     async def list_processes(self) -> tuple[Process, ...]: ...
 
