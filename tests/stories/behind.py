@@ -172,3 +172,20 @@ def choices_of(card: dict[str, Any]) -> set[str]:
     actions = [button["action_id"].partition("cs:") for button in list_buttons(card)]
     assert all(before == "" and prefix for before, prefix, _ in actions), actions
     return {choice for _, _, choice in actions}
+
+
+async def open_form(office: Office, answer: dict[str, Any], action: str = "cs:form:open:0") -> dict[str, Any]:
+    """Open the form that an answer to Zhang San offers."""
+    assert (await office.driver.click_button(ZHANG, office.dm(ZHANG), answer["ts"], action)).ok
+    return await office.until(lambda: office.driver.find_top_view(ZHANG))
+
+
+def values_of(view: dict[str, Any]) -> dict[str, Any]:
+    """Field → what stands in it."""
+    initial = ("initial_value", "initial_date", "initial_user", "initial_users", "initial_option")
+    found = {}
+    for block in view["blocks"]:
+        if block["type"] == "input":
+            value = next((block["element"][name] for name in initial if name in block["element"]), "")
+            found[block["block_id"]] = value["value"] if isinstance(value, dict) else value
+    return found

@@ -8,7 +8,7 @@ from bot.chat.messages import Click, FormDialog, FormSubmission, Place
 from bot.dev.evaluation.shown_blocks import list_buttons, read_message_text
 from bot.features.request_forms import TOOLS_BY_FORM
 from tests.harness.office import LI, WANG, ZHANG, Office, found_request
-from tests.stories.behind import facts_of
+from tests.stories.behind import facts_of, open_form, values_of
 from tools.offer_steps.tool import TOOL_FORMS
 
 
@@ -24,22 +24,6 @@ async def ask(office: Office, text: str) -> dict[str, Any]:
     await office.until(lambda: len(list_answers()) > before)
     await office.quiet()
     return list_answers()[-1]
-
-
-async def open_form(office: Office, answer: dict[str, Any], action: str = "cs:form:open:0") -> dict[str, Any]:
-    assert (await office.driver.click_button(ZHANG, office.dm(ZHANG), answer["ts"], action)).ok
-    return await office.until(lambda: office.driver.find_top_view(ZHANG))
-
-
-def values_of(view: dict[str, Any]) -> dict[str, Any]:
-    """Field → what stands in it."""
-    initial = ("initial_value", "initial_date", "initial_user", "initial_users", "initial_option")
-    found = {}
-    for block in view["blocks"]:
-        if block["type"] == "input":
-            value = next((block["element"][name] for name in initial if name in block["element"]), "")
-            found[block["block_id"]] = value["value"] if isinstance(value, dict) else value
-    return found
 
 
 async def test_a_vague_leave_ends_in_a_form_filled_with_what_was_said(desk: Office) -> None:

@@ -20,7 +20,7 @@ from bot.dev.evaluation.shown_blocks import list_buttons
 from bot.queue.keys import Keys
 from bot.storage.dead_letters import DeadLetterStore
 from tests.harness.office import LI, ROOT, WANG, ZHANG, ZHAO, Office, Process, read_message_key
-from tests.stories.test_offered_steps import open_form, values_of
+from tests.stories.behind import open_form, values_of
 
 pytestmark = pytest.mark.slow
 
