@@ -221,7 +221,10 @@ class Lease:
 
     async def list_waiting_bodies(self) -> list[str]:
         """List the bodies of the items that wait behind the one at the head."""
-        return await self._lanes.list_waiting_bodies(self.lane)
+        keys, redis = self._lanes.keys, self._lanes.redis
+        with translate_redis_errors():
+            rows = await redis.lrange(keys.build_key(keys.get_partition(self.lane), "in", self.lane), 1, -1)
+        return [split_stored_item(str(row))[1] for row in rows]
 
     async def retry(self, delay_ms: int, error: str, count: bool = True) -> None:
         """Release the lane. The item comes again after `delay_ms`; no other item of the lane comes before it."""
@@ -442,12 +445,6 @@ class Lanes:
         if isinstance(lease, Lease) and lease.lane == lane:
             return lease.is_companion_waiting
         return await self.has_pending_items(lane + self.companion_suffix)
-
-    async def list_waiting_bodies(self, lane: str) -> list[str]:
-        """List the bodies of all items but the one at the head."""
-        key = self.keys.build_key(self.keys.get_partition(lane), "in", lane)
-        with translate_redis_errors():
-            return [split_stored_item(str(row))[1] for row in await self.redis.lrange(key, 1, -1)]
 
     async def claim(self, owner: str, partition: int, room: int) -> list[Lease]:
         """Claim up to `room` lanes of a partition that need attention. Items beyond `max_tries` come too: their handler

@@ -363,6 +363,28 @@ async def test_a_lease_goes_on_after_a_takeover_exactly_if_nothing_of_it_was_los
         assert await again.commit() is None
 
 
+@pytest.mark.parametrize("is_taken_over", [True, False])
+async def test_a_lease_that_somebody_else_had_on_the_former_server_is_over(pair: Pair, is_taken_over: bool) -> None:
+    """The new server lacks that somebody else took the lane, and still has the token of the first holder."""
+    async with connected(pair) as redis:
+        lanes = Lanes(redis, KEYS)
+        await lanes.enqueue("D1", "E1", "{}")
+        await StoreWatch(scripts=ScriptRunner.from_redis(redis, KEYS), keys=KEYS).watch_store()
+        [first] = await lanes.claim("first", HOME, 1)
+        await redis.zadd(KEYS.build_key(HOME, "z"), {"D1": 1})  # its lease has run out
+        await wait_for_replica(redis)
+        if is_taken_over:
+            pair.hold()
+            [second] = await lanes.claim("second", HOME, 1)
+            await second.commit()
+            await pair.fail_over()
+            assert await lanes.extend([first]) == [first]
+            with pytest.raises(LeaseLost):
+                await first.commit()
+        else:
+            assert await first.commit() is None, "control: nobody else had it"
+
+
 async def test_presses_of_a_set_that_the_new_server_lacks_are_pressed_again(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,20 +55,6 @@ end
 
 local function extend(lane, lease_ms) redis.call('ZADD', schedule, whole(now + tonumber(lease_ms)), lane) end
 
--- Whether this token still owns the lane, with this item at its head and as many checkpoints of it as `written`. A server
--- that has taken over may lack some; the lane is due then. Returns the time of the item's enqueue, or false.
-local function holds(lane, token, id, written)
-  if redis.call('HGET', state(lane), 'token') ~= token then return false end
-  if redis.call('SCARD', base .. 'ck:' .. lane) < tonumber(written) then
-    extend(lane, 0)
-    return false
-  end
-  local head = redis.call('LINDEX', inbox(lane), 0)
-  if not head then return false end
-  local at, found = unpack_item(head)
-  return found == id and at
-end
-
 -- Key of the hash of stops: person (or *) -> time|timestamp of the stop. An earlier version kept one string per lane,
 -- under another key.
 local function stops(lane) return base .. 'stops:' .. lane end
@@ -89,6 +75,28 @@ local function measure_doubt(put_at, doubt)
   local server = describe_server(0)
   if known and server ~= '' and server ~= known then return 0 end  -- nobody has looked yet
   return since and tonumber(put_at) <= since + tonumber(doubt) and now - since or -1
+end
+
+-- Whether this token still owns the lane. If its lease had run out before another server took over, somebody else may have
+-- had the lane on the former one, and what this holder knows may be lost.
+local function owns(lane, token)
+  if redis.call('HGET', state(lane), 'token') ~= token then return false end
+  local lease_end, head = redis.call('ZSCORE', schedule, lane), redis.call('LINDEX', inbox(lane), 0)
+  return not head or tonumber(lease_end or now) >= now or measure_doubt((unpack_item(head)), 0) < 0
+end
+
+-- Whether this token still owns the lane, with this item at its head and as many checkpoints of it as `written`. A server
+-- that has taken over may lack some; the lane is due then. Returns the time of the item's enqueue, or false.
+local function holds(lane, token, id, written)
+  if not owns(lane, token) then return false end
+  if redis.call('SCARD', base .. 'ck:' .. lane) < tonumber(written) then
+    extend(lane, 0)
+    return false
+  end
+  local head = redis.call('LINDEX', inbox(lane), 0)
+  if not head then return false end
+  local at, found = unpack_item(head)
+  return found == id and at
 end
 
 -- Describe the head of a lane to its holder. ARGV from i on: kind of record, suffix of companion, doubt (ms). The lane's

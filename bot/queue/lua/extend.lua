@@ -4,7 +4,7 @@
 local lost, ending = {}, {}
 for i = 3, #ARGV, 2 do
   local lane, token = ARGV[i], ARGV[i + 1]
-  if redis.call('HGET', state(lane), 'token') == token then
+  if owns(lane, token) then
     extend(lane, ARGV[2])
     local head = redis.call('EXISTS', stops(lane)) == 1 and redis.call('LINDEX', inbox(lane), 0)
     local whose = head and stopped(lane, (unpack_item(head))) or ''

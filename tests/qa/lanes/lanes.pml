@@ -28,6 +28,7 @@
 #define BESIDE(L, M, Y) if :: !cluster && TELLS(M, Y) -> tell(L, M) :: else fi
 #define PRESS_FROM_SET if :: !cluster -> apply(0, PRESS, 0); answer = OK :: else fi
 bit engine, several, set, cluster, alone;
+byte server;                                               /* counts who was the master */
 #include "store.pml"
 
 inline tell(L, M) {                                        /* writes.lua: in another partition */
@@ -60,10 +61,9 @@ bit fresh[2];
 #define IS_HELD_BY(W, L) (lane_of[W] == (L) + 1 && token_of[W] == R.token[L])
 #define IS_HELD(L) (IS_HELD_BY(0, L) || IS_HELD_BY(1, L))
 
-/* The replica has a copy, older than what the master has; `server` counts who was the master. */
+/* The replica has a copy, older than what the master has. */
 Store S;
 bit lags;
-byte server;
 #define IS_CONFIRMED (alone || from == server)             /* a server that is gone never says so */
 
 /* A copy of a call, which is on its way; its caller waits. */
@@ -395,12 +395,18 @@ end:
   od
 }
 
+inline run_out(L) {                                        /* the new master has the time at which the lease ends */
+  if :: R.when[L] == LEASED && ((IS_HELD_BY(0, L) && !fresh[0]) || (IS_HELD_BY(1, L) && !fresh[1])) -> R.when[L] = DUE
+     :: else
+  fi
+}
+
 /* The replica is behind, and takes over with what it has. Calls on their way to the other server are lost. */
 proctype Replica() {
 end:
   do
   :: atomic { (failovers > 0 && !lags) -> lags = 1; c_code { now.S = now.R; } }
-  :: atomic { lags -> failovers--; server++; lags = 0; c_code { now.R = now.S; }; forget_copy(); lose_copy();
+  :: atomic { lags -> failovers--; server++; lags = 0; c_code { now.R = now.S; }; forget_copy(); lose_copy(); run_out(0); run_out(1);
       unnoticed[0] = alone; unnoticed[1] = alone }
   od
 }

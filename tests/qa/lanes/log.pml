@@ -7,6 +7,7 @@
 #define PLAN(L, W) R.when[L] = W; until = (W == LEASED -> now + LEASE : (W == LATER -> now + delay : now))
 #define IS_DUE(L) (R.when[L] != OUT && now >= until)
 int now, until, delay;                                     /* ms since the log began */
+#define server 0                                           /* nobody takes over */
 #define PRESS_FROM_SET skip
 #define BESIDE(L, M, Y) skip
 #include "store.pml"

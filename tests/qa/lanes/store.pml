@@ -57,7 +57,8 @@ Store R;
 NUMBER clock;                                                /* of the server: never goes back, whatever is lost */
 
 #define HEAD(L) R.queue[(L) * ROOM]
-#define HOLDS(L, T, M) (R.token[L] == T && R.length[L] > 0 && HEAD(L) == M)
+#define OWNS(L, T) (R.token[L] == T && !(R.when[L] == DUE && server))   /* nobody else had it on a server that is gone */
+#define HOLDS(L, T, M) (OWNS(L, T) && R.length[L] > 0 && HEAD(L) == M)
 #define LACKS(L, T, W) (R.token[L] == T && (R.checked[L] & (W)) != (W))  /* a server that took over: common.lua, holds */
 
 inline enqueue(L, M) {
@@ -114,7 +115,7 @@ inline claim(L, X) {                                       /* claim.lua, with ro
 }
 
 inline extend(L, T) {                                      /* extend.lua */
-  if :: R.token[L] == T -> PLAN(L, LEASED); answer = OK :: else -> answer = LOST fi
+  if :: OWNS(L, T) -> PLAN(L, LEASED); answer = OK :: else -> answer = LOST fi
 }
 
 inline checkpoint(L, T, M, X, Y, W) {                      /* checkpoint.lua. X which, Y the effect that it stores */
