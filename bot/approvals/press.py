@@ -267,13 +267,16 @@ async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser:
 
     async def save_part(name: str, state: PartState) -> None:
         nonlocal saved
-        # The begin of the effect is confirmed, and an effect without parts is not resumed. So a first part needs no
-        # confirmation, and an only one not even to be saved.
-        begins, confirm = state is PartState.BEGUN, state is PartState.BEGUN and is_resumable(saved)
-        if begins and not confirm and len(parts.states) == 1:
+        # The effect has begun; without parts it is not resumed. Its only part is not saved, its first needs no more.
+        is_first = not is_resumable(saved)
+        if is_first and state is PartState.BEGUN and len(parts.states) == 1:
             return
         saved, effects = transition(approval, PartsChanged(parts.states), cards.clock.now())
-        await lease.checkpoint(f"part:{name}:{state}", *write_effects(cards, saved, effects), confirm=confirm)
+        seq, writes = f"part:{name}:{state}", write_effects(cards, saved, effects)
+        if is_first or state is not PartState.BEGUN:
+            await lease.checkpoint(seq, *writes)
+        elif not await lease.begin(seq, *writes):
+            raise EffectUnknownError("begun before another server took over")
 
     parts = EffectParts(dict(approval.parts), save_part)  # each part is saved before the tool goes on
     try:

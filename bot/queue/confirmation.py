@@ -1,6 +1,5 @@
 """Confirmation of writes: nobody relies on a write before the replicas or the disk have it.
 
-
 A server that dies loses every write that neither its disk nor the replica that takes over has yet. Three things
 therefore wait for the confirmation: the acknowledgement of a message or a press, an effect outside, and the word that
 it is done."""

@@ -39,6 +39,7 @@ from tests.qa.chaos.proxy import Proxy, open_proxy
 from tests.stories.script import mail
 from tests.tools.company import LI, ZHANG
 from tests.tools.office import SICK
+from tools.effect_parts import PartState
 from tools.spec import Person
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.redis_store import RedisStore
@@ -412,6 +413,37 @@ async def test_presses_of_a_set_that_the_new_server_lacks_are_pressed_again(
         await press(bot, APPROVE_SET, lane=lane, form={TICKED: "0"})
         await bot.work()
         assert (await bot.engine.get_request(request)).status is Status.APPROVED
+
+
+async def test_the_second_part_of_a_mail_whose_begin_was_lost_is_not_sent_again_where_a_process_remembers_it(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = Lease.checkpoint
+
+    async def hold_before_the_second(lease: Lease, seq: str, *writes: Any, **more: Any) -> CheckpointResult:
+        if seq == "part:U3:begun":
+            await wait_for_replica(redis)
+            pair.hold()
+        return await checkpoint(lease, seq, *writes, **more)
+
+    async with connected(pair) as redis:
+        bot = await proposed(redis, mail(to=["李四", "王五"]))
+        bot.lanes.laying_down_s = 0.1
+        scripts, known = ScriptRunner.from_redis(redis, KEYS), bot.lanes._confirmation
+        lay_down = bot.lanes.lay_down_again
+        watch = StoreWatch(scripts=scripts, keys=KEYS, confirmation=known, lay_down_again=lay_down)
+        await watch.watch_store()
+        monkeypatch.setattr(Lease, "checkpoint", hold_before_the_second)
+        await bot.press(bot.chat.cards()[0], "send")
+        assert len(bot.mailer.mails) == 2
+        monkeypatch.setattr(Lease, "checkpoint", checkpoint)
+        await pair.fail_over()
+        await watch.watch_store()
+        bot.lanes.lease_ms = 20_000
+        await bot.work()
+        approval = await bot.load_approval()
+        assert len(bot.mailer.mails) == 2 and approval.effect is EffectState.UNKNOWN
+        assert approval.parts == {"U2": PartState.DONE, "U3": PartState.BEGUN}
 
 
 # Effects

@@ -55,8 +55,7 @@ end
 
 local function extend(lane, lease_ms) redis.call('ZADD', schedule, whole(now + tonumber(lease_ms)), lane) end
 
--- Key of the hash of stops: person (or *) -> time|timestamp of the stop. An earlier version kept one string per lane,
--- under another key.
+-- Key of the hash of stops: person (or *) -> time|timestamp of the stop.
 local function stops(lane) return base .. 'stops:' .. lane end
 
 -- Persons (or *) whose work shall stop, because of a stop noted after the item was enqueued. Separated by blanks.
@@ -77,12 +76,11 @@ local function measure_doubt(put_at, doubt)
   return since and tonumber(put_at) <= since + tonumber(doubt) and now - since or -1
 end
 
--- Whether this token still owns the lane. If its lease had run out before another server took over, somebody else may have
--- had the lane on the former one, and what this holder knows may be lost.
+-- Whether this token still owns the lane. A token tells when the lane was taken. If that was before another server took
+-- over, and the lease has run out, somebody else may have had the lane there.
 local function owns(lane, token)
   if redis.call('HGET', state(lane), 'token') ~= token then return false end
-  local lease_end, head = redis.call('ZSCORE', schedule, lane), redis.call('LINDEX', inbox(lane), 0)
-  return not head or tonumber(lease_end or now) >= now or measure_doubt((unpack_item(head)), 0) < 0
+  return tonumber(redis.call('ZSCORE', schedule, lane) or now) >= now or measure_doubt(token, 0) < 0
 end
 
 -- Whether this token still owns the lane, with this item at its head and as many checkpoints of it as `written`. A server
