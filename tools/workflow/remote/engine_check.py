@@ -10,17 +10,11 @@ from typing import Any, Literal, NamedTuple
 from tools.spec import ToolError
 from tools.workflow.process.definition import Process, load_shipped_processes
 from tools.workflow.remote.api import EngineApi
-from tools.workflow.remote.extension_names import EngineName
 from tools.workflow.remote.open_engine import EngineAddress, open_api
 from tools.workflow.remote.process_versions import require_same_meaning
 from tools.workflow.remote.rest_client import RestClient, reject_unreadable
 
-CAMUNDA_URL = "https://host/engine-rest"
-URLS: dict[EngineName, str] = {
-    "operaton": CAMUNDA_URL,
-    "camunda": CAMUNDA_URL,
-    "flowable": "https://host/flowable-rest/service or …/process-api",
-}
+CAMUNDA_PATH, FLOWABLE_PATH = "…/engine-rest", "…/flowable-rest/service or …/process-api"
 ADVICE = {
     "engine_down": "it cannot be reached: check ENGINE_URL, and whether it runs",
     "engine_refused": "it refuses the login: check ENGINE_USER and ENGINE_PASSWORD",
@@ -54,7 +48,8 @@ async def check_engine(address: EngineAddress, processes: Sequence[Process]) -> 
                 findings.append(await _check_definition(rest, api, process, definition))
             findings += others
         except ToolError as wrong:
-            cure = ADVICE.get(wrong.code, wrong.text).format(url=URLS[address.kind])
+            path = FLOWABLE_PATH if address.kind == "flowable" else CAMUNDA_PATH
+            cure = ADVICE.get(wrong.code, wrong.text).format(url=path)
             findings.append(EngineFinding("fail", f"{api.name}: {cure}"))
     return findings
 

@@ -15,7 +15,7 @@ from tests.engines.launch import NoEngineError, read_class_path, running_engine
 from tests.tools.workflow.remote.company import GHOST, SICK, SPEND, World
 from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
-from tools.workflow.remote.engine_check import CAMUNDA_URL, check_engine
+from tools.workflow.remote.engine_check import CAMUNDA_PATH, check_engine
 from tools.workflow.remote.extension_names import EngineName, convert_to_engine
 from tools.workflow.remote.open_engine import APIS, EngineAddress
 from tools.workflow.remote.rest_client import RestClient
@@ -69,7 +69,7 @@ async def test_an_engine_that_cannot_be_used_is_told_with_the_setting_to_mend(wo
         ((level, text),) = await looking
         assert level == "fail" and said in text and "127.0.0.1" not in text and PASSWORD not in text
         if "not this engine" in said:
-            assert (CAMUNDA_URL in text) != world.is_flowable
+            assert (CAMUNDA_PATH in text) != world.is_flowable
 
 
 async def test_requests_that_stand_still_because_the_engine_has_given_up_are_told(world: World) -> None:
