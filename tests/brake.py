@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MOST = {
     "product lines": 75_100,
-    "kernel lines": 18_720,
+    "kernel lines": 18_722,
     "helpers used once, of 1,000 functions": 97,
     "helpers of three lines or fewer": 32,
     "clauses as subjects in docstrings": 0,
