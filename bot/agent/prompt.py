@@ -85,10 +85,14 @@ def build_system_message(manual: str = "", house: str = "") -> dict[str, Any]:
     return {"role": "system", "content": "\n".join([RULES, *filter(None, (manual, house))])}
 
 
-@lru_cache(maxsize=32)
 def dump_system_message(manual: str = "", house: str = "") -> str:
     """Return the system message as JSON. The text is long and equal for everybody, so all runs share one copy."""
-    return json.dumps(build_system_message(manual, house), ensure_ascii=False)
+    return _dump_system_message(build_system_message(manual, house)["content"])
+
+
+@lru_cache(maxsize=32)
+def _dump_system_message(content: str) -> str:
+    return json.dumps({"role": "system", "content": content}, ensure_ascii=False)
 
 
 def build_facts_message(person: Person, manager: Person | None) -> dict[str, Any]:

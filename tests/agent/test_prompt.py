@@ -75,11 +75,12 @@ def test_what_is_the_same_for_everybody_comes_first_and_in_order() -> None:
     assert order == sorted(order)
 
 
-def test_all_runs_share_one_text_of_the_rules_until_they_change() -> None:
+def test_all_runs_share_one_text_of_the_rules_until_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
     first = dump_system_message("MANUAL", "pirate")
     assert dump_system_message("MANUAL", "pirate") is first
     assert json.loads(first) == build_system_message("MANUAL", "pirate")
-    assert json.loads(dump_system_message("MANUAL", "sailor"))["content"] == f"{prompt.RULES}\nMANUAL\nsailor"
+    monkeypatch.setattr(prompt, "RULES", "Be kind.")
+    assert json.loads(dump_system_message("MANUAL", "pirate"))["content"] == "Be kind.\nMANUAL\npirate"
 
 
 def test_what_the_directory_says_is_data_in_a_message_of_its_own() -> None:
