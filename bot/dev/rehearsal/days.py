@@ -37,11 +37,12 @@ NAMED = [
 ]
 """Patterns of a date, or of two that share a month: `Dec 7-9`, `12月7号到9号`. A lone day is in the month before it."""
 RELATIVE = {
-    "大后天": 3, "后天": 2, "明后": 1, "明": 1, "今": 0, "昨": -1, "前天": -2, "day after tomorrow": 2, "tomorrow": 1,
+    "大后天": 3, "后天": 2, "明": 1, "今": 0, "昨": -1, "前天": -2, "day after tomorrow": 2, "tomorrow": 1,
     "tmrw": 1, "today": 0, "this morning": 0, "this afternoon": 0, "day before yesterday": -2, "yesterday": -1,
 }  # fmt: skip
 RELATIVE_DAY = compile_alternatives(
-    "大?后天|前天|明后|明(?=[天日早儿上下])|[今昨]", *(rf"\b{word}\b" for word in RELATIVE if word.isascii())
+    r"大?后天|前天|明(?=[天日早儿上下])|[今昨]|(?P<pair>明后|\btomorrow and the day after\b(?: tomorrow)?)",
+    *(rf"\b{word}\b" for word in RELATIVE if word.isascii()),
 )
 SHIFTS = {"上": -7, "last": -7, "下下": 14, "下": 7, "next": 7, "这": 0, "本": 0, "this": 0}
 _SHIFT = r"(?P<shift>下下|[上下这本]|\b(?:last|next|this)\s)个?"
@@ -111,8 +112,8 @@ def read_days(
     """Read the day or the two days of one word. `before` is the day named before it; `week` is named elsewhere."""
     start, end = match.span()
     if match.re is RELATIVE_DAY:
-        first = today + timedelta(RELATIVE[match[0].lower()])
-        return [(first, start, end), *([(first + timedelta(1), end, end)] if match[0] == "明后" else [])]
+        first = today + timedelta(RELATIVE.get(match[0].lower(), 1))
+        return [(first, start, end), *([(first + timedelta(1), end, end)] if match["pair"] else [])]
     if match.re is WEEKDAY:
         return [(read_weekday(match, before, today, week), start, end)]
     day, second = read_date(match, before, today), match.groupdict().get("e")
@@ -142,8 +143,7 @@ def read_month(month: str) -> int:
 
 
 def read_weekday(match: re.Match[str], before: date | None, today: date, week: re.Match[str] | None) -> date:
-    """Read a weekday. *Monday* is the next one after today, or after the day named before it; *next Monday* is next
-    week's."""
+    """Read a weekday: the next one after today, or after the day named before it. *Next Monday* is next week's."""
     names = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
     index = min(_HAN.index(match["zh"]), 6) if match["zh"] else names.index(match["en"].lower())
     if shift := match["shift"] or (week and week["shift"]):

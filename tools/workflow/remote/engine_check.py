@@ -57,7 +57,7 @@ async def check_engine(address: EngineAddress, processes: Sequence[Process]) -> 
 async def log_engine_state(address: EngineAddress, processes: Sequence[Process]) -> None:
     """Log what is to be known of an engine at the start."""
     for level, text in await check_engine(address, processes):
-        log.log(logging.INFO if level == "ok" else logging.WARNING, "workflow engine: %s", text)
+        log.log(logging.DEBUG if level == "ok" else logging.WARNING, "workflow engine: %s", text)
 
 
 @reject_unreadable
