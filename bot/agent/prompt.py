@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 from tools.characters import show_invisible
@@ -87,12 +87,7 @@ def build_system_message(manual: str = "", house: str = "") -> dict[str, Any]:
 
 def dump_system_message(manual: str = "", house: str = "") -> str:
     """Return the system message as JSON. The text is long and equal for everybody, so all runs share one copy."""
-    return _dump_system_message(build_system_message(manual, house)["content"])
-
-
-@lru_cache(maxsize=32)
-def _dump_system_message(content: str) -> str:
-    return json.dumps({"role": "system", "content": content}, ensure_ascii=False)
+    return sys.intern(json.dumps(build_system_message(manual, house), ensure_ascii=False))
 
 
 def build_facts_message(person: Person, manager: Person | None) -> dict[str, Any]:
@@ -131,8 +126,6 @@ def build_user_message(
 
 FILES_START = "<files>"
 """The start of the part of a message that lists the files that were sent."""
-
-
 FILES_NOTE = "Sent by them. The program puts them on the request that they make next by itself."
 
 
