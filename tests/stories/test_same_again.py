@@ -34,7 +34,7 @@ async def test_asking_for_the_same_again_makes_no_second_card(empty: Office) -> 
         assert [one["ts"] for one in empty.cards(here)] == [card["ts"]], "one call, one card"
         told = observed(model.requests[2])
         assert "card_waits" in told and approval.id in told and "above in this conversation" in told
-        assert "已经在等您点击按钮" in empty.steps(here)[-1], "the person is pointed to it"
+        assert "同样内容的卡片已经在等您" in empty.steps(here)[-1], "the person is pointed to it"
         await empty.press(ZHANG, card, "confirm")
         await final(empty, 2)
         await empty.quiet()

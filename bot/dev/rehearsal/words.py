@@ -39,10 +39,10 @@ APPROVERS = (
         r"\bapprover(?:\sshould\sbe|\sis|\s写)?:?\s+([^,.;，。；\n]+?)(?=\s?吧|[,.;，。；\n]|$)",
     ),
     compile_alternatives(
-        rf"(?:(?:找|请|让|叫|由|给|麻烦)\s?)?({WHO})[，,]?\s?(?:来|帮我|请)?{_DECIDE}",
+        rf"(?:(?:找|请|让|叫|由|给|麻烦)\s?|\b(?:ask|let|have|get)\s)?+({WHO})(?:[，,]?+\s?+(?:来|帮我|请)?+{_DECIDE}"
+        r"|,?(?:\s(?:please|will|can|should|to|is))?\s(?:approves?|signs?(?:\soff)?|(?:the|my)\sapprover)\b"
+        r"(?:\s(?:it|this)\b)?)",
         rf"\bapprov(?:ed|al)\s(?:by|from)\s({WHO})(?:\splease)?",
-        rf"(?:\b(?:ask|let|have|get)\s)?({WHO}),?(?:\s(?:please|will|can|should|to|is))?\s(?:approves?|signs?(?:\soff)?"
-        rf"|(?:the|my)\sapprover)\b(?:\s(?:it|this)\b)?",
     ),
 )
 """Patterns of the approver's name. The first one takes any name."""

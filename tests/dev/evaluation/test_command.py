@@ -72,7 +72,7 @@ def test_a_mistake_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("LANG", "en_US.UTF-8")
     for arguments, wrong in (
         (("--only", "nothing_like_it"), "No scenario has “nothing_like_it” in its name"),
-        (("--model", "gpt-6.1-terra"), "set OPENAI_BASE_URL"),
+        (("--model", "gpt-6.1-terra"), "set OPENAI_MODEL and OPENAI_BASE_URL or OPENAI_API_KEY"),
         (("--scenarios", "nowhere"), "nowhere is not a folder"),
         (("--only", HALF, "--style", "text"), "nothing to play"),
     ):

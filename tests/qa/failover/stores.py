@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -87,8 +87,11 @@ async def open_watched_servers(folder: Path) -> AsyncIterator[LossyStore]:
 
 
 @asynccontextmanager
-async def open_server_with_power_cuts(folder: Path, fsync: str = "everysec") -> AsyncIterator[LossyStore]:
-    """A server without replicas. A power cut kills it, and its files end where they were flushed last."""
+async def open_server_with_power_cuts(
+    folder: Path, fsync: str = "everysec", least: int = 0
+) -> AsyncIterator[LossyStore]:
+    """A server without replicas. A power cut kills it, and its files end where they were flushed last. It comes in a
+    moment in which at least so many bytes are not flushed, or after twenty seconds without such a moment."""
     if not server_program() or not shutil.which("cc"):
         raise Absent("a power cut needs a Redis server of version 7 or later and a C compiler (cc)")
     folder.mkdir(parents=True)
@@ -103,16 +106,24 @@ async def open_server_with_power_cuts(folder: Path, fsync: str = "everysec") -> 
         stack.push_async_callback(node.close)
         await node.start()
 
+        def list_unflushed() -> list[tuple[Path, int, int]]:
+            """Files, each with how many of its bytes are flushed, and how many are not."""
+            notes = [
+                (note.with_suffix(""), int(note.read_text())) for note in node.folder.glob("appendonlydir/*.synced")
+            ]
+            return [(file, flushed, file.stat().st_size - flushed) for file, flushed in notes if file.exists()]
+
         async def lose() -> int:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(20):
+                    while sum(left for _, _, left in list_unflushed()) < least:
+                        await asyncio.sleep(0.005)
             await node.kill()
             proxy.cut_all()
-            lost = 0
-            for note in (node.folder / "appendonlydir").glob("*.synced"):
-                file, flushed = note.with_suffix(""), int(note.read_text())
-                lost += file.stat().st_size - flushed if file.exists() else 0
-                if file.exists():
-                    os.truncate(file, flushed)
+            files = list_unflushed()
+            for file, flushed, _ in files:
+                os.truncate(file, flushed)
             await node.start()
-            return lost
+            return sum(left for _, _, left in files)
 
         yield LossyStore(proxy.url, Store(node.url), lose)

@@ -20,7 +20,7 @@ async def run_short(store: str, confirm: str, more: Mapping[str, str] | None = N
     opened = {
         "sentinel": open_watched_servers,
         "power": partial(open_server_with_power_cuts, fsync="always"),
-        "everysec": open_server_with_power_cuts,
+        "everysec": partial(open_server_with_power_cuts, least=3_000),
     }[store]
     try:
         facts = await run_order(SHORT(confirm=confirm), opened, more=more)
