@@ -144,7 +144,7 @@ class Settings(BaseSettings, allow_inf_nan=False):
     """TOML with days that are worked or off in this company, whatever the calendar says."""
 
     workflow_engine: Literal["embedded", "operaton", "camunda", "flowable"] = "embedded"
-    """The engine that keeps requests: this program with Redis, Operaton, Camunda 7, or Flowable 6/7."""
+    """The engine that keeps requests: this program with Redis, Operaton, Camunda 7, or Flowable 7."""
     engine_url: str = ""
     """Operaton, Camunda: `https://host/engine-rest`; Flowable: `https://host/flowable-rest/service`, `/process-api`."""
     engine_user: str = ""

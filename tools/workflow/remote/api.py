@@ -136,7 +136,9 @@ class EngineApi(Protocol):
 
     async def delete_instance(self, instance: str, reason: str) -> None: ...
 
-    async def lock_external_tasks(self, topics: Sequence[str], instance: str = "") -> list[ExternalTask]:
+    async def lock_external_tasks(
+        self, topics: Sequence[str], instance: ProcessInstance | None = None
+    ) -> list[ExternalTask]:
         """Lock waiting tasks of this instance, or of all instances that have our `MARK`, for `LOCK_S`. Tasks of others
         are left alone."""
 

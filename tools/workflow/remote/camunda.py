@@ -145,11 +145,12 @@ class CamundaApi:
         await self._rest.write("DELETE", "process-instance", instance)
 
     @reject_unreadable
-    async def lock_external_tasks(self, topics: Sequence[str], instance: str = "") -> list[ExternalTask]:
+    async def lock_external_tasks(
+        self, topics: Sequence[str], instance: ProcessInstance | None = None
+    ) -> list[ExternalTask]:
         wanted = {"lockDuration": LOCK_S * 1000, "variables": [], "processVariables": {MARK: WORKER}}
         if instance:  # there is no filter by instance
-            row = await self._rest.read_json("process-instance", instance)
-            wanted["businessKey"] = row["businessKey"]
+            wanted["businessKey"] = instance.business_key
         body = {"workerId": WORKER, "maxTasks": PAGE_SIZE, "topics": [{"topicName": t, **wanted} for t in topics]}
         rows = await self._rest.read_json("external-task", "fetchAndLock", body=body)
         return [

@@ -510,7 +510,7 @@ class RemoteEngine:
         for _ in range(MAX_ROUNDS):
             if is_at_rest(remote_request.request):
                 break
-            if not await self._task_worker.run_external_tasks(instance.id):
+            if not await self._task_worker.run_external_tasks(instance):
                 if (pause := next(pauses, None)) is None:
                     break
                 await self._sleep(pause)

@@ -12,7 +12,7 @@ from tools.spec import ToolError
 from tools.workflow.bpmn.graph import ServiceTopic, TimerAction
 from tools.workflow.engine.commands import CcCommand, RequestNotice
 from tools.workflow.engine.state import COPY_PREFIX, RULE
-from tools.workflow.remote.api import EngineApi, ExternalTask
+from tools.workflow.remote.api import EngineApi, ExternalTask, ProcessInstance
 from tools.workflow.remote.change_poller import ChangePoller
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables
 from tools.workflow.remote.rebuild import RemoteRequest
@@ -45,7 +45,7 @@ class ExternalTaskWorker:
         self._pause_s = 0.0 if done else min(self._pause_s + 1, LONGEST_PAUSE_S)
         self._next_look = self._clock() + self._pause_s
 
-    async def run_external_tasks(self, instance: str = "") -> int:
+    async def run_external_tasks(self, instance: ProcessInstance | None = None) -> int:
         """Complete waiting tasks of this instance, or of all, and return their number. A failure is logged, retried
         once its lock is over, and reported once. A failure stops nothing else, least of all a person's command that has
         taken effect."""

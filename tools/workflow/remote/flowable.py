@@ -149,10 +149,12 @@ class FlowableApi:
         await self._rest.write("DELETE", "runtime", "process-instances", instance, query={"deleteReason": reason})
 
     @reject_unreadable
-    async def lock_external_tasks(self, topics: Sequence[str], instance: str = "") -> list[ExternalTask]:
+    async def lock_external_tasks(
+        self, topics: Sequence[str], instance: ProcessInstance | None = None
+    ) -> list[ExternalTask]:
         """Tasks can be locked by topic only. None is locked while none of ours is waiting; then those of others are
         released at once, and those of our other instances are ours to complete, too."""
-        query = {"unlocked": "true", **({"processInstanceId": instance} if instance else {})}
+        query = {"unlocked": "true", **({"processInstanceId": instance.id} if instance else {})}
         rows = await self._fetch_all_rows(JOBS, "jobs", query=query, is_sibling=True)
         waiting = {row["processInstanceId"] for row in rows}
         if not instance:
