@@ -34,6 +34,8 @@ from tools.workflow.remote.rest_client import (
 )
 
 OLDEST = {"sort": "startTime", "order": "asc"}
+WHOLE_PAGE_SIZE = 50
+"""Instances requested at once, with their variables: a long form and its record have some thirty thousand bytes."""
 MAX_LOCKED = 10
 """Service tasks locked at once, so that several of our processes share them."""
 JOBS = "external-job-api"
@@ -89,9 +91,9 @@ class FlowableApi:
 
     async def _list_past_instances(self, body: Mapping[str, Any]) -> list[ProcessInstance]:
         wanted = {"includeProcessVariables": True, **OLDEST, **body}
-        return [
-            _parse_instance(r) for r in await self._fetch_all_rows("query", "historic-process-instances", body=wanted)
-        ]
+        page = min(self._page, WHOLE_PAGE_SIZE)
+        rows = await self._fetch_all_rows("query", "historic-process-instances", body=wanted, page=page)
+        return [_parse_instance(r) for r in rows]
 
     async def _list_past_tasks(self, body: Mapping[str, Any]) -> list[EngineTask]:
         return [_parse_task(r) for r in await self._fetch_all_rows("query", "historic-task-instances", body=body)]
@@ -190,21 +192,22 @@ class FlowableApi:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         is_sibling: bool = False,
+        page: int = 0,
     ) -> list[dict[str, Any]]:
-        """The rows of all pages. Raises the errors of `RestClient.read_json`, and `ToolError` `engine_down` for a list
-        that takes too long."""
+        """The rows of all pages. `page`: rows of a page, if they are longer than others. Raises the errors of
+        `RestClient.read_json`, and `ToolError` `engine_down` for a list that takes too long."""
         rows, allowance = list[dict[str, Any]](), ByteBudget()
         async with limit_list_time(self._rest):
             for _ in range(MAX_PAGES):
-                page = {"start": len(rows), "size": self._page}
+                limits = {"start": len(rows), "size": page or self._page}
                 answer = await self._rest.read_json(
                     *path,
-                    query={**(query or {}), **page} if body is None else None,
-                    body=None if body is None else {**body, **page},
+                    query={**(query or {}), **limits} if body is None else None,
+                    body=None if body is None else {**body, **limits},
                     is_sibling=is_sibling,
                     allowance=allowance,
                 )
-                rows += parse_rows(answer["data"], self._page, rows)
+                rows += parse_rows(answer["data"], page or self._page, rows)
                 if not answer["data"] or len(rows) >= answer["total"]:
                     break
         return rows

@@ -42,6 +42,7 @@ from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.state import Decision, Delegation, Status
 from tools.workflow.process.definition import load_shipped_processes
+from tools.workflow.remote.api import VariableValue
 from tools.workflow.remote.engine import REST_PAUSES_S
 
 ROUNDS = (
@@ -285,6 +286,17 @@ async def test_a_command_takes_few_calls_and_a_list_three_however_long_it_is(wor
     }
     most = {"start": 7, "decide": 5, "end": 7, "own": 3, "own again": 3}
     assert all(found[name] <= most[name] for name in most), found
+
+
+async def test_somebody_with_much_in_the_engine_is_still_listed(world: World) -> None:
+    """A page of instances with their variables stays below the longest answer that is read."""
+    variables: dict[str, VariableValue] = {f"v{n}": "x" * 1_900 for n in range(15)}
+    definition = await world.api.find_definition_id("spend")
+    for n in range(90):
+        who = {"initiator": ZHANG.id, "approver": "somebody", "decision": ""}
+        await world.api.start_instance(definition, f"Z-{n}", {**variables, **who})
+    await world.start(DESK, "spend")
+    assert [one.id for one in await world.engine.list_own_requests(ZHANG.id)] == ["S-0001"]
 
 
 async def test_a_request_that_cannot_be_read_hides_no_other_one(world: World) -> None:
