@@ -188,7 +188,7 @@ class HomeActions:
     async def _build_settings_form(self, caller: Caller) -> HomeDialog:
         language, chosen = caller.person.language, self.core.preferences.get_preferences(caller.id)
         languages = (
-            ("default", translate("home.slacks_language", language)),
+            ("default", translate("home.chat_language", language)),
             *((one, translate("language.name", one)) for one in LANGUAGES),
         )
         steps = [(name, translate(f"home.steps_{name}", language)) for name in ("default", "plan", "replies", "quiet")]

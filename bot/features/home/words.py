@@ -75,6 +75,6 @@ async def describe_absence(services: ToolServices, absence: Delegation, reader: 
 def describe_preferences(preferences: Preferences, default_steps: str, reader: Person) -> tuple[str, ...]:
     language = reader.language
     own = translate("setting.in_language", language)
-    chosen = own if preferences.language else translate("home.as_slack", language, value=own)
+    chosen = own if preferences.language else translate("home.as_in_chat", language, value=own)
     steps = translate(f"setting.steps_{preferences.steps or default_steps}", language)
     return (translate("setting.language", language, value=chosen), translate("setting.steps", language, value=steps))

@@ -17,8 +17,8 @@ from bot.storage.journal import Journal, JournalFilter
 from tools.people.names import describe_person, find_people
 from tools.platform_ids import MENTION
 
-CHANNEL = re.compile(r"[CDG][A-Z0-9]{2,30}")
-PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")
+CHANNEL = re.compile(r"[CDG][A-Z0-9]{2,30}|oc_[0-9a-z]{6,64}")
+PERSON = re.compile(r"[UW][A-Z0-9]{2,30}|ou_[0-9a-z]{6,64}")
 NEAR = 5
 """Maximum number of kinds or people named in an error about one that was not found."""
 
@@ -70,7 +70,7 @@ async def find_person_id(journal: Journal, settings: Settings, text: str, *, sin
     """Return the id of the person that `text` means: an id, a mention, an exact e-mail address or a name. Empty stays
     empty.
 
-    Ids are looked for in the record first, so that they need no Slack. Raises CountersignError if nobody matches, or
+    Ids are looked for in the record first, so that they need no chat platform. Raises CountersignError if nobody matches, or
     several people do."""
     text = text.strip()
     mention = MENTION.match(text)

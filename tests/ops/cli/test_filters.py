@@ -95,9 +95,9 @@ async def test_where_nobody_can_be_named_ids_of_the_record_are_enough(tail: Shel
     assert people(await tail("--person", ZHANG, **NO_SLACK)) == {ZHANG}
     assert people(await tail("--person", "root", **NO_SLACK)) == {"root"}
     assert people(await tail("--person", ZHANG, **away)) == {ZHANG}
-    assert_error(await tail("--person", "张三", **NO_SLACK), "张三", "Slack")
-    assert_error(await tail("--person", "U99NOBODY", **NO_SLACK), "U99NOBODY", "Slack")
-    assert_error(await tail("--person", "张三", **away), "张三", "Slack cannot be reached")
+    assert_error(await tail("--person", "张三", **NO_SLACK), "张三", "the chat platform")
+    assert_error(await tail("--person", "U99NOBODY", **NO_SLACK), "U99NOBODY", "the chat platform")
+    assert_error(await tail("--person", "张三", **away), "张三", "the chat platform cannot be reached")
 
 
 UNKNOWN = {
