@@ -110,13 +110,13 @@ REDIS_SCRIPTS = _build_histogram(
     "redis_script_seconds", "Calls of the queue's scripts: ok or failed.", ("script", "outcome"), QUICK_S
 )
 REDIS_ERRORS = _build_counter("redis_errors", "Calls of Redis that did not succeed, by why.", "error")
-SLACK_CALLS = _build_histogram(
-    "slack_call_seconds",
-    "Calls of Slack's Web API: ok, refused, limited or unreachable.",
+CHAT_CALLS = _build_histogram(
+    "chat_call_seconds",
+    "Calls of the chat platform's API: ok, refused, limited or unreachable.",
     ("method", "outcome"),
     SLOW_S,
 )
-SLACK_LIMITS = _build_counter("slack_rate_limits", "Answers 429 of Slack.", "method")
+CHAT_LIMITS = _build_counter("chat_rate_limits", "Calls that the chat platform refused by its rate limit.", "method")
 DIRECTORY_AGE = _build_gauge("directory_age_seconds", "Since the whole list of people was read; NaN before that.")
 CLOCK_OFFSET = _build_gauge("clock_offset_seconds", "This machine's clock minus that of Redis.")
 READY = _build_gauge("ready", "1 if this process takes work, 0 if not.")

@@ -114,7 +114,7 @@ def test_the_dashboard_shows_every_metric_and_the_alerts_watch_those_that_matter
     assert roots == every
     watched = set(re.findall(r"countersign_\w+", " ".join(one["expr"] for one in list_rules())))
     for name in ("dead_letters", "effects_total", "clock_offset_seconds", "queue_oldest_seconds", "redis_errors_total",
-                 "slack_rate_limits_total", "lease_losses_total", "directory_age_seconds"):  # fmt: skip
+                 "chat_rate_limits_total", "lease_losses_total", "directory_age_seconds"):  # fmt: skip
         assert f"countersign_{name}" in watched
 
 

@@ -131,7 +131,7 @@ async def test_a_day_in_figures(desk: Office) -> None:
     assert grew("tokens_total", "kind=in", "model=rehearsal") > grew("tokens_total", "kind=out", "model=rehearsal") > 0
     assert grew("unpriced_tokens_total") > 0
     assert grew("redis_script_seconds_count", "outcome=ok", "script=commit") >= 6
-    assert grew("slack_call_seconds_count", "method=chat.postMessage", "outcome=ok") >= 4
+    assert grew("chat_call_seconds_count", "method=chat.postMessage", "outcome=ok") >= 4
     assert after[("countersign_store_up",)] == 1 and after[("countersign_queue_lanes",)] == 0
     assert abs(after[("countersign_clock_offset_seconds",)]) < 1
     assert after[("countersign_directory_age_seconds",)] < 600

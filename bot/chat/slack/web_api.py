@@ -57,7 +57,7 @@ async def call_slack(
     for tries_left in range(tries - 1, -1, -1):
         if before_each_try:
             await before_each_try()
-        with metrics.time_outcome(metrics.SLACK_CALLS, method=_format_method_name(method) or metrics.OTHER) as ended:
+        with metrics.time_outcome(metrics.CHAT_CALLS, method=_format_method_name(method) or metrics.OTHER) as ended:
             try:
                 return dict((await method(**arguments)).data)  # type: ignore[arg-type]
             except SlackApiError as error:
@@ -67,7 +67,7 @@ async def call_slack(
                 code, wait_s, again = UNREACHABLE, retry_delay_s, repeatable
             ended.name = _OUTCOMES.get(code, "refused")
         if code == LIMITED:
-            metrics.SLACK_LIMITS.labels(_format_method_name(method) or metrics.OTHER).inc()
+            metrics.CHAT_LIMITS.labels(_format_method_name(method) or metrics.OTHER).inc()
         if code == LIMITED and on_rate_limit:
             await on_rate_limit(int(wait_s * 1000))
         if code == LIMITED and not waits_out_limit:
