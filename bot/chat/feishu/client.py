@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import math
+import random
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -38,9 +41,9 @@ RENEW_PAUSE_S = 30.0
 """Time between two tries to renew a token that is still valid (s)."""
 WAIT_MAX_S = 60.0
 """Longest wait that a rate limit may ask for (s)."""
-UNREACHABLE = "unreachable"
-"""Our code for a call without an answer, which may or may not have taken effect."""
-LIMITED = frozenset({"99991400", "230020", "11232", "11233", "11247", "1000004"})
+UNREACHABLE, RATE_LIMITED = "unreachable", "ratelimited"
+"""Our codes for a call without an answer, which may or may not have taken effect, and for one beyond a limit."""
+LIMIT_CODES = frozenset({"99991400", "230020", "11232", "11233", "11247"})
 """Refusals by a rate limit: of an app, of a chat."""
 GONE_CODES = frozenset({"230011", "230050", "230110", "231003"})
 """The message was recalled or deleted, or the bot cannot see it any more."""
@@ -54,13 +57,17 @@ ACCOUNT_CODES = frozenset(
     {"10003", "10005", "10013", "10014", "10015", "11205", "230006", "99991401", "99991543", "99991662", "99991673"}
 )
 """The app or its credentials are not valid (any more): unknown, switched off, without a bot, not from this address."""
-DEAD_TOKEN = frozenset({"99991661", "99991663", "99991664", "99991668"})
+DEAD_TOKEN_CODES = frozenset({"99991661", "99991663", "99991664", "99991668"})
 UNCLEAR_CODES = frozenset({"1", "1500", "2200", "55001", "230049", "99991001", "99991002", "99991003"})
 """Feishu's own failures, and a message that is just being sent."""
 NO_SCOPE_CODES = frozenset({"99991672", "99991679", "230027", "234002", "234019"})
+"""The app lacks a permission."""
 TOO_LARGE_CODES = frozenset({"234006", "234037"})
 NO_BOT = "11205"
-_ID = re.compile(r"/(?:[a-z]{1,4}_|[A-Z0-9])[\w-]{5,}+")
+TOKEN_PATH, ENDPOINT_PATH = "/open-apis/auth/v3/tenant_access_token/internal", "/callback/ws/endpoint"
+_OUTCOMES = {"0": "ok", RATE_LIMITED: "limited", UNREACHABLE: "unreachable"}
+_ID = re.compile(r"/(?=[^/]*\d)(?:[a-z]{1,4}_|[A-Z0-9])[\w-]{5,}+")
+_CHUNK = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,17 @@ class FeishuBot:
     tenant: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What Feishu said. `code` is its number as text, or ours."""
+
+    code: str
+    content: Mapping[str, Any] = field(default_factory=dict)
+    log_id: str = ""
+    wait_s: float | None = None
+    """How long a rate limit wants a pause; None if it does not say."""
+
+
 @dataclass(slots=True)
 class FeishuClient:
     """Feishu's API, by one connection pool."""
@@ -81,9 +99,9 @@ class FeishuClient:
     app_id: str
     app_secret: str = field(repr=False)
     _token: str = field(default="", repr=False)
-    _renew_at: float = 0.0
-    _ends_at: float = 0.0
-    _renewal: asyncio.Task[None] | None = None
+    _renew_at: float = -math.inf
+    _ends_at: float = -math.inf
+    _renewal: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def call(
         self,
@@ -101,22 +119,150 @@ class FeishuClient:
         `uuid`. The call waits out a rate limit; without `waits_out_limit`, it raises `ChatBusyError` at once.
         `before_each_try` runs right before each try, and an exception there ends the call. Raises `ChatError` with
         Feishu's number, and `ChatUnavailableError` when Feishu cannot be reached or takes no more."""
-        raise NotImplementedError
+
+        async def ask(headers: Mapping[str, str]) -> _Answer:
+            return await self._ask(method, f"/open-apis/{path}", headers=headers, params=query, json=body)
+
+        answer = await self._ask_until_answered(
+            _name_call(method, path), ask, tries, before_each_try, waits_out_limit, retry_delay_s
+        )
+        return _get_data(answer)
 
     async def upload(
         self, path: str, fields: Mapping[str, str], *, file_field: str, name: str, content: bytes
     ) -> dict[str, Any]:
         """Upload a file and return the answer's `data`. Raises what `call` raises."""
-        raise NotImplementedError
+
+        async def ask(headers: Mapping[str, str]) -> _Answer:
+            form = FormData(fields)
+            form.add_field(file_field, content, filename=name)
+            limit = ClientTimeout(total=FILE_S)
+            return await self._ask("POST", f"/open-apis/{path}", headers=headers, data=form, timeout=limit)
+
+        return _get_data(await self._ask_until_answered(_name_call("POST", path), ask))
 
     async def download(self, path: str, *, query: Mapping[str, str], max_bytes: int) -> bytes:
-        """Download a file. Raises `FileRefusedError` (`too_large`, `gone`, `no_scope`), `ChatUnavailableError`."""
-        raise NotImplementedError
+        """Download a file, never more than one chunk over the limit, whatever length the server states. Raises
+        `FileRefusedError` (`too_large`, `gone`, `no_scope`), `ChatUnavailableError`."""
+        content = bytearray()
+
+        async def ask(headers: Mapping[str, str]) -> _Answer:
+            content.clear()
+            address, limit = f"{self.base_url}/open-apis/{path}", ClientTimeout(total=FILE_S, sock_read=TIMEOUT_S)
+            plain = {**headers, "Accept-Encoding": "identity"}
+            try:
+                async with self.session.get(
+                    address, params=query, headers=plain, allow_redirects=False, timeout=limit
+                ) as response:
+                    # Feishu names every file that it sends; a refusal is JSON without a name.
+                    if response.status != 200 or "Content-Disposition" not in response.headers:
+                        return await _read_answer(response)
+                    async for chunk in response.content.iter_chunked(_CHUNK):
+                        content.extend(chunk)
+                        if len(content) > max_bytes:
+                            raise FileRefusedError("too_large")
+                    return _Answer("0")
+            except (ClientError, TimeoutError, OSError):
+                return _Answer(UNREACHABLE)
+
+        try:
+            await self._ask_until_answered(_name_call("GET", path), ask, tries=2)
+        except ChatUnavailableError:
+            raise
+        except ChatError as failed:
+            if failed.code in NO_SCOPE_CODES:
+                log.error("feishu.no_file_scope", code=failed.code)
+                raise FileRefusedError("no_scope") from failed
+            raise FileRefusedError("too_large" if failed.code in TOO_LARGE_CODES else "gone") from failed
+        return bytes(content)
 
     async def request_connection(self) -> dict[str, Any]:
         """Ask for the address of a long connection. The answer's `data` has `URL`, a secret, and `ClientConfig`. Raises
         `ChatError` with the number of a refusal, `ChatUnavailableError`."""
-        raise NotImplementedError
+        credentials = {"AppID": self.app_id, "AppSecret": self.app_secret}
+        answer = await self._ask("POST", ENDPOINT_PATH, json=credentials, headers={"locale": "zh"})
+        if answer.code != "0":
+            raise _build_error(answer, "ws/endpoint")
+        return _get_data(answer)
+
+    def stop_renewal(self) -> None:
+        """Stop fetching a token, before the connection pool is closed."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+
+    async def _ask_until_answered(
+        self,
+        name: str,
+        ask: Callable[[Mapping[str, str]], Awaitable[_Answer]],
+        tries: int = 3,
+        before_each_try: Callable[[], Awaitable[None]] | None = None,
+        waits_out_limit: bool = True,
+        retry_delay_s: float = 0.3,
+    ) -> _Answer:
+        """Ask with a token until Feishu answers with success. A dead token is replaced once and counts as no try."""
+        is_token_new = False
+        for tried in itertools.count(1):
+            if before_each_try:
+                await before_each_try()
+            with metrics.time_outcome(metrics.CHAT_CALLS, method=name) as ended:
+                token = await self._get_token()
+                answer = await ask({"Authorization": f"Bearer {token}"})
+                ended.name = _OUTCOMES.get(answer.code, "refused")
+            if answer.code == "0":
+                return answer
+            if answer.code in DEAD_TOKEN_CODES and not is_token_new:
+                is_token_new, tries = True, tries + 1
+                if token == self._token:
+                    self._renew_at = self._ends_at = -math.inf
+                continue
+            pause_s = retry_delay_s * 2 ** (tried - 1) * random.uniform(1, 1.5)  # noqa: S311
+            if answer.code == RATE_LIMITED:
+                metrics.CHAT_LIMITS.labels(name).inc()
+                pause_s = max(pause_s, answer.wait_s or 0)
+                if not waits_out_limit or tried >= tries or pause_s > WAIT_MAX_S:
+                    raise ChatBusyError(math.ceil(pause_s * 1000), _name_place(name, answer))
+            elif answer.code != UNREACHABLE or tried >= tries:
+                raise _build_error(answer, name)
+            await asyncio.sleep(pause_s)
+        raise AssertionError("the count has no end")
+
+    async def _get_token(self) -> str:
+        """Return a valid token. One task at a time fetches the next one, ahead of the end of the present one."""
+        now = time.monotonic()
+        if now >= self._renew_at:
+            if self._renewal is None:
+                self._renewal = asyncio.create_task(self._renew_token())
+                self._renewal.add_done_callback(self._finish_renewal)
+            if now >= self._ends_at:
+                await asyncio.shield(self._renewal)
+        return self._token
+
+    async def _renew_token(self) -> None:
+        credentials = {"app_id": self.app_id, "app_secret": self.app_secret}
+        answer = await self._ask("POST", TOKEN_PATH, json=credentials)
+        token, life_s = answer.content.get("tenant_access_token"), answer.content.get("expire")
+        if answer.code == RATE_LIMITED:
+            raise ChatBusyError(math.ceil((answer.wait_s or 1) * 1000), _name_place("tenant_access_token", answer))
+        if answer.code not in ("0", UNREACHABLE):
+            raise ChatAccountError(answer.code, _name_place("tenant_access_token", answer))
+        if not (answer.code == "0" and isinstance(token, str) and token and isinstance(life_s, int)):
+            raise ChatUnavailableError(UNREACHABLE, _name_place("tenant_access_token", answer))
+        now = time.monotonic()
+        self._token, self._ends_at = token, now + life_s
+        self._renew_at = now + max(life_s - RENEW_S, life_s / 2)
+
+    def _finish_renewal(self, task: asyncio.Task[None]) -> None:
+        self._renewal = None
+        if not task.cancelled() and (failed := task.exception()):
+            log.warning("feishu.no_token", error=str(failed))
+            self._renew_at = min(self._ends_at, time.monotonic() + RENEW_PAUSE_S)
+
+    async def _ask(self, method: str, path: str, **request: Any) -> _Answer:
+        try:
+            async with self.session.request(method, self.base_url + path, allow_redirects=False, **request) as response:
+                return await _read_answer(response)
+        except (ClientError, TimeoutError, OSError):
+            return _Answer(UNREACHABLE)
 
 
 @asynccontextmanager
@@ -124,10 +270,96 @@ async def open_feishu_client(app_id: str, app_secret: str, base_url: str) -> Asy
     """Open a client with one connection pool. `base_url` is without `/open-apis`."""
     is_local = is_local_host(urlsplit(base_url).hostname or "")
     async with ClientSession(timeout=ClientTimeout(total=TIMEOUT_S), trust_env=not is_local) as session:
-        yield FeishuClient(session, base_url.rstrip("/"), app_id, app_secret)
+        client = FeishuClient(session, base_url.rstrip("/"), app_id, app_secret)
+        try:
+            yield client
+        finally:
+            client.stop_renewal()
 
 
 async def identify_bot(client: FeishuClient) -> FeishuBot:
-    """Identify the bot. Raises `SettingsError` for credentials that Feishu refuses, `ChatUnavailableError` when Feishu
+    """Identify the bot. Raises `SettingsError` for an app that Feishu refuses, `ChatUnavailableError` when Feishu
     cannot be reached."""
-    raise NotImplementedError
+    try:
+        bot = (await client.call("GET", "bot/v3/info")).get("bot") or {}
+        tenant = (await client.call("GET", "tenant/v2/tenant/query")).get("tenant") or {}
+    except ChatError as failed:
+        if failed.code in NO_SCOPE_CODES:
+            raise SettingsError(
+                "Feishu does not tell this app its tenant. Add the permission tenant:tenant:readonly in the developer "
+                "console → your app → Permissions & Scopes, and publish a new version."
+            ) from failed
+        if is_outage(failed):
+            raise
+        raise SettingsError(
+            f"Feishu refuses FEISHU_APP_ID and FEISHU_APP_SECRET ({failed.code}). Copy both from the developer console "
+            "→ your app → Credentials; add the capability Bot there, and publish a version."
+        ) from failed
+    if not (bot.get("open_id") and tenant.get("tenant_key")):
+        raise ChatUnavailableError(UNREACHABLE, "bot/v3/info")
+    return FeishuBot(open_id=bot["open_id"], name=str(bot.get("app_name") or ""), tenant=tenant["tenant_key"])
+
+
+def is_outage(failed: ChatError) -> bool:
+    """Return whether a failure passes without help, so that nobody has to fix anything."""
+    return isinstance(failed, ChatUnavailableError) and not isinstance(failed, ChatAccountError)
+
+
+async def _read_answer(response: ClientResponse) -> _Answer:
+    """Read an answer in JSON. A page of a gateway and a server error are as unclear as a dropped connection."""
+    text = bytearray()
+    async for chunk in response.content.iter_chunked(_CHUNK):
+        text.extend(chunk)
+        if len(text) > ANSWER_MAX:
+            return _Answer(UNREACHABLE)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        content = None
+    known = content if isinstance(content, dict) else {}
+    about = known.get("error")
+    log_id = response.headers.get("X-Tt-Logid") or (str(about.get("log_id", "")) if isinstance(about, dict) else "")
+    code = str(known["code"]) if type(known.get("code")) is int else UNREACHABLE
+    if response.status == 429 or code in LIMIT_CODES:
+        try:
+            wait_s = max(0.0, float(response.headers.get("x-ogw-ratelimit-reset", "")))
+        except ValueError:
+            wait_s = None
+        return _Answer(RATE_LIMITED, known, log_id[:100], wait_s)
+    if response.status >= 500 or code in UNCLEAR_CODES:
+        code = UNREACHABLE
+    if code != "0":
+        log.info(
+            "feishu.refused", code=code, status=response.status, log_id=log_id[:100], said=str(known.get("msg"))[:300]
+        )
+    return _Answer(code, known, log_id[:100])
+
+
+def _get_data(answer: _Answer) -> dict[str, Any]:
+    """Return `data`. Older methods, like `bot/v3/info`, put it beside the code."""
+    data = answer.content.get(
+        "data", {name: value for name, value in answer.content.items() if name not in ("code", "msg")}
+    )
+    return data if isinstance(data, dict) else {}
+
+
+def _name_call(method: str, path: str) -> str:
+    """Name a call for logs and metrics, without the ids in its path."""
+    return f"{method} {_ID.sub('/:id', path)}"
+
+
+def _name_place(name: str, answer: _Answer) -> str:
+    """Name a call with Feishu's log id, by which Feishu's support finds it."""
+    return f"{name} [{answer.log_id}]" if answer.log_id else name
+
+
+def _build_error(answer: _Answer, name: str) -> ChatError:
+    """Build the exception for a failure. An outage differs from a refusal: after an outage the call is tried again
+    later, also when the app has to be fixed."""
+    kinds = (
+        (ACCOUNT_CODES | DEAD_TOKEN_CODES, ChatAccountError),
+        (CLOSED_CODES, PlaceClosedError),
+        ({UNREACHABLE, RATE_LIMITED}, ChatUnavailableError),
+    )
+    kind = next((kind for codes, kind in kinds if answer.code in codes), ChatError)
+    return kind(answer.code, _name_place(name, answer))
