@@ -58,7 +58,7 @@ ACCOUNT_CODES = frozenset(
 )
 """The app or its credentials are not valid (any more): unknown, switched off, without a bot, not from this address."""
 DEAD_TOKEN_CODES = frozenset({"99991661", "99991663", "99991664", "99991668"})
-UNCLEAR_CODES = frozenset({"1", "1500", "2200", "55001", "230049", "99991001", "99991002", "99991003"})
+UNCLEAR_CODES = frozenset({"1", "1500", "2200", "55001", "230049", "1000040343", "99991001", "99991002", "99991003"})
 """Feishu's own failures, and a message that is just being sent."""
 NO_SCOPE_CODES = frozenset({"99991672", "99991679", "230027", "234002", "234019"})
 """The app lacks a permission."""
