@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
-from aiohttp import web
 from slack_bolt.async_app import AsyncApp
 
 from bot.app.health import IsConnected, is_listening
@@ -13,6 +12,7 @@ from bot.app.resources import Platform, Stores, Timing
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.chat.directory_file import DirectoryFile
+from bot.chat.http_mode import open_http_server
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Ingress
 from bot.chat.slack import app as slack
@@ -24,7 +24,6 @@ from bot.chat.slack.home_listeners import SlackHome
 from bot.chat.slack.listeners import SlackListeners
 from bot.chat.slack.missed_messages import MissedMessages
 from bot.chat.slack.web_client import identify_bot, open_web_client
-from bot.core.errors import SettingsError
 from bot.queue.rate_limits import RateLimiter
 from bot.storage.last_seen import LastSeenStore
 from bot.storage.members import RedisMemberStore
@@ -86,16 +85,8 @@ async def _receive_events(
             handler = await stack.enter_async_context(slack.open_socket_mode(bolt_app, services.app_token, gate))
             is_connected: IsConnected = handler.client.is_connected
         else:
-            runner = slack.build_http_runner(bolt_app, services.signing_secret, gate)
-            stack.push_async_callback(runner.cleanup)
-            await runner.setup()
-            host, port = settings.http_host, settings.http_port
-            try:
-                await web.TCPSite(runner, host, port).start()
-            except OSError as error:
-                raise SettingsError(
-                    f"cannot listen on {host}:{port} ({error.strerror}); set HTTP_HOST or HTTP_PORT"
-                ) from error
+            application = slack.build_web_app(bolt_app, services.signing_secret, gate)
+            await stack.enter_async_context(open_http_server(application, settings.http_host, settings.http_port))
             is_connected = is_listening
         await stack.enter_async_context(missed_messages.watched(is_connected))
         yield is_connected

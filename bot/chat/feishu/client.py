@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import json
 import math
@@ -135,7 +136,7 @@ class FeishuClient:
 
         async def ask(headers: Mapping[str, str]) -> _Answer:
             form = FormData(fields)
-            form.add_field(file_field, content, filename=name)
+            form.add_field(file_field, io.BytesIO(content), filename=name)
             limit = ClientTimeout(total=FILE_S)
             return await self._ask("POST", f"/open-apis/{path}", headers=headers, data=form, timeout=limit)
 

@@ -27,7 +27,7 @@ from bot.chat.slack.form_listeners import FormListeners
 from bot.chat.slack.home_listeners import HomeListeners
 from bot.chat.slack.listeners import SlackListeners, register_sinks
 from bot.chat.slack.payload_shape import has_slack_shape
-from bot.chat.slack.request_verifier import HEADERS_S, RequestVerifier
+from bot.chat.slack.request_verifier import RequestVerifier
 from bot.chat.slack.web_api import call_slack, is_outage
 from bot.chat.slack.web_client import BotIdentity, build_web_client, is_loopback_url
 from bot.core import metrics
@@ -236,13 +236,6 @@ async def request_socket_url(client: AsyncWebClient, app_token: str) -> str:
             f"Slack refuses SLACK_APP_TOKEN ({failed.code}). Make an app-level token (xapp-…) with connections:write "
             "at api.slack.com/apps → your app → Basic Information, and switch Socket Mode on."
         ) from failed
-
-
-def build_http_runner(app: AsyncApp, signing_secret: str, door: IngressGate) -> web.AppRunner:
-    """Build the runner of HTTP mode, ready to listen. A connection that does not send its headers in time is closed,
-    and nothing more is read from a refused one."""
-    application = build_web_app(app, signing_secret, door)
-    return web.AppRunner(application, shutdown_timeout=DRAIN_S, keepalive_timeout=HEADERS_S, lingering_time=0)
 
 
 def build_web_app(app: AsyncApp, signing_secret: str, door: IngressGate) -> web.Application:

@@ -18,8 +18,9 @@ from urllib.parse import urlencode
 import pytest
 from aiohttp import ClientSession, web
 
+from bot.chat import http_mode
 from bot.chat.ingress_gate import IngressGate
-from bot.chat.slack import app, request_verifier
+from bot.chat.slack import app
 from bot.core.errors import SettingsError
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import event, pressed, slash, written
@@ -42,7 +43,7 @@ class Counting(IngressGate):
 
 @asynccontextmanager
 async def serve(desk: Desk, door: IngressGate) -> AsyncIterator[tuple[str, int]]:
-    runner = app.build_http_runner(desk.app, SECRET, door)
+    runner = http_mode.build_http_runner(app.build_web_app(desk.app, SECRET, door))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
@@ -179,7 +180,7 @@ async def test_what_is_signed_and_no_payload_is_acknowledged_and_dropped(
 
 async def test_a_body_that_is_too_large_is_not_read(address: tuple[str, int]) -> None:
     headers = sign(b"") | SIGNED_BY_NOBODY
-    assert (await post(address, b"x" * (request_verifier.BODY_MAX + 1), headers))[0] == 413
+    assert (await post(address, b"x" * (http_mode.BODY_MAX + 1), headers))[0] == 413
 
 
 async def half_sent(stack: AsyncExitStack, address: tuple[str, int], *, headers_too: bool) -> asyncio.StreamReader:
@@ -221,7 +222,7 @@ async def work(door: IngressGate, pieces: int) -> float:
 
 async def test_three_hundred_half_sent_bodies_hold_nobody_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Measured before this was so: 0.13 s → 5.2 s for 50 pieces of work."""
-    monkeypatch.setattr(request_verifier, "BODY_S", 2.0)
+    monkeypatch.setattr(http_mode, "BODY_S", 2.0)
     door = Counting()
     async with serve(desk, door) as address, AsyncExitStack() as stack:
         alone = await work(door, 50)
@@ -244,7 +245,7 @@ async def test_who_counts_before_being_verified_holds_everybody_up() -> None:
 
 
 async def test_headers_that_never_end_are_not_waited_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "HEADERS_S", 0.3)
+    monkeypatch.setattr(http_mode, "HEADERS_S", 0.3)
     async with serve(desk, IngressGate()) as address, AsyncExitStack() as stack:
         readers = [await half_sent(stack, address, headers_too=False) for _ in range(20)]
         async with asyncio.timeout(10):
@@ -264,8 +265,8 @@ async def test_small_bodies_need_no_place_however_many_are_half_sent(desk: Desk)
 async def test_a_body_whose_first_segment_does_not_come_is_not_waited_for(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_verifier, "BODY_S", 60.0)
-    monkeypatch.setattr(request_verifier, "FIRST_S", 0.2)
+    monkeypatch.setattr(http_mode, "BODY_S", 60.0)
+    monkeypatch.setattr(http_mode, "FIRST_S", 0.2)
     async with serve(desk, IngressGate()) as address, AsyncExitStack() as stack:
         silent = await begin_body(stack, address, 1_000, sent=b"")
         begun, writer = await begin_body(stack, address, len(EVENT), sent=EVENT[:1], headers=sign(EVENT))
@@ -280,9 +281,9 @@ async def test_a_large_body_takes_the_place_of_the_oldest_of_the_peer_with_most(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half-sent large bodies keep nobody out, and another peer loses nothing by them."""
-    monkeypatch.setattr(request_verifier, "LARGE_AT_ONCE", 3)
-    monkeypatch.setattr(request_verifier, "BODY_S", 60.0)
-    large = EVENT + b" " * request_verifier.SMALL_MAX
+    monkeypatch.setattr(http_mode, "LARGE_AT_ONCE", 3)
+    monkeypatch.setattr(http_mode, "BODY_S", 60.0)
+    large = EVENT + b" " * http_mode.SMALL_MAX
     async with serve(desk, IngressGate()) as address, AsyncExitStack() as stack:
         slack, writer = await begin_body(
             stack, address, len(large), sent=large[:1], headers=sign(large), peer="127.0.0.2"

@@ -1,0 +1,140 @@
+"""Receives Feishu's events and presses by HTTP.
+
+Every request is encrypted and signed with the app's Encrypt Key. Nothing of a request is parsed before its signature
+over the raw bytes is verified. The check of the address (`url_verification`) alone comes without a signature: it has to
+be encrypted with the key, and all other unsigned requests get one and the same refusal, from which nobody learns what
+is in a message."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC
+from cryptography.hazmat.primitives.padding import PKCS7
+
+from bot.chat.feishu.connection import Handle, handle_payload, parse_object
+from bot.chat.http_mode import BODY_MAX, BodyReader, build_closing_response
+from bot.chat.ingress_gate import IngressGate
+from bot.core import logs, metrics
+
+log = logs.get_logger(__name__)
+
+PATH = "/feishu/events"
+SKEW_S = 300
+"""Most seconds between Feishu's clock and ours, against replayed requests. Feishu signs an event anew that it sends
+again."""
+CHALLENGE_MAX = 2_048
+"""Most bytes of a check of the address."""
+_BLOCK = 16
+_STAMP, _NONCE, _SIGNATURE = re.compile(r"[0-9]{1,12}"), re.compile(r"[!-~]{1,128}"), re.compile(r"[0-9a-f]{64}")
+_SIGNED_BY = ("X-Lark-Request-Timestamp", "X-Lark-Request-Nonce", "X-Lark-Signature")
+
+
+def build_callback_app(
+    handle: Handle,
+    encrypt_key: str,
+    verification_token: str,
+    gate: IngressGate,
+    clock: Callable[[], float] = time.time,
+) -> web.Application:
+    """Build the web application of HTTP mode: `/feishu/events` for events and presses. `verification_token` may be
+    empty."""
+    receiver = CallbackReceiver(handle, encrypt_key, verification_token, gate, clock)
+    application = web.Application(client_max_size=BODY_MAX)
+    application.router.add_post(PATH, receiver.receive)
+    return application
+
+
+class CallbackReceiver:
+    """Verifies requests, and hands in verified payloads."""
+
+    def __init__(
+        self,
+        handle: Handle,
+        encrypt_key: str,
+        verification_token: str,
+        gate: IngressGate,
+        clock: Callable[[], float],
+    ) -> None:
+        if not encrypt_key:
+            raise ValueError("without a key, nothing would be verified")
+        self._handle, self._key, self._token = handle, encrypt_key, verification_token
+        self._gate, self._clock, self._bodies = gate, clock, BodyReader()
+
+    async def receive(self, request: web.Request) -> web.Response:
+        is_signed = any(name in request.headers for name in _SIGNED_BY)
+        is_small = (request.content_length or BODY_MAX) <= CHALLENGE_MAX
+        if not (self._may_be_signed(request.headers) if is_signed else is_small):
+            return build_closing_response(401)
+        body = await self._bodies.read_body(request)
+        if isinstance(body, web.Response):
+            return body
+        if is_signed and not self._has_signature(request.headers, body):
+            return build_closing_response(401)
+        payload = self._decrypt_body(body)
+        if payload is None and is_signed:
+            log.warning("feishu.odd_request", size=len(body))
+            return web.Response()  # Feishu would only send it again
+        is_challenge = payload is not None and payload.get("type") == "url_verification"
+        if payload is None or not (is_signed or is_challenge) or not self._has_token(payload, is_challenge):
+            return build_closing_response(401)
+        if is_challenge:
+            return web.json_response({"challenge": str(payload.get("challenge"))[:CHALLENGE_MAX]})
+        self._gate.begin_event()
+        try:
+            with metrics.time_outcome(metrics.ACKNOWLEDGEMENTS, outcome="acknowledged", kind="http") as ended:
+                status, answer = await handle_payload(self._handle, payload)
+                ended.name = "acknowledged" if status == 200 else "failed"
+                return web.json_response(answer or {}, status=200 if status == 200 else 503)
+        finally:
+            self._gate.end_event()
+
+    def _may_be_signed(self, headers: Mapping[str, str]) -> bool:
+        """Return whether the headers are whole and of this time. Feishu sends plain UTF-8; another encoding was added
+        by somebody else, because headers are not signed."""
+        stamp, nonce, signature = (headers.get(name, "") for name in _SIGNED_BY)
+        is_whole = _STAMP.fullmatch(stamp) and _NONCE.fullmatch(nonce) and _SIGNATURE.fullmatch(signature)
+        if not is_whole or headers.get("Content-Encoding"):
+            return False
+        return abs(self._clock() - int(stamp)) <= SKEW_S
+
+    def _has_signature(self, headers: Mapping[str, str], body: bytes) -> bool:
+        stamp, nonce, signature = (headers[name] for name in _SIGNED_BY)
+        signed = hashlib.sha256(f"{stamp}{nonce}{self._key}".encode() + body)
+        return hmac.compare_digest(signed.hexdigest(), signature)
+
+    def _decrypt_body(self, body: bytes) -> dict[str, Any] | None:
+        """Decrypt a body; None if it is not one of Feishu's."""
+        content = parse_object(body)
+        encrypted = content.get("encrypt") if content else None
+        try:
+            return parse_object(decrypt_text(encrypted, self._key)) if isinstance(encrypted, str) else None
+        except ValueError:
+            return None
+
+    def _has_token(self, payload: Mapping[str, Any], is_challenge: bool) -> bool:
+        """Return whether the payload carries the app's verification token, if one is set."""
+        header = payload if is_challenge else payload.get("header")
+        token = str(header.get("token")) if isinstance(header, Mapping) else ""
+        return not self._token or hmac.compare_digest(self._token.encode(), token.encode("utf-8", "replace"))
+
+
+def decrypt_text(text: str, encrypt_key: str) -> bytes:
+    """Decrypt AES-256-CBC in base64, by the hash of the key and with the first block as its beginning. Raises
+    ValueError."""
+    data = base64.b64decode(text, validate=True)
+    if len(data) < 2 * _BLOCK or len(data) % _BLOCK:
+        raise ValueError("the text has no whole blocks")
+    key = hashlib.sha256(encrypt_key.encode()).digest()
+    decryptor, unpadder = Cipher(AES(key), CBC(data[:_BLOCK])).decryptor(), PKCS7(8 * _BLOCK).unpadder()
+    padded = decryptor.update(data[_BLOCK:]) + decryptor.finalize()
+    return unpadder.update(padded) + unpadder.finalize()
