@@ -1,0 +1,337 @@
+"""Feishu's client against a server that limits, refuses, forgets tokens and breaks off."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from bot.chat.feishu import client as client_module
+from bot.chat.feishu.client import GONE_CODES, FeishuBot, FeishuClient, identify_bot, open_feishu_client
+from bot.core.errors import (
+    ChatAccountError,
+    ChatBusyError,
+    ChatError,
+    ChatUnavailableError,
+    FileRefusedError,
+    PlaceClosedError,
+    SettingsError,
+)
+from bot.core.redaction import redact_text
+from tests.chat.feishu.frame_server import APP_ID, APP_SECRET
+
+Reply = Callable[[web.Request], Any]
+OK = {"code": 0, "msg": "success", "data": {"message_id": "om_1"}}
+
+
+class Api:
+    """Answers each call with the next of `replies`, the last again and again."""
+
+    def __init__(self) -> None:
+        self.url, self.replies, self.token_replies = "", list[Any](), list[Any]()
+        self.calls: list[tuple[str, str, Any]] = []
+        self.tokens, self.life_s = 0, 7200
+
+    async def give_token(self, request: web.Request) -> web.StreamResponse:
+        assert await request.json() == {"app_id": APP_ID, "app_secret": APP_SECRET}
+        self.tokens += 1
+        if self.token_replies:
+            return await self._reply(request, self.token_replies)
+        await asyncio.sleep(0.01)
+        return web.json_response(
+            {"code": 0, "msg": "ok", "tenant_access_token": f"t-{self.tokens}", "expire": self.life_s}
+        )
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        told = await request.text() if request.content_type.startswith("multipart") else None
+        body = told if told else (await request.json() if request.can_read_body else dict(request.query))
+        self.calls.append((request.headers["Authorization"], f"{request.method} {request.path}", body))
+        return await self._reply(request, self.replies)
+
+    async def _reply(self, request: web.Request, replies: list[Any]) -> web.StreamResponse:
+        reply = replies.pop(0) if len(replies) > 1 else replies[0]
+        if isinstance(reply, dict):
+            return web.json_response(reply, headers={"X-Tt-Logid": "log1"})
+        if callable(reply):
+            return reply(request)
+        return reply if isinstance(reply, web.StreamResponse) else web.Response(text=str(reply))
+
+
+@asynccontextmanager
+async def run_api() -> AsyncIterator[Api]:
+    api, app = Api(), web.Application(client_max_size=50_000_000)
+    app.router.add_post("/open-apis/auth/v3/tenant_access_token/internal", api.give_token)
+    app.router.add_route("*", "/open-apis/{path:.*}", api.serve)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    api.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield api
+    finally:
+        await runner.cleanup()
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    async with run_api() as api:
+        yield api
+
+
+@pytest.fixture
+async def client(api: Api) -> AsyncIterator[FeishuClient]:
+    async with open_feishu_client(APP_ID, APP_SECRET, api.url) as client:
+        yield client
+
+
+def limit(code: int = 99991400, status: int = 429, **headers: str) -> Reply:
+    return lambda request: web.json_response({"code": code, "msg": "frequency"}, status=status, headers=headers)
+
+
+def break_off(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+async def post(client: FeishuClient, **more: Any) -> dict[str, Any]:
+    path = "im/v1/messages/om_5ce6d572455d361153b7cb51da133945/reply"
+    return await client.call("POST", path, query={"a": "b"}, body={"content": "{}", "uuid": "u"}, **more)
+
+
+async def test_a_call_has_a_token_and_returns_its_data(api: Api, client: FeishuClient) -> None:
+    api.replies = [OK]
+    assert await post(client) == {"message_id": "om_1"}
+    path = "POST /open-apis/im/v1/messages/om_5ce6d572455d361153b7cb51da133945/reply"
+    assert api.calls == [("Bearer t-1", path, {"content": "{}", "uuid": "u"})]
+    api.replies = [{"code": 0, "msg": "ok", "bot": {"open_id": "ou_bot"}}]
+    assert await client.call("GET", "bot/v3/info") == {"bot": {"open_id": "ou_bot"}}
+    api.replies = [{"code": 0, "msg": "ok", "data": None}]
+    assert await client.call("GET", "bot/v3/info") == {}
+
+
+async def test_many_calls_fetch_one_token(api: Api, client: FeishuClient) -> None:
+    api.replies = [OK]
+    await asyncio.gather(*(post(client) for _ in range(20)))
+    assert api.tokens == 1 and {token for token, _, _ in api.calls} == {"Bearer t-1"}
+
+
+async def test_a_token_is_renewed_ahead_of_its_end_and_nobody_waits(api: Api, client: FeishuClient) -> None:
+    api.replies = [OK]
+    await post(client)
+    client._renew_at = time.monotonic()
+    api.token_replies = [break_off]  # the renewal fails: the present token holds
+    await asyncio.gather(*(post(client) for _ in range(5)))
+    while client._renewal is not None:
+        await asyncio.wait([client._renewal])
+        await asyncio.sleep(0)
+    await post(client)
+    assert api.tokens == 2 and {token for token, _, _ in api.calls} == {"Bearer t-1"}
+    api.token_replies, client._renew_at = [], time.monotonic()
+    await post(client)
+    await client._renewal  # type: ignore[misc]
+    await post(client)
+    assert api.calls[-2][0] == "Bearer t-1" and api.calls[-1][0] == "Bearer t-3"
+
+
+@pytest.mark.parametrize("code", [99991661, 99991663, 99991664, 99991668])
+async def test_a_dead_token_is_replaced_once(api: Api, client: FeishuClient, code: int) -> None:
+    api.replies = [{"code": code, "msg": "dead"}, OK]
+    assert await post(client, tries=1) == {"message_id": "om_1"}
+    assert [token for token, _, _ in api.calls] == ["Bearer t-1", "Bearer t-2"]
+    api.replies = [{"code": code, "msg": "dead"}]
+    with pytest.raises(ChatAccountError):
+        await post(client)
+    assert len(api.calls) == 4
+
+
+async def test_a_limit_is_waited_out_as_long_as_it_says(api: Api, client: FeishuClient) -> None:
+    api.replies = [limit(**{"x-ogw-ratelimit-reset": "1"}), OK]
+    began = time.monotonic()
+    assert await post(client) == {"message_id": "om_1"}
+    assert 1 <= time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [limit(230020, 400), limit(11232, 200), limit(99991400, 400), limit(0, 429), lambda r: web.Response(status=429)],
+)
+async def test_every_limit_is_known(api: Api, client: FeishuClient, reply: Reply) -> None:
+    api.replies = [reply, OK]
+    assert await post(client, retry_delay_s=0.01) == {"message_id": "om_1"}
+    api.replies = [reply]
+    with pytest.raises(ChatBusyError) as failed:
+        await post(client, retry_delay_s=0.01)
+    assert failed.value.wait_ms > 0
+    began = len(api.calls)
+    with pytest.raises(ChatBusyError):
+        await post(client, waits_out_limit=False)
+    assert len(api.calls) == began + 1
+
+
+async def test_a_long_limit_is_not_waited_out(api: Api, client: FeishuClient) -> None:
+    api.replies = [limit(**{"x-ogw-ratelimit-reset": "3600"})]
+    with pytest.raises(ChatBusyError) as failed:
+        await post(client)
+    assert failed.value.wait_ms == 3_600_000 and failed.value.method.startswith("POST im/v1/messages/:id/reply")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [break_off, "<html>gateway</html>", "[1]", lambda r: web.json_response(OK, status=502), {"code": 1500, "msg": "?"},
+     {"msg": "no code"}, {"code": True}, lambda r: web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"})],
+)  # fmt: skip
+async def test_an_outage_is_tried_again_and_then_told(api: Api, client: FeishuClient, reply: Any) -> None:
+    api.replies = [reply, OK]
+    assert await post(client, retry_delay_s=0.01) == {"message_id": "om_1"}
+    api.replies, began = [reply], len(api.calls)
+    with pytest.raises(ChatUnavailableError) as failed:
+        await post(client, retry_delay_s=0.01)
+    assert type(failed.value) is ChatUnavailableError and failed.value.code == "unreachable"
+    assert len(api.calls) == began + 3
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(230002, PlaceClosedError), (230013, PlaceClosedError), (230018, PlaceClosedError), (99991662, ChatAccountError),
+     (99991543, ChatAccountError), (230011, ChatError), (230050, ChatError), (230110, ChatError), (230001, ChatError)],
+)  # fmt: skip
+async def test_a_refusal_is_told_with_its_number_and_log_id(
+    api: Api, client: FeishuClient, code: int, kind: type[ChatError]
+) -> None:
+    api.replies = [{"code": code, "msg": "refused", "error": {"log_id": "another"}}]
+    with pytest.raises(ChatError) as failed:
+        await post(client)
+    assert type(failed.value) is kind and failed.value.code == str(code) and "log1" in str(failed.value)
+    assert len(api.calls) == 1 and (failed.value.code in GONE_CODES) == (code in (230011, 230050, 230110))
+
+
+async def test_before_each_try_can_end_the_call(api: Api, client: FeishuClient) -> None:
+    api.replies, tries = ["?"], list[int]()
+
+    async def stop_second() -> None:
+        tries.append(1)
+        if len(tries) == 2:
+            raise KeyError("the lease is lost")
+
+    with pytest.raises(KeyError):
+        await post(client, before_each_try=stop_second, retry_delay_s=0.01)
+    assert len(api.calls) == 1
+
+
+async def test_the_token_service_away_is_no_wrong_setting(api: Api, client: FeishuClient) -> None:
+    for reply, kind in (
+        (break_off, ChatUnavailableError),
+        ({"code": 0, "msg": "ok"}, ChatUnavailableError),
+        ({"code": 10014, "msg": "app secret invalid"}, ChatAccountError),
+        (limit(), ChatBusyError),
+    ):
+        api.token_replies = [reply]
+        with pytest.raises(ChatUnavailableError) as failed:
+            await post(client)
+        assert type(failed.value) is kind and not api.calls
+
+
+async def test_the_bot_is_identified(api: Api, client: FeishuClient) -> None:
+    bot = {"code": 0, "msg": "ok", "bot": {"activate_status": 2, "app_name": "审批", "open_id": "ou_bot"}}
+    api.replies = [bot, {"code": 0, "data": {"tenant": {"name": "a", "tenant_key": "736588c9260f175e"}}}]
+    assert await identify_bot(client) == FeishuBot("ou_bot", "审批", "736588c9260f175e")
+
+
+@pytest.mark.parametrize(
+    ("code", "word"), [(11205, "capability Bot"), (99991672, "tenant:tenant:readonly"), (99991662, "FEISHU_APP_ID")]
+)
+async def test_an_app_that_is_not_ready_says_what_is_missing(
+    api: Api, client: FeishuClient, code: int, word: str
+) -> None:
+    api.replies = [{"code": code, "msg": "no"}]
+    with pytest.raises(SettingsError, match=word):
+        await identify_bot(client)
+
+
+async def test_wrong_credentials_are_a_setting(api: Api, client: FeishuClient) -> None:
+    api.token_replies = [{"code": 10014, "msg": "app secret invalid"}]
+    with pytest.raises(SettingsError, match="FEISHU_APP_SECRET") as failed:
+        await identify_bot(client)
+    assert APP_SECRET not in str(failed.value)
+
+
+async def test_a_file_is_uploaded_whole_also_at_the_second_try(api: Api, client: FeishuClient) -> None:
+    api.replies = ["?", {"code": 0, "data": {"image_key": "img_1"}}]
+    data = await client.upload(
+        "im/v1/images", {"image_type": "message"}, file_field="image", name="bild.png", content=b"x" * 2_000_000
+    )
+    assert data == {"image_key": "img_1"} and len(api.calls) == 2
+    assert all(body.count("x") >= 2_000_000 and 'name="image_type"' in body for _, _, body in api.calls)
+
+
+def give_file(content: bytes, **more: Any) -> Reply:
+    named = {"Content-Disposition": 'attachment; filename="a.pdf"'}
+    return lambda request: web.Response(body=content, headers=named, **more)
+
+
+async def fetch(client: FeishuClient, most: int = 1_000_000) -> bytes:
+    return await client.download("im/v1/messages/om_1/resources/file_1", query={"type": "file"}, max_bytes=most)
+
+
+async def test_a_file_is_downloaded_and_bounded(api: Api, client: FeishuClient) -> None:
+    api.replies = [give_file(b'{"code": 7, "msg": "a file that looks like a refusal"}')]
+    assert (await fetch(client)).startswith(b'{"code": 7')
+    api.replies = [give_file(b"x" * 500_000)]
+    with pytest.raises(FileRefusedError, match="too_large"):
+        await fetch(client, 200_000)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(234037, "too_large"), (234003, "gone"), (99991672, "no_scope"), (230110, "gone")]
+)
+async def test_a_refused_file_says_why(api: Api, client: FeishuClient, code: int, reason: str) -> None:
+    api.replies = [lambda request: web.json_response({"code": code, "msg": "no"}, status=400)]
+    with pytest.raises(FileRefusedError, match=reason):
+        await fetch(client)
+
+
+async def test_a_file_whose_server_is_away_is_asked_for_later(api: Api, client: FeishuClient) -> None:
+    api.replies = [break_off]
+    with pytest.raises(ChatUnavailableError):
+        await fetch(client)
+
+
+async def test_an_endless_answer_is_not_read(api: Api, client: FeishuClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "ANSWER_MAX", 1_000)
+    api.replies = [{"code": 0, "data": {"text": "x" * 100_000}}]
+    with pytest.raises(ChatUnavailableError):
+        await post(client, tries=1)
+
+
+async def test_no_secret_is_written(api: Api, client: FeishuClient, capsys: pytest.CaptureFixture[str]) -> None:
+    api.replies = [{"code": 230001, "msg": "x"}]
+    with pytest.raises(ChatError) as failed:
+        await post(client)
+    told = f"{client!r} {failed.value!r} {capsys.readouterr()}"
+    assert APP_SECRET not in told and "t-1" not in told and "230001" in told
+
+
+@pytest.mark.parametrize(
+    "token", ["t-caecc734c2e3328a62489fe0648c4b98779515d3", "t-g1044qeGEDXTB6NDJOGV4JQCYDGHRBARFTGT1234",
+              "u-7f1bcd13fc57d46bac21793a18e560a2abcdef12"]
+)  # fmt: skip
+def test_tokens_are_masked_wherever_they_are_written(token: str) -> None:
+    for text in (f"Authorization: Bearer {token}", f'{{"tenant_access_token": "{token}"}}', f"got {token}."):
+        assert token not in redact_text(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("im/v1/messages/om_dc13264520392913993dd051dba21dcf/reply", "im/v1/messages/:id/reply"),
+     ("im/v1/messages/om_1a2b3c4d/resources/img_v3_02ab_c1d2-e3f4", "im/v1/messages/:id/resources/:id"),
+     ("contact/v3/users/ou_84aad35d084aa403a838cf73ee18467", "contact/v3/users/:id"),
+     ("contact/v3/users/batch_get_id", "contact/v3/users/batch_get_id"), ("bot/v3/info", "bot/v3/info")],
+)  # fmt: skip
+def test_metrics_know_a_call_without_its_ids(path: str, name: str) -> None:
+    assert client_module._name_call("GET", path) == f"GET {name}"
