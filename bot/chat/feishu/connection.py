@@ -32,10 +32,9 @@ log = logs.get_logger(__name__)
 
 Answer = dict[str, Any] | None
 Handle = Callable[[dict[str, Any]], Awaitable[Answer]]
-"""Handles one verified payload (schema 2.0). Returns the answer to a press, and None for an event. Raises
+"""Handles one verified payload, of any type and shape. Returns the answer to a press, and None for an event. Raises
 `StoreUnavailableError` or `ChatError` when nothing is durable, so that Feishu sends it again."""
 
-CLICK = "card.action.trigger"
 CONNECT_S = 15.0
 """Time limit for opening a connection (s)."""
 PONG_S = 15.0
@@ -232,13 +231,12 @@ class LongConnection:
             log.error("feishu.event_failed", exc_info=failed)
 
     async def _answer(self, socket: ClientWebSocketResponse, frame: Frame, payload: bytes) -> None:
-        event, began = parse_object(payload), time.perf_counter()
-        kind = "callback" if find_event_type(event) == CLICK else "event"
-        with metrics.time_outcome(metrics.ACKNOWLEDGEMENTS, outcome="acknowledged", kind=kind) as ended:
-            status, answer = await handle_payload(self._handle, event)
-            reply: dict[str, Any] = {"code": status}
-            if status == 200 and kind == "callback":
-                text = json.dumps(answer or {}, ensure_ascii=False).encode()
+        began, reply = time.perf_counter(), dict[str, Any]()
+        with metrics.time_outcome(metrics.ACKNOWLEDGEMENTS, outcome="acknowledged", kind="long") as ended:
+            status, answer = await handle_payload(self._handle, parse_object(payload))
+            reply["code"] = status
+            if answer is not None:
+                text = json.dumps(answer, ensure_ascii=False).encode()
                 reply["data"] = base64.b64encode(text).decode()
             took_ms = round((time.perf_counter() - began) * 1000)
             headers = (*frame.headers, ("biz_rt", str(took_ms)))
@@ -288,9 +286,9 @@ async def open_long_connection(
 
 
 async def handle_payload(handle: Handle, payload: dict[str, Any] | None) -> tuple[int, Answer]:
-    """Handle a payload and return the status for Feishu, with the answer. A payload without the shape of schema 2.0 is
-    dropped, because Feishu would only send it again."""
-    if payload is None or not find_event_type(payload):
+    """Handle a payload and return the status for Feishu, with the answer. A payload that is no object is dropped,
+    because Feishu would only send it again."""
+    if payload is None:
         log.warning("feishu.odd_payload")
         return 200, None
     try:
@@ -309,10 +307,3 @@ def parse_object(data: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None
-
-
-def find_event_type(payload: dict[str, Any] | None) -> str:
-    """Return the type of an event of schema 2.0; empty for anything else."""
-    header, event = (payload.get(name) for name in ("header", "event")) if payload else (None, None)
-    kind = header.get("event_type") if isinstance(header, dict) and isinstance(event, dict) else None
-    return kind if isinstance(kind, str) else ""

@@ -79,7 +79,7 @@ async def test_a_press_is_answered_with_toast_and_card(server: FrameServer) -> N
         ack = await server.wait_for_ack()
         assert ack["code"] == 200 and read_answer(ack) == answer
         await server.push(build_event(2, "card.action.trigger"), "m2")
-        assert read_answer(await server.wait_for_ack("m2")) == {}
+        assert await server.wait_for_ack("m2") == {"code": 200}
 
 
 @pytest.mark.parametrize("order", [None, (2, 0, 4, 1, 3), (0, 0, 1, 1, 2, 3, 4)])
@@ -284,19 +284,8 @@ async def test_a_refusal_later_is_tried_again(server: FrameServer) -> None:
         await server.wait_until(lambda: len(server.sockets) == 2)
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [
-        b"",
-        b"no json",
-        b"[1]",
-        b"\xff\xfe",
-        b"[" * 9_999,
-        b'{"uuid":"1","event":{"type":"approval_task"}}',
-        b'{"header":3}',
-    ],
-)
-async def test_an_odd_payload_is_dropped_and_acknowledged(server: FrameServer, payload: bytes) -> None:
+@pytest.mark.parametrize("payload", [b"", b"no json", b"[1]", b"\xff\xfe", b"[" * 9_999])
+async def test_a_payload_that_is_no_object_is_dropped_and_acknowledged(server: FrameServer, payload: bytes) -> None:
     async with connect(server, Desk()) as desk:
         await server.push(payload)
         assert await server.wait_for_ack() == {"code": 200}
