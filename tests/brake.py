@@ -23,7 +23,10 @@ MOST = {
     "files that run for a click": 95,
 }
 KERNEL = ("agent", "approvals", "conversation", "queue", "storage", "core", "chat", "app")
-BESIDE_KERNEL = ("bot/chat/slack/", "bot/chat/feishu/", "bot/agent/models/", "bot/agent/formats/")
+BESIDE_KERNEL = (
+    *("bot/chat/slack/", "bot/chat/feishu/", "bot/agent/models/", "bot/agent/formats/"),
+    *("bot/chat/http_mode.py", "bot/app/slack_platform.py", "bot/app/feishu_platform.py"),
+)
 PRODUCT = (".py", ".lua", ".js", ".css", ".html")
 CLAUSE = re.compile(r"(?:What|Who|Whoever|Whom|Whose|Whatever|Which)\b(?!.*\?$)")
 SMALL = 3

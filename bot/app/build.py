@@ -24,10 +24,9 @@ from bot.app.company_files import build_daily_budget, load_calendar, open_handbo
 from bot.app.dispatch import WorkDispatcher
 from bot.app.health import HealthState, IsConnected
 from bot.app.ingress import CardActions, LaneIngress
-from bot.app.resources import Foundation, Resources, Timing, open_resources
+from bot.app.resources import Foundation, OpenPlatform, Resources, Timing, open_resources
 from bot.app.services import Services
 from bot.app.settings import Settings
-from bot.app.slack_platform import open_slack
 from bot.app.work_kinds import WorkHandlers
 from bot.approvals.cards import Cards
 from bot.approvals.outbox import TimerJob, relay_events
@@ -86,10 +85,21 @@ async def build_app(
     settings: Settings, services: Services, *, timing: Timing | None = None, model: Model | None = None
 ) -> AsyncIterator[Application]:
     """Build the bot, ready to run. Raises the errors of `open_resources`."""
-    async with open_resources(settings, services, open_slack, TOOLS, timing, model) as base:
+    async with open_resources(settings, services, choose_platform(services), TOOLS, timing, model) as base:
         bot = build_core(base)
         await bot.announce_start()
         yield bot
+
+
+def choose_platform(services: Services) -> OpenPlatform:
+    """Return the function that opens the platform in use. Only that platform's modules are imported."""
+    if services.feishu:
+        from bot.app.feishu_platform import open_feishu
+
+        return open_feishu
+    from bot.app.slack_platform import open_slack
+
+    return open_slack
 
 
 def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = FEATURES) -> Application:
@@ -284,6 +294,7 @@ def _build_worker(
             timers.run_timers,
             build_trim_job(stores.journal, watch, timing.trim_pause_s),
             base.platform.directory.keep_up_to_date,
+            *base.platform.jobs,
             *features.jobs,
             health.announce_process,
             *base.services.upkeep_jobs,

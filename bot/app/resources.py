@@ -45,6 +45,7 @@ from bot.queue.lanes import Lanes
 from bot.queue.overflow import LaneOverflows
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import StoreWatch
+from bot.queue.worker import Job
 from bot.redis.check import require_fit_redis
 from bot.redis.connect import connect_redis
 from bot.storage.approvals import RECORD_KIND, ApprovalStore
@@ -132,6 +133,8 @@ class Platform:
     connect: Callable[[Ingress, IngressGate], AbstractAsyncContextManager[IsConnected]]
     """Receives the platform's events while the context is open. Yields the function that tells whether they can come
     now."""
+    jobs: tuple[Job, ...] = ()
+    """Background jobs of the platform's own."""
 
 
 OpenPlatform = Callable[[Settings, Services, Stores, Timing], AbstractAsyncContextManager[Platform]]
@@ -285,7 +288,7 @@ def build_stores(settings: Settings, services: Services, timing: Timing, redis: 
 def _choose_number_floor(services: Services, clock: Clock) -> Callable[[], int]:
     """Choose the lowest number of a request. A workspace on this machine begins and ends with its store, so its
     requests count from one. Elsewhere, cards and mails of a lost store may still be around."""
-    is_local = is_local_host(urlsplit(services.slack_api_url).hostname or "")
+    is_local = is_local_host(urlsplit(services.workspace_url).hostname or "")
     return (lambda: 0) if is_local else lambda: compute_number_floor(clock.today())
 
 

@@ -25,6 +25,7 @@ from bot.core.redaction import redact_text
 from bot.queue.worker import Job
 
 OPENAI = "api.openai.com"
+FEISHU_URLS = {"feishu": "https://open.feishu.cn", "lark": "https://open.larksuite.com"}
 DEMO = Path(__file__).parent.parent / "dev" / "demo"
 LOOPBACK = "127.0.0.1"
 """The address that stand-ins listen on."""
@@ -45,6 +46,15 @@ class ModelEndpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FeishuApp:
+    """The app on Feishu or Lark."""
+
+    url: str
+    app_id: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """The outside services in use. `standins` names those that are not real."""
 
@@ -57,6 +67,8 @@ class Services:
     smtp_url: str
     app_token: str = ""
     signing_secret: str = ""
+    feishu: FeishuApp | None = None
+    """Set if Feishu is the platform, and not Slack."""
     fallback_url: str = ""
     fallback_key: str = ""
     fallback_name: str = ""
@@ -72,6 +84,10 @@ class Services:
     standins: tuple[str, ...] = ()
     upkeep_jobs: tuple[Job, ...] = ()
     """Jobs that keep local services alive while the bot runs."""
+
+    @property
+    def workspace_url(self) -> str:
+        return self.feishu.url if self.feishu else self.slack_api_url
 
     @property
     def first_model(self) -> ModelEndpoint:
@@ -90,7 +106,7 @@ class Services:
 async def open_services(settings: Settings, *, start: bool = True) -> AsyncIterator[Services]:
     """Open the real services in the settings; a local stand-in replaces each missing one. Without `start`, nothing is
     started or created, and `redis_url` is empty if no Redis exists yet."""
-    real = {"workspace": settings.has_real_slack, "model": settings.has_real_model, "mail": settings.has_real_mail}
+    real = {"workspace": settings.has_real_workspace, "model": settings.has_real_model, "mail": settings.has_real_mail}
     services = [name for name, is_real in real.items() if not is_real]
     missing = (*([] if settings.redis_url else ["redis"]), *services)
     async with AsyncExitStack() as stack:
@@ -115,6 +131,9 @@ def _build_services(settings: Settings, redis_url: str, local: dict[str, str], s
     def get_secret_text(value: SecretStr | None) -> str:
         return value.get_secret_value() if value is not None else ""
 
+    feishu_url = settings.feishu_api_url or FEISHU_URLS[settings.feishu_domain]
+    feishu_secret = get_secret_text(settings.feishu_app_secret)
+    feishu = FeishuApp(url=feishu_url, app_id=settings.feishu_app_id, secret=feishu_secret)
     workspace, model = "workspace" in standins, "model" in standins
     # The first model's key goes only to the first model's address.
     elsewhere = settings.openai_fallback_base_url not in ("", settings.openai_base_url)
@@ -125,6 +144,7 @@ def _build_services(settings: Settings, redis_url: str, local: dict[str, str], s
         bot_token=local.get("bot_token", "") if workspace else get_secret_text(settings.slack_bot_token),
         app_token=local.get("app_token", "") if workspace else get_secret_text(settings.slack_app_token),
         signing_secret=get_secret_text(settings.slack_signing_secret),
+        feishu=feishu if settings.has_real_feishu else None,
         model_url=local.get("openai_base_url", "") if model else settings.openai_base_url,
         model_key="rehearsal" if model else get_secret_text(settings.openai_api_key) or "none",
         model_name="rehearsal" if model else settings.openai_model,
@@ -195,7 +215,7 @@ def format_banner(services: Services, servers: Mapping[str, int] | None = None) 
     """Describe the running parts, which of them are stand-ins, and where to look. `servers`: MCP servers and their
     number of tools."""
     rows = [
-        ("workspace", services.slack_api_url if "workspace" not in services.standins else "local stand-in for Slack"),
+        ("workspace", services.workspace_url if "workspace" not in services.standins else "local stand-in for Slack"),
         ("model", describe_models(services) if "model" not in services.standins else "rehearsal: rules, not a model"),
         ("redis", "embedded, for this machine" if "redis" in services.standins else "by REDIS_URL"),
         ("mail", "local mailbox, nothing leaves this machine" if "mail" in services.standins else "by SMTP_URL"),

@@ -21,7 +21,7 @@ MIN_SIMILARITY = 0.8
 """Least similarity (by `difflib`) of two names for one to count as a misspelling of the other."""
 OUR_FIRST_WORDS = frozenset(
     {
-        *("SLACK", "OPENAI", "REACT", "SMTP", "REDIS", "BUDGET", "PRICES", "ENGINE", "WORKFLOW", "APPROVAL"),
+        *("SLACK", "FEISHU", "OPENAI", "REACT", "SMTP", "REDIS", "BUDGET", "PRICES", "ENGINE", "WORKFLOW", "APPROVAL"),
         *("HANDBOOK", "PERSONA", "DIRECTORY", "POLICY", "FINANCE", "LEASE", "TRACES", "FILES", "HEALTH"),
     }
 )

@@ -64,10 +64,25 @@ class Settings(BaseSettings, allow_inf_nan=False):
     """Socket Mode needs no public address; HTTP mode scales behind a load balancer."""
     slack_api_url: str = "https://slack.com/api/"
     """For tests and proxies."""
+    feishu_app_id: str = ""
+    """`cli_…`: the app on Feishu or Lark. With `feishu_app_secret` set too, this is the real Feishu, in place of
+    Slack."""
+    feishu_app_secret: SecretStr | None = None
+    """Of `feishu_app_id`."""
+    feishu_domain: Literal["feishu", "lark"] = "feishu"
+    """Where the app was made: open.feishu.cn, or open.larksuite.com (outside of China)."""
+    feishu_mode: Literal["long", "http"] = "long"
+    """The long connection needs no public address; HTTP mode scales behind a load balancer."""
+    feishu_encrypt_key: SecretStr | None = None
+    """HTTP mode only: what requests are encrypted and verified with."""
+    feishu_verification_token: SecretStr | None = None
+    """HTTP mode only: what every request has to carry besides. Empty: not looked at."""
+    feishu_api_url: str = ""
+    """For tests and proxies: another address than the domain's."""
     http_host: str = "127.0.0.1"
     """HTTP mode: the address to listen on."""
     http_port: int = Field(default=3000, ge=1, le=65535)
-    """HTTP mode: the port to listen on; Slack sends to `/slack/events`."""
+    """HTTP mode: the port to listen on; Slack sends to `/slack/events`, Feishu to `/feishu/events`."""
     post_spacing_ms: int = Field(default=1050, ge=1)
     """Slack takes about one message a second and channel; this spacing is shared by all processes (ms)."""
 
@@ -276,6 +291,14 @@ class Settings(BaseSettings, allow_inf_nan=False):
         return self.slack_bot_token is not None
 
     @property
+    def has_real_feishu(self) -> bool:
+        return bool(self.feishu_app_id)
+
+    @property
+    def has_real_workspace(self) -> bool:
+        return self.has_real_slack or self.has_real_feishu
+
+    @property
     def has_real_model(self) -> bool:
         return bool(self.openai_base_url) or self.openai_api_key is not None
 
@@ -337,7 +360,7 @@ def load_environment() -> dict[str, str]:
 
 def load_settings() -> Settings:
     """Load the settings. Their secrets are redacted from now on. An OPENAI_API_KEY that only the environment has may be
-    there for another program: it is left out without a real Slack and without another OPENAI_ setting. Raises one
+    there for another program: it is left out without a real workspace and without another OPENAI_ setting. Raises one
     `SettingsError` with each wrong name in `.env` and each unreadable value, and what it should be."""
     names, wrong = read_env_file(ENV_FILE), list[str]()  # first: it fails if the file is unreadable
     settings: Settings | None = None
@@ -352,7 +375,7 @@ def load_settings() -> Settings:
     require_valid_settings(settings)
     remember_secrets(settings.secrets, personal=settings.redact_personal == "on")
     chosen = {name for name in settings.model_fields_set if name.startswith("openai_")} - {"openai_api_key"}
-    is_key_chosen = settings.has_real_slack or chosen or "OPENAI_API_KEY" in map(str.upper, dotenv_values(ENV_FILE))
+    is_key_chosen = settings.has_real_workspace or chosen or "OPENAI_API_KEY" in map(str.upper, dotenv_values(ENV_FILE))
     return settings if is_key_chosen else settings.model_copy(update={"openai_api_key": None})
 
 
@@ -382,6 +405,7 @@ def _find_mcp_file(settings: Settings | None) -> Path | None:
 def require_valid_settings(settings: Settings) -> None:
     """Check the values against one another. Raises SettingsError."""
     _require_slack_tokens(settings)
+    _require_feishu_app(settings)
     _require_known_schemes(settings)
     if settings.workflow_engine != "embedded":
         if not settings.engine_url:
@@ -423,6 +447,28 @@ def _require_slack_tokens(settings: Settings) -> None:
         raise SettingsError("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it")
 
 
+def _require_feishu_app(settings: Settings) -> None:
+    where = "developer console → your app → Credentials & Basic Info"
+    if not settings.feishu_app_id:
+        if settings.feishu_app_secret is not None:
+            raise SettingsError(f"FEISHU_APP_SECRET is set but FEISHU_APP_ID is not; set both, or neither ({where})")
+        return
+    if settings.has_real_slack:
+        raise SettingsError(
+            "SLACK_BOT_TOKEN and FEISHU_APP_ID are both set: a bot is on one platform, so set one of them. The other "
+            "platform needs a bot of its own, with a Redis of its own"
+        )
+    if not settings.feishu_app_id.startswith("cli_"):
+        raise SettingsError(f"FEISHU_APP_ID should begin with cli_ ({where})")
+    if settings.feishu_app_secret is None:
+        raise SettingsError(f"FEISHU_APP_SECRET is missing: FEISHU_APP_ID is set and needs it ({where})")
+    if settings.feishu_mode == "http" and settings.feishu_encrypt_key is None:
+        raise SettingsError(
+            "FEISHU_ENCRYPT_KEY is missing: HTTP mode verifies every request with it (developer console → your app → "
+            "Events & Callbacks → Encryption strategy)"
+        )
+
+
 def _require_model_settings(settings: Settings) -> None:
     if settings.openai_fallback_model and not settings.has_real_model:
         raise SettingsError("OPENAI_FALLBACK_MODEL is set but there is no first model: set OPENAI_API_KEY too")
@@ -449,6 +495,7 @@ def _require_known_schemes(settings: Settings) -> None:
         ("REDIS_URL", settings.redis_url, REDIS),
         ("SMTP_URL", smtp, ("smtp://", "smtps://")),
         ("SLACK_API_URL", settings.slack_api_url, web),
+        ("FEISHU_API_URL", settings.feishu_api_url, web),
         ("OPENAI_BASE_URL", settings.openai_base_url, web),
         ("OPENAI_FALLBACK_BASE_URL", settings.openai_fallback_base_url, web),
         ("ENGINE_URL", settings.engine_url, web),

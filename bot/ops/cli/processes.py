@@ -195,7 +195,7 @@ def _print_dead_ends(process: Process) -> None:
     settings, language = load_settings(), console.get_terminal_language()
     rows = [row for row in read_policy(settings) if row.process == process.key]
     entries = read_directory_file(settings.directory_file).values()
-    roles = {role for one in entries for role in one.roles} if entries or settings.has_real_slack else None
+    roles = {role for one in entries for role in one.roles} if entries or settings.has_real_workspace else None
     for task, needed in find_dead_ends(process.form, process.definition, rows, roles):
         key = "processes.no_holder" if needed else "processes.no_row"
         reason = translate(key, language, roles=translate("card.comma", language).join(sorted(needed)))

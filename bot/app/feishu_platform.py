@@ -1,0 +1,93 @@
+"""Opens Feishu."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+
+from bot.app.health import IsConnected, is_listening
+from bot.app.resources import Platform, Stores, Timing
+from bot.app.services import Services
+from bot.app.settings import Settings
+from bot.chat.directory_file import DirectoryFile
+from bot.chat.feishu.channel import FeishuChannel
+from bot.chat.feishu.channel_readers import FeishuReaderClassifier
+from bot.chat.feishu.client import FeishuClient, identify_bot, open_feishu_client
+from bot.chat.feishu.connection import open_long_connection
+from bot.chat.feishu.directory import FeishuDirectory
+from bot.chat.feishu.files import FeishuFileSource
+from bot.chat.feishu.home_cards import FeishuHome
+from bot.chat.feishu.listeners import FeishuListeners
+from bot.chat.feishu.renewals import keep_cards_renewed
+from bot.chat.feishu.sent_cards import SentCards
+from bot.chat.http_mode import open_http_server
+from bot.chat.ingress_gate import IngressGate
+from bot.chat.messages import Ingress
+from bot.core.errors import SettingsError
+from bot.queue.rate_limits import RateLimiter
+from bot.storage.members import RedisMemberStore
+
+
+@asynccontextmanager
+async def open_feishu(
+    settings: Settings, services: Services, stores: Stores, timing: Timing
+) -> AsyncIterator[Platform]:
+    """Open Feishu. Raises `ChatError` or `SettingsError`."""
+    if services.feishu is None:
+        raise SettingsError("FEISHU_APP_ID is missing")
+    app = services.feishu
+    async with open_feishu_client(app.app_id, app.secret, app.url) as client:
+        me = await identify_bot(client)
+        sent = SentCards(stores.redis, stores.keys, me.tenant, timing.clock)
+        channel = FeishuChannel(client, RateLimiter(stores.redis, stores.keys), sent, team=me.tenant)
+        directory = FeishuDirectory(
+            client,
+            DirectoryFile(services.directory_file),
+            timezone=settings.company_timezone,
+            store=RedisMemberStore(stores.redis, stores.keys, me.tenant),
+            languages=stores.preferences,
+            fresh_s=timing.person_max_age_s,
+        )
+        readers, home = FeishuReaderClassifier(client, tenant=me.tenant), FeishuHome(channel, sent, directory)
+
+        def connect(ingress: Ingress, gate: IngressGate) -> AbstractAsyncContextManager[IsConnected]:
+            listeners = FeishuListeners(
+                client, me, ingress, channel, directory, readers, home.publish_home, directory.note_changed_person
+            )
+            return _receive_events(settings, client, listeners, gate)
+
+        try:
+            yield Platform(
+                team=me.tenant,
+                channel=channel,
+                directory=directory,
+                reader_classifier=readers,
+                file_source=FeishuFileSource(client),
+                publish_home=home.publish_home,
+                connect=connect,
+                jobs=(partial(keep_cards_renewed, channel, sent),),
+            )
+        finally:
+            await channel.stop_statuses()
+
+
+@asynccontextmanager
+async def _receive_events(
+    settings: Settings, client: FeishuClient, listeners: FeishuListeners, gate: IngressGate
+) -> AsyncIterator[IsConnected]:
+    """Receive events by the long connection, or by signed HTTP if the settings say so."""
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(listeners.finish)
+        if settings.feishu_mode == "long":
+            yield await stack.enter_async_context(open_long_connection(client, listeners.handle_payload, gate))
+            return
+        from bot.chat.feishu.callbacks import build_callback_app  # with `cryptography`, which only HTTP mode needs
+
+        key, token = (
+            secret.get_secret_value() if secret else ""
+            for secret in (settings.feishu_encrypt_key, settings.feishu_verification_token)
+        )
+        application = build_callback_app(listeners.handle_payload, key, token, gate)
+        await stack.enter_async_context(open_http_server(application, settings.http_host, settings.http_port))
+        yield is_listening
