@@ -1,0 +1,190 @@
+"""What a button of a Feishu card carries, and what comes back with its press.
+
+A value is an object of texts, because Feishu's SDKs take nothing else. It names what was pressed and is never an
+authority: the presser is the person that the verified payload names, and everything is checked again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import Field, ValidationError
+
+from bot.chat.messages import MessageRef, Place
+from bot.core.approval_sets import TICKED
+from tools.spec import FrozenModel
+
+KIND = "cs"
+"""Key of the kind. A value without it is not ours."""
+ID_MAX, CARRIED_MAX = 255, 20_000
+"""Characters of an id or another short text, and of what a form carries from page to page."""
+MAX_TICKS = 100
+"""Most ticks that are read."""
+TICK = "tick~"
+"""Beginning of the names of boxes. The value of the option follows."""
+
+Short: TypeAlias = Annotated[str, Field(max_length=ID_MAX)]
+Number: TypeAlias = Annotated[int, Field(ge=0, lt=10**9)]
+Carried: TypeAlias = Annotated[dict[Short, Annotated[str, Field(max_length=CARRIED_MAX)]], Field(max_length=200)]
+Page: TypeAlias = Annotated[int, Field(ge=0, lt=100)]
+
+
+class PressValue(FrozenModel):
+    """A button of a card, the boxes beside it, or a picker of people."""
+
+    approval: Short
+    version: Number
+    choice: Short
+    seal: Short = ""
+    thread: Short = ""
+    direct: bool = False
+    shared: bool = False
+    on_page: bool = False
+    """Whether the button is on Home or in a dialog of it, so that the pressed message is not the card's own."""
+
+    def build_place(self, team: str, channel: str) -> Place:
+        """Build the place of the card. Team and channel are those of the verified payload."""
+        thread = self.thread or None
+        return Place(
+            platform="feishu", team=team, channel=channel, thread=thread, direct=self.direct, shared=self.shared
+        )
+
+
+class OpenFormValue(FrozenModel):
+    """A button that opens a form, or the menu of processes in a form, whose choice is `action.option`."""
+
+    offer: Short = ""
+    """See `FormSubmission.offer`. If empty, the form has a menu of processes."""
+    is_menu: bool = False
+    """Whether this is the menu. The form of the chosen process then replaces the pressed card."""
+
+
+class DialogValue(FrozenModel):
+    """The submit button of a dialog (kind `dialog`), or the button of its next page (kind `dialog_more`)."""
+
+    approval: Short
+    version: Number
+    choice: Short
+    place: Place
+    seal: Short = ""
+    card: MessageRef | None = None
+    page: Page = 0
+    values: Carried = {}
+    """Input of the pages before."""
+    kept: Carried = {}
+    """See `Dialog.kept`."""
+
+
+class DialogMoreValue(DialogValue):
+    pass
+
+
+class FormValue(FrozenModel):
+    """The submit button of a form (kind `form`), or the button of its next page (kind `form_more`)."""
+
+    process: Short
+    page: Page = 0
+    has_choice: bool = False
+    values: Carried = {}
+    kept: Annotated[tuple[Short, ...], Field(max_length=50)] = ()
+
+
+class FormMoreValue(FormValue):
+    pass
+
+
+class HomeValue(FrozenModel):
+    """A button of Home itself."""
+
+    action: Short
+    value: Annotated[str, Field(max_length=2_000)] = ""
+
+
+class HomeDialogValue(FrozenModel):
+    """The submit button of a dialog of Home."""
+
+    action: Short = ""
+    value: Annotated[str, Field(max_length=2_000)] = ""
+    form: Carried = {}
+    seal: Short = ""
+
+
+class CancelValue(FrozenModel):
+    """The button that closes a form without submitting it."""
+
+    title: Short = ""
+
+
+class RateValue(FrozenModel):
+    """A feedback button under an answer."""
+
+    run: Short
+    rating: Short
+    """`good` or `bad`."""
+
+
+Value: TypeAlias = (
+    PressValue | OpenFormValue | DialogValue | FormValue | HomeValue | HomeDialogValue | CancelValue | RateValue
+)
+KINDS: dict[str, type[Value]] = {
+    "press": PressValue,
+    "open_form": OpenFormValue,
+    "dialog": DialogValue,
+    "dialog_more": DialogMoreValue,
+    "form": FormValue,
+    "form_more": FormMoreValue,
+    "home": HomeValue,
+    "home_dialog": HomeDialogValue,
+    "cancel": CancelValue,
+    "rate": RateValue,
+}
+_NAMES = {model: kind for kind, model in KINDS.items()}
+
+
+def build_value(value: Value) -> dict[str, str]:
+    """Build the object that a button carries. Everything that is no text is JSON."""
+    given = value.model_dump(mode="json", exclude_defaults=True)
+    texts = {
+        name: one if isinstance(one, str) else json.dumps(one, ensure_ascii=False, separators=(",", ":"))
+        for name, one in given.items()
+    }
+    return {KIND: _NAMES[type(value)], **texts}
+
+
+def parse_value(carried: object) -> Value | None:
+    """Parse the object that came back. Return None if it is not ours or not of our form."""
+    if not isinstance(carried, Mapping):
+        return None
+    model = KINDS.get(str(carried.get(KIND)))
+    texts = {str(name): one for name, one in carried.items() if name != KIND}
+    if model is None or not all(isinstance(one, str) and len(one) <= 2 * CARRIED_MAX for one in texts.values()):
+        return None
+    try:
+        read = {
+            name: one if name not in model.model_fields or _is_text(model, name) else json.loads(one)
+            for name, one in texts.items()
+        }
+        return model.model_validate_json(json.dumps(read), strict=True)
+    except (ValidationError, ValueError, RecursionError):
+        return None
+
+
+def _is_text(model: type[Value], name: str) -> bool:
+    return model.model_fields[name].annotation is str
+
+
+def read_press_form(action: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the person that was picked or the boxes that are ticked, as the platform says, as the form of a `Click`.
+    Return None for a bare press. `action` is that of the payload (`event.action`)."""
+    picked, form = action.get("option"), action.get("form_value")
+    if action.get("tag") == "select_person" and isinstance(picked, str) and 0 < len(picked) <= ID_MAX:
+        return {"person": picked}
+    if not isinstance(form, Mapping):
+        return None
+    named = [str(name).removeprefix(TICK) for name, is_ticked in form.items() if _is_ticked_box(name, is_ticked)]
+    return {TICKED: ",".join(one for one in named[:MAX_TICKS] if len(one) <= ID_MAX)}
+
+
+def _is_ticked_box(name: object, is_ticked: object) -> bool:
+    return isinstance(name, str) and name.startswith(TICK) and is_ticked is True
