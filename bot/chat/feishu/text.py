@@ -1,18 +1,117 @@
-"""Converts text for Feishu's markdown (JSON 2.0): the model's Markdown, and people's own words shown exactly."""
+"""Converts text for Feishu's markdown (JSON 2.0): the model's Markdown, and people's own words, shown exactly.
+
+Feishu's markdown is CommonMark with tags of its own (`<at>`, `<a>`, `<font>` and others). A numeric entity is never
+markup: open.feishu.cn, "富文本组件", section "特殊字符转义说明"."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from tools.characters import show_invisible
+
+_PERSON = re.compile(r"ou_[0-9a-z]{6,64}")
+_LITERAL = re.compile(r"[&<>*_~`\[\]()!#|\\$:+=-]|^\d{1,9}\.|^ +| {2,}| $|\t|(?<=\n)(?=\n)", re.MULTILINE)
+"""Everything in a text that Feishu's markdown would not show as written."""
+_CODE = re.compile(
+    r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]* *$|\Z)|(?<!`)(`{1,9})(?!`).{1,400}?(?<!`)\2(?!`)",
+    re.DOTALL | re.MULTILINE,
+)
+_TAG = re.compile(r"<(?=[A-Za-z/!?@])")
+_MARKUP = re.compile(r"(\\*)(<(?=[A-Za-z/!?@])|&(?=#?\w{1,31};)|!(?=\[)|\](?=[(\[:]))")
+"""What begins a tag, an entity, a picture (Feishu refuses a card with an address in it) or a link whose text is not its
+address, with the backslashes before it."""
+_LARGE_HEADING = re.compile(r"^ {0,3}#{1,3}(?=\s)", re.MULTILINE)
+_TABLE = re.compile(r"^ {0,3}\|?(?: *:?-+:? *\|)+(?: *:?-+:?)? *$", re.MULTILINE)
+MAX_TABLES = 4
+"""Most tables of a card. Feishu refuses a card with more than five."""
 
 
 def format_mention(id: str) -> str:
     """Return a real mention for an open id, or an empty text for anything else. Only for ids from the directory."""
-    raise NotImplementedError
+    return f"<at id={id}></at>" if _PERSON.fullmatch(id) else ""
+
+
+def replace_surrogates(text: str) -> str:
+    """Return the text without lone surrogates, which no store or wire can carry."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def escape_text(text: str) -> str:
     """Escape a person's text, so that Feishu's markdown shows it character for character."""
-    raise NotImplementedError
+    return _LITERAL.sub(_escape_literal, show_invisible(text))
+
+
+def _escape_literal(found: re.Match[str]) -> str:
+    if not found[0].strip(" \t"):  # blanks, or an empty line
+        return "&nbsp;" * max(1, len(found[0].replace("\t", "    ")))
+    return f"{found[0][:-1]}&#{ord(found[0][-1])};"
+
+
+def has_layout(text: str) -> bool:
+    """Return whether a text has more than one line, or blanks that markdown would drop."""
+    return "\n" in text or "\t" in text or "  " in text or text != text.strip()
+
+
+def limit_tables(text: str) -> str:
+    """Return Markdown in which only the first tables are tables. The others show their bars."""
+    found = [one.start() for one in _TABLE.finditer(text)][MAX_TABLES:]
+    pieces, end = list[str](), 0
+    for start in found:
+        line_end = text.find("\n", start) if "\n" in text[start:] else len(text)
+        pieces += text[end:start], text[start:line_end].replace("|", "\\|")
+        end = line_end
+    return "".join([*pieces, text[end:]])
 
 
 def convert_markdown(text: str) -> str:
-    """Convert the model's Markdown to Feishu's."""
-    raise NotImplementedError
+    """Convert the model's Markdown to Feishu's. Formatting stays. No tag, no mention, no picture and no link with a
+    hidden target is left. In code, which shows entities as they are written, a tag gets a look-alike bracket."""
+    pieces, end = list[str](), 0
+    for code in _CODE.finditer(text):
+        pieces += _convert_prose(text[end : code.start()]), _TAG.sub("‹", code[0])
+        end = code.end()
+    return "".join([*pieces, _convert_prose(text[end:])])
+
+
+def _convert_prose(text: str) -> str:
+    # A backslash before an entity would show the entity.
+    escaped = _MARKUP.sub(lambda found: "&#92;" * (len(found[1]) // 2) + f"&#{ord(found[2])};", text)
+    return _LARGE_HEADING.sub("####", escaped)
+
+
+def format_label(text: str, length: int) -> str:
+    """Format a plain text of one line and at most `length` characters, with … for the rest."""
+    flat = " ".join(show_invisible(text).split())
+    return flat if len(flat) <= length else flat[: length - 1] + "…"
+
+
+def count_plain_cost(sign: str) -> int:
+    """Count the bytes of a character in a request. The card is JSON inside JSON, which escapes other alphabets."""
+    if sign in '"\\':
+        return 4
+    if sign < "\x80":
+        return 3 if sign in "\n\t" else 1
+    return 6 if sign < "\U00010000" else 12
+
+
+def count_markdown_cost(sign: str) -> int:
+    """Count the bytes of a character once converted."""
+    return 6 if sign in "<&!]#" else count_plain_cost(sign)
+
+
+def split_text(text: str, limit: int, count_cost: Callable[[str], int] = count_plain_cost) -> Iterator[str]:
+    """Yield pieces of at most `limit` bytes, cut after a line where one ends in time. Joined, the pieces are the
+    text."""
+    start, size, newline = 0, 0, 0
+    for at, sign in enumerate(text):
+        cost = count_cost(sign)
+        while size + cost > limit and start < at:
+            end = newline if newline > start + (at - start) // 2 else at
+            yield text[start:end]
+            start, size = end, sum(map(count_cost, text[end:at]))
+        size += cost
+        if sign == "\n":
+            newline = at + 1
+    if start < len(text):
+        yield text[start:]

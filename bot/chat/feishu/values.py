@@ -17,7 +17,7 @@ from tools.spec import FrozenModel
 
 KIND = "cs"
 """Key of the kind. A value without it is not ours."""
-ID_MAX, CARRIED_MAX = 255, 20_000
+ID_MAX, CARRIED_MAX = 255, 60_000
 """Characters of an id or another short text, and of what a form carries from page to page."""
 MAX_TICKS = 100
 """Most ticks that are read."""
@@ -26,7 +26,7 @@ TICK = "tick~"
 
 Short: TypeAlias = Annotated[str, Field(max_length=ID_MAX)]
 Number: TypeAlias = Annotated[int, Field(ge=0, lt=10**9)]
-Carried: TypeAlias = Annotated[dict[Short, Annotated[str, Field(max_length=CARRIED_MAX)]], Field(max_length=200)]
+Carried: TypeAlias = Annotated[dict[Short, Annotated[str, Field(max_length=CARRIED_MAX)]], Field(max_length=400)]
 Page: TypeAlias = Annotated[int, Field(ge=0, lt=100)]
 
 
@@ -70,9 +70,9 @@ class DialogValue(FrozenModel):
     seal: Short = ""
     card: MessageRef | None = None
     page: Page = 0
-    values: Carried = {}
+    values: Carried = Field(default_factory=dict)
     """Input of the pages before."""
-    kept: Carried = {}
+    kept: Carried = Field(default_factory=dict)
     """See `Dialog.kept`."""
 
 
@@ -86,7 +86,7 @@ class FormValue(FrozenModel):
     process: Short
     page: Page = 0
     has_choice: bool = False
-    values: Carried = {}
+    values: Carried = Field(default_factory=dict)
     kept: Annotated[tuple[Short, ...], Field(max_length=50)] = ()
 
 
@@ -106,7 +106,7 @@ class HomeDialogValue(FrozenModel):
 
     action: Short = ""
     value: Annotated[str, Field(max_length=2_000)] = ""
-    form: Carried = {}
+    form: Carried = Field(default_factory=dict)
     seal: Short = ""
 
 
@@ -158,7 +158,7 @@ def parse_value(carried: object) -> Value | None:
         return None
     model = KINDS.get(str(carried.get(KIND)))
     texts = {str(name): one for name, one in carried.items() if name != KIND}
-    if model is None or not all(isinstance(one, str) and len(one) <= 2 * CARRIED_MAX for one in texts.values()):
+    if model is None or not all(isinstance(one, str) and len(one) <= CARRIED_MAX for one in texts.values()):
         return None
     try:
         read = {
