@@ -1,0 +1,80 @@
+"""Presses that wait for the answer that Feishu shows at once: a notice, or the card as it is after the press.
+
+Feishu lets a bot answer a press within 3 s. A press that another process handles gets no answer here in time. Its card
+is updated by a call of its own, and its notice is posted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot.chat.messages import MessageRef
+
+MAX_NOTICE_LENGTH = 300
+"""Longest text that is shown as a toast, in characters. A longer one could not be read in the seconds of a toast."""
+
+
+@dataclass(frozen=True, slots=True)
+class PressResult:
+    """The result of a press so far."""
+
+    card: dict[str, Any] | None = None
+    """The card as it is now, if it came in time."""
+    notice: str = ""
+    """What the presser alone is told, if something came in time."""
+
+
+@dataclass(slots=True, eq=False)
+class WaitingPress:
+    """A press whose answer is not sent yet."""
+
+    card: MessageRef
+    person: str
+    result: PressResult = field(default_factory=PressResult)
+    has_result: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wait_for_result(self, timeout_s: float) -> PressResult:
+        """Wait for a card or a notice. Return what is there after `timeout_s` at the latest."""
+        try:
+            await asyncio.wait_for(self.has_result.wait(), timeout_s)
+        except TimeoutError:
+            pass
+        return self.result
+
+
+class PressDesk:
+    """The presses that wait in this process."""
+
+    def __init__(self) -> None:
+        self._waiting: list[WaitingPress] = []
+
+    @contextmanager
+    def open_press(self, card: MessageRef, person: str) -> Iterator[WaitingPress]:
+        """Let a press wait as long as the context is open. Open it before the press is accepted, because the work
+        begins at once. `card` is the ref that the rest of the bot knows."""
+        press = WaitingPress(card, person)
+        self._waiting.append(press)
+        try:
+            yield press
+        finally:
+            self._waiting.remove(press)
+
+    def give_card(self, ref: MessageRef, card: dict[str, Any]) -> None:
+        """Give the new card to everybody who has pressed it and waits."""
+        for press in self._waiting:
+            if press.card == ref:
+                press.result = PressResult(card, press.result.notice)
+                press.has_result.set()
+
+    def give_notice(self, channel: str, person: str, text: str) -> bool:
+        """Give a notice to this person's oldest press in this chat that has none. Return whether the toast shows it
+        whole."""
+        for press in self._waiting:
+            if (press.card.channel, press.person, press.result.notice) == (channel, person, ""):
+                press.result = PressResult(press.result.card, text[:MAX_NOTICE_LENGTH])
+                press.has_result.set()
+                return len(text) <= MAX_NOTICE_LENGTH
+        return False
