@@ -1,75 +1,433 @@
-"""`FeishuChannel`: the bot's posts on Feishu."""
+"""`FeishuChannel`: the bot's posts on Feishu.
+
+Feishu knows no fencing token. A process therefore asserts right before each post that its lane is still its own. Every
+post carries a `uuid` made of its key. Feishu knows a repeated one by it for an hour, and `SentCards` after that."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import hashlib
+import json
+import math
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
+from bot.chat.feishu.cards import RenderedCard, render_post
+from bot.chat.feishu.client import GONE_CODES, TOO_OLD_CODES, FeishuClient
 from bot.chat.feishu.presses import PressDesk
-from bot.chat.messages import MessageRef, Place, Post, RateSlot, SessionStatus, SuggestedPrompt
+from bot.chat.feishu.sent_cards import SentCard, SentCards
+from bot.chat.feishu.typing_sign import TypingSigns
+from bot.chat.messages import Card, MessageRef, Place, Post, RateSlot, SessionStatus, SuggestedPrompt
+from bot.core import logs
+from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, PlaceClosedError
+from bot.core.held_lease import assert_lease_held
+from bot.core.i18n import translate
+
+log = logs.get_logger(__name__)
+
+NO_TOPICS, TOPIC_GONE = "230071", "230019"
+"""Refusals of a reply: the group has no topics; the topic is not there any more."""
+APP_MS, APP_BURST = 20, 25
+"""Rate of all calls that send messages: 50 a second for an app."""
+UPDATE_S, UPDATE_BURST = 0.2, 3
+"""Rate of the updates of one message: 5 a second."""
+TRIES = 4
+"""How often a post waits for a slot, if Feishu takes no more messages."""
+MAX_KNOWN = 10_000
+"""Number of chats, and of messages with updates, that a process remembers."""
+MAX_ALT_LENGTH = 3_000
+"""Longest text with a picture or files, in characters. The rest is cut."""
+FILE_TYPES = {
+    "pdf": "pdf", "doc": "doc", "docx": "doc", "xls": "xls", "xlsx": "xls", "ppt": "ppt", "pptx": "ppt", "mp4": "mp4"
+}  # fmt: skip
+"""Ending of a name → Feishu's type of the file. All others are `stream`."""
 
 
 class SharedRateLimiter(Protocol):
     """Slots of a rate shared by all processes (`bot.queue.rate_limits.RateLimiter`)."""
 
-    async def reserve_slot(self, key: str, spacing_ms: int, burst: int) -> int: ...
+    async def reserve_slot(self, key: str, spacing_ms: int, burst: int) -> int:
+        """Take the next slot and return the ms to wait for it."""
 
-    async def apply_penalty(self, key: str, ms: int) -> None: ...
+    async def apply_penalty(self, key: str, ms: int) -> None:
+        """Block all slots for `ms`, as the platform has demanded."""
 
 
 class FeishuChannel:
-    """Implements `bot.chat.messages.Channel`."""
-
-    presses: PressDesk
+    """Implements `bot.chat.messages.Channel`. Posts in one chat keep `spacing_ms` apart after `burst`, because Feishu
+    allows five a second for all bots of the chat together."""
 
     def __init__(
-        self, client: Any, limits: SharedRateLimiter, sent: Any, *, team: str, spacing_ms: int = 300, burst: int = 4
+        self,
+        client: FeishuClient,
+        limits: SharedRateLimiter,
+        sent: SentCards,
+        *,
+        team: str,
+        spacing_ms: int = 300,
+        burst: int = 4,
     ) -> None:
-        """`client`: `FeishuClient`; `sent`: `bot.chat.feishu.sent_cards.SentCards`."""
+        self.presses = PressDesk()
+        self._client, self._limits, self._sent, self._team = client, limits, sent, team
+        self._spacing_ms, self._burst = spacing_ms, burst
+        self._chats: dict[str, str] = {}
+        """Person → their chat with the bot."""
+        self._people: dict[str, str] = {}
+        """Chat with the bot → its person, for people to whom the first post went by their own id."""
+        self._next_updates: dict[str, float] = {}
+        """Message → when its updates would be spaced evenly again."""
+        self._signs = TypingSigns(client)
 
     async def post_message(
         self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
-    ) -> MessageRef: ...
+    ) -> MessageRef:
+        """Post a message, see `Channel.post_message`. If the post takes several messages, return the last, which has
+        the buttons. If the first message of the thread was recalled, post outside of it."""
+        parts, ref = render_post(post, place), None
+        for number, part in enumerate(parts, 1):
+            is_renewed = number == len(parts) and has_lasting_buttons(post)
+            message, name = _build_card_message(part), f"{key}:{number}"
+            ref = await self._post_once(place, message, name, again=again, wait_ms=wait_ms, is_renewed=is_renewed)
+            wait_ms = None
+        assert ref is not None, "a post has a part"
+        return ref
 
-    async def update_message(self, ref: MessageRef, post: Post) -> None: ...
+    async def _post_once(
+        self,
+        place: Place,
+        content: Mapping[str, str],
+        key: str,
+        *,
+        again: bool = False,
+        wait_ms: int | None = None,
+        is_renewed: bool = False,
+    ) -> MessageRef:
+        """Post one message under this key, and save what it became. With `again`, return the message that is there."""
+        if again and (found := await self._find_post(place, key)):
+            return found
+        uuid = build_uuid(place.channel, key)
+        ref = await self.send_message(place, content, uuid, wait_ms)
+        await self._sent.save_post(uuid, place, ref, content["content"] if is_renewed else "")
+        if place.channel != ref.channel:
+            await self.note_dm(place.channel, ref.channel)
+        return ref
 
-    async def has_buttons_of(self, ref: MessageRef, post: Post) -> bool: ...
+    async def _find_post(self, place: Place, key: str) -> MessageRef | None:
+        """Find what a post became. A person's first post went to their own id, before their chat was known."""
+        names = {place.channel, self._people.get(place.channel, place.channel)}
+        return await self._sent.find_post(*(build_uuid(one, key) for one in names))
 
-    async def post_ephemeral(self, place: Place, person: str, text: str) -> None: ...
+    async def send_message(
+        self, place: Place, content: Mapping[str, str], uuid: str, wait_ms: int | None = None
+    ) -> MessageRef:
+        """Send one message, or find it if Feishu has one with this `uuid`. A group without topics gets a plain reply,
+        and a place whose first message was recalled gets the message outside of the thread."""
+        by = "open_id" if place.channel.startswith("ou_") else "chat_id"
+        whole = ("im/v1/messages", {"receive_id_type": by}, {"receive_id": place.channel, **content, "uuid": uuid})
+        if not place.thread:
+            return await self._send(place, *whole, wait_ms)
+        root = (await self._sent.load_card(place.thread)).newest if place.direct else place.thread
+        path, plain = f"im/v1/messages/{root}/reply", {**content, "uuid": uuid}
+        try:
+            return await self._send(
+                place, path, None, plain if place.direct else {**plain, "reply_in_thread": True}, wait_ms
+            )
+        except ChatError as failed:
+            if failed.code == NO_TOPICS:
+                return await self._send(place, path, None, plain)
+            if failed.code not in GONE_CODES and failed.code != TOPIC_GONE:
+                raise
+        return await self._send(place, *whole)
 
-    def show_status(self, place: Place, text: str) -> None: ...
+    async def _send(
+        self,
+        place: Place,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any],
+        wait_ms: int | None = None,
+    ) -> MessageRef:
+        slot = self.find_rate_slot(place)
+        for tries_left in range(TRIES - 1, -1, -1):
+            if wait_ms is None:
+                wait_ms = await self._limits.reserve_slot(slot.key, slot.spacing_ms, slot.burst)
+            app_ms = await self._limits.reserve_slot(f"feishu:{self._team}", APP_MS, APP_BURST)
+            await asyncio.sleep(max(wait_ms, app_ms) / 1000)
+            try:
+                sent = await self._client.call(
+                    "POST", path, query=query, body=body, before_each_try=assert_lease_held, waits_out_limit=False
+                )
+            except ChatBusyError as busy:
+                await self._limits.apply_penalty(slot.key, busy.wait_ms)
+                if not tries_left:
+                    raise
+            else:
+                return MessageRef(channel=str(sent.get("chat_id") or place.channel), ts=str(sent["message_id"]))
+            wait_ms = None
+        raise AssertionError("the last try returns or raises")
 
-    def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None: ...
+    async def update_message(self, ref: MessageRef, post: Post) -> None:
+        """Update the message that `post_message` returned, wherever it is by now. If a post took several messages, this
+        one is the last. The earlier ones have no buttons and stay. If Feishu takes no update because the message was
+        recalled or is too old, the new text follows as a message of its own, once. Raises `ChatBusyError` when Feishu
+        takes no more updates now."""
+        card = await self._sent.load_card(ref.ts)
+        place = card.place or Place(platform="feishu", team=self._team, channel=ref.channel)
+        rendered, has_buttons = render_post(post, place)[-1], has_lasting_buttons(post)
+        if wait_ms := self._take_update(ref.ts):
+            raise ChatBusyError(wait_ms, "im/v1/messages")
+        await assert_lease_held()
+        self.presses.give_card(ref, rendered.content)
+        try:
+            await self.patch_card(card.newest, rendered.content)
+        except ChatError as failed:
+            if failed.code not in GONE_CODES | TOO_OLD_CODES:
+                raise
+            log.info("card.followed", message=ref.ts, code=failed.code)
+            newest = await self.post_anew(card, place, encode_content(rendered.content))
+            card = replace(await self._sent.save_newest(card, newest), place=place)
+        saved = await self._sent.save_content(card, encode_content(rendered.content), has_buttons=has_buttons)
+        if saved.newest != card.newest:  # posted anew meanwhile
+            await self.show_moved(card.newest, rendered.content)
+            await self.patch_card(saved.newest, rendered.content)
 
-    async def wait_for_session(self, place: Place) -> None: ...
+    def _take_update(self, message: str) -> int:
+        """Take a slot for an update of this message, and return 0. Without a free slot, return the ms until one."""
+        now, nexts = time.monotonic(), self._next_updates
+        even = max(nexts.get(message, now), now)
+        if (wait_s := even - now - (UPDATE_BURST - 1) * UPDATE_S) > 0:
+            return math.ceil(wait_s * 1000)
+        if len(nexts) >= MAX_KNOWN:
+            self._next_updates = {one: at for one, at in nexts.items() if at > now}
+        self._next_updates[message] = even + UPDATE_S
+        return 0
 
-    async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None: ...
+    async def patch_card(self, message: str, content: dict[str, Any]) -> None:
+        """Replace a card. Raises `ChatBusyError` when Feishu takes no more updates now."""
+        await self._client.call(
+            "PATCH",
+            f"im/v1/messages/{message}",
+            body={"content": encode_content(content)},
+            before_each_try=assert_lease_held,
+            waits_out_limit=False,
+        )
+
+    async def post_anew(self, card: SentCard, place: Place, content: str) -> str:
+        """Post a card again, as the next of its messages, and return its id. However often and by whatever process this
+        is done within an hour, it is one message."""
+        uuid = build_uuid(card.first, f"anew:{card.generation + 1}")
+        return (await self.send_message(place, {"msg_type": "interactive", "content": content}, uuid)).ts
+
+    async def show_moved(self, message: str, content: dict[str, Any]) -> None:
+        """Let an old card say that it continues below, if Feishu takes that."""
+        try:
+            await self.patch_card(message, render_moved(content))
+        except ChatError as failed:
+            log.info("card.not_moved", message=message, code=failed.code)
+
+    async def has_buttons_of(self, ref: MessageRef, post: Post) -> bool:
+        """See `Channel.has_buttons_of`. Feishu returns the card as it was sent only if it is asked for that."""
+        newest = (await self._sent.load_card(ref.ts)).newest
+        query = {"card_msg_content_type": "user_card_content", "user_id_type": "open_id"}
+        try:
+            answer = await self._client.call("GET", f"im/v1/messages/{newest}", query=query)
+        except ChatUnavailableError:
+            raise
+        except ChatError:
+            return True
+        found = next((one for one in answer.get("items") or () if one.get("message_id") == newest), None)
+        if found is None or found.get("deleted"):
+            return True
+        place = Place(platform="feishu", team=self._team, channel=ref.channel)
+        shown = [_describe_button(one) for one in _list_button_values(_read_content(found))]
+        return shown == [_describe_button(one) for one in _list_button_values(render_post(post, place)[-1].content)]
+
+    async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
+        """Post a message that one person sees: as the answer to their press, in the group, or in their chat with the
+        bot where Feishu does not show it (a group with topics, a person who is not there). A person who cannot be told
+        at all does not keep a lane waiting."""
+        await assert_lease_held()
+        if self.presses.give_notice(place.channel, person, text):
+            return
+        try:
+            for part in render_post(Post(text=text), place):
+                try:
+                    if place.direct:
+                        raise PlaceClosedError("direct")
+                    message = {"chat_id": place.channel, "open_id": person, "msg_type": "interactive"}
+                    await self._client.call(
+                        "POST",
+                        "ephemeral/v1/send",
+                        body={**message, "card": part.content},
+                        before_each_try=assert_lease_held,
+                    )
+                except ChatUnavailableError:
+                    raise
+                except ChatError:
+                    await self.send_message(await self.open_dm(person), _build_card_message(part), _draw_uuid())
+        except ChatUnavailableError:
+            raise
+        except ChatError as refused:
+            log.warning("person.not_told", person=person, error=refused.code)
+
+    async def open_dm(self, person: str) -> Place:
+        """Find the person's chat with the bot. If Feishu does not name it, the place is the person. The first post there
+        tells their chat."""
+        chat = self._chats.get(person) or await self._sent.find_dm(person) or await self._ask_for_dm(person)
+        if chat != person:
+            self._remember_dm(person, chat)
+        return Place(platform="feishu", team=self._team, channel=chat, direct=True)
+
+    async def _ask_for_dm(self, person: str) -> str:
+        query, body = {"chatter_id_type": "open_id"}, {"chatter_ids": [person]}
+        chat = ""
+        try:
+            answer = await self._client.call("POST", "im/v1/chat_p2p/batch_query", query=query, body=body)
+            chat = next((str(one["chat_id"]) for one in answer.get("p2p_chats") or () if one.get("chat_id")), "")
+        except ChatUnavailableError:
+            raise
+        except ChatError as refused:
+            log.debug("dm.not_named", code=refused.code)
+        await self._sent.save_dm(person, chat or person)
+        return chat or person
+
+    def _remember_dm(self, person: str, chat: str) -> None:
+        if len(self._chats) >= MAX_KNOWN:
+            self._chats.clear()
+            self._people.clear()
+        self._chats[person], self._people[chat] = chat, person
+
+    async def note_dm(self, person: str, chat: str) -> None:
+        """Note the person's chat with the bot, as a verified payload or an answer names it."""
+        if self._chats.get(person) != chat:
+            await self._sent.save_dm(person, chat)
+            self._remember_dm(person, chat)
+
+    def show_status(self, place: Place, text: str) -> None:
+        """See `Channel.show_status`. The status is a reaction."""
+        self._signs.show_sign(place, is_at_work=bool(text))
+
+    def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
+        """See `Channel.set_session_status`. The session at work is shown by a reaction."""
+        self._signs.show_sign(place, is_at_work=status is SessionStatus.PROCESSING)
+
+    async def wait_for_session(self, place: Place) -> None:
+        """See `Channel.wait_for_session`."""
+        await self._signs.wait_for_sign(place)
+
+    async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None:
+        """Do nothing. Feishu shows no prompts, and the welcome names them."""
+
+    def note_message(self, place: Place, message_id: str) -> None:
+        """Note a person's message in a place. The sign of life is a reaction on the latest one."""
+        self._signs.note_message(place, message_id)
+
+    async def stop_statuses(self) -> None:
+        """End the sending of reactions at the end of the process."""
+        await self._signs.close()
 
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
-    ) -> None: ...
+    ) -> None:
+        """Post a PNG with its title and its description, see `Channel.upload_picture`."""
+        if again and await self._find_post(place, f"{key}:1"):
+            return
+        await assert_lease_held()
+        fields = {"image_type": "message"}
+        given = await self._client.upload("im/v1/images", fields, file_field="image", name=name, content=picture)
+        words = {"tag": "text", "text": alt[:MAX_ALT_LENGTH]}
+        rows = [[words], [{"tag": "img", "image_key": str(given["image_key"])}]]
+        content = {"zh_cn": {"title": title, "content": rows}}
+        await self._post_once(place, {"msg_type": "post", "content": encode_content(content)}, f"{key}:1", again=again)
 
     async def upload_files(
         self, place: Place, files: Sequence[tuple[str, bytes]], *, comment: str, key: str, again: bool = False
-    ) -> None: ...
+    ) -> None:
+        """Post the comment, and each file as a message of its own, because Feishu has no message with several."""
+        if comment:
+            [*_, words] = render_post(Post(text=comment[:MAX_ALT_LENGTH], plain=True), place)
+            await self._post_once(place, _build_card_message(words), f"{key}:0", again=again)
+        for number, (name, content) in enumerate(files, 1):
+            if again and await self._find_post(place, f"{key}:{number}"):
+                continue
+            await assert_lease_held()
+            fields = {"file_type": FILE_TYPES.get(name.rpartition(".")[2].lower(), "stream"), "file_name": name}
+            given = await self._client.upload("im/v1/files", fields, file_field="file", name=name, content=content)
+            file = {"msg_type": "file", "content": encode_content({"file_key": str(given["file_key"])})}
+            await self._post_once(place, file, f"{key}:{number}", again=again)
 
-    async def open_dm(self, person: str) -> Place: ...
+    async def post_form(self, person: str, card: RenderedCard, *, key: str) -> MessageRef:
+        """Post a form in the person's chat with the bot. `key` names the press or command that opens it, so that a
+        repeated one opens no second form. Raises `ChatError`."""
+        return await self._post_once(await self.open_dm(person), _build_card_message(card), f"form:{key}", again=True)
 
-    def find_rate_slot(self, place: Place) -> RateSlot | None: ...
-
-    async def post_form(self, person: str, card: Any, *, key: str) -> MessageRef:
-        """Post a form (`RenderedCard`) in the person's chat with the bot. `key` names the press or command that opens
-        it, so that a repeated one opens no second form. Raises `ChatError`."""
-
-    async def update_form(self, ref: MessageRef, card: Any) -> None:
+    async def update_form(self, ref: MessageRef, card: RenderedCard) -> None:
         """Show another state of a form that `post_form` has posted. Raises `ChatError`."""
+        await self.patch_card(ref.ts, card.content)
 
     async def find_original(self, ref: MessageRef) -> MessageRef:
         """Return the ref that the rest of the bot knows for the message of a press. It differs if the card was posted
         anew."""
+        return MessageRef(channel=ref.channel, ts=await self._sent.find_first(ref.ts))
 
-    def note_message(self, place: Place, message_id: str) -> None:
-        """Note a person's message in a place. The sign of life is a reaction on the latest one."""
+    def find_rate_slot(self, place: Place) -> RateSlot:
+        """Return the rate limit of a chat's posts."""
+        return RateSlot(f"feishu:{self._team}:{place.channel}", self._spacing_ms, self._burst)
 
-    async def stop_statuses(self) -> None:
-        """End the sending of reactions at the end of the process."""
+
+def build_uuid(place: str, key: str) -> str:
+    """Build the name by which Feishu knows a repeated message: at most 50 characters."""
+    return hashlib.sha256(f"{place} {key}".encode()).hexdigest()[:32]
+
+
+def _draw_uuid() -> str:
+    return secrets.token_hex(16)
+
+
+def encode_content(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+def _build_card_message(card: RenderedCard) -> dict[str, str]:
+    return {"msg_type": "interactive", "content": encode_content(card.content)}
+
+
+def has_lasting_buttons(post: Post) -> bool:
+    """Return whether a post waits for a press as long as it takes, so that it has to be posted anew."""
+    card = post.card
+    return post.picker is not None or (card is not None and bool(card.buttons or card.ticks))
+
+
+def render_moved(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Render the state of an old card that continues in a new message. Its readers' languages are not known."""
+    title = ((content.get("header") or {}).get("title") or {}).get("content", "")
+    text = " · ".join(translate("feishu.card_continues", language) for language in ("zh", "en"))
+    place = Place(platform="feishu", team="", channel="")
+    return render_post(Post(text, card=Card(title, lead=text)), place)[-1].content
+
+
+def _read_content(message: Mapping[str, Any]) -> object:
+    """Read the content of a message. Feishu wraps a card that it returns as it was sent."""
+    try:
+        content = json.loads(str((message.get("body") or {}).get("content") or "{}"))
+        wrapped = content.get("user_dsl") if isinstance(content, dict) else None
+        return json.loads(wrapped) if isinstance(wrapped, str) else content
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _list_button_values(content: object) -> Iterator[Mapping[str, Any]]:
+    """Yield the values of all buttons of a card, in order."""
+    for one in content.values() if isinstance(content, Mapping) else content if isinstance(content, list) else ():
+        if isinstance(one, Mapping) and one.get("type") == "callback" and isinstance(one.get("value"), Mapping):
+            yield one["value"]
+        else:
+            yield from _list_button_values(one)
+
+
+def _describe_button(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """Describe what a button does, without the place of its card."""
+    return tuple(str(value.get(name, "")) for name in ("cs", "approval", "version", "choice", "seal"))

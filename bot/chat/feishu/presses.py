@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,10 +38,8 @@ class WaitingPress:
 
     async def wait_for_result(self, timeout_s: float) -> PressResult:
         """Wait for a card or a notice. Return what is there after `timeout_s` at the latest."""
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(self.has_result.wait(), timeout_s)
-        except TimeoutError:
-            pass
         return self.result
 
 

@@ -1,0 +1,188 @@
+"""The bot's messages on Feishu, in Redis: which post became which message, and which cards have to be posted anew.
+
+Feishu knows a repeated message by its `uuid` for one hour, and lets a card be updated for 14 days. The rest of the bot
+knows a message by its first id for as long as it likes.
+
+All keys but the last share the hash tag `{sent}` and name the workspace:
+
+=====================================  =============================================================================
+`cs:{sent}:<team>:post:<uuid>`         the chat and the message that this post became
+`cs:{sent}:<team>:card:<message>`      hash: `place` and `content` (JSON) of a card with buttons, by the id of its first
+                                       message
+`cs:{sent}:<team>:decided:<message>`   the content of a card that has just lost its buttons
+`cs:{sent}:<team>:renewals`            sorted set: first message of such a card → when it was posted last (ms)
+`cs:{sent}:<team>:newest:<message>`    hash: `message` that took the place of this first one, how often (`generation`)
+`cs:{sent}:<team>:first:<message>`     the first message of a card that was posted anew
+`cs:{sent}:<team>:renewing:<message>`  set while a process posts this card anew
+`cs:{qNN}:dm:<person>`                 the person's chat with the bot
+=====================================  =============================================================================
+
+If they are lost, cards are not posted anew, and a card that was is no longer updated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio import Redis
+
+from bot.chat.messages import MessageRef, Place
+from bot.core.clock import Clock
+from bot.queue.keys import Keys
+from bot.redis.connect import translate_redis_errors
+
+DAY_MS = 24 * 3_600_000
+POSTS_MS = 14 * DAY_MS
+"""How long a post is found again (ms): longer than its work is repeated."""
+CARDS_MS = 60 * DAY_MS
+"""How long a card is on record after its last message (ms): far longer than until it is posted anew."""
+DECIDED_MS = 3_600_000
+"""How long the content of a card without buttons is kept (ms), for a process that is just posting it anew."""
+RENEWING_MS = 120_000
+"""How long a process may take to post a card anew before another one may try (ms)."""
+DM_MS = 30 * DAY_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentCard:
+    """A message of ours as it is on record."""
+
+    first: str
+    """The id that the rest of the bot knows."""
+    newest: str
+    generation: int = 0
+    """How many messages have taken the place of the first one."""
+    place: Place | None = None
+    """The place of a card with buttons."""
+    content: str = ""
+    """The card as it was sent last (JSON), if it has buttons or has just lost them."""
+    posted_ms: int = 0
+    """When the newest message of a card with buttons was posted. 0 if that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentCards:
+    """The messages of one installation. Every call may raise StoreUnavailableError."""
+
+    redis: Redis
+    keys: Keys
+    team: str
+    clock: Clock
+
+    def _build_key(self, *parts: str) -> str:
+        return ":".join((self.keys.prefix, "{sent}", self.team, *parts))
+
+    async def find_post(self, *uuids: str) -> MessageRef | None:
+        """Find the message of a post by one of its names."""
+        with translate_redis_errors():
+            found: Any = await self.redis.mget([self._build_key("post", uuid) for uuid in uuids])
+        texts = [str(one).split(" ") for one in found if one]
+        return MessageRef(channel=texts[0][0], ts=texts[0][1]) if texts else None
+
+    async def save_post(self, uuid: str, place: Place, ref: MessageRef, content: str = "") -> None:
+        """Save the message of a post. `content` is a card with buttons (JSON)."""
+        card = SentCard(first=ref.ts, newest=ref.ts, place=place.model_copy(update={"channel": ref.channel}))
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=True) as pipe:
+                pipe.set(self._build_key("post", uuid), f"{ref.channel} {ref.ts}", px=POSTS_MS)
+                if content:
+                    self._save_card(pipe, card, content)
+                await pipe.execute()
+
+    def _save_card(self, pipe: Any, card: SentCard, content: str) -> None:
+        key, posted_ms = self._build_key("card", card.first), card.posted_ms or self.clock.now_ms()
+        place = card.place.model_dump_json() if card.place else ""
+        pipe.hset(key, mapping={"place": place, "content": content})
+        pipe.pexpire(key, CARDS_MS)
+        pipe.delete(self._build_key("decided", card.first))
+        pipe.zadd(self._build_key("renewals"), {card.first: posted_ms})
+        pipe.pexpire(self._build_key("renewals"), CARDS_MS)
+
+    async def load_card(self, first: str) -> SentCard:
+        """Load the record of a message."""
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=True) as pipe:
+                self._read_card(pipe, first)
+                return _parse_card(first, await pipe.execute())
+
+    def _read_card(self, pipe: Any, first: str) -> None:
+        pipe.hmget(self._build_key("newest", first), ["message", "generation"])
+        pipe.hmget(self._build_key("card", first), ["place", "content"])
+        pipe.get(self._build_key("decided", first))
+        pipe.zscore(self._build_key("renewals"), first)
+
+    async def save_content(self, card: SentCard, content: str, *, has_buttons: bool) -> SentCard:
+        """Save the content of a card after an update, and return its record as it is then. A card without buttons
+        leaves the record soon."""
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=True) as pipe:
+                if has_buttons:
+                    self._save_card(pipe, card, content)
+                elif card.content:
+                    pipe.delete(self._build_key("card", card.first))
+                    pipe.zrem(self._build_key("renewals"), card.first)
+                    pipe.set(self._build_key("decided", card.first), content, px=DECIDED_MS)
+                self._read_card(pipe, card.first)
+                return _parse_card(card.first, (await pipe.execute())[-4:])
+
+    async def save_newest(self, card: SentCard, newest: str) -> SentCard:
+        """Save that a new message has taken the place of the card's last one, and return its record as it is then."""
+        key, now_ms = self._build_key("newest", card.first), self.clock.now_ms()
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=True) as pipe:
+                pipe.hset(key, mapping={"message": newest, "generation": card.generation + 1})
+                pipe.pexpire(key, CARDS_MS)
+                pipe.set(self._build_key("first", newest), card.first, px=CARDS_MS)
+                pipe.zadd(self._build_key("renewals"), {card.first: now_ms}, xx=True)
+                pipe.pexpire(self._build_key("card", card.first), CARDS_MS)
+                self._read_card(pipe, card.first)
+                return _parse_card(card.first, (await pipe.execute())[-4:])
+
+    async def find_first(self, message: str) -> str:
+        """Find the id that the rest of the bot knows for this message."""
+        with translate_redis_errors():
+            return str(await self.redis.get(self._build_key("first", message)) or message)
+
+    async def list_old_cards(self, age_ms: int, most: int) -> list[str]:
+        """List cards with buttons whose message is older than `age_ms`, the oldest first."""
+        oldest, newest = 0, self.clock.now_ms() - age_ms
+        with translate_redis_errors():
+            found: Any = await self.redis.zrangebyscore(self._build_key("renewals"), oldest, newest, 0, most)
+        return [str(one) for one in found]
+
+    async def claim_renewal(self, first: str) -> bool:
+        """Claim posting this card anew. Only one process gets True for a while."""
+        with translate_redis_errors():
+            return bool(await self.redis.set(self._build_key("renewing", first), "1", nx=True, px=RENEWING_MS))
+
+    async def drop_card(self, first: str) -> None:
+        """Drop a card that cannot be posted anew."""
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=True) as pipe:
+                pipe.zrem(self._build_key("renewals"), first)
+                pipe.delete(self._build_key("card", first))
+                await pipe.execute()
+
+    async def find_dm(self, person: str) -> str:
+        """Find the person's chat with the bot. Return an empty text if it is not known."""
+        with translate_redis_errors():
+            return str(await self.redis.get(self._build_dm_key(person)) or "")
+
+    async def save_dm(self, person: str, chat: str) -> None:
+        with translate_redis_errors():
+            await self.redis.set(self._build_dm_key(person), chat, px=DM_MS)
+
+    def _build_dm_key(self, person: str) -> str:
+        return self.keys.build_key(self.keys.get_partition(person), "dm", person)
+
+
+def _parse_card(first: str, found: Any) -> SentCard:
+    (newest, generation), (place, content), decided, posted_ms = found
+    return SentCard(
+        first=first,
+        newest=str(newest or first),
+        generation=int(generation or 0),
+        place=Place.model_validate_json(place) if place else None,
+        content=str(content or decided or ""),
+        posted_ms=int(posted_ms or 0),
+    )

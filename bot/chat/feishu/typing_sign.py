@@ -1,0 +1,93 @@
+"""The sign of life on Feishu: a reaction *typing* on the person's message while the bot is at work.
+
+Nothing relies on it. Where Feishu refuses it, the bot works without."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from bot.chat.feishu.client import GONE_CODES, FeishuClient
+from bot.chat.messages import Place
+from bot.core import logs
+from bot.core.errors import ChatError, ChatUnavailableError, PlaceClosedError
+
+log = logs.get_logger(__name__)
+
+EMOJI = "Typing"
+UNAVAILABLE_S = 600.0
+"""How long no reaction is sent after Feishu has refused one (s)."""
+WAIT_S = 5.0
+"""How long the end of a run waits for the reaction at most (s)."""
+MAX_THREADS = 1_000
+"""Number of threads whose latest message is known."""
+
+Thread = tuple[str, str]
+"""Chat and first message."""
+
+
+class TypingSigns:
+    """Adds and removes reactions. Calls of a thread follow each other, so that none overtakes another."""
+
+    def __init__(self, client: FeishuClient) -> None:
+        self._client = client
+        self._latest: dict[Thread, str] = {}
+        self._wanted: dict[Thread, bool] = {}
+        self._shown: dict[Thread, tuple[str, str]] = {}
+        """Thread → message with the reaction, and the reaction."""
+        self._sending: dict[Thread, asyncio.Task[None]] = {}
+        self._off_until = float("-inf")
+
+    def note_message(self, place: Place, message_id: str) -> None:
+        """Note the latest message of a person in a thread. In a DM, each message is a thread of its own."""
+        if place.thread:
+            thread = (place.channel, place.thread)
+            self._latest.pop(thread, None)
+            self._latest[thread] = message_id
+            if len(self._latest) > MAX_THREADS:
+                del self._latest[next(iter(self._latest))]
+
+    def show_sign(self, place: Place, *, is_at_work: bool) -> None:
+        """Show or remove the sign of this thread, soon."""
+        if not place.thread:
+            return
+        thread = (place.channel, place.thread)
+        self._wanted[thread] = is_at_work
+        if thread not in self._sending:
+            self._sending[thread] = asyncio.get_running_loop().create_task(self._send_signs(thread))
+
+    async def wait_for_sign(self, place: Place) -> None:
+        """Wait until the wanted sign of this thread is sent, for `WAIT_S` at most."""
+        if task := self._sending.get((place.channel, place.thread or "")):
+            await asyncio.wait({task}, timeout=WAIT_S)
+
+    async def _send_signs(self, thread: Thread) -> None:
+        """Send the wanted signs. The task leaves `_sending` in the same step in which nothing more is wanted."""
+        try:
+            while (is_at_work := self._wanted.pop(thread, None)) is not None:
+                try:
+                    await self._send_sign(thread, is_at_work=is_at_work)
+                except (ChatUnavailableError, PlaceClosedError):
+                    continue
+                except ChatError as failed:
+                    if failed.code not in GONE_CODES:
+                        log.info("no reaction is shown", code=failed.code)
+                        self._off_until = time.monotonic() + UNAVAILABLE_S
+        finally:
+            self._sending.pop(thread, None)
+
+    async def _send_sign(self, thread: Thread, *, is_at_work: bool) -> None:
+        if is_at_work and thread not in self._shown and time.monotonic() >= self._off_until:
+            message = self._latest.get(thread, thread[1])
+            body = {"reaction_type": {"emoji_type": EMOJI}}
+            answer = await self._client.call("POST", f"im/v1/messages/{message}/reactions", body=body, tries=1)
+            self._shown[thread] = (message, str(answer.get("reaction_id", "")))
+        elif not is_at_work and thread in self._shown:
+            message, reaction = self._shown.pop(thread)
+            await self._client.call("DELETE", f"im/v1/messages/{message}/reactions/{reaction}")
+
+    async def close(self) -> None:
+        """End the sending at the end of the process. Signs that are not on their way yet are not sent."""
+        for task in list(self._sending.values()):
+            task.cancel()
+        await asyncio.gather(*self._sending.values(), return_exceptions=True)
