@@ -28,8 +28,10 @@ from bot.core.i18n import translate
 
 log = logs.get_logger(__name__)
 
-NO_TOPICS, TOPIC_GONE = "230071", "230019"
-"""Refusals of a reply: the group has no topics; the topic is not there any more."""
+NO_TOPICS = "230071"
+"""Refusal of a reply as a topic: the group has none."""
+NO_ROOT_CODES = GONE_CODES | {"230019", "99992354"}
+"""Refusals of a reply: the first message was recalled, or Feishu knows neither it nor its topic."""
 APP_MS, APP_BURST = 20, 25
 """Rate of all calls that send messages: 50 a second for an app."""
 UPDATE_S, UPDATE_BURST = 0.2, 3
@@ -138,7 +140,7 @@ class FeishuChannel:
         except ChatError as failed:
             if failed.code == NO_TOPICS:
                 return await self._send(place, path, None, plain)
-            if failed.code not in GONE_CODES and failed.code != TOPIC_GONE:
+            if failed.code not in NO_ROOT_CODES:
                 raise
         return await self._send(place, *whole)
 
@@ -188,11 +190,12 @@ class FeishuChannel:
                 raise
             log.info("card.followed", message=ref.ts, code=failed.code)
             newest = await self.post_anew(card, place, encode_content(rendered.content))
-            card = replace(await self._sent.save_newest(card, newest), place=place)
-        saved = await self._sent.save_content(card, encode_content(rendered.content), has_buttons=has_buttons)
+            card = await self._sent.save_newest(card, newest)
+        card, content = replace(card, place=place), encode_content(rendered.content)
+        saved = await self._sent.save_content(card, content, has_buttons=has_buttons)
         if saved.newest != card.newest:  # posted anew meanwhile
-            await self.show_moved(card.newest, rendered.content)
             await self.patch_card(saved.newest, rendered.content)
+            await self.show_moved(card.newest, rendered.content)
 
     def _take_update(self, message: str) -> int:
         """Take a slot for an update of this message, and return 0. Without a free slot, return the ms until one."""
@@ -222,9 +225,11 @@ class FeishuChannel:
         return (await self.send_message(place, {"msg_type": "interactive", "content": content}, uuid)).ts
 
     async def show_moved(self, message: str, content: dict[str, Any]) -> None:
-        """Let an old card say that it continues below, if Feishu takes that."""
+        """Let an old card say that it continues below, unless Feishu refuses that. Raises `ChatUnavailableError`."""
         try:
             await self.patch_card(message, render_moved(content))
+        except ChatUnavailableError:
+            raise
         except ChatError as failed:
             log.info("card.not_moved", message=message, code=failed.code)
 
@@ -274,8 +279,8 @@ class FeishuChannel:
             log.warning("person.not_told", person=person, error=refused.code)
 
     async def open_dm(self, person: str) -> Place:
-        """Find the person's chat with the bot. If Feishu does not name it, the place is the person. The first post there
-        tells their chat."""
+        """Find the person's chat with the bot. If Feishu does not name it, the place is the person. The first post
+        there tells their chat."""
         chat = self._chats.get(person) or await self._sent.find_dm(person) or await self._ask_for_dm(person)
         if chat != person:
             self._remember_dm(person, chat)

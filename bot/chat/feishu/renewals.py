@@ -52,17 +52,19 @@ async def renew_cards(channel: FeishuChannel, sent: SentCards) -> int:
 
 
 async def _renew_card(channel: FeishuChannel, sent: SentCards, first: str) -> bool:
-    """Post a card anew. The order lets no change be lost: the card is updated once more after it is on record, because
-    an update before that went to the old message."""
+    """Post a card anew. Until the new message is on record, everything can be repeated: it is the same message, and
+    gets the content of today. An update meanwhile went to the old message, and is made up for."""
     card = await sent.load_card(first)
     if not (card.content and card.place):
         await sent.drop_card(first)
         return False
     if sent.clock.now_ms() - card.posted_ms < AGE_MS:  # another process was faster
         return False
-    newest = await channel.post_anew(card, card.place, card.content)
-    saved = await sent.save_newest(card, newest)
-    content = json.loads(saved.content or card.content)
+    newest, content = await channel.post_anew(card, card.place, card.content), json.loads(card.content)
     await channel.patch_card(newest, content)
     await channel.show_moved(card.newest, content)
+    saved = await sent.save_newest(card, newest)
+    if saved.content and saved.content != card.content:
+        await channel.patch_card(newest, json.loads(saved.content))
+        await channel.show_moved(card.newest, content)
     return True

@@ -1,0 +1,246 @@
+"""A small Feishu on loopback that takes messages and refuses what Feishu refuses. Every request is held against the
+request models of Feishu's own SDK."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from typing import Any
+
+from aiohttp import web
+
+from bot.chat.feishu.client import FeishuClient, open_feishu_client
+from bot.core.clock import Clock
+
+APP, TENANT = "cli_a0", "t0"
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+MODELS = (
+    ("send", "POST", "messages", "create_message", True),
+    ("reply", "POST", "messages/[^/]+/reply", "reply_message", True),
+    ("patch", "PATCH", "messages/[^/]+", "patch_message", True),
+    ("get", "GET", "messages/[^/]+", "get_message", False),
+    ("react", "POST", "messages/[^/]+/reactions", "create_message_reaction", True),
+    ("unreact", "DELETE", "messages/[^/]+/reactions/[^/]+", "delete_message_reaction", False),
+    ("image", "POST", "images", "create_image", True),
+    ("file", "POST", "files", "create_file", True),
+)
+"""Call, its method and path, the SDK's name of it, and whether it has a body."""
+NOT_IN_SDK = {"ephemeral/v1/send": "ephemeral", "im/v1/chat_p2p/batch_query": "dm"}
+BEYOND_SDK = {"get": {"card_msg_content_type"}}
+"""Parameters that the SDK's own layer adds by name."""
+
+
+class Refused(Exception):
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def load_model(module: str) -> Any:
+    """Load a model of the SDK. Loading the whole package would take a second."""
+    found = import_module(f"lark_channel.api.im.v1.model.{module}")
+    return getattr(found, module.title().replace("_", ""))
+
+
+def check_request(method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> str:
+    """Hold a request against the SDK's model of it, and return the name of the call."""
+    if path in NOT_IN_SDK:
+        return NOT_IN_SDK[path]
+    for name, verb, pattern, module, has_body in MODELS:
+        if method == verb and re.fullmatch(f"im/v1/{pattern}", path):
+            request = load_model(f"{module}_request")
+            built = request.builder().build()
+            assert built.http_method.name == method
+            assert re.fullmatch(re.sub(r":\w+", "[^/]+", built.uri), f"/open-apis/{path}")
+            unknown = set(query) - set(vars(request())) - BEYOND_SDK.get(name, set())
+            assert not unknown, f"{name}: {unknown}"
+            types = load_model(f"{module}_request_body")._types if has_body else {}
+            assert set(body) <= set(types), f"{name}: {set(body) - set(types)}"
+            wrong = {key for key, one in body.items() if types[key] in (str, bool, int) and type(one) is not types[key]}
+            assert not wrong, f"{name}: {wrong}"
+            return name
+    raise AssertionError(f"Feishu's SDK knows no {method} {path}")
+
+
+@dataclass
+class Said:
+    """A message in a chat."""
+
+    id: str
+    chat: str
+    type: str
+    content: Any
+    at: datetime
+    root: str = ""
+    in_thread: bool = False
+    recalled: bool = False
+    reactions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class FeishuServer:
+    """`faults[call]` is what happens to the next calls instead: a code, `429`, `500`, `drop` (nothing done, no answer),
+    `lose` (done, no answer)."""
+
+    url: str = ""
+    forgets_uuids: bool = False
+    """A Feishu without its rule about repeated messages, for negative controls."""
+    names_dms: bool = True
+    passed: timedelta = timedelta()
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    said: dict[str, Said] = field(default_factory=dict)
+    uuids: dict[str, Said] = field(default_factory=dict)
+    dms: dict[str, str] = field(default_factory=dict)
+    plain_groups: set[str] = field(default_factory=set)
+    """Groups without topics."""
+    unreachable: set[str] = field(default_factory=set)
+    whispers: list[dict[str, Any]] = field(default_factory=list)
+    uploads: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    faults: dict[str, list[int | str]] = field(default_factory=lambda: defaultdict(list))
+    meanwhile: dict[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
+    """Call → what happens once, after the next such call and before its answer."""
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(read_now=self.now)
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.passed
+
+    def called(self, name: str) -> list[dict[str, Any]]:
+        return [about for call, about in self.calls if call == name]
+
+    def in_chat(self, chat: str) -> list[Said]:
+        return [one for one in self.said.values() if one.chat == chat]
+
+    def hear(self, chat: str, id: str = "") -> Said:
+        """Take a message of a person."""
+        id = id or f"om_person{len(self.said):06}"
+        self.said[id] = Said(id, chat, "text", {"text": "hi"}, self.now())
+        return self.said[id]
+
+    async def take(self, request: web.Request) -> web.StreamResponse:
+        path, query = request.match_info["path"], dict(request.query)
+        if path == "auth/v3/tenant_access_token/internal":
+            return web.json_response({"code": 0, "tenant_access_token": "t-1", "expire": 7200})
+        assert request.headers["Authorization"] == "Bearer t-1"
+        body: dict[str, Any] = {}
+        if request.content_type == "multipart/form-data":
+            form = await request.post()
+            body = {key: one if isinstance(one, str) else one.file.read() for key, one in form.items()}
+        elif request.can_read_body:
+            body = await request.json()
+        name = check_request(request.method, path, query, body)
+        self.calls.append((name, {"path": path, **query, **body}))
+        fault = self.faults[name].pop(0) if self.faults[name] else 0
+        if fault == 429:
+            refused = {"code": 99991400, "msg": "request trigger frequency limit"}
+            return web.json_response(refused, status=429, headers={"x-ogw-ratelimit-reset": "0"})
+        if fault == "500":
+            return web.Response(status=500, text="<html>oops</html>")
+        if isinstance(fault, int) and fault:
+            return web.json_response({"code": fault, "msg": "refused"}, status=400)
+        try:
+            data = {} if fault == "drop" else self.answer(name, path.split("/"), query, body)
+        except Refused as refused_call:
+            return web.json_response({"code": refused_call.code, "msg": "refused"}, status=400)
+        if happens := self.meanwhile.pop(name, None):
+            await happens()
+        if fault in ("drop", "lose"):
+            assert request.transport is not None
+            request.transport.abort()
+        return web.json_response({"code": 0, "msg": "success", "data": data})
+
+    def answer(self, name: str, path: list[str], query: dict[str, str], body: dict[str, Any]) -> dict[str, Any]:
+        match name:
+            case "send":
+                chat = body["receive_id"]
+                if query["receive_id_type"] == "open_id":
+                    if chat in self.unreachable:
+                        raise Refused(230013)
+                    chat = self.dms.setdefault(chat, f"oc_dm_{chat}")
+                assert chat.startswith("oc_")
+                return self.say(chat, body)
+            case "reply":
+                root = self.find(path[3])
+                is_topic = bool(body.get("reply_in_thread"))
+                if is_topic and root.chat in self.plain_groups:
+                    raise Refused(230071)
+                return self.say(root.chat, body, root=root.root or root.id, in_thread=is_topic)
+            case "patch":
+                one = self.find(path[3])
+                if self.now() - one.at > 14 * DAY:
+                    raise Refused(230031)
+                one.content = read_card(body["content"])
+                return {}
+            case "get":
+                one = self.said[path[3]]
+                wrapped = {"user_dsl": json.dumps(one.content)}
+                body = {"content": json.dumps(wrapped if query.get("card_msg_content_type") else {"elements": []})}
+                return {"items": [{"message_id": one.id, "deleted": one.recalled, "body": body}]}
+            case "react":
+                id = f"r{len(self.calls)}"
+                self.find(path[3]).reactions[id] = body["reaction_type"]["emoji_type"]
+                return {"reaction_id": id}
+            case "unreact":
+                del self.find(path[3]).reactions[path[5]]
+                return {}
+            case "image" | "file":
+                key = f"{'img' if name == 'image' else 'file'}_v3_{len(self.uploads)}"
+                self.uploads[key] = (body.get("file_name", ""), body[name])
+                return {f"{name}_key": key}
+            case "ephemeral":
+                assert body["msg_type"] == "interactive" and body["card"]["schema"] == "2.0"
+                self.whispers.append(body)
+                return {"message_id": "om_whisper"}
+        if not self.names_dms:
+            raise Refused(99991672)
+        [person] = body["chatter_ids"]
+        return {"p2p_chats": [{"chat_id": self.dms[person]}] if person in self.dms else []}
+
+    def find(self, id: str) -> Said:
+        if id not in self.said:
+            raise Refused(99992354)
+        if self.said[id].recalled:
+            raise Refused(230011)
+        return self.said[id]
+
+    def say(self, chat: str, body: dict[str, Any], root: str = "", in_thread: bool = False) -> dict[str, Any]:
+        known = self.uuids.get(body["uuid"])
+        assert len(body["uuid"]) <= 50
+        if known is None or self.forgets_uuids or self.now() - known.at > HOUR:
+            content = read_card(body["content"]) if body["msg_type"] == "interactive" else json.loads(body["content"])
+            known = Said(f"om_{len(self.said):08}", chat, body["msg_type"], content, self.now(), root, in_thread)
+            self.said[known.id] = self.uuids[body["uuid"]] = known
+        return {"message_id": known.id, "chat_id": known.chat, "root_id": known.root, "msg_type": known.type}
+
+
+def read_card(content: str) -> dict[str, Any]:
+    if len(content.encode()) > 30_720:
+        raise Refused(230025)
+    card = json.loads(content)
+    assert card["schema"] == "2.0" and "elements" not in card
+    assert card["config"]["update_multi"] is True and card["config"].get("enable_forward") is False
+    return dict(card)
+
+
+@asynccontextmanager
+async def open_feishu_server() -> AsyncIterator[tuple[FeishuServer, FeishuClient]]:
+    here, site = FeishuServer(), web.Application()
+    site.router.add_route("*", "/open-apis/{path:.*}", here.take)
+    runner = web.AppRunner(site, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    here.url = f"http://{host}:{port}"
+    try:
+        async with open_feishu_client(APP, "secret", here.url) as client:
+            yield here, client
+    finally:
+        await runner.cleanup()
