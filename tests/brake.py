@@ -24,7 +24,7 @@ MOST = {
 }
 KERNEL = ("agent", "approvals", "conversation", "queue", "storage", "core", "chat", "app")
 BESIDE_KERNEL = (
-    *("bot/chat/slack/", "bot/chat/feishu/", "bot/agent/models/", "bot/agent/formats/"),
+    *("bot/chat/people/", "bot/chat/slack/", "bot/chat/feishu/", "bot/agent/models/", "bot/agent/formats/"),
     *("bot/chat/http_mode.py", "bot/app/slack_platform.py", "bot/app/feishu_platform.py"),
 )
 PRODUCT = (".py", ".lua", ".js", ".css", ".html")

@@ -29,7 +29,7 @@ from bot.app.settings import Settings
 from bot.app.tracing import open_sender_from_settings
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Channel, ChatDirectory, FileSource, HomeView, Ingress, ReaderClassifier
-from bot.chat.slack.directory import FRESH_S
+from bot.chat.people.directory import FRESH_S
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.reply import MessageDelivery
 from bot.conversation.stops import Stopper

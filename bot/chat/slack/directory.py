@@ -1,317 +1,103 @@
-"""`SlackDirectory`: the people of the workspace, with data that Slack does not have (managers, roles)."""
+"""`SlackDirectory`: the people of a Slack workspace."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.directory_file import EMPTY_ENTRY, DirectoryEntry, DirectoryFile, read_directory_file
-from bot.chat.member_store import LanguageChoices, LocalMemberStore, MemberRecord, MemberStore, UserProfile
-from bot.chat.slack.member_cache import LISTED_S, MemberCache
-from bot.chat.slack.members import (
-    ADMIN_FLAGS,
-    Member,
-    clean_member_text,
-    get_email,
-    is_bot,
-    is_full_member,
-    is_own_bot,
-    list_member_names,
-)
-from bot.core import logs
-from bot.core.errors import ChatError, StoreUnavailableError
-from tools.languages import LANGUAGES
-from tools.spec import Caller, Person
+from bot.chat.directory_file import DirectoryEntry, DirectoryFile
+from bot.chat.member_store import MemberRecord, UserProfile
+from bot.chat.people.directory import PlatformDirectory
+from bot.chat.people.member_cache import Member, MemberFacts
+from bot.chat.slack import members
+from bot.chat.slack.profiles import load_profiles
+from bot.chat.slack.web_api import call_slack, get_next_cursor
+from bot.core.errors import ChatError
 
-__all__ = ["DirectoryEntry", "SlackDirectory", "read_directory_file"]
-
-log = logs.get_logger(__name__)
-
-FRESH_S = 30
-"""The maximum age (s) of a person's data when their authority decides something."""
-MISS_S = 60
-"""How long an id that Slack does not know is not asked for again (s)."""
-UPKEEP_S = 2.0
-"""How often changes of other processes are loaded (s)."""
-CHANGED_MAX, CHANGED_AT_ONCE = 1_000, 20
-"""Most ids that Slack has reported as changed and that are not asked for yet (more come with the next list), and ids
-asked for at a time. The latter leaves most of what `users.info` allows (100 a minute) to presses."""
-LIST_AGAIN_S = 30.0
-"""Time after which a list that Slack has refused is asked for again (s)."""
-BUILT_AT_ONCE = 200
-"""Persons built at a time. Presses are acknowledged in between."""
+PAGE = 1_000
+"""Members per page, the most that `users.list` gives. The method may be called 20 times a minute (Tier 2)."""
 _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
 
-class SlackDirectory:
-    """Implements `bot.chat.messages.ChatDirectory`. Known people are returned at once, from what Slack has said before.
-    `keep_up_to_date` reads further data in the background. For decisions, single people are asked for again
-    (`users.info`, Tier 4: 100 a minute and more), each once in `fresh_s` seconds."""
+class SlackMembers:
+    """Implements `bot.chat.people.member_cache.MemberSource`. Single people come by `users.info` (Tier 4: 100 a minute
+    and more)."""
 
-    def __init__(
-        self,
-        client: AsyncWebClient,
-        facts: DirectoryFile | Mapping[str, DirectoryEntry],
-        *,
-        team: str,
-        store: MemberStore | None = None,
-        languages: LanguageChoices | None = None,
-        listed_s: float = LISTED_S,
-        fresh_s: float = FRESH_S,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`facts` is a file that is read again when it changes, or fixed data. `store` is where all processes keep what
-        Slack has said. With None, this process keeps the data for itself. `languages` are people's own choices. With
-        None, Slack's language is used."""
-        self._languages = languages
-        self._team, self._clock, self._fresh_s = team, clock, fresh_s
-        self._file = facts if isinstance(facts, DirectoryFile) else None
-        self._facts = facts.entries if isinstance(facts, DirectoryFile) else facts
-        self._cache = MemberCache(
-            client,
-            LocalMemberStore(clock) if store is None else store,
-            needs_profile=self._needs_profile,
-            listed_s=listed_s,
-            clock=clock,
-        )
-        self._built: Mapping[str, MemberRecord] = {}
-        """The records that `_people` was built from."""
-        self._people: dict[str, Person] = {}
-        self._active_people: tuple[Person, ...] | None = None
-        """The active ones of `_people`. The tuple stays the same until one of them changes. None if it has to be built
-        again."""
-        self._ids_by_email: dict[str, str] = {}
-        """E-mail → id of full members, to find managers."""
-        self._asking: dict[str, asyncio.Lock] = {}
-        self._missing: dict[str, float] = {}
-        self._changed: dict[str, None] = {}
-        self._building = asyncio.Lock()
-        self._list_again_at = float("-inf")
+    has_profiles = True
 
-    # Known people
+    def __init__(self, client: AsyncWebClient, team: str) -> None:
+        self._client, self._team = client, team
 
-    def find_known_person(self, person: str) -> Person | None:
-        """Return what is known of a person, without asking anybody."""
-        return self._apply_language(self._people.get(person))
+    async def list_page(self, cursor: str) -> tuple[Mapping[str, Member], str]:
+        where = {"limit": PAGE, "include_locale": True} | ({"cursor": cursor} if cursor else {})
+        answer = await call_slack(self._client.users_list, where)
+        return {str(one["id"]): one for one in answer.get("members") or ()}, get_next_cursor(answer)
 
-    async def find_person(self, person: str) -> Person | None:
-        """Return any human, guests and deactivated people included (`active` is false). If nothing is known of the
-        person, Slack is asked. Raises `ChatError`."""
-        await self._reload_file()
-        if person not in self._people and _ID.fullmatch(person):
-            # The list is not read yet, or the person joined since.
-            async with self._asking.setdefault(person, asyncio.Lock()):
-                if person not in self._people and person not in self._cache.records:
-                    await self._cache.pull_changes()
-                if person in self._cache.records:
-                    await self._build_changed_people()
-                elif person not in self._people and self._missing.get(person, float("-inf")) <= self._clock():
-                    await self._look_up(person, strict=False)
-                record = self._cache.records.get(person)
-                if person not in self._people and record is not None:
-                    self._add_person(person, record)
-            self._asking.pop(person, None)
-        return self._apply_language(self._people.get(person))
+    async def find_member(self, person: str) -> Member | None:
+        return await self._find_member({"user": person, "include_locale": True})
 
-    def _apply_language(self, person: Person | None) -> Person | None:
-        """Set the language that the person has chosen, whatever Slack says."""
-        chosen = self._languages.get_language(person.id) if person and self._languages else ""
-        return person.model_copy(update={"locale": chosen}) if person and chosen in LANGUAGES else person
+    async def find_member_by_email(self, email: str) -> Member | None:
+        return await self._find_member({"email": email})
 
-    async def list_people(self) -> tuple[Person, ...]:
-        """Return the members of the workspace who can be asked to do something. The list is complete, so that no name
-        is taken for one person's while a namesake is not known yet. Raises `ChatError`."""
-        await self._reload_file()
-        await self._cache.complete()
-        await self._build_changed_people()
-        if self._active_people is None:
-            self._active_people = tuple(one for one in self._people.values() if one.active)
-        return self._active_people
+    async def _find_member(self, wanted: Mapping[str, Any]) -> Member | None:
+        method = self._client.users_info if "user" in wanted else self._client.users_lookupByEmail
+        try:
+            answer = await call_slack(method, wanted)
+        except ChatError as failed:
+            if failed.code in ("user_not_found", "user_not_visible", "users_not_found"):
+                return None
+            raise
+        return dict(answer["user"])
 
-    async def find_caller(self, person: str) -> Caller | None:
-        """Return the caller, or None if the person is not active. No other code makes a `Caller`. Raises
-        `ChatError`."""
-        found = await self.find_person(person)
-        return Caller(found) if found and found.active else None
+    async def load_profiles(self, people: Iterable[str]) -> Mapping[str, UserProfile]:
+        return await load_profiles(self._client, people)
 
-    async def is_inside(self, person: str) -> bool:
-        """Return True for full members and for bots of the workspace, False for guests and unknown people. Raises
-        `ChatError`."""
-        found = await self.find_person(person)
-        if found:
-            return found.active
-        record = self._cache.records.get(person)
-        return record is not None and is_own_bot(record.member, self._team)
+    def is_person_id(self, id: str) -> bool:
+        return bool(_ID.fullmatch(id))
 
-    # Fresh data for decisions
+    def cut_down_member(self, member: Member) -> dict[str, Any]:
+        return members.cut_down_member(member)
 
-    async def refresh_people(self, people: Iterable[str]) -> None:
-        """Refresh data about these persons, so that it is at most `fresh_s` seconds old, and check the file. Raises
-        `ChatError`."""
-        await self._reload_file(at_once=True)
-        wanted = dict.fromkeys(person for person in people if _ID.fullmatch(person))
-        await asyncio.gather(*(self._refresh_person(person) for person in wanted))
+    def get_update_mark(self, member: Member) -> float:
+        return members.get_update_mark(member)
 
-    async def _refresh_person(self, person: str) -> None:
-        """Ask Slack about one person. Concurrent callers wait for the same answer."""
-        async with self._asking.setdefault(person, asyncio.Lock()):
-            if self._clock() >= self._cache.read_at.get(person, float("-inf")) + self._fresh_s:
-                await self._look_up(person, strict=True)
-        self._asking.pop(person, None)
+    def is_bot(self, member: Member) -> bool:
+        return members.is_bot(member)
 
-    async def _look_up(self, person: str, *, strict: bool) -> None:
-        """Ask Slack about one person, and about their manager if nothing is known of the manager. Once everybody is
-        known, no manager is asked for."""
-        record = await self._cache.look_up(person)
-        if record is None or is_bot(record.member):
-            self._missing[person] = self._clock() + MISS_S
-            self._forget_email(person)
-            self._remove_person(person)
-            return
-        await self._cache.load_profiles([person], strict=strict)
-        record = self._cache.records.get(person, record)
-        if not self._cache.is_complete and is_full_member(record.member, self._team):
-            named = self._get_facts(record.member).manager or (record.profile or UserProfile()).manager
-            manager: MemberRecord | None = None
-            if named and named.lower() not in self._ids_by_email and named not in self._cache.records:
-                if "@" in named:
-                    manager = await self._cache.look_up_email(named)
-                elif _ID.fullmatch(named):
-                    manager = await self._cache.look_up(named)
-            if manager is not None:
-                self._note_email(str(manager.member["id"]), manager.member)
-        self._add_person(person, record)
+    def is_full_member(self, member: Member) -> bool:
+        return members.is_full_member(member, self._team)
 
-    # Background updates
+    def is_own_bot(self, member: Member) -> bool:
+        return members.is_own_bot(member, self._team)
 
-    def note_changed_person(self, person: str) -> None:
-        """Note that, as Slack says, this person's record has changed or they have joined."""
-        if _ID.fullmatch(person) and len(self._changed) < CHANGED_MAX:
-            self._changed[person] = None
+    def get_email(self, member: Member) -> str:
+        return members.get_email(member)
 
-    async def keep_up_to_date(self) -> None:
-        """Catch up again and again, for as long as the process lives."""
-        while True:
-            try:
-                await self.catch_up()
-            except (ChatError, StoreUnavailableError) as failed:
-                log.info("people are read later", reason=str(failed))
-            await asyncio.sleep(UPKEEP_S)
-
-    async def catch_up(self) -> None:
-        """Load changes of other processes, and do what is due: the list, profiles, changed people. Raises `ChatError`,
-        `StoreUnavailableError`."""
-        await self._reload_file()
-        if self._languages is not None:
-            await self._languages.reload_if_changed()
-        await self._cache.pull_changes()
-        if self._clock() >= self._list_again_at:
-            try:
-                await self._cache.list_if_due()
-            except ChatError as failed:  # a refused list does not keep other work from being done
-                self._list_again_at = self._clock() + LIST_AGAIN_S
-                log.warning("the list of people is not read", code=failed.code)
-        for person in list(self._changed)[:CHANGED_AT_ONCE]:
-            await self._look_up(person, strict=False)
-            self._changed.pop(person)
-        await self._cache.load_some_profiles()
-        await self._build_changed_people()
-
-    async def _reload_file(self, *, at_once: bool = False) -> None:
-        """Apply a changed file at once to all known people."""
-        if self._file is None or not await self._file.reload_if_changed(at_once=at_once):
-            return
-        self._facts, self._built = self._file.entries, {}
-        await self._build_changed_people()
-
-    # Building persons from records
-
-    async def _build_changed_people(self) -> None:
-        """Build persons from the records that have changed. Build everybody if an address has changed, because managers
-        are found by address."""
-        async with self._building:
-            records = self._cache.records
-            if records is self._built:
-                return
-            changed = [id for id in records.keys() | self._built.keys() if records.get(id) is not self._built.get(id)]
-            before = dict(self._ids_by_email)
-            for id in changed:
-                self._missing.pop(id, None)
-                self._forget_email(id)
-                if record := records.get(id):
-                    self._note_email(id, record.member)
-                if record is None or is_bot(record.member):
-                    self._remove_person(id)
-            for n, id in enumerate(changed if before == self._ids_by_email else list(records), 1):
-                if record := records.get(id):
-                    self._add_person(id, record)
-                if n % BUILT_AT_ONCE == 0:
-                    await asyncio.sleep(0)
-            self._built = records
-
-    def _add_person(self, id: str, record: MemberRecord) -> None:
-        """Add a person, unless the record is a bot's. The manager is found by an address or an id, never by a name that
-        people can choose. Facts give authority, so only full members have them. Facts of the file have precedence over
-        Slack's."""
-        member = record.member
-        if is_bot(member):
-            return
-        self._note_email(id, member)
-        active = is_full_member(member, self._team)
-        facts = self._get_facts(member) if active else EMPTY_ENTRY
-        profile = (record.profile if active else None) or UserProfile()
-        names, named = list_member_names(member), facts.manager or profile.manager
-        if "@" in named:
-            manager = self._ids_by_email.get(named.lower())
-        else:
-            other = self._cache.records.get(named)
-            is_person = other is not None and is_full_member(other.member, self._team) and not is_bot(other.member)
-            manager = named if is_person else None
-        self._people[id] = Person(
-            id=str(member["id"]),
-            name=names[0],
-            names=tuple(dict.fromkeys((*names[1:], *facts.names))),
-            email=get_email(member),
-            is_title_official=bool(facts.title),
-            title=facts.title or clean_member_text((member.get("profile") or {}).get("title") or ""),
+    def read_facts(self, record: MemberRecord) -> MemberFacts:
+        member, profile = record.member, record.profile or UserProfile()
+        return MemberFacts(
+            names=tuple(members.list_member_names(member)),
+            email=members.get_email(member),
+            title=members.clean_member_text((member.get("profile") or {}).get("title") or ""),
             locale=member.get("locale") or "en-US",
             timezone=_parse_timezone(member.get("tz")),
-            manager=manager,
-            roles=facts.roles,
-            department=facts.department or profile.department,
-            allowance=facts.annual_days,
-            active=active,
-            is_in_directory=bool(facts.email) if self._facts else None,
-            runs_workspace=active and any(member.get(right) for right in ADMIN_FLAGS),
+            runs_workspace=any(member.get(right) for right in members.ADMIN_FLAGS),
+            manager=profile.manager,
+            department=profile.department,
         )
-        self._active_people = None
 
-    def _note_email(self, id: str, member: Member) -> None:
-        if is_full_member(member, self._team) and not is_bot(member) and (email := get_email(member).lower()):
-            self._ids_by_email[email] = id
 
-    def _forget_email(self, id: str) -> None:
-        known = self._people.get(id)
-        if known and self._ids_by_email.get(known.email.lower()) == id:
-            del self._ids_by_email[known.email.lower()]
-
-    def _remove_person(self, id: str) -> None:
-        self._people.pop(id, None)
-        self._active_people = None
-
-    def _get_facts(self, member: Member) -> DirectoryEntry:
-        return self._facts.get(get_email(member).lower(), EMPTY_ENTRY) if get_email(member) else EMPTY_ENTRY
-
-    def _needs_profile(self, record: MemberRecord) -> bool:
-        """Return whether the file leaves out anything about a person that a profile may say."""
-        facts, member = self._get_facts(record.member), record.member
-        return is_full_member(member, self._team) and not is_bot(member) and not (facts.manager and facts.department)
+class SlackDirectory(PlatformDirectory):
+    def __init__(
+        self, client: AsyncWebClient, facts: DirectoryFile | Mapping[str, DirectoryEntry], *, team: str, **more: Any
+    ) -> None:
+        """`more`: see `PlatformDirectory`."""
+        super().__init__(SlackMembers(client, team), facts, **more)
 
 
 @cache

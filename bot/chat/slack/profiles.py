@@ -16,8 +16,6 @@ from bot.chat.slack.text import replace_surrogates
 from bot.chat.slack.web_api import call_slack
 from tools.people.names import fold_text
 
-BATCH_SIZE = 100
-"""People whose profiles are read at a time. The others follow in later batches."""
 AT_ONCE = 5
 LABELS = {
     "manager": "manager",

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from bot.chat.directory_file import DirectoryEntry
-from bot.chat.slack.directory import SlackDirectory, read_directory_file
-from bot.chat.slack.profiles import BATCH_SIZE
+from bot.chat.directory_file import DirectoryEntry, read_directory_file
+from bot.chat.people.member_cache import BATCH_SIZE
+from bot.chat.slack.directory import SlackDirectory
 from bot.core.errors import ChatError, SettingsError
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import ME, member

@@ -11,7 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from bot.chat.directory_file import DirectoryFile
-from bot.chat.slack.directory import FRESH_S, SlackDirectory
+from bot.chat.people.directory import FRESH_S
+from bot.chat.slack.directory import SlackDirectory
 from bot.core.errors import ChatUnavailableError
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import ME

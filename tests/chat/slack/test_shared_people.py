@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.chat.member_store import MemberRecord
-from bot.chat.slack import member_cache
+from bot.chat.people import member_cache
 from bot.chat.slack.directory import SlackDirectory
 from bot.core.errors import ChatUnavailableError
 from bot.queue.keys import Keys
