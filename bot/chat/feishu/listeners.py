@@ -66,13 +66,13 @@ class FeishuListeners:
         )
         changed_people = ("contact.user.created_v3", "contact.user.updated_v3", "contact.user.deleted_v3")
         self._listeners: Mapping[str, Callable[[str, Event], Awaitable[None]]] = {
-            "im.message.receive_v1": self._handle_message,
-            "im.message.updated_v1": self._handle_edit,
-            "im.message.recalled_v1": self._handle_recall,
-            "application.bot.menu_v6": self._handle_menu,
-            "im.chat.access_event.bot_p2p_chat_entered_v1": self._handle_entered,
-            **dict.fromkeys(changed_chats, self._handle_changed_chat),
-            **dict.fromkeys(changed_people, self._handle_changed_person),
+            "im.message.receive_v1": self.handle_message,
+            "im.message.updated_v1": self.handle_edit,
+            "im.message.recalled_v1": self.handle_recall,
+            "application.bot.menu_v6": self.handle_menu,
+            "im.chat.access_event.bot_p2p_chat_entered_v1": self.handle_entered,
+            **dict.fromkeys(changed_chats, self.handle_changed_chat),
+            **dict.fromkeys(changed_people, self.handle_changed_person),
         }
 
     async def handle_payload(self, payload: Event) -> dict[str, Any] | None:
@@ -81,7 +81,7 @@ class FeishuListeners:
         those for another company, are logged and dropped, because Feishu would only send them again."""
         header, event = payload.get("header"), payload.get("event")
         if "header" not in payload and "event" not in payload:
-            return await self._handle_old_press(payload)
+            return await self.handle_old_press(payload)
         if not (isinstance(header, Mapping) and isinstance(event, Mapping)):
             log.warning("an event of an odd shape is dropped")
             return None
@@ -101,7 +101,7 @@ class FeishuListeners:
         """End the work that goes on, once no more events come."""
         await self._presses.finish()
 
-    async def _handle_old_press(self, payload: Event) -> dict[str, Any] | None:
+    async def handle_old_press(self, payload: Event) -> dict[str, Any] | None:
         """Handle a press in the older form, without a header. Its token names the press."""
         token = payload.get("token")
         if not is_short_text(token):
@@ -116,11 +116,13 @@ class FeishuListeners:
 
     # Messages
 
-    async def _handle_message(self, id: str, event: Event) -> None:
+    async def handle_message(self, id: str, event: Event) -> None:
         message = self._parse_message(id, event)
         if message is None:
             return
-        if message.place.direct or self._is_mentioned(event["message"]):
+        mentioned = [one.get("id") for one in list_mappings(event["message"].get("mentions"))]
+        is_mentioned = any(isinstance(id, Mapping) and id.get("open_id") == self._me.open_id for id in mentioned)
+        if message.place.direct or is_mentioned:
             await self._submit_message(message)
         elif message.place.thread != message.at:
             await self._accept_follow_up(message)
@@ -171,10 +173,6 @@ class FeishuListeners:
             files=content.files,
         )
 
-    def _is_mentioned(self, about: Event) -> bool:
-        ids = [one.get("id") for one in list_mappings(about.get("mentions"))]
-        return any(isinstance(id, Mapping) and id.get("open_id") == self._me.open_id for id in ids)
-
     async def _accept_follow_up(self, message: Message) -> None:
         """Accept a reply without a mention in a thread with the bot. Events overtake each other: a reply right after a
         mention may arrive before the mention is durable, so the check is repeated for a moment. Within a thread,
@@ -201,7 +199,7 @@ class FeishuListeners:
 
     # Changed messages
 
-    async def _handle_edit(self, id: str, event: Event) -> None:
+    async def handle_edit(self, id: str, event: Event) -> None:
         """Accept that a message was changed. If the event names no sender, Feishu is asked for the writer."""
         about = event.get("message")
         if not (isinstance(about, Mapping) and is_short_text(about.get("message_id"))):
@@ -212,7 +210,7 @@ class FeishuListeners:
         if message and (message.place.direct or await self._intake.is_engaged(message.place)):
             await self._intake.accept_change(message, is_deleted=False)
 
-    async def _handle_recall(self, id: str, event: Event) -> None:
+    async def handle_recall(self, id: str, event: Event) -> None:
         """Accept that a person has recalled their own message. The event names neither the writer nor the thread."""
         at, chat = event.get("message_id"), event.get("chat_id")
         if event.get("recall_type") != "message_owner" or not (is_short_text(at) and is_short_text(chat)):
@@ -249,7 +247,7 @@ class FeishuListeners:
 
     # Menu and Home
 
-    async def _handle_menu(self, id: str, event: Event) -> None:
+    async def handle_menu(self, id: str, event: Event) -> None:
         """Handle a press in the bot's menu. Nothing is lost with it, so it is acknowledged first."""
         operator, key = event.get("operator"), event.get("event_key")
         ids = operator.get("operator_id") if isinstance(operator, Mapping) else None
@@ -259,25 +257,25 @@ class FeishuListeners:
             return
         name, _, process = key.partition(":")
         if name == HOME:
-            self._presses.go_on(self._open_home(person))
+            self._presses.go_on(self.open_home(person))
         elif name == REQUEST:
             self._presses.go_on(self._presses.post_request_form(person, process, id))
 
-    async def _open_home(self, person: str) -> None:
+    async def open_home(self, person: str) -> None:
         try:
             await self._presses.publish_home(person, is_opened=True)
         except (StoreUnavailableError, ChatError) as failed:
             log.warning("Home not shown", reason=str(failed))
 
-    async def _handle_entered(self, id: str, event: Event) -> None:
+    async def handle_entered(self, id: str, event: Event) -> None:
         """Welcome a person who opens their chat with the bot."""
         ids, chat = event.get("operator_id"), event.get("chat_id")
         person = ids.get("open_id") if isinstance(ids, Mapping) else None
         if is_person_id(person) and is_short_text(chat):
             place = Place(platform="feishu", team=self._me.tenant, channel=chat, direct=True)
-            self._presses.go_on(self._welcome(person, place))
+            self._presses.go_on(self.welcome_person(person, place))
 
-    async def _welcome(self, person: str, place: Place) -> None:
+    async def welcome_person(self, person: str, place: Place) -> None:
         try:
             await self._intake.welcome_person(person, place)
             await self._channel.suggest_prompts(place, await self._intake.list_prompts(person))
@@ -286,11 +284,11 @@ class FeishuListeners:
 
     # People and chats
 
-    async def _handle_changed_chat(self, id: str, event: Event) -> None:
+    async def handle_changed_chat(self, id: str, event: Event) -> None:
         if is_short_text(chat := event.get("chat_id")):
             self._readers.note_changed_chat(chat)
 
-    async def _handle_changed_person(self, id: str, event: Event) -> None:
+    async def handle_changed_person(self, id: str, event: Event) -> None:
         """Look up a person whose record has changed. The event's own data about them is not relied on."""
         about = event.get("object")
         if isinstance(about, Mapping) and is_person_id(person := about.get("open_id")):

@@ -95,18 +95,15 @@ class PressListeners:
             log.warning("a press by somebody of another company is refused", person=person)
             return _build_answer(Outcome(self._say(person, "refused.stranger"), is_error=True))
         context = event.get("context")
-        chat, message = (
-            (context.get(name) for name in ("open_chat_id", "open_message_id"))
-            if isinstance(context, Mapping)
-            else (None, None)
-        )
+        box = context if isinstance(context, Mapping) else event
+        chat, message = box.get("open_chat_id"), box.get("open_message_id")
         value = values.parse_value(action.get("value")) if isinstance(action, Mapping) else None
         if not (value and isinstance(action, Mapping) and is_short_text(chat) and is_short_text(message)):
             log.warning("a press of an odd shape is dropped", person=person)
             return {}
         ref = MessageRef(channel=chat, ts=message)
         press = Press(id=id, person=person, message=ref, value=value, action=action)
-        work = asyncio.create_task(self._take_press(press))
+        work = asyncio.create_task(self.take_press(press))
         try:
             await asyncio.wait({work}, timeout=ANSWER_S)
         except asyncio.CancelledError:
@@ -117,13 +114,13 @@ class PressListeners:
         self.go_on(self._tell_late(press, work))
         return _build_answer(Outcome(self._say(person, NOT_ACCEPTED[Acceptance.UNKNOWN]), is_error=True))
 
-    async def _take_press(self, press: Press) -> Outcome:
+    async def take_press(self, press: Press) -> Outcome:
         """Take a press of any kind. Raises nothing of its own."""
         person = press.person
         try:
             match press.value:
                 case values.PressValue() as value:
-                    return await self._take_click(press, value)
+                    return await self.take_click(press, value)
                 case values.RateValue() as value:
                     rated = values.PressValue(approval=value.run, version=1, choice=f"feedback_{value.rating}")
                     return await self._accept_click(self._build_click(press, rated, press.message), press.message)
@@ -138,13 +135,13 @@ class PressListeners:
                     )
                     return await self._post_form(asked, press.id)
                 case values.DialogValue() as value:
-                    return await self._take_dialog(press, value)
+                    return await self.take_dialog(press, value)
                 case values.FormValue() as value:
-                    return await self._take_form(press, value)
+                    return await self.take_form(press, value)
                 case values.HomeValue() as value:
-                    return await self._take_home_press(press, value)
+                    return await self.take_home_press(press, value)
                 case values.HomeDialogValue() as value:
-                    return await self._take_home_dialog(press, value)
+                    return await self.take_home_dialog(press, value)
                 case values.CancelValue() as value:
                     return Outcome(form=render_closed_form(value.title, self._say(person, "feishu.cancelled")))
         except StoreUnavailableError as failed:
@@ -170,7 +167,7 @@ class PressListeners:
             seal=value.seal,
         )
 
-    async def _take_click(self, press: Press, value: values.PressValue) -> Outcome:
+    async def take_click(self, press: Press, value: values.PressValue) -> Outcome:
         """Take a press on a card. The card may have been posted anew, and the core knows the first message."""
         card = await self._channel.find_original(press.message)
         click = self._build_click(press, value, None if value.on_page else card)
@@ -196,7 +193,7 @@ class PressListeners:
             result = await waiting.wait_for_result(RESULT_S)
         return Outcome(result.notice or self._say(click.person, "feishu.received"), card=result.card)
 
-    async def _take_dialog(self, press: Press, value: values.DialogValue) -> Outcome:
+    async def take_dialog(self, press: Press, value: values.DialogValue) -> Outcome:
         """Take a submitted dialog, or show its next page."""
         typed, language = parse_form_value(press.action.get("form_value")), self._find_language(press.person)
         click = Click(
@@ -226,7 +223,7 @@ class PressListeners:
 
     # Forms
 
-    async def _take_form(self, press: Press, value: values.FormValue) -> Outcome:
+    async def take_form(self, press: Press, value: values.FormValue) -> Outcome:
         """Take a submitted page of a form, or show the next one."""
         typed = parse_form_value(press.action.get("form_value"))
         form = FormSubmission(
@@ -296,7 +293,7 @@ class PressListeners:
         if page := await self._intake.build_home(person, is_opened=is_opened):
             await self._publish_home(person, page)
 
-    async def _take_home_press(self, press: Press, value: values.HomeValue) -> Outcome:
+    async def take_home_press(self, press: Press, value: values.HomeValue) -> Outcome:
         pressed = HomePress(id=press.id, person=press.person, action=value.action, value=value.value)
         dialog = await self._intake.handle_home_press(pressed)
         if dialog is None:
@@ -306,7 +303,7 @@ class PressListeners:
         await self._channel.post_form(press.person, shown, key=press.id)
         return Outcome(self._say(press.person, "feishu.form_in_dm"))
 
-    async def _take_home_dialog(self, press: Press, value: values.HomeDialogValue) -> Outcome:
+    async def take_home_dialog(self, press: Press, value: values.HomeDialogValue) -> Outcome:
         typed = parse_form_value(press.action.get("form_value"))
         submission = HomeSubmission(
             id=press.message.ts,
