@@ -56,12 +56,12 @@ class MethodRateLimiter:
         if not self.is_enabled:
             return 0
         if method == "chat.postMessage":
-            return self._take_token((method, channel), 1.0, self.post_burst)
+            return self.take_token((method, channel), 1.0, self.post_burst)
         if (limit := PER_MINUTE.get(method)) is not None:
-            return self._take_token((method, ""), limit / 60, limit)
+            return self.take_token((method, ""), limit / 60, limit)
         return 0
 
-    def _take_token(self, key: tuple[str, str], per_second: float, burst: float) -> int:
+    def take_token(self, key: tuple[str, str], per_second: float, burst: float) -> int:
         now = self.clock()
         bucket = self.buckets.setdefault(key, TokenBucket(burst, now))
         bucket.tokens = min(burst, bucket.tokens + (now - bucket.at) * per_second)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from aiohttp import web
 
@@ -22,7 +22,7 @@ from tools.languages import LANGUAGES
 from tools.people.names import choose_name
 
 PAGE = Path(__file__).parent / "page"
-Act: TypeAlias = Callable[["PageApi", MethodArguments], Awaitable[Json]]
+Act: TypeAlias = Callable[[Any, MethodArguments], Awaitable[Json]]
 Look: TypeAlias = Callable[["PageApi", WorkspaceMember, web.Request], Json]
 
 
@@ -31,6 +31,7 @@ class PageApi:
 
     def __init__(self, workspace: Workspace) -> None:
         self.ws = workspace
+        self.acts, self.looks = ACTS, LOOKS
 
     def build_routes(self) -> list[web.RouteDef]:
         return [
@@ -69,7 +70,7 @@ class PageApi:
 
     async def serve_look(self, request: web.Request) -> web.Response:
         require_own_page(request)
-        look = LOOKS.get(request.match_info["what"])
+        look = self.looks.get(request.match_info["what"])
         if look is None:
             return build_json_response({"ok": False, "error": "unknown"}, 404)
         try:
@@ -101,7 +102,7 @@ class PageApi:
 
     async def handle_act(self, request: web.Request) -> web.Response:
         require_own_page(request)
-        act = ACTS.get(request.match_info["what"])
+        act = self.acts.get(request.match_info["what"])
         if act is None:
             return build_json_response({"ok": False, "error": "unknown"}, 404)
         args = MethodArguments({})

@@ -5,6 +5,9 @@ from __future__ import annotations
 from aiohttp import web
 
 from bot.dev.workspace.answers import ResponseUrlApi
+from bot.dev.workspace.feishu.openapi import OpenApi
+from bot.dev.workspace.feishu.page_acts import FeishuPageApi
+from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.methods_files import FileDownloadApi, FileUploadApi
 from bot.dev.workspace.page_api import PageApi
 from bot.dev.workspace.webapi import WebApi
@@ -13,6 +16,8 @@ from bot.dev.workspace.workspace import Workspace
 
 def build_routes(workspace: Workspace) -> list[web.RouteDef]:
     """Build all routes of the workspace. Call `workspace.start_delivery(address)` once the server listens."""
+    if isinstance(workspace, FeishuWorkspace):
+        return [*OpenApi(workspace).build_routes(), *FeishuPageApi(workspace).build_routes()]
     api = WebApi(workspace).handle_request
     return [
         web.get("/api/{method}", api),

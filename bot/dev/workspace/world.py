@@ -43,7 +43,7 @@ class WorkspaceMember:
     @property
     def dm_id(self) -> str:
         """Id of the DM between this person and the bot."""
-        return "D" + self.id[1:]
+        return f"oc_p2p{self.id[3:]}" if self.id.startswith("ou_") else "D" + self.id[1:]
 
     @property
     def person(self) -> Person:

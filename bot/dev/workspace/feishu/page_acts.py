@@ -1,0 +1,94 @@
+"""What the page reads and sends when the workspace speaks Feishu."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from bot.core.i18n import translate
+from bot.dev.workspace.arguments import MethodArguments
+from bot.dev.workspace.feishu import acts
+from bot.dev.workspace.feishu.workspace import FeishuWorkspace
+from bot.dev.workspace.page_api import ACTS, LOOKS, Act, PageApi, build_page_state, require_success
+from bot.dev.workspace.refused import WorkspaceError
+from bot.dev.workspace.world import Json, WorkspaceMember
+
+
+class FeishuPageApi(PageApi):
+    """Serves the page and its API on a workspace that speaks Feishu."""
+
+    ws: FeishuWorkspace
+
+    def __init__(self, workspace: FeishuWorkspace) -> None:
+        super().__init__(workspace)
+        self.acts = {"read": ACTS["read"], **FEISHU_ACTS}
+        self.looks = {**LOOKS, "state": build_state, "views": lambda *_: {"view": None}}
+
+
+def build_state(api: PageApi, me: WorkspaceMember, request: web.Request) -> Json:
+    menu = [{"key": key, "name": name} for key, name in api.ws.setup.menu] if isinstance(api, FeishuPageApi) else []
+    return {**build_page_state(api, me, request), "platform": "feishu", "menu": menu}
+
+
+def read_place(args: MethodArguments, *names: str) -> tuple[str, ...]:
+    return tuple(args.require_text(name) for name in ("person", *names))
+
+
+async def act_say(api: FeishuPageApi, args: MethodArguments) -> Json:
+    thread, files = args.read_text("thread_ts") or None, args.read_json("files") or []
+    if not isinstance(files, list):
+        raise WorkspaceError("invalid_arguments")
+    person, channel = read_place(args, "channel")
+    text, ids = args.read_text("text"), [str(id) for id in files]
+    return {"ts": acts.send_message(api.ws, person, channel, text, thread, files=ids)}
+
+
+async def act_edit(api: FeishuPageApi, args: MethodArguments) -> Json:
+    person, channel, ts = read_place(args, "channel", "ts")
+    acts.edit_message(api.ws, person, channel, ts, args.read_text("text"))
+    return {}
+
+
+async def act_recall(api: FeishuPageApi, args: MethodArguments) -> Json:
+    person, channel, ts = read_place(args, "channel", "ts")
+    acts.recall_message(api.ws, person, channel, ts)
+    return {}
+
+
+async def act_click(api: FeishuPageApi, args: MethodArguments) -> Json:
+    person, channel, ts = read_place(args, "channel", "ts")
+    changed = {name: args.values[name] for name in ("option", "options", "checked") if name in args.values}
+    form, name = args.values.get("form"), args.read_text("name")
+    if form is not None and not isinstance(form, dict):
+        raise WorkspaceError("invalid_arguments")
+    done = await acts.click_card(api.ws, person, channel, ts, args.values.get("value"), form=form, name=name, **changed)
+    if done.error == "invalid_input":
+        language = api.choose_language(args)
+        return {"errors": {name: translate(f"workspace.{what}", language) for name, what in done.errors.items()}}
+    require_success(done)
+    return {"toast": done.answer["toast"]} if done.answer.get("toast") else {}
+
+
+async def act_menu(api: FeishuPageApi, args: MethodArguments) -> Json:
+    acts.open_menu(api.ws, *read_place(args, "key"))
+    return {}
+
+
+async def act_open(api: FeishuPageApi, args: MethodArguments) -> Json:
+    acts.open_chat(api.ws, *read_place(args))
+    return {}
+
+
+async def act_locale(api: FeishuPageApi, args: MethodArguments) -> Json:
+    acts.set_locale(api.ws, *read_place(args, "locale"))
+    return {}
+
+
+FEISHU_ACTS: dict[str, Act] = {
+    "say": act_say,
+    "edit": act_edit,
+    "recall": act_recall,
+    "click": act_click,
+    "menu": act_menu,
+    "open": act_open,
+    "locale": act_locale,
+}

@@ -1,0 +1,167 @@
+"""Describes Feishu's cards as the blocks that `bot.dev.evaluation.shown_blocks` reads, from the cards alone. One set of
+stories thus reads what people see on either platform."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from bot.dev.workspace.feishu.cards import INPUTS, MENTIONED, get_callback
+from bot.dev.workspace.world import Json
+
+TICK = "tick~"
+"""Beginning of the names of boxes in our cards; the value of the option follows."""
+SUBMITS = {"dialog": "cs:submit", "form": "cs:submit", "home_dialog": "cs:submit", "cancel": "cs:cancel"}
+MORE = {"dialog_more": "cs:dialog:more", "form_more": "cs:form:more", "rate": "cs:feedback"}
+STYLES = {"primary": "primary", "primary_filled": "primary", "danger": "danger", "danger_filled": "danger"}
+KINDS = {
+    "input": "plain_text_input",
+    "date_picker": "datepicker",
+    "select_static": "static_select",
+    "multi_select_static": "multi_static_select",
+    "select_person": "users_select",
+    "multi_select_person": "multi_users_select",
+}
+STYLED = re.compile(r"</?font[^>]*>|</at>")
+STEP = re.compile(r"^[✅⏳❌] ", re.M)
+
+
+def read_markdown(content: str) -> str:
+    """Return a text of a card with mentions as `<@ou_…>`, bold as `*…*`, and without colours."""
+    plain = STYLED.sub("", MENTIONED.sub(r"<@\1>", content)).replace("**", "*")
+    return html.unescape(plain)
+
+
+def name_action(value: Any) -> str:
+    """Return the action id of a button by what it carries."""
+    if not isinstance(value, dict):
+        return ""
+    kind = value.get("cs", "")
+    if kind == "press":
+        return f"cs:{value.get('choice', '')}"
+    if kind == "home":
+        return f"cs:home:{value.get('action', '')}"
+    if kind == "open_form":
+        number = str(value.get("offer", "")).rpartition(".")[2]
+        return f"cs:form:open:{number}" if number else "cs:form:process" if value.get("is_menu") else "cs:form:open"
+    return {**SUBMITS, **MORE}.get(kind, f"cs:{kind}")
+
+
+def find_kinds(card: Json) -> set[str]:
+    """Return the kinds of what the buttons of a card carry."""
+    return set(re.findall(r'"cs": "(\w+)"', json.dumps(card)))
+
+
+def is_page(card: Json) -> bool:
+    """Return whether a card stands for a dialog or for Home."""
+    return bool(find_kinds(card) & {"dialog", "form", "home_dialog", "home"})
+
+
+def build_blocks(card: Json) -> list[Json]:
+    title = card.get("header", {}).get("title", {}).get("content", "")
+    header = [{"type": "header", "text": {"type": "plain_text", "text": title}}] if title else []
+    return [*header, *_build_all(card["body"].get("elements", []))]
+
+
+def _build_all(elements: list[Json]) -> Iterator[Json]:
+    boxes = [one for one in elements if one["tag"] == "checker" and str(one.get("name")).startswith(TICK)]
+    for element in elements:
+        if element is (boxes[0] if boxes else None):
+            yield build_boxes(boxes)
+        elif element not in boxes:
+            yield from build_element(element)
+
+
+def build_element(element: Json) -> Iterator[Json]:
+    """Build the blocks of one element."""
+    tag = element["tag"]
+    if tag == "markdown":
+        yield {"type": "section", "text": {"type": "mrkdwn", "text": read_markdown(element["content"])}}
+    elif tag == "div":
+        yield {"type": "section", "text": {"type": "plain_text", "text": element["text"]["content"]}}
+    elif tag == "hr":
+        yield {"type": "divider"}
+    elif tag == "collapsible_panel":
+        text = "\n".join(one.get("content", "") for one in element["elements"])
+        steps = [step.partition("\n") for step in STEP.split(text)[1:]]
+        tasks = [{"title": read_markdown(a), "details": {"text": read_markdown(b)}} for a, _, b in steps]
+        yield {"type": "plan", "title": element["header"]["title"]["content"], "tasks": tasks}
+        if not tasks:
+            yield from _build_all(element["elements"])
+    elif tag == "column_set":
+        yield from build_row([one for column in element["columns"] for one in column["elements"]])
+    elif tag == "form":
+        yield from _build_all(element["elements"])
+    elif tag == "button" or (tag in INPUTS and get_callback(element) is not None):
+        yield from build_row([element])
+    elif tag in INPUTS:
+        yield build_input(element)
+
+
+def build_row(elements: list[Json]) -> Iterator[Json]:
+    """Build the row of a set of columns: buttons and pickers beside each other, or other elements one by one."""
+    if not all(one["tag"] == "button" or get_callback(one) is not None for one in elements):
+        yield from _build_all(elements)
+        return
+    if {name_action(get_callback(one)) for one in elements} == {"cs:feedback"}:
+        good, bad = (
+            {"text": {"text": one.get("hover_tips", one["text"])["content"]}, "value": dump_value(one)}
+            for one in elements
+        )
+        rate = {"type": "feedback_buttons", "action_id": "cs:feedback", "positive_button": good, "negative_button": bad}
+        yield {"type": "context_actions", "block_id": "rate", "elements": [rate]}
+        return
+    yield {"type": "actions", "block_id": dump_value(elements[0]), "elements": [build_control(one) for one in elements]}
+
+
+def dump_value(element: Json) -> str:
+    """Return what an element carries, as a text."""
+    return json.dumps(get_callback(element), ensure_ascii=False)
+
+
+def build_control(element: Json) -> Json:
+    common = {"action_id": name_action(get_callback(element)), "value": dump_value(element)}
+    if element["tag"] != "button":
+        options = [{"value": one["value"], "text": one.get("text")} for one in element.get("options", [])]
+        return {**common, "type": KINDS[element["tag"]], "options": options}
+    style = STYLES.get(element.get("type", ""))
+    label = {"type": "plain_text", "text": element["text"]["content"]}
+    return {**common, "type": "button", "text": label, **({"style": style} if style else {})}
+
+
+def build_boxes(boxes: list[Json]) -> Json:
+    options = [
+        {"value": one["name"].removeprefix(TICK), "text": {"text": read_markdown(one["text"]["content"])}}
+        for one in boxes
+    ]
+    ticked = [option for option, box in zip(options, boxes, strict=True) if box.get("checked")]
+    initial = {"initial_options": ticked} if ticked else {}
+    element = {"type": "checkboxes", "action_id": "cs:tick", "options": options, **initial}
+    return {"type": "actions", "block_id": boxes[0]["name"], "elements": [element]}
+
+
+def build_input(element: Json) -> Json:
+    """Build an input of a form, with the value that stands in it."""
+    kind, initial = KINDS.get(str(element["tag"]), str(element["tag"])), dict[str, Any]()
+    options = [{"value": one["value"], "text": one.get("text")} for one in element.get("options", [])]
+    if kind == "static_select" and element.get("initial_option"):
+        initial["initial_option"] = {"value": element["initial_option"]}
+    elif kind == "users_select" and element.get("initial_option"):
+        initial["initial_user"] = element["initial_option"]
+    elif element.get("selected_values"):
+        initial["initial_users" if "users" in kind else "initial_options"] = element["selected_values"]
+    for theirs, ours in (("default_value", "initial_value"), ("initial_date", "initial_date")):
+        if element.get(theirs):
+            initial[ours] = element[theirs]
+    about = {"type": kind, "action_id": element["name"], "options": options, **initial}
+    label = element.get("label") or element.get("placeholder") or {"content": ""}
+    return {
+        "type": "input",
+        "block_id": element["name"],
+        "label": {"type": "plain_text", "text": label["content"]},
+        "optional": not element.get("required"),
+        "element": about,
+    }

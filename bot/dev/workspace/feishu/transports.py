@@ -1,0 +1,246 @@
+"""The two ways to the app: the long connection and signed callbacks."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import ClientError, ClientSession, ClientTimeout, WSCloseCode, WSMsgType, web
+from cryptography.hazmat.primitives import padding
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from bot.dev.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
+from bot.dev.workspace.faults import PlannedFaults
+from bot.dev.workspace.feishu.frames import CONTROL, DATA, Frame, decode_frame
+from bot.dev.workspace.feishu.world import FeishuSetup
+from bot.dev.workspace.sockets import CLOSE_SECONDS, EnvelopeAck, SocketLink
+from bot.dev.workspace.world import Json
+
+MOST_SOCKETS = 50
+SERVICE = 33554678
+REFUSED, TOO_MANY = "1000040344", "1000040350"
+
+
+@dataclass(slots=True)
+class FeishuFaults(PlannedFaults):
+    """Faults of the way to the app besides."""
+
+    drops: int = 0
+    """Deliveries that are lost on the way next."""
+    late_s: list[float] = field(default_factory=list)
+    """Delays of the next deliveries in seconds. Later deliveries overtake a late one."""
+
+
+async def pass_faults(faults: FeishuFaults, ack_s: float) -> None:
+    """Delay or lose a delivery, if that is planned. Raises `NotAcknowledgedError`."""
+    if faults.late_s:
+        await asyncio.sleep(faults.late_s.pop(0))
+    if faults.drops:
+        faults.drops -= 1
+        await asyncio.sleep(ack_s)
+        raise NotAcknowledgedError("timeout")
+
+
+def read_answer(body: Json) -> Json:
+    """Return the answer in an acknowledgement. Raises `NotAcknowledgedError` if its code is not 200."""
+    if body.get("code") != 200:
+        raise NotAcknowledgedError("refused")
+    data = body.get("data")
+    return dict(json.loads(base64.b64decode(data))) if data else {}
+
+
+@dataclass(slots=True)
+class LongConnection:
+    """Transport over the long connection. Each payload goes to one socket, chosen at random."""
+
+    setup: FeishuSetup
+    faults: FeishuFaults
+    changed: Callable[[], None]
+    links: list[SocketLink] = field(default_factory=list)
+    acks: list[EnvelopeAck] = field(default_factory=list)
+    """Acknowledgements of the app, oldest first (the last 1,000)."""
+    sent: list[Json] = field(default_factory=list)
+    """Deliveries, oldest first (the last 1,000): `envelope_id`, `payload`, `retry_attempt`."""
+    pings: int = 0
+    tickets: set[str] = field(default_factory=set)
+    pending: dict[str, asyncio.Future[Json]] = field(default_factory=dict)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def build_endpoint(self, host: str) -> Json:
+        """Build the answer of `/callback/ws/endpoint`: an address with a ticket for one use."""
+        ticket = secrets.token_hex(16)
+        self.tickets.add(ticket)
+        query = f"fpid=493&aid=552564&device_id={secrets.randbelow(10**18)}&access_key={secrets.token_hex(16)}"
+        url = f"ws://{host}/ws/v2?{query}&service_id={SERVICE}&ticket={ticket}"
+        return {"code": 0, "msg": "", "data": {"URL": url, "ClientConfig": self._build_config()}}
+
+    def _build_config(self) -> Json:
+        return {"PingInterval": self.setup.ping_s, "ReconnectCount": -1, "ReconnectInterval": 1, "ReconnectNonce": 0}
+
+    def is_ready(self) -> bool:
+        return self.ready.is_set()
+
+    async def wait_until_ready(self) -> None:
+        await self.ready.wait()
+
+    def list_live_links(self) -> list[SocketLink]:
+        return [link for link in self.links if not link.leaving and not link.socket.closed]
+
+    async def handle_request(self, request: web.Request) -> web.StreamResponse:
+        """Serve `GET /ws/v2?ticket=…`."""
+        ticket = request.query.get("ticket", "")
+        if ticket not in self.tickets or len(self.links) >= MOST_SOCKETS:
+            code, words = (REFUSED, "auth failed") if ticket not in self.tickets else (TOO_MANY, "exceed conn limit")
+            refusal = {"handshake-status": "514", "handshake-msg": words, "handshake-autherrcode": code}
+            return web.Response(status=400, headers=refusal)
+        self.tickets.discard(ticket)
+        link = SocketLink(web.WebSocketResponse(timeout=CLOSE_SECONDS))
+        await link.socket.prepare(request)
+        self.links.append(link)
+        self._update_readiness()
+        try:
+            async for message in link.socket:
+                if message.type == WSMsgType.BINARY:
+                    with suppress(ValueError):
+                        await self._receive_frame(link, decode_frame(message.data))
+        except ConnectionResetError:
+            pass  # the app went away: what it did not acknowledge runs into the time limit
+        finally:
+            self.links.remove(link)
+            self._update_readiness()
+        return link.socket
+
+    def _update_readiness(self) -> None:
+        if self.list_live_links():
+            self.ready.set()
+        else:
+            self.ready.clear()
+        self.changed()
+
+    async def _receive_frame(self, link: SocketLink, frame: Frame) -> None:
+        if frame.method == CONTROL and frame.headers.get("type") == "ping":
+            self.pings += 1
+            config = json.dumps(self._build_config()).encode()
+            pong = Frame(CONTROL, frame.service, headers={"type": "pong"}, payload=config)
+            await link.socket.send_bytes(pong.encode())
+        elif frame.method == DATA:
+            body, id = json.loads(frame.payload), frame.headers.get("message_id", "")
+            held = self.faults.take_ack_hold()
+            self.acks.append(EnvelopeAck(id, body, held))
+            del self.acks[:-1000]
+            waiter = self.pending.get(id)
+            if waiter is not None and not waiter.done() and not held:
+                waiter.set_result(body)
+        self.changed()
+
+    async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
+        await pass_faults(self.faults, self.setup.timing.ack)
+        if not (live := self.list_live_links()):
+            raise NotAcknowledgedError("timeout")
+        id, payload = secrets.token_hex(16), parcel.payload.get("payload", parcel.payload)
+        self.sent.append({"envelope_id": id, "payload": payload, "retry_attempt": parcel.attempt})
+        del self.sent[:-1000]
+        waiter = self.pending[id] = asyncio.get_running_loop().create_future()
+        self.changed()
+        try:
+            socket = secrets.choice(live).socket
+            for frame in self._build_frames(id, json.dumps(payload, ensure_ascii=False).encode()):
+                await socket.send_bytes(frame.encode())
+            return read_answer(await asyncio.wait_for(waiter, self.setup.timing.ack))
+        except (TimeoutError, ConnectionResetError):
+            raise NotAcknowledgedError("timeout") from None
+        finally:
+            del self.pending[id]
+
+    def _build_frames(self, id: str, payload: bytes) -> list[Frame]:
+        size = self.setup.fragment_bytes or len(payload)
+        parts = [payload[at : at + size] for at in range(0, len(payload), size)]
+        same = {"type": "event", "message_id": id, "sum": str(len(parts)), "trace_id": secrets.token_hex(16)}
+        stamp = {"timestamp": str(int(time.time() * 1000))}
+        return [
+            Frame(DATA, SERVICE, 1, 2, {**same, "seq": str(number), **stamp}, part) for number, part in enumerate(parts)
+        ]
+
+    async def drop_sockets(self) -> None:
+        for link in list(self.links):
+            link.leaving = True
+            await link.socket.close()
+        self._update_readiness()
+
+    async def close(self) -> None:
+        await asyncio.gather(*(link.socket.close(code=WSCloseCode.GOING_AWAY) for link in list(self.links)))
+
+
+def encrypt_payload(encrypt_key: str, payload: bytes) -> str:
+    """Encrypt with AES-256-CBC under the SHA-256 of the key; the initialization vector stands in front."""
+    padder, vector = padding.PKCS7(128).padder(), os.urandom(16)
+    padded = padder.update(payload) + padder.finalize()
+    encryptor = Cipher(algorithms.AES(hashlib.sha256(encrypt_key.encode()).digest()), modes.CBC(vector)).encryptor()
+    return base64.b64encode(vector + encryptor.update(padded) + encryptor.finalize()).decode()
+
+
+def sign_callback(encrypt_key: str, stamp: str, nonce: str, body: bytes) -> str:
+    return hashlib.sha256((stamp + nonce + encrypt_key).encode() + body).hexdigest()
+
+
+@dataclass(slots=True)
+class CallbackTransport:
+    """Transport over HTTP callbacks to `url`: encrypted and signed if the app has an encrypt key."""
+
+    url: str
+    setup: FeishuSetup
+    faults: FeishuFaults
+    session: ClientSession | None = None
+
+    def is_ready(self) -> bool:
+        return True
+
+    async def wait_until_ready(self) -> None:
+        return
+
+    async def verify_url(self) -> bool:
+        """Do the handshake of a new request URL: return whether the app answers with the challenge."""
+        challenge = secrets.token_hex(16)
+        check = {"challenge": challenge, "token": self.setup.verification_token, "type": "url_verification"}
+        try:
+            return (await self._post(check)).get("challenge") == challenge
+        except NotAcknowledgedError:
+            return False
+
+    async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
+        await pass_faults(self.faults, self.setup.timing.ack)
+        answer = await self._post(parcel.payload.get("payload", parcel.payload))
+        if self.faults.take_ack_hold():
+            raise NotAcknowledgedError("http_timeout")
+        return answer
+
+    async def _post(self, payload: Json) -> Json:
+        body, headers = json.dumps(payload, ensure_ascii=False).encode(), {"Content-Type": "application/json"}
+        if key := self.setup.encrypt_key:
+            body = json.dumps({"encrypt": encrypt_payload(key, body)}).encode()
+            stamp, nonce = str(int(time.time())), secrets.token_hex(8)
+            headers |= {"X-Lark-Request-Timestamp": stamp, "X-Lark-Request-Nonce": nonce}
+            headers["X-Lark-Signature"] = sign_callback(key, stamp, nonce, body)
+        if self.session is None:
+            self.session = ClientSession(timeout=ClientTimeout(total=self.setup.timing.ack))
+        try:
+            async with self.session.post(self.url, data=body, headers=headers) as response:
+                text: Any = await response.text()
+                if response.status != 200:
+                    raise NotAcknowledgedError("http_error")
+                return dict(json.loads(text)) if text.strip() else {}
+        except (TimeoutError, ClientError, ValueError):
+            raise NotAcknowledgedError("http_timeout") from None
+
+    async def close(self) -> None:
+        if self.session is not None:
+            await self.session.close()

@@ -1,0 +1,96 @@
+"""The workspace itself, with Feishu's ids and transports."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bot.core.errors import LocalStartError
+from bot.dev.workspace.delivery import AppDelivery, NotAcknowledgedError
+from bot.dev.workspace.feishu.messages import build_event
+from bot.dev.workspace.feishu.transports import CallbackTransport, FeishuFaults, LongConnection
+from bot.dev.workspace.feishu.world import FeishuSetup, convert_world
+from bot.dev.workspace.workspace import MailSource, Workspace
+from bot.dev.workspace.world import Json, World, read_world
+
+TOKEN_S, UUID_S, CARD_TOKEN_S = 7200.0, 3600.0, 1800.0
+"""Lives of an access token, of the `uuid` of a message, and of a card's token (s)."""
+
+
+class FeishuWorkspace(Workspace):
+    """One tenant with one app."""
+
+    setup: FeishuSetup
+    faults: FeishuFaults
+
+    def __init__(
+        self,
+        setup: FeishuSetup,
+        *,
+        world: World | None = None,
+        folder: Path | None = None,
+        mailbox: MailSource | None = None,
+        **more: Any,
+    ) -> None:
+        world = convert_world(world or read_world())
+        world = replace(world, app=replace(world.app, app=setup.app_id))
+        super().__init__(setup, world=world, folder=folder, mailbox=mailbox, **more)
+        self.faults = FeishuFaults()
+        self.sockets: Any = LongConnection(setup, self.faults, self._notify_acks)  # in place of Socket Mode
+        self.delivery = AppDelivery(self.sockets, setup.timing, self.state.waiting, self._notify_acks)
+        self.tokens: dict[str, float] = {}
+        """Access token → when it ends."""
+        self.sent_once: dict[str, tuple[float, Json]] = {}
+        """`uuid` of a message → when it was sent, and what was answered."""
+        self.card_tokens: dict[str, Json] = {}
+        """Token of a click → `message`, `at`, `uses`, `answered`."""
+        self.old_cards: dict[str, list[Json]] = {}
+        """Message → its cards before, which a screen that was not repainted still shows."""
+        self.reactions: dict[str, tuple[str, str]] = {}
+        """Reaction → message and emoji."""
+        self.toasts: list[tuple[str, Json]] = []
+        """(person, toast) of the answers to clicks, oldest first."""
+
+    def create_timestamp(self) -> str:
+        """Create a message id. Ids rise with time, so that unread messages can be counted by them."""
+        self.state.create_timestamp(self.clock())
+        return f"om_{self.state.last_stamp:032x}"
+
+    def create_token(self) -> str:
+        token = f"t-{secrets.token_hex(20)}"
+        self.tokens[token] = self.clock() + TOKEN_S
+        return token
+
+    def remember_sent(self, uuid: str, make: Callable[[], Json]) -> Json:
+        """Send a message, or return what was answered when a message with this `uuid` was sent within the hour."""
+        at, answer = self.sent_once.get(uuid, (0.0, {}))
+        if uuid and self.clock() - at < UUID_S:
+            return answer
+        answer = make()
+        if uuid:
+            self.sent_once[uuid] = (self.clock(), answer)
+        return answer
+
+    def push_event(self, event_type: str, event: Json) -> str:
+        """Deliver an event if the app subscribed to it; return its event id, or an empty text."""
+        if event_type not in self.setup.events:
+            return ""
+        payload = build_event(self, event_type, event)
+        id = str(payload["header"]["event_id"])
+        self.delivery.deliver_event({"event_id": id, "payload": payload})
+        return id
+
+    async def push_click(self, event: Json) -> Json:
+        """Deliver a click once; return the app's answer. Raises `NotAcknowledgedError`."""
+        if "card.action.trigger" not in self.setup.events:
+            raise NotAcknowledgedError("no_app")
+        return await self.delivery.deliver_interaction("interactive", build_event(self, "card.action.trigger", event))
+
+    async def use_http_delivery(self, url: str) -> None:
+        carrier = CallbackTransport(url, self.setup, self.faults)
+        self.delivery.carrier = carrier
+        if not await carrier.verify_url():
+            raise LocalStartError(f"{url} did not answer the url_verification challenge")

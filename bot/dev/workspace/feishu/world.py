@@ -1,0 +1,89 @@
+"""The demo's people and rooms with Feishu's ids, and the installation of the app there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bot.dev.workspace.delivery import DeliveryTiming
+from bot.dev.workspace.workspace import WorkspaceSetup
+from bot.dev.workspace.world import WorkspaceApp, WorkspaceMember, World
+
+APP_ID = "cli_a0localfeishu01"
+TENANT = "t0local"
+SCOPES = frozenset(
+    {
+        *("application:application:self_manage", "tenant:tenant:readonly"),
+        *("im:message:send_as_bot", "im:message:readonly", "im:message:update", "im:message:recall"),
+        *("im:message.p2p_msg:readonly", "im:message.group_at_msg:readonly", "im:message.group_msg"),
+        *("im:message.reactions:write_only", "im:resource", "im:chat:readonly", "im:chat.members:read"),
+        *("contact:contact.base:readonly", "contact:user.base:readonly", "contact:user.employee:readonly"),
+        *("contact:user.department:readonly", "contact:user.email:readonly", "contact:user.id:readonly"),
+        *("contact:user.employee_id:readonly", "contact:department.base:readonly"),
+    }
+)
+EVENTS = frozenset(
+    {
+        *("im.message.receive_v1", "im.message.recalled_v1", "im.message.updated_v1", "card.action.trigger"),
+        *("im.chat.access_event.bot_p2p_chat_entered_v1", "application.bot.menu_v6"),
+        *("contact.user.created_v3", "contact.user.updated_v3", "contact.user.deleted_v3"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FeishuSetup(WorkspaceSetup):
+    """Installation of the app: its credentials, scopes, events and menu. Without an encrypt key, callbacks come in
+    plain text and carry the verification token."""
+
+    bot_token: str = field(default="", repr=False)
+    app_token: str = field(default="", repr=False)
+    commands: tuple[str, ...] = ()
+    shortcuts: Any = ()
+    scopes: frozenset[str] = SCOPES
+    events: frozenset[str] = EVENTS
+    timing: DeliveryTiming = field(default_factory=lambda: DeliveryTiming(redelivery=(1.5, 30.0, 360.0, 2160.0)))
+    """The platform's own pauses are ten times as long."""
+    app_id: str = APP_ID
+    app_secret: str = field(default="", repr=False)
+    encrypt_key: str = field(default="", repr=False)
+    verification_token: str = field(default="local-verification", repr=False)
+    menu: tuple[tuple[str, str], ...] = (
+        ("home", "首页 Home"),
+        ("request", "申请 Request"),
+        ("request:leave", "请假 Leave"),
+        ("request:expense", "报销 Expense"),
+    )
+    """(event key, name) of the entries of the bot's menu."""
+    fragment_bytes: int = 0
+    """Size of the parts in which payloads are sent over the long connection; 0 sends each whole."""
+    ping_s: int = 120
+
+
+def convert_id(id: str) -> str:
+    """Return Feishu's id of a person or a room of the demo. Other ids stay as they are."""
+    kind = {"U": "ou_", "C": "oc_", "G": "oc_"}.get(id[:1])
+    return f"{kind}{id[1:].lower()}" if kind else id
+
+
+def convert_member(member: WorkspaceMember) -> WorkspaceMember:
+    return replace(member, id=convert_id(member.id), fields={k: convert_id(v) for k, v in member.fields.items()})
+
+
+def convert_world(world: World) -> World:
+    """Return the world with Feishu's ids. The bot's id is `ou_bot0000`."""
+    app = WorkspaceApp(
+        TENANT, world.app.team_name, world.app.domain, "ou_bot0000", "ou_bot0000", APP_ID, world.app.name,
+        world.app.real_name,
+    )  # fmt: skip
+    return replace(
+        world,
+        app=app,
+        people=tuple(convert_member(person) for person in world.people),
+        channels=tuple((convert_id(id), name) for id, name in world.channels),
+        shared=frozenset(convert_id(id) for id in world.shared),
+        closed=tuple(
+            (convert_id(id), name, kind, tuple(convert_id(person) for person in people))
+            for id, name, kind, people in world.closed
+        ),
+    )
