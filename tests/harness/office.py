@@ -25,7 +25,7 @@ from aiohttp.typedefs import Handler, Middleware
 from bot.agent.model import Model
 from bot.app.build import Application, build_app
 from bot.app.resources import Timing
-from bot.app.services import Services
+from bot.app.services import FeishuApp, Services
 from bot.app.settings import Settings
 from bot.core.clock import Clock
 from bot.dev.evaluation.environment import AdjustableClock, has_pending_work, serve_workspace_and_model
@@ -39,6 +39,9 @@ from bot.dev.evaluation.shown_blocks import (
 from bot.dev.mailbox import Mailbox
 from bot.dev.workspace.delivery import DeliveryTiming
 from bot.dev.workspace.driver import WorkspaceDriver
+from bot.dev.workspace.feishu.driver import FeishuDriver
+from bot.dev.workspace.feishu.workspace import FeishuWorkspace
+from bot.dev.workspace.feishu.world import APP_ID, FeishuSetup, convert_id
 from bot.dev.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSetup
 from bot.dev.workspace.world import WorkspaceMember, read_world
 from bot.features import retry
@@ -57,9 +60,18 @@ from tests.harness.tied import build_tied_command, open_tie
 
 ROOT = Path(__file__).parent.parent.parent
 DEMO = ROOT / "bot" / "dev" / "demo" / "directory.toml"
-ZHANG, LI, WANG, ZHAO, ADMIN = "U01ZHANG", "U02LI", "U03WANG", "U04ZHAO", "U05ADMIN"
+CHAT = os.environ.get("STORY_CHAT", "slack")
+"""The platform on which the stories are told: `STORY_CHAT=feishu` tells them on Feishu."""
+
+
+def name_id(id: str) -> str:
+    """Return the id that a person or a channel of the demo has on this platform."""
+    return convert_id(id) if CHAT == "feishu" else id
+
+
+ZHANG, LI, WANG, ZHAO, ADMIN = map(name_id, ("U01ZHANG", "U02LI", "U03WANG", "U04ZHAO", "U05ADMIN"))
 ANN = WorkspaceMember(
-    id="U06ANN",
+    id=name_id("U06ANN"),
     name="ann",
     real_name="Ann Smith",
     email="ann@example.com",
@@ -67,7 +79,7 @@ ANN = WorkspaceMember(
     tz="Asia/Shanghai",
 )
 """Ann works for Li Si and writes English; she is in the office besides the demo's people."""
-GENERAL = "C01GENERAL"
+GENERAL = name_id("C01GENERAL")
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-story", "xapp-local-story", "story-signing-secret"
 PATIENCE_S, START_S = 40.0, 90.0
 """Time that a story waits for an event, and for a program that imports everything anew (s). Only failures take that
@@ -123,6 +135,7 @@ class Office:
             bot_token=BOT_TOKEN,
             app_token=APP_TOKEN,
             signing_secret=SECRET,
+            feishu=FeishuApp(url=self.address, app_id=APP_ID, secret=SECRET) if CHAT == "feishu" else None,
             model_url=self.model_url or f"{self.address}/v1",
             model_key="none",
             model_name="rehearsal",
@@ -176,19 +189,24 @@ class Office:
 
     async def _reached(self, settings: Settings) -> None:
         """Wait until the workspace delivers to the bot, over its socket or to its request URL."""
-        if settings.slack_mode == "http":
-            await self.driver.ws.use_http_delivery(f"http://127.0.0.1:{settings.http_port}/slack/events")
+        mode = settings.feishu_mode if CHAT == "feishu" else settings.slack_mode
+        if mode == "http":
+            await self.driver.ws.use_http_delivery(f"http://127.0.0.1:{settings.http_port}/{CHAT}/events")
         else:
             await self.driver.wait_for_sockets(timeout=PATIENCE_S)
 
     @property
     def shell(self) -> dict[str, str]:
         """The settings of a shell that knows all addresses."""
-        return {
-            "REDIS_URL": self.redis_url,
+        slack = {
             "SLACK_BOT_TOKEN": BOT_TOKEN,
             "SLACK_APP_TOKEN": APP_TOKEN,
             "SLACK_API_URL": f"{self.address}/api/",
+        }
+        feishu = {"FEISHU_APP_ID": APP_ID, "FEISHU_APP_SECRET": SECRET, "FEISHU_API_URL": self.address}
+        return {
+            "REDIS_URL": self.redis_url,
+            **(feishu if CHAT == "feishu" else slack),
             "OPENAI_BASE_URL": f"{self.address}/v1",
             "SMTP_URL": self.smtp_url,
         }
@@ -425,6 +443,14 @@ def quick_settings(*, data_dir: Path | None = None, **changes: Any) -> Settings:
     return Settings(_env_file=None, **values)
 
 
+def open_workspace(timing: DeliveryTiming, **about: Any) -> Workspace:
+    """Open the workspace of the platform on which the stories are told."""
+    if CHAT == "feishu":
+        keys = {"encrypt_key": SECRET, "verification_token": SECRET}
+        return FeishuWorkspace(FeishuSetup(app_secret=SECRET, timing=timing, **keys), **about)
+    return Workspace(WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SECRET, timing=timing), **about)
+
+
 @contextlib.asynccontextmanager
 async def office(
     redis_url: str,
@@ -437,18 +463,16 @@ async def office(
     mailbox, files = Mailbox(), tempfile.TemporaryDirectory(prefix="office")
     smtp_port = await mailbox.start()
     demo = read_world()
-    workspace = Workspace(
-        WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SECRET, timing=DeliveryTiming(redelivery=redelivery)),
-        world=replace(demo, people=(*demo.people, *(replace(one) for one in (ANN, *more)))),  # of this office only
-        folder=folder,
-        mailbox=mailbox,
-    )
+    world = replace(demo, people=(*demo.people, *(replace(one) for one in (ANN, *more))))  # of this office only
+    workspace = open_workspace(DeliveryTiming(redelivery=redelivery), world=world, folder=folder, mailbox=mailbox)
     answering = asyncio.Event()
     answering.set()
     try:
         async with serve_workspace_and_model(workspace, _thinking(answering)) as address:
             try:
-                driver = WorkspaceDriver(workspace)
+                driver = (
+                    FeishuDriver(workspace) if isinstance(workspace, FeishuWorkspace) else WorkspaceDriver(workspace)
+                )
                 driver.delay_answers(LATE_S)
                 smtp_url = f"smtp://127.0.0.1:{smtp_port}"
                 yield Office(driver, mailbox, answering, redis_url, address, smtp_url, folder=Path(files.name))

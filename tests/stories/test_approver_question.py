@@ -11,7 +11,7 @@ from bot.chat.messages import Click, Message, Place
 from bot.core.records import Run, RunResult
 from bot.dev.evaluation.shown_blocks import list_buttons, read_message_text
 from bot.features.approver_question import asks_for_approver
-from tests.harness.office import ADMIN, LI, WANG, ZHANG, Office, found_request
+from tests.harness.office import ADMIN, GENERAL, LI, WANG, ZHANG, Office, found_request
 from tests.stories.script import ASKED, AskingModel
 
 
@@ -97,10 +97,10 @@ async def test_after_the_conversation_has_gone_on_the_button_does_nothing(desk: 
 
 
 async def test_in_a_channel_and_without_a_manager_nobody_is_proposed(desk: Office) -> None:
-    thread = await desk.driver.mention_bot(ZHANG, "C01GENERAL", ASKED)
-    await desk.until(lambda: [m for m in desk.posts("C01GENERAL") if m.get("thread_ts") == thread])
+    thread = await desk.driver.mention_bot(ZHANG, GENERAL, ASKED)
+    await desk.until(lambda: [m for m in desk.posts(GENERAL) if m.get("thread_ts") == thread])
     await desk.quiet()
-    assert "cs:approver" not in str(desk.posts("C01GENERAL"))
+    assert "cs:approver" not in str(desk.posts(GENERAL))
     await desk.says(ADMIN, ASKED)
     await desk.quiet()
     assert "cs:approver_manager" not in str(desk.posts(desk.dm(ADMIN)))

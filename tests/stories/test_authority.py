@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.dev.workspace.world import WorkspaceMember
-from tests.harness.office import DEMO, LI, ZHANG, ZHAO, Office, office, read_message_text
+from tests.harness.office import DEMO, LI, ZHANG, ZHAO, Office, name_id, office, read_message_text
 from tests.harness.programs import ran
 from tests.stories.behind import facts_of, kept, request_of, times_told
 
@@ -22,7 +22,7 @@ AT_ONCE = {"person_max_age_s": 0.0}
 
 def member(id: str, name: str, real_name: str) -> WorkspaceMember:
     return WorkspaceMember(
-        id=id, name=name, real_name=real_name, email=f"{name}@example.com", locale="zh-CN", tz="Asia/Shanghai"
+        id=name_id(id), name=name, real_name=real_name, email=f"{name}@example.com", locale="zh-CN", tz="Asia/Shanghai"
     )
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from bot.dev.workspace.world import WorkspaceMember
-from tests.harness.office import LI, ZHANG, Office, office, read_message_text
+from tests.harness.office import LI, ZHANG, Office, name_id, office, read_message_text
 from tests.stories.behind import facts_of, kept, people_of
 from tests.stories.endpoint import Endpoint, called, endpoint, said
 
-MALLORY = "U66MALLORY"
+MALLORY = name_id("U66MALLORY")
 
 
 SHARED = "⚠ 另有人的名字相同或看起来一样，请核对邮箱"

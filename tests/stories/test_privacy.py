@@ -14,11 +14,12 @@ from tests.harness.office import (
     WANG,
     ZHANG,
     Office,
+    name_id,
     office,
     read_message_text,
 )
 
-OWNER = WorkspaceMember("U07OWNER", "owner", "老板", email="owner@example.com", locale="en-US", is_admin=True)
+OWNER = WorkspaceMember(name_id("U07OWNER"), "owner", "老板", email="owner@example.com", locale="en-US", is_admin=True)
 SENT, CARD = "I have sent it to you in our DM.", "The card is in our DM. Please look at it there."
 
 

@@ -97,11 +97,6 @@ def get_user(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
     return {"user": describe_person(ws, person)}
 
 
-def batch_users(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
-    wanted = str(call.query.get("user_ids", "")).split(",")
-    return {"items": [describe_person(ws, one) for one in list_humans(ws) if one.id in wanted]}
-
-
 def find_by_department(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
     wanted = call.query.get("department_id")
     rows = [
@@ -139,10 +134,6 @@ def get_department_by_id(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
         if build_department_id(name) == call.ids["department_id"]:
             return {"department": describe_department(name or ws.app.team_name)}
     raise FeishuError(43008)
-
-
-def list_contact_scope(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
-    return {"department_ids": [ROOT], "user_ids": [], "group_ids": [], "has_more": False}
 
 
 def describe_room(ws: FeishuWorkspace, room: WorkspaceRoom) -> Json:

@@ -89,7 +89,8 @@ class FeishuDriver(WorkspaceDriver):
             boxes = self.ticked.setdefault((user, ts), {})
             shown = acts.find_screen_card(self.ws, user, channel, ts)
             group = [form for one, form in list_controls(shown["card"]) if one.get("name") == block_id] if shown else []
-            names = [one["name"] for one, _ in list_controls(group[0]) if str(one.get("name")).startswith(TICK)]
+            controls = list_controls(group[0] or {}) if group else []
+            names = [one["name"] for one, _ in controls if str(one.get("name")).startswith(TICK)]
             boxes.update({name: name.removeprefix(TICK) in value for name in names})
             return ActResult()
         carried = json.loads(value) if isinstance(value, str) and value.startswith("{") else None

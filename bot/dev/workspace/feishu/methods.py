@@ -22,7 +22,6 @@ PATCH_DAYS_MS = 14 * 24 * 3_600_000
 SENDS_PER_S = 5
 """Sends into one chat, and updates of one message, each second."""
 UUID_CHARS = 50
-MOST_EDITS = 20
 CARD_TOKEN_USES = 2
 IMAGE_BYTES, FILE_BYTES = 10 * 1024 * 1024, 30 * 1024 * 1024
 FILE_TYPES = ("opus", "mp4", "pdf", "doc", "xls", "ppt", "stream")
@@ -156,23 +155,6 @@ def patch_message(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
     return {}
 
 
-def update_message(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
-    msg_type, raw = call.require("msg_type", "content")
-    room, message = get_own_message(ws, call)
-    if msg_type not in ("text", "post") or message["msg_type"] not in ("text", "post"):
-        raise FeishuError(230001, "only text and post can be edited")
-    message["edits"] = message.get("edits", 0) + 1
-    if message["edits"] > MOST_EDITS:
-        raise FeishuError(230072)
-    content = check_content(ws, msg_type, raw)
-    message.pop("post", None)
-    message.pop("content", None)
-    message |= {"text": messages.read_words(ws, msg_type, content), "msg_type": msg_type}
-    message |= {"post" if msg_type == "post" else "content": content, "updated_ms": int(ws.clock() * 1000)}
-    ws.notify_change("messages", room.id)
-    return messages.describe_message(ws, room, message)
-
-
 def get_message(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
     found = ((room, room.messages.get(call.ids["message_id"])) for room in ws.state.rooms.values())
     room, message = next(((room, message) for room, message in found if message), (None, None))
@@ -303,14 +285,6 @@ def send_ephemeral(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
     ws.state.add_ephemeral(person, {**notice, "msg_type": "interactive", "at_ms": int(ws.clock() * 1000)})
     ws.notify_change("private", chat, person)
     return {"message_id": notice["ts"]}
-
-
-def delete_ephemeral(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
-    (id,) = call.require("message_id")
-    for person, notices in ws.state.private.items():
-        notices[:] = [one for one in notices if one["ts"] != id]
-        ws.notify_change("private", person=person)
-    return {}
 
 
 def update_card(ws: FeishuWorkspace, call: OpenApiCall) -> Json:

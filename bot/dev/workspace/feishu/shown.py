@@ -108,7 +108,7 @@ def build_row(elements: list[Json]) -> Iterator[Json]:
         return
     if {name_action(get_callback(one)) for one in elements} == {"cs:feedback"}:
         good, bad = (
-            {"text": {"text": one.get("hover_tips", one["text"])["content"]}, "value": dump_value(one)}
+            {"text": {"text": (one.get("hover_tips") or one["text"])["content"]}, "value": dump_value(one)}
             for one in elements
         )
         rate = {"type": "feedback_buttons", "action_id": "cs:feedback", "positive_button": good, "negative_button": bad}
