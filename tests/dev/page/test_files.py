@@ -15,7 +15,9 @@ PAGE = Path(bot.__file__).parent / "dev/workspace/page"
 WORDS = tomllib.loads((Path(bot.__file__).parent / "core/words/page.toml").read_text("utf-8"))["page"]
 SOURCES = {file.name: file.read_text("utf-8") for file in sorted(PAGE.iterdir())}
 SCRIPTS = {name: text for name, text in SOURCES.items() if name.endswith(".js")}
-MADE = ("error_", "offer_", "standin_")
+OWN = "feishu_"
+"""Begin of the keys of words that Feishu has otherwise."""
+MADE = ("error_", "offer_", "standin_", OWN)
 """Keys the page puts together."""
 
 
@@ -29,6 +31,7 @@ def test_every_word_the_page_asks_for_exists_and_is_used_and_filled_in() -> None
     marked = set(re.findall(r'data-t(?:-[a-z]+)?="([a-z_]+)"', SOURCES["index.html"]))
     assert calls | marked <= set(WORDS)
     assert {key for key in WORDS if not key.startswith(MADE)} <= named()
+    assert {key.removeprefix(OWN) for key in WORDS if key.startswith(OWN)} <= set(WORDS)
     filled = {"name", "n", "time", "type", "command", "code"}
     for key, words in WORDS.items():
         for text in words.values():
@@ -56,6 +59,8 @@ def palette(css: str) -> dict[str, str]:
 
 LIGHT = palette(SOURCES["base.css"].partition("@media")[0])
 DARK = palette(SOURCES["base.css"].partition("@media")[2])
+FEISHU, FEISHU_DARK = (palette(part) for part in SOURCES["feishu.css"].split("@media")[:2])
+THEMES = {"light": LIGHT, "dark": DARK, "feishu": LIGHT | FEISHU, "feishu-dark": DARK | FEISHU | FEISHU_DARK}
 GROUNDS = ("ground", "surface", "raised", "sunk")
 PAIRS = (
     *product(("ink", "ink-2", "ink-3", "bad", "good", "warn", "act", "talk"), GROUNDS),
@@ -77,10 +82,28 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
 def test_text_can_be_read_on_its_ground_and_borders_can_be_seen(theme: dict[str, str]) -> None:
     assert [pair for pair in PAIRS if contrast(theme[pair[0]], theme[pair[1]]) < 4.5] == []
     assert all(contrast(theme["line-strong"], theme[ground]) >= 3 for ground in ("surface", "raised"))
+
+
+@pytest.mark.parametrize(("look", "place"), [("feishu", 0), ("feishu-dark", 1)])
+def test_bubbles_and_bands_of_feishu_can_be_read(look: str, place: int) -> None:
+    theme, share = THEMES[look], int(re.findall(r"--share: (\d+)%", SOURCES["feishu.css"])[place]) / 100
+    tones = re.findall(r"--tone: (#[0-9a-f]{6})", SOURCES["card.css"])
+    assert len(tones) == 13
+    for tone in tones:
+        words, band = mix(tone, theme["ink"], share), mix(tone, theme["raised"], 0.15)
+        assert min(contrast(words, band), contrast(words, theme["raised"])) >= 4.5, tone
+    pairs = product(("ink", "mention"), ("bubble", "mine"))
+    assert [pair for pair in pairs if contrast(theme[pair[0]], theme[pair[1]]) < 4.5] == []
+
+
+def mix(one: str, other: str, share: float) -> str:
+    """CSS's `color-mix(in srgb, one share, other)`."""
+    parts = [(int(one[at : at + 2], 16), int(other[at : at + 2], 16)) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(part * share + rest * (1 - share)):02x}" for part, rest in parts)
 
 
 def test_contrast_tells_bad_from_good() -> None:

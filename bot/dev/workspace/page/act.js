@@ -24,16 +24,21 @@ export async function attempt(work) {
 
 /**
  * Presses a button (or picks from a menu) of a message, dialog or Home tab. The control stays pressed until the bot
- * has answered, and a moment longer while its answer is being drawn, so that nobody presses twice out of doubt.
+ * has answered, and a moment longer while its answer is being drawn, so that nobody presses twice out of doubt. Returns
+ * what is wrong with the fields of a card's form, if anything is.
  */
 export async function press(place, action, control) {
   if (control.getAttribute("aria-busy") || (action.confirm && !(await ask(action.confirm)))) return;
-  const siblings = [...(control.closest(".actions, .section") ?? control.parentElement).querySelectorAll("button, select")];
+  const siblings = [...(control.closest(".actions, .section, .card") ?? control.parentElement).querySelectorAll("button, select")];
   await ticking;
   control.setAttribute("aria-busy", "true");
   for (const sibling of siblings) sibling.setAttribute("aria-disabled", "true");
-  const { action_id, block_id, value } = action;
-  const went = await attempt(() => post("click", { person: model.person, ...place, action_id, block_id, value }));
+  const { confirm: _asked, ...told } = action;
+  let answer = {};
+  const went = await attempt(async () => {
+    answer = await post("click", { person: model.person, ...place, ...told });
+    if (answer.toast) toast(answer.toast.content, { tone: answer.toast.type });
+  });
   await Promise.all([refresh.messages(), refresh.view(), refresh.home()]);
   setTimeout(
     () => {
@@ -42,6 +47,7 @@ export async function press(place, action, control) {
     },
     went ? SETTLE_MS : 0,
   );
+  return answer.errors;
 }
 
 let ticking = Promise.resolve();
@@ -74,14 +80,16 @@ function ask({ title, text, confirm, deny, style }) {
   });
 }
 
-/** What a client sends: `@Name` as a real mention, everything else escaped. */
+/** What a client sends: `@Name` as a real mention, everything else escaped. Feishu's takes handles, and escapes nothing. */
 function encode(written) {
+  const sign = look.bare ? (id) => `@${look.person(id)?.handle ?? id}` : (id) => `<@${id}>`;
+  const plain = look.bare ? (text) => text : escape;
   const names = [...model.people, model.bot]
     .flatMap(({ id, name, also, handle }) => [name, also, handle].map((known) => [known, id]))
     .filter(([name]) => name)
     .sort(([one], [other]) => other.length - one.length);
-  let text = escape(written);
-  for (const [name, id] of names) text = text.replaceAll(`@${escape(name)}`, `<@${id}>`);
+  let text = plain(written);
+  for (const [name, id] of names) text = text.replaceAll(`@${plain(name)}`, sign(id));
   return text;
 }
 
@@ -89,7 +97,7 @@ function encode(written) {
 export function say(written, thread, files = []) {
   const { person, channel } = model;
   const [head] = written.split(/\s/, 1);
-  if (head.startsWith("/") && /^\/[a-z_-]+$/.test(head)) {
+  if (model.commands.length && /^\/[a-z_-]+$/.test(head)) {
     if (!model.commands.includes(head)) {
       toast(t("unknown_command", { command: head }), { tone: "error" });
       return false;
@@ -109,6 +117,9 @@ export const shortcut = ({ callback_id }, place = {}) =>
     await post("shortcut", { person: model.person, callback_id, ...place });
     await Promise.all([refresh.view(), refresh.messages()]);
   });
+
+/** Chooses an entry of the bot's menu. */
+export const choose = ({ key }) => attempt(() => post("menu", { person: model.person, key }));
 
 /** Presses the *Stop* of a session; the bot itself says when it has stopped. */
 export const stop = (thread) =>

@@ -1,6 +1,6 @@
 /* The page starts here: the middle, the thread, and what happens when something changes. */
 
-import { attempt, everyone, press, setLocale } from "./act.js";
+import { attempt, choose, everyone, press, setLocale } from "./act.js";
 import { post } from "./api.js";
 import { blocks } from "./blocks.js";
 import { composer } from "./composer.js";
@@ -30,7 +30,7 @@ const keptAtEnd = () => (stream.clientHeight ? atEnd(stream) : following);
 const isDirect = () => look.channel(model.channel)?.kind === "im";
 const channelName = () => {
   const { kind, name } = look.channel(model.channel) ?? {};
-  return isDirect() ? model.bot.name : `${kind === "mpim" ? "" : "#"}${name ?? ""}`;
+  return isDirect() ? model.bot.name : `${kind === "mpim" || look.bare ? "" : "#"}${name ?? ""}`;
 };
 
 const main = composer({
@@ -95,11 +95,12 @@ function drawList() {
 
 /** What the bot suggests to write, above the field, until something is written. */
 function drawPrompts() {
-  const list = isDirect() ? model.prompts : [];
-  const chip = ({ title, message }) => h("button", { type: "button", class: "chip", onclick: () => suggest(message) }, title);
+  const chip = (face, onclick) => h("button", { type: "button", class: "chip", onclick }, face);
+  const asked = model.prompts.map(({ title, message }) => chip(title, () => suggest(message)));
+  const list = isDirect() ? [...asked, ...model.menu.map((entry) => chip(entry.name, () => choose(entry)))] : [];
   prompts.hidden = !list.length;
   prompts.setAttribute("aria-label", t("prompts"));
-  prompts.replaceChildren(...list.map(chip));
+  prompts.replaceChildren(...list);
 }
 
 function welcome() {
@@ -139,9 +140,9 @@ const closeButton = () =>
 /** New words from the bot: announced, read, and in a DM its thread opened, so that nobody has to hunt for the steps. */
 function arrived() {
   const list = [...model.messages, ...model.private];
-  const last = list.reduce((newest, message) => (Number(message.ts) > Number(newest) ? message.ts : newest), "0");
+  const last = list.reduce((newest, { ts }) => (ts > newest ? ts : newest), "0");
   const fresh = model.fresh;
-  const news = fresh ? [] : list.filter((message) => Number(message.ts) > Number(model.lastTs) && message.user !== model.person);
+  const news = fresh ? [] : list.filter((message) => message.ts > model.lastTs && message.user !== model.person);
   model.fresh = false;
   model.lastTs = last;
   for (const message of news) announce(`${author(message).name}: ${gist(message.text, look)}`);

@@ -5,7 +5,7 @@ import { post } from "./api.js";
 import { block } from "./blocks.js";
 import { h, icon, reconcile } from "./dom.js";
 import { words } from "./emoji.js";
-import { blank } from "./inputs.js";
+import { blank, complain } from "./inputs.js";
 import { look, model, on, refresh } from "./model.js";
 import { t } from "./words.js";
 
@@ -96,30 +96,16 @@ function read() {
 
 async function submit(view) {
   const missing = inputs().filter((field) => field.required && blank(field.read()));
-  complain(Object.fromEntries(missing.map((field) => [field.dataset.block, t("required")])));
+  complain(inputs(), Object.fromEntries(missing.map((field) => [field.dataset.block, t("required")])));
   const button = frame.querySelector("[type=submit]");
   if (missing.length || button.getAttribute("aria-busy")) return;
   button.setAttribute("aria-busy", "true");
   await attempt(async () => {
     const { errors } = await post("submit", { person: model.person, view_id: view.id, values: read() });
-    complain(errors ?? {});
+    complain(inputs(), errors ?? {});
   });
   button.removeAttribute("aria-busy");
   await Promise.all([refresh.view(), refresh.messages()]);
-}
-
-/** Puts every complaint under its field and goes to the first. */
-function complain(errors) {
-  let first = null;
-  for (const field of inputs()) {
-    const wrong = errors[field.dataset.block] ?? "";
-    field.classList.toggle("wrong", Boolean(wrong));
-    field.querySelector(".error").textContent = wrong;
-    const control = field.querySelector("input, textarea, select");
-    control?.setAttribute("aria-invalid", String(Boolean(wrong)));
-    if (wrong) first ??= control;
-  }
-  first?.focus();
 }
 
 async function leave() {

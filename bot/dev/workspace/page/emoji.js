@@ -16,7 +16,7 @@ repeat 🔁|leftwards_arrow_with_hook ↩️|heavy_plus_sign ➕|heavy_minus_sig
 large_green_circle 🟢|large_yellow_circle 🟡|large_orange_circle 🟠|white_circle ⚪|black_circle ⚫|stop_sign 🛑
 octagonal_sign 🛑|money_with_wings 💸|moneybag 💰|yen 💴|dollar 💵|credit_card 💳|receipt 🧾|airplane ✈️|train 🚆
 taxi 🚕|fork_and_knife 🍴|palm_tree 🌴|beach_with_umbrella 🏖️|hospital 🏥|pill 💊|one 1️⃣|two 2️⃣|three 3️⃣|four 4️⃣
-five 5️⃣|six 6️⃣|seven 7️⃣|eight 8️⃣|nine 9️⃣|keycap_ten 🔟|construction 🚧|chart_with_upwards_trend 📈|bar_chart 📊`;
+five 5️⃣|six 6️⃣|seven 7️⃣|eight 8️⃣|nine 9️⃣|keycap_ten 🔟|construction 🚧|chart_with_upwards_trend 📈|bar_chart 📊|Typing ⌨️`;
 
 const EMOJI = new Map(TABLE.trim().split(/[\n|]/).map((entry) => entry.split(" ")));
 
@@ -25,8 +25,9 @@ export const emojify = (text) => text.replace(/:([a-z0-9_+-]{1,40}):/g, (code, n
 
 const ENTITIES = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };
 
-/** Slack escapes exactly three characters; this undoes it, once. */
-export const unescape = (text) => text.replace(/&(?:lt|gt|amp);/g, (entity) => ENTITIES[entity]);
+/** Slack escapes exactly three characters, Feishu's markdown any by its number (`numbers`); this undoes it, once. */
+export const unescape = (text, numbers = false) =>
+  text.replace(/&(?:lt|gt|amp|#(\d{1,6}));/g, (entity, number) => ENTITIES[entity] ?? (numbers ? String.fromCodePoint(number) : entity));
 
 /** A text object where only characters fit: labels, button faces, options. */
 export function words(object) {

@@ -38,11 +38,13 @@ export function chosenFile(file, remove) {
 /** The files of a message: pictures are shown, and open in full when pressed; others can be saved. */
 export const files = ({ files: list }) => (list?.length ? h("div", { class: "files" }, list.map(shared)) : null);
 
-function shared({ id, title, name, alt_txt: alt, mimetype, size: bytes, is_external: external }) {
+function shared({ id, title, name, alt_txt: alt, mimetype, type, size: bytes, is_external: external }) {
   if (external) return h("span", { class: "note" }, title);
-  const address = `/local/file/${encodeURIComponent(id)}?${new URLSearchParams({ person: model.me.id })}`;
-  if (!SHOWN.includes(mimetype)) {
-    return h("a", { class: "file", href: address, download: name ?? title }, h("span", { class: "name", dir: "auto" }, title), h("span", { class: "note" }, size(bytes ?? 0)));
+  const address = addressOf(id);
+  if (!SHOWN.includes(mimetype) && type !== "image") {
+    return h("a", { class: "file", href: address, download: name ?? title }, h("span", { class: "name", dir: "auto" }, title ?? name), h("span", { class: "note" }, size(bytes ?? 0)));
   }
-  return h("a", { class: "picture", href: address, target: "_blank", rel: "noopener", title }, h("img", { src: address, alt: alt || title }));
+  return h("a", { class: "picture", href: address, target: "_blank", rel: "noopener", title }, h("img", { src: address, alt: alt || title || name }));
 }
+
+export const addressOf = (id) => `/local/file/${encodeURIComponent(id)}?${new URLSearchParams({ person: model.me.id })}`;

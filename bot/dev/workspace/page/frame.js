@@ -59,16 +59,28 @@ function channels() {
   const dm = direct();
   const shared = model.channels.filter((channel) => channel.kind !== "im");
   const focused = document.activeElement?.dataset?.channel;
+  const behind = BAR.slice(3).map(([name, mark, label]) => entry(name, mark, t(label), 0, () => pane(name)));
+  const group = (name) => h("span", { class: "avatar", "data-tint": [...name].length % 6, "aria-hidden": "true" }, icon("people"));
+  const places = look.bare
+    ? [
+        h("div", { class: "rail" }, avatar(model.me), entry("chats", "chat", t("messages"), 0, () => pane("thread")), behind),
+        h("h2", {}, t("messages")),
+        dm && entry(dm.id, avatar({ is_bot: true }), [model.bot.name, h("span", { class: "badge" }, t("app"))], dm.unread),
+        shared.map((channel) => entry(channel.id, group(channel.name), channel.name, channel.unread)),
+      ]
+    : [
+        h("h2", {}, model.team.name ?? ""),
+        h("h3", {}, t("app_section")),
+        dm && entry(dm.id, "chat", model.bot.name, dm.unread),
+        entry(HOME, "home", t("home"), 0),
+        h("h3", {}, t("channels")),
+        shared.map((channel) => entry(channel.id, MARKS[channel.kind] ?? "hash", channel.name, channel.unread)),
+        h("h3", {}, t("behind")),
+        behind,
+      ];
   fill(
     $("nav"),
-    h("h2", {}, model.team.name ?? ""),
-    h("h3", {}, t("app_section")),
-    dm && entry(dm.id, "chat", model.bot.name, dm.unread),
-    entry(HOME, "home", t("home"), 0),
-    h("h3", {}, t("channels")),
-    shared.map((channel) => entry(channel.id, MARKS[channel.kind] ?? "hash", channel.name, channel.unread)),
-    h("h3", {}, t("behind")),
-    BAR.slice(3).map(([name, mark, label]) => entry(name, mark, t(label), 0, () => pane(name))),
+    places,
     model.models.slice(0, 1).map(({ name }) =>
       h("button", { type: "button", class: "honest", popovertarget: "standins" }, t("offer_short", { name }))),
     h("p", { class: "honest" }, t("honest")),
@@ -86,7 +98,7 @@ function entry(id, mark, name, unread, to = () => visit(id)) {
   return h(
     "button",
     { type: "button", class: "entry", "aria-current": here ? "page" : undefined, dataset: { channel: id }, onclick: to },
-    icon(mark),
+    typeof mark === "string" ? icon(mark) : mark,
     h("span", {}, name),
     unread > 0 && !here && h("span", { class: "count", "aria-label": t("unread", { n: unread }) }, String(unread)),
   );

@@ -192,6 +192,20 @@ const CONTROLS = {
   },
 };
 
+/** Puts every complaint under its field and goes to the first. */
+export function complain(fields, errors) {
+  let first = null;
+  for (const field of fields) {
+    const wrong = errors[field.dataset.block] ?? "";
+    field.classList.toggle("wrong", Boolean(wrong));
+    field.querySelector(".error").textContent = wrong;
+    const control = field.querySelector("input, textarea, select");
+    control?.setAttribute("aria-invalid", String(Boolean(wrong)));
+    if (wrong) first ??= control;
+  }
+  first?.focus();
+}
+
 /** True when a reported value says nothing. */
 export function blank(state) {
   const { type: _type, ...rest } = state;

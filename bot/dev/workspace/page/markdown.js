@@ -1,41 +1,49 @@
-/* Standard Markdown (Slack's `markdown` block) as nodes; the common part of it, with the same care as mrkdwn. */
+/* Standard Markdown (Slack's `markdown` block, Feishu's cards) as nodes; the common part of it, with the same care as
+ * mrkdwn. `look.tagged` adds the tags and the escapes of Feishu. */
 
 import { h } from "./dom.js";
 import { unescape } from "./emoji.js";
 import { link, mention, plain } from "./mrkdwn.js";
 
-const INLINE = new RegExp(
-  [
-    "`(?<code>[^`\\n]+)`",
-    "<@(?<user>[A-Z0-9]+)(?:\\|[^<>\\n]*)?>",
-    "\\[(?<label>[^\\[\\]\\n]+)\\]\\((?<address>[^()\\s]+)\\)",
-    "\\\\(?<literal>[!-/:-@\\[-`{-~])",
-    "\\*\\*(?<bold>[^\\s*](?:[^*\\n]*[^\\s*])?)\\*\\*",
-    "(?<![A-Za-z0-9_])__(?<bold2>[^\\s_](?:[^_\\n]*[^\\s_])?)__(?![A-Za-z0-9_])",
-    "\\*(?<italic>[^\\s*](?:[^*\\n]*[^\\s*])?)\\*",
-    "(?<![A-Za-z0-9_])_(?<italic2>[^\\s_](?:[^_\\n]*[^\\s_])?)_(?![A-Za-z0-9_])",
-    "~~(?<strike>[^\\s~](?:[^~\\n]*[^\\s~])?)~~",
-  ].join("|"),
-  "g",
-);
+const PARTS = [
+  "`(?<code>[^`\\n]+)`",
+  "<@(?<user>[A-Z0-9]+)(?:\\|[^<>\\n]*)?>",
+  "\\[(?<label>[^\\[\\]\\n]+)\\]\\((?<address>[^()\\s]+)\\)",
+  "\\\\(?<literal>[!-/:-@\\[-`{-~])",
+  "\\*\\*(?<bold>[^\\s*](?:[^*\\n]*[^\\s*])?)\\*\\*",
+  "(?<![A-Za-z0-9_])__(?<bold2>[^\\s_](?:[^_\\n]*[^\\s_])?)__(?![A-Za-z0-9_])",
+  "\\*(?<italic>[^\\s*](?:[^*\\n]*[^\\s*])?)\\*",
+  "(?<![A-Za-z0-9_])_(?<italic2>[^\\s_](?:[^_\\n]*[^\\s_])?)_(?![A-Za-z0-9_])",
+  "~~(?<strike>[^\\s~](?:[^~\\n]*[^\\s~])?)~~",
+];
+const TAGS = [
+  "<(?:at|person) ids? ?= ?['\"]?(?<at>[\\w-]+)['\"]?[^<>]*>(?:</(?:at|person)>)?",
+  "<(?<tag>font|text_tag) color ?= ?['\"]?(?<tone>[a-z]+)[^<>]*>(?<toned>[^]*?)</\\k<tag>>",
+  "(?<br><br ?/?>)",
+];
+const INLINE = new RegExp(PARTS.join("|"), "g");
+const TAGGED = new RegExp([...TAGS, ...PARTS].join("|"), "g");
 
 function inline(text, look) {
   const nodes = [];
   let at = 0;
-  for (const found of text.matchAll(INLINE)) {
-    nodes.push(...plain(unescape(text.slice(at, found.index))));
+  for (const found of text.matchAll(look.tagged ? TAGGED : INLINE)) {
+    nodes.push(...plain(unescape(text.slice(at, found.index), look.tagged)));
     at = found.index + found[0].length;
     nodes.push(one(found.groups, look));
   }
-  nodes.push(...plain(unescape(text.slice(at))));
+  nodes.push(...plain(unescape(text.slice(at), look.tagged)));
   return nodes;
 }
 
 function one(groups, look) {
-  const { code, user, label, address, literal, bold, bold2, italic, italic2, strike } = groups;
-  if (code !== undefined) return h("code", {}, unescape(code));
+  const { code, user, label, address, literal, bold, bold2, italic, italic2, strike, at, tag, tone, toned, br } = groups;
+  if (at !== undefined) return mention(at, look);
+  if (tag !== undefined) return h("span", { class: tag === "font" ? "font" : "tag", "data-tone": tone }, inline(toned, look));
+  if (br !== undefined) return h("br");
+  if (code !== undefined) return h("code", {}, unescape(code, look.tagged));
   if (user !== undefined) return mention(user, look);
-  if (label !== undefined) return link(unescape(address), inline(label, look));
+  if (label !== undefined) return link(unescape(address, look.tagged), inline(label, look));
   if (literal !== undefined) return literal;
   if (bold ?? bold2) return h("strong", {}, inline(bold ?? bold2, look));
   if (italic ?? italic2) return h("em", {}, inline(italic ?? italic2, look));

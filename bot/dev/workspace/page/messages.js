@@ -2,11 +2,12 @@
 
 import { press, shortcut, stop, tick } from "./act.js";
 import { blocks } from "./blocks.js";
+import { card, post } from "./card.js";
 import { h, icon, seal } from "./dom.js";
 import { emoji } from "./emoji.js";
-import { files } from "./files.js";
+import { addressOf, files } from "./files.js";
 import { look, model } from "./model.js";
-import { gist, mrkdwn } from "./mrkdwn.js";
+import { gist, mention, mrkdwn, plain } from "./mrkdwn.js";
 import { clock, day, dayName, full, millis, t } from "./words.js";
 
 const TOGETHER_MS = 300_000;
@@ -37,7 +38,7 @@ export function threadList(root) {
 const dismissed = new Set();
 const notices = () =>
   model.private.filter(({ ts }) => !dismissed.has(ts)).map((notice) => ({ ...notice, bot_id: "B", private: true }));
-const ordered = (list) => list.sort((one, other) => Number(one.ts) - Number(other.ts));
+const ordered = (list) => list.sort((one, other) => (one.ts < other.ts ? -1 : 1));
 
 const replies = (root) => model.messages.filter((message) => isReply(message) && message.thread_ts === root);
 
@@ -72,10 +73,10 @@ export function rows(list, { inThread, open, redraw }) {
   const result = [];
   let before = null;
   for (const message of list) {
-    const at = millis(message.ts);
-    const newDay = !before || day(millis(before.ts)) !== day(at);
+    const at = millis(message);
+    const newDay = !before || day(millis(before)) !== day(at);
     if (newDay && !inThread) result.push(row(`day-${day(at)}`, dayName(at), () => separator(dayName(at), "day")));
-    const close = !newDay && at - millis(before.ts) < TOGETHER_MS;
+    const close = !newDay && at - millis(before) < TOGETHER_MS;
     const compact = close && !(inThread && result.at(-1)?.rule) && together(before, message);
     const options = { compact, inThread, open, redraw, count: inThread ? [] : replies(message.ts) };
     result.push(row(`${message.private ? "p" : "m"}${message.ts}`, print(message, options), () => bubble(message, options)));
@@ -110,7 +111,7 @@ export function avatar(person) {
 
 function bubble(message, options) {
   const who = author(message);
-  const at = millis(message.ts);
+  const at = millis(message);
   const time = h("time", { datetime: new Date(at).toISOString(), title: full(at) }, clock(at));
   const node = h(
     "article",
@@ -134,12 +135,13 @@ function bubble(message, options) {
   node.classList.toggle("streaming", grows(message));
   if (grows(message)) node.setAttribute("aria-busy", "true");
   node.classList.toggle("private", Boolean(message.private));
+  node.classList.toggle("mine", message.user === model.person);
   node.classList.toggle("current", !options.inThread && model.thread === message.ts);
   return node;
 }
 
 function reactions({ reactions: list }) {
-  const pill = ({ name, count }) => h("span", { class: "pill" }, emoji(name), count > 1 && ` ${count}`);
+  const pill = ({ name, users }) => h("span", { class: "pill" }, emoji(name), users.length > 1 && ` ${users.length}`);
   return list?.length ? h("div", { class: "pills" }, list.map(pill)) : null;
 }
 
@@ -172,8 +174,16 @@ function content(message) {
   const own = (message.blocks ?? []).length > 0 && (isBot(message) || !message.text);
   const env = { look, press: (action, control) => press(place, action, control), tick: (action) => tick(place, action) };
   if (own) return h("div", { class: "content" }, blocks(message.blocks, env));
-  const node = h("div", { class: "content prose" }, mrkdwn(message.text ?? "", look));
+  if (message.card) return h("div", { class: "content" }, card(message.card, { ...env, key: `${model.person} ${message.ts}`, face: avatar, picture: addressOf }));
+  const node = h("div", { class: "content prose" }, message.recalled ? h("em", {}, t("recalled")) : message.post ? post(message.post, look) : message.mentions ? naming(message) : mrkdwn(message.text ?? "", look));
   return node.textContent.length > LONG ? folded(node) : node;
+}
+
+/** A text of Feishu, with the people whom it names. */
+function naming({ text, mentions }) {
+  const split = (part, { id, name }) => part.split(`@${name}`).flatMap((after, place) => (place ? [mention(id, look, name), after] : [after]));
+  const parts = mentions.reduce((found, one) => found.flatMap((part) => (typeof part === "string" ? split(part, one) : part)), [text]);
+  return h("p", { dir: "auto" }, parts.flatMap((part) => (typeof part === "string" ? plain(part) : part)));
 }
 
 function folded(node) {

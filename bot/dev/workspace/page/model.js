@@ -13,6 +13,7 @@ export const model = {
   channel: kept.channel ?? null,
   tab: kept.tab ?? "thread",
   spoken: null,
+  platform: "slack",
   team: {},
   bot: {},
   me: null,
@@ -22,6 +23,7 @@ export const model = {
   models: [],
   commands: [],
   shortcuts: [],
+  menu: [],
   messages: [],
   private: [],
   status: [],
@@ -45,6 +47,9 @@ export const look = {
   person: (id) => model.people.find((person) => person.id === id),
   people: () => model.people.filter((person) => !person.is_bot),
   channel: (id) => model.channels.find((channel) => channel.id === id),
+  get bare() {
+    return model.platform === "feishu";
+  },
   get me() {
     return model.me;
   },
@@ -120,7 +125,8 @@ export const refresh = {
       state.people = state.people.map((one) => ({ ...one, name: one.display || one.name, handle: one.name }));
       Object.assign(model, state, { me: state.people.find(({ id }) => id === state.me.id) });
       model.person = model.me.id;
-      if (model.channel !== HOME && !look.channel(model.channel)) model.channel = direct()?.id ?? null;
+      document.documentElement.dataset.platform = model.platform;
+      if ((model.channel !== HOME || look.bare) && !look.channel(model.channel)) model.channel = direct()?.id ?? null;
       setZone(model.me.tz);
       await speak(model.me.locale?.toLowerCase().startsWith("zh") ? "zh" : "en");
       keep();
@@ -131,7 +137,7 @@ export const refresh = {
     () => (model.channel === HOME || !model.channel ? { messages: [], private: [] } : get("messages", { ...who(), channel: model.channel })),
     (found) => {
       model.messages = found.messages;
-      model.private = found.private;
+      model.private = found.private.filter(({ toast }) => !toast); // its person has seen it already
       Object.assign(model, { status: found.status ?? [], sessions: found.sessions ?? [] });
       Object.assign(model, { prompts: found.prompts ?? [], streams: found.streams ?? [] });
       emit("messages");
@@ -178,7 +184,7 @@ export const direct = () => model.channels.find((channel) => channel.kind === "i
 
 async function speak(lang) {
   if (model.spoken === lang) return;
-  await load(lang);
+  await load(lang, model.platform);
   model.spoken = lang;
   emit("words");
 }

@@ -100,8 +100,9 @@ const LINES = [
   { tag: "ol", mark: /^ {0,3}(\d{1,4})[.)] +/ },
 ];
 
-/** A whole mrkdwn text: paragraphs, quotes, lists, preformatted parts. */
+/** A whole mrkdwn text: paragraphs, quotes, lists, preformatted parts. `look.bare` knows no marks, as Feishu's texts. */
 export function mrkdwn(text, look) {
+  if (look.bare) return text ? [h("p", { dir: "auto" }, plain(text))] : [];
   const nodes = [];
   for (const [index, part] of text.split("```").entries()) {
     if (index % 2) nodes.push(h("pre", { tabindex: 0 }, h("code", {}, unescape(part.replace(/^\n|\n$/g, "")))));

@@ -8,9 +8,11 @@ let zone;
 
 const language = () => (locale.startsWith("zh") ? "zh" : "en");
 
-/** Fetches the words of one language; keeps the old ones when that fails. */
-export async function load(lang) {
+/** Fetches the words of one language; keeps the old ones when that fails. What a platform calls otherwise comes first. */
+export async function load(lang, platform) {
   words = await get("texts", { lang });
+  const own = `page.${platform}_`;
+  for (const [key, text] of Object.entries(words)) if (key.startsWith(own)) words[key.replace(own, "page.")] = text;
   locale = lang === "zh" ? "zh-CN" : "en-GB";
   document.documentElement.lang = lang === "zh" ? "zh-CN" : "en";
 }
@@ -43,7 +45,7 @@ export function apply(root) {
 
 const format = (ms, options) => new Intl.DateTimeFormat(locale, { timeZone: zone, ...options }).format(ms);
 
-export const millis = (ts) => Math.round(Number(ts) * 1000);
+export const millis = ({ at_ms: at, ts }) => at ?? Math.round(Number(ts) * 1000);
 export const clock = (ms) => format(ms, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 export const clockSeconds = (ms) =>
   format(ms, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
