@@ -126,7 +126,8 @@ const options = (list, look) =>
   (list ?? look.people().map(({ id }) => ({ value: id }))).map(({ text, value }) => ({ value, text: text ? words(text) : { text: escape(look.person(value)?.name ?? value), emoji: false } }));
 const chosen = (value) => (value ? { value } : undefined);
 
-const one = (part, look) => ({ type: "static_select", options: options(part.options, look), initial_option: chosen(part.initial_option) });
+/** `initial_index` counts from 1. */
+const one = ({ options: list, initial_option: value, initial_index: at }, look) => ({ type: "static_select", options: options(list, look), initial_option: chosen(value ?? list?.[at - 1]?.value) });
 const many = (part, look) => ({ type: "checkboxes", options: options(part.options, look), initial_options: part.selected_values?.map(chosen) });
 
 /** tag → [the field as the page has it, its value in Feishu's form, the name of that value if it is told at once]. */

@@ -25,9 +25,9 @@ export const emojify = (text) => text.replace(/:([a-z0-9_+-]{1,40}):/g, (code, n
 
 const ENTITIES = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };
 
-/** Slack escapes exactly three characters, Feishu's markdown any by its number (`numbers`); this undoes it, once. */
-export const unescape = (text, numbers = false) =>
-  text.replace(/&(?:lt|gt|amp|#(\d{1,6}));/g, (entity, number) => ENTITIES[entity] ?? (numbers ? String.fromCodePoint(number) : entity));
+/** Slack escapes exactly three characters, Feishu's markdown any by its number (`all`); this undoes it, once. */
+export const unescape = (text, all = false) =>
+  text.replace(/&(?:lt|gt|amp|nbsp|#(\d{1,6}));/g, (entity, number) => ENTITIES[entity] ?? (all ? String.fromCodePoint(number ?? 160) : entity));
 
 /** A text object where only characters fit: labels, button faces, options. */
 export function words(object) {

@@ -174,7 +174,7 @@ function content(message) {
   const own = (message.blocks ?? []).length > 0 && (isBot(message) || !message.text);
   const env = { look, press: (action, control) => press(place, action, control), tick: (action) => tick(place, action) };
   if (own) return h("div", { class: "content" }, blocks(message.blocks, env));
-  if (message.card) return h("div", { class: "content" }, card(message.card, { ...env, key: `${model.person} ${message.ts}`, face: avatar, picture: addressOf }));
+  if (message.card) return h("div", { class: "content" }, card(message.card, { ...env, key: `${model.person} ${message.ts}`, face: avatar, picture: (name) => addressOf(name.split("_").at(-1).toUpperCase()) }));
   const node = h("div", { class: "content prose" }, message.recalled ? h("em", {}, t("recalled")) : message.post ? post(message.post, look) : message.mentions ? naming(message) : mrkdwn(message.text ?? "", look));
   return node.textContent.length > LONG ? folded(node) : node;
 }
