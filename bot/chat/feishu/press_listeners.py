@@ -299,7 +299,8 @@ class PressListeners:
         if dialog is None:
             await self.publish_home(press.person)
             return Outcome()
-        shown = render_home_dialog(dialog, self._find_language(press.person))
+        if (shown := render_home_dialog(dialog, self._find_language(press.person))) is None:
+            return Outcome(self._say(press.person, "form.too_much"), is_error=True)
         await self._channel.post_form(press.person, shown, key=press.id)
         return Outcome(self._say(press.person, "feishu.form_in_dm"))
 

@@ -70,8 +70,8 @@ async def find_person_id(journal: Journal, settings: Settings, text: str, *, sin
     """Return the id of the person that `text` means: an id, a mention, an exact e-mail address or a name. Empty stays
     empty.
 
-    Ids are looked for in the record first, so that they need no chat platform. Raises CountersignError if nobody matches, or
-    several people do."""
+    Ids are looked for in the record first, so that they need no chat platform. Raises CountersignError if nobody
+    matches, or several people do."""
     text = text.strip()
     mention = MENTION.match(text)
     person = mention[1] if mention else text
