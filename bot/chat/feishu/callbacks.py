@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
@@ -71,23 +71,10 @@ class CallbackReceiver:
         self._gate, self._clock, self._bodies = gate, clock, BodyReader()
 
     async def receive(self, request: web.Request) -> web.Response:
-        is_signed = any(name in request.headers for name in _SIGNED_BY)
-        is_small = (request.content_length or BODY_MAX) <= CHALLENGE_MAX
-        if not (self._may_be_signed(request.headers) if is_signed else is_small):
-            return build_closing_response(401)
-        body = await self._bodies.read_body(request)
-        if isinstance(body, web.Response):
-            return body
-        if is_signed and not self._has_signature(request.headers, body):
-            return build_closing_response(401)
-        payload = self._decrypt_body(body)
-        if payload is None and is_signed:
-            log.warning("feishu.odd_request", size=len(body))
-            return web.Response()  # Feishu would only send it again
-        is_challenge = payload is not None and payload.get("type") == "url_verification"
-        if payload is None or not (is_signed or is_challenge) or not self._has_token(payload, is_challenge):
-            return build_closing_response(401)
-        if is_challenge:
+        payload = await self.read_payload(request)
+        if isinstance(payload, web.Response):
+            return payload
+        if payload.get("type") == "url_verification":
             return web.json_response({"challenge": str(payload.get("challenge"))[:CHALLENGE_MAX]})
         self._gate.begin_event()
         try:
@@ -98,34 +85,41 @@ class CallbackReceiver:
         finally:
             self._gate.end_event()
 
-    def _may_be_signed(self, headers: Mapping[str, str]) -> bool:
-        """Return whether the headers are whole and of this time. Feishu sends plain UTF-8; another encoding was added
-        by somebody else, because headers are not signed."""
-        stamp, nonce, signature = (headers.get(name, "") for name in _SIGNED_BY)
-        is_whole = _STAMP.fullmatch(stamp) and _NONCE.fullmatch(nonce) and _SIGNATURE.fullmatch(signature)
-        if not is_whole or headers.get("Content-Encoding"):
-            return False
-        return abs(self._clock() - int(stamp)) <= SKEW_S
-
-    def _has_signature(self, headers: Mapping[str, str], body: bytes) -> bool:
-        stamp, nonce, signature = (headers[name] for name in _SIGNED_BY)
+    async def read_payload(self, request: web.Request) -> dict[str, Any] | web.Response:
+        """Return the payload of a request of Feishu's, or the answer to any other one."""
+        signed_by = [request.headers.get(name, "") for name in _SIGNED_BY]
+        stamp, nonce, signature = signed_by
+        is_signed = any(signed_by)
+        if is_signed:
+            is_whole = _STAMP.fullmatch(stamp) and _NONCE.fullmatch(nonce) and _SIGNATURE.fullmatch(signature)
+            # Feishu sends plain UTF-8. Another encoding was added by somebody else, because headers are not signed.
+            is_encoded = "Content-Encoding" in request.headers
+            if not is_whole or is_encoded or abs(self._clock() - int(stamp)) > SKEW_S:
+                return build_closing_response(401)
+        elif (request.content_length or BODY_MAX) > CHALLENGE_MAX:
+            return build_closing_response(401)
+        body = await self._bodies.read_body(request)
+        if isinstance(body, web.Response):
+            return body
         signed = hashlib.sha256(f"{stamp}{nonce}{self._key}".encode() + body)
-        return hmac.compare_digest(signed.hexdigest(), signature)
-
-    def _decrypt_body(self, body: bytes) -> dict[str, Any] | None:
-        """Decrypt a body; None if it is not one of Feishu's."""
-        content = parse_object(body)
-        encrypted = content.get("encrypt") if content else None
+        if is_signed and not hmac.compare_digest(signed.hexdigest(), signature):
+            return build_closing_response(401)
+        encrypted = (parse_object(body) or {}).get("encrypt")
         try:
-            return parse_object(decrypt_text(encrypted, self._key)) if isinstance(encrypted, str) else None
+            payload = parse_object(decrypt_text(encrypted, self._key)) if isinstance(encrypted, str) else None
         except ValueError:
-            return None
-
-    def _has_token(self, payload: Mapping[str, Any], is_challenge: bool) -> bool:
-        """Return whether the payload carries the app's verification token, if one is set."""
+            payload = None
+        if payload is None and is_signed:
+            log.warning("feishu.odd_request", size=len(body))
+            return web.Response()  # Feishu would only send it again
+        is_challenge = payload is not None and payload.get("type") == "url_verification"
+        if payload is None or not (is_signed or is_challenge):
+            return build_closing_response(401)
         header = payload if is_challenge else payload.get("header")
-        token = str(header.get("token")) if isinstance(header, Mapping) else ""
-        return not self._token or hmac.compare_digest(self._token.encode(), token.encode("utf-8", "replace"))
+        token = str(header.get("token")) if isinstance(header, dict) else ""
+        if self._token and not hmac.compare_digest(self._token.encode(), token.encode("utf-8", "replace")):
+            return build_closing_response(401)
+        return payload
 
 
 def decrypt_text(text: str, encrypt_key: str) -> bytes:

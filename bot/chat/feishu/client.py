@@ -229,11 +229,18 @@ class FeishuClient:
 
     async def _get_token(self) -> str:
         """Return a valid token. One task at a time fetches the next one, ahead of the end of the present one."""
+
+        def finish_renewal(task: asyncio.Task[None]) -> None:
+            self._renewal = None
+            if not task.cancelled() and (failed := task.exception()):
+                log.warning("feishu.no_token", error=str(failed))
+                self._renew_at = min(self._ends_at, time.monotonic() + RENEW_PAUSE_S)
+
         now = time.monotonic()
         if now >= self._renew_at:
             if self._renewal is None:
                 self._renewal = asyncio.create_task(self._renew_token())
-                self._renewal.add_done_callback(self._finish_renewal)
+                self._renewal.add_done_callback(finish_renewal)
             if now >= self._ends_at:
                 await asyncio.shield(self._renewal)
         return self._token
@@ -251,12 +258,6 @@ class FeishuClient:
         now = time.monotonic()
         self._token, self._ends_at = token, now + life_s
         self._renew_at = now + max(life_s - RENEW_S, life_s / 2)
-
-    def _finish_renewal(self, task: asyncio.Task[None]) -> None:
-        self._renewal = None
-        if not task.cancelled() and (failed := task.exception()):
-            log.warning("feishu.no_token", error=str(failed))
-            self._renew_at = min(self._ends_at, time.monotonic() + RENEW_PAUSE_S)
 
     async def _ask(self, method: str, path: str, **request: Any) -> _Answer:
         try:

@@ -146,11 +146,22 @@ class LongConnection:
 
     async def serve(self) -> None:
         """Receive until cancelled, over one connection after the other."""
+        pause_s = 0.0
         while True:
-            if self._socket is not None:
-                await self._receive_until_lost(self._socket)
-                self._socket = None
-            await self._connect_again()
+            try:
+                if self._socket is not None:
+                    await self._receive_until_lost(self._socket)
+                    self._socket, pause_s = None, random.uniform(0, self._first_s)  # noqa: S311
+                await asyncio.sleep(pause_s)
+                await self.connect()
+                log.info("feishu.connected_again")
+            except ChatError as failed:
+                report = log.warning if is_outage(failed) else log.error
+                report("feishu.not_connected", error=_REFUSALS.get(failed.code, str(failed)))
+            except Exception:  # whatever it is: a bot that stops trying would stay deaf
+                log.exception("feishu.not_connected")
+            if self._socket is None:
+                pause_s = min(max(1.0, 2 * pause_s), self._again_s) * random.uniform(0.5, 1)  # noqa: S311
 
     async def finish(self) -> None:
         """Wait until everything received is acknowledged, as long as Feishu would wait for it. Handlers that are not
@@ -165,23 +176,17 @@ class LongConnection:
         if self._socket is not None:
             await self._socket.close()
 
-    async def _connect_again(self) -> None:
-        pause_s = random.uniform(0, self._first_s)  # noqa: S311
-        while True:
-            await asyncio.sleep(pause_s)
-            try:
-                await self.connect()
-            except ChatError as failed:
-                report = log.warning if is_outage(failed) else log.error
-                report("feishu.not_connected", error=_REFUSALS.get(failed.code, str(failed)))
-                pause_s = min(max(1.0, 2 * pause_s), self._again_s) * random.uniform(0.5, 1)  # noqa: S311
-            else:
-                log.info("feishu.connected_again")
-                return
-
     async def _receive_until_lost(self, socket: ClientWebSocketResponse) -> None:
         loop, why = asyncio.get_running_loop(), "closed"
-        pings = asyncio.create_task(self._ping(socket))
+
+        async def ping() -> None:
+            with suppress(ClientError, OSError):
+                while True:
+                    await socket.send_bytes(encode_frame(Frame(CONTROL, self._service, headers=(("type", "ping"),))))
+                    self._next_ping = loop.time() + self._ping_s
+                    await asyncio.sleep(self._ping_s)
+
+        pings = asyncio.create_task(ping())
         try:
             while True:
                 message = await socket.receive(timeout=max(self._silent_at - loop.time(), 0.001))
@@ -196,13 +201,6 @@ class LongConnection:
             await cancel_and_wait([pings])
             await socket.close()
         log.warning("feishu.connection_lost", why=why)
-
-    async def _ping(self, socket: ClientWebSocketResponse) -> None:
-        with suppress(ClientError, OSError):
-            while True:
-                await socket.send_bytes(encode_frame(Frame(CONTROL, self._service, headers=(("type", "ping"),))))
-                self._next_ping = asyncio.get_running_loop().time() + self._ping_s
-                await asyncio.sleep(self._ping_s)
 
     def _accept_frame(self, socket: ClientWebSocketResponse, data: bytes) -> None:
         try:
@@ -219,16 +217,17 @@ class LongConnection:
             return
         if payload is None:
             return
+
+        def end_event(task: asyncio.Task[None]) -> None:
+            self._at_work.discard(task)
+            self._gate.end_event()
+            if not task.cancelled() and (failed := task.exception()):
+                log.error("feishu.event_failed", exc_info=failed)
+
         self._gate.begin_event()
         task = asyncio.create_task(self._answer(socket, frame, payload))
         self._at_work.add(task)
-        task.add_done_callback(self._end_event)
-
-    def _end_event(self, task: asyncio.Task[None]) -> None:
-        self._at_work.discard(task)
-        self._gate.end_event()
-        if not task.cancelled() and (failed := task.exception()):
-            log.error("feishu.event_failed", exc_info=failed)
+        task.add_done_callback(end_event)
 
     async def _answer(self, socket: ClientWebSocketResponse, frame: Frame, payload: bytes) -> None:
         began, reply = time.perf_counter(), dict[str, Any]()

@@ -21,7 +21,11 @@ class FeishuHome:
     async def publish_home(self, person: str, view: HomeView) -> None:
         """Rewrite a person's latest Home card. Post a new one if there is none, if it was recalled, or if it is older
         than the 14 days for which Feishu takes updates. Raises `ChatError`, `StoreUnavailableError`."""
-        card, name = render_home(view, await self._find_language(person)), f"home:{person}"
+        try:
+            found = await self._directory.find_person(person)
+        except ChatError:
+            found = None
+        card, name = render_home(view, found.language if found else "zh"), f"home:{person}"
         if (known := await self._sent.find_post(name)) is not None:
             try:
                 await self._channel.update_form(known, card)
@@ -33,10 +37,3 @@ class FeishuHome:
                 return
         ref = await self._channel.post_form(person, card, key=f"home:{uuid4().hex}")
         await self._sent.save_post(name, await self._channel.open_dm(person), ref)
-
-    async def _find_language(self, person: str) -> str:
-        try:
-            found = await self._directory.find_person(person)
-        except ChatError:
-            found = None
-        return found.language if found else "zh"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bot.chat.feishu import connection
-from bot.chat.feishu.client import open_feishu_client
+from bot.chat.feishu.client import FeishuClient, open_feishu_client
 from bot.chat.feishu.connection import FragmentJoiner, Handle, open_long_connection
 from bot.chat.feishu.frames import DATA, Frame, FrameError
 from bot.chat.ingress_gate import IngressGate
@@ -189,6 +189,26 @@ async def test_a_closed_connection_is_replaced(server: FrameServer) -> None:
         await server.push(build_event(2), "m2")
         assert await server.wait_for_ack("m2") == {"code": 200}
         assert desk.got == [build_event(2)]
+
+
+async def test_an_unknown_failure_does_not_make_the_bot_deaf(
+    server: FrameServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, failures = FeishuClient.request_connection, [KeyError("unknown"), RuntimeError("unknown")]
+
+    async def fail_twice(client: FeishuClient) -> dict[str, Any]:
+        if server.sockets and failures:
+            raise failures.pop()
+        return await answer(client)
+
+    monkeypatch.setattr(FeishuClient, "request_connection", fail_twice)
+    async with connect(server, Desk()):
+        await server.wait_until(lambda: len(server.sockets) == 1)
+        await server.sockets[0].close()
+        await server.wait_until(lambda: len(server.sockets) == 2)
+        await server.push(build_event(1))
+        assert await server.wait_for_ack() == {"code": 200}
+        assert not failures
 
 
 async def test_a_silent_connection_is_given_up(server: FrameServer, monkeypatch: pytest.MonkeyPatch) -> None:
