@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ from bot.app.health import SHARED_APP
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
 from bot.chat.directory_file import DirectoryFile, read_directory_file
+from bot.chat.messages import ChatDirectory
 from bot.chat.slack.app import request_socket_url
 from bot.chat.slack.directory import SlackDirectory
 from bot.chat.slack.web_client import identify_bot, open_web_client
@@ -73,11 +74,17 @@ class DoctorFinding:
 
 
 async def check_services(
-    services: Services, style: FormatSetting, servers: Sequence[McpServer] = ()
+    services: Services,
+    style: FormatSetting,
+    servers: Sequence[McpServer] = (),
+    *,
+    feishu_mode: Literal["long", "http"] = "long",
+    press: str = "",
 ) -> AsyncIterator[DoctorFinding]:
-    """Yield findings as they come: Slack, Redis, both models, mail, servers. A stand-in is only named."""
+    """Yield findings as they come: Slack or Feishu, Redis, both models, mail, servers. A stand-in is only named.
+    `press` gets a test card on Feishu."""
     looks: tuple[tuple[str, Callable[[], AsyncIterator[DoctorFinding]]], ...] = (
-        ("workspace", lambda: _check_workspace(services)),
+        ("workspace", lambda: _check_workspace(services, feishu_mode, press)),
         ("", lambda: _check_redis_service(services)),
         ("model", lambda: _check_one_model(style, "model", services.first_model, services.redis_url)),
         ("fallback", lambda: _check_one_model(style, "fallback", services.fallback_model, services.redis_url)),
@@ -168,15 +175,13 @@ async def check_approvers(settings: Settings, services: Services) -> AsyncIterat
     """Check for each process that everybody has approvers. Services that cannot be reached are reported elsewhere."""
     if "workspace" in services.standins:
         return
-    team = ""
     try:
-        async with open_web_client(services.bot_token, services.slack_api_url) as client:
-            with suppress(SettingsError):  # the check of the workspace reports a token that Slack refuses
-                team = (await identify_bot(client)).team
-            if not team:
-                return
-            directory = SlackDirectory(client, DirectoryFile(services.directory_file), team=team)
-            people, processes = await directory.list_people(), await _load_processes_in_use(settings, services)
+        async with _open_directory(services) as directory:
+            people = await directory.list_people()
+    except CountersignError:
+        return
+    try:
+        processes = await _load_processes_in_use(settings, services)
         rows = load_policy(settings, [process.form for process in processes])
     except SettingsError as wrong:
         yield DoctorFinding("fail", "approvers", str(wrong))
@@ -196,6 +201,21 @@ async def check_approvers(settings: Settings, services: Services) -> AsyncIterat
         if not unserved:
             text = f"{process.key}: somebody can decide for each of {len(people)} people"
             yield DoctorFinding("ok", "approvers", text)
+
+
+@asynccontextmanager
+async def _open_directory(services: Services) -> AsyncIterator[ChatDirectory]:
+    """Open the directory of the platform in use. Raises `ChatError`, `SettingsError`."""
+    facts = DirectoryFile(services.directory_file)
+    if services.feishu:
+        from bot.chat.feishu.client import open_feishu_client  # only where Feishu is used
+        from bot.chat.feishu.directory import FeishuDirectory
+
+        async with open_feishu_client(services.feishu.app_id, services.feishu.secret, services.feishu.url) as feishu:
+            yield FeishuDirectory(feishu, facts)
+        return
+    async with open_web_client(services.bot_token, services.slack_api_url) as client:
+        yield SlackDirectory(client, facts, team=(await identify_bot(client)).team)
 
 
 async def _load_processes_in_use(settings: Settings, services: Services) -> Sequence[Process]:
@@ -243,7 +263,19 @@ async def _check_mcp_servers(servers: Sequence[McpServer]) -> AsyncIterator[Doct
                 yield DoctorFinding("ok", name, f"{said}: [servers.{name}.tools] {rows}")
 
 
-async def _check_workspace(services: Services) -> AsyncIterator[DoctorFinding]:
+async def _check_workspace(
+    services: Services, feishu_mode: Literal["long", "http"], press: str
+) -> AsyncIterator[DoctorFinding]:
+    if services.feishu:
+        from bot.ops.feishu_check import check_feishu, send_test_card  # only where Feishu is used
+
+        async for level, text in check_feishu(services.feishu, feishu_mode):
+            yield DoctorFinding(level, "feishu", text)
+        if press:
+            yield DoctorFinding((sent := await send_test_card(services.feishu, press))[0], "feishu", sent[1])
+        return
+    if press:
+        yield DoctorFinding("warn", "slack", "--press is for Feishu: on Slack, the checks below say all of it")
     async with open_web_client(services.bot_token, services.slack_api_url) as client:
         me = await identify_bot(client)
         yield DoctorFinding("ok", "slack", f"workspace {me.team}, bot {me.user}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from typing import Annotated
 
 import typer
 
@@ -28,7 +29,11 @@ app = typer.Typer()
 
 
 @app.command()
-def doctor() -> None:
+def doctor(
+    press: Annotated[
+        str, typer.Option(metavar="PERSON", help="Send this person (open_id or e-mail address) a test card on Feishu.")
+    ] = "",
+) -> None:
     """Check every service, and say how to mend what is wrong. The model is asked for a call and told its result."""
 
     logs.configure_logging("ERROR", stream=sys.stderr)
@@ -44,7 +49,13 @@ def doctor() -> None:
         async for finding in check_file_bucket(settings):
             failed = _print_finding(finding) or failed
         async with open_services(settings, start=False) as outside:
-            async for finding in check_services(outside, settings.react_style, load_mcp_servers(settings)):
+            async for finding in check_services(
+                outside,
+                settings.react_style,
+                load_mcp_servers(settings),
+                feishu_mode=settings.feishu_mode,
+                press=press,
+            ):
                 failed = _print_finding(finding) or failed
             async for finding in check_other_engine(settings, outside):
                 failed = _print_finding(finding) or failed

@@ -35,6 +35,7 @@ class Api:
     def __init__(self) -> None:
         self.url, self.replies, self.token_replies = "", list[Any](), list[Any]()
         self.calls: list[tuple[str, str, Any]] = []
+        self.queries: list[dict[str, str]] = []
         self.tokens, self.life_s = 0, 7200
 
     async def give_token(self, request: web.Request) -> web.StreamResponse:
@@ -50,6 +51,7 @@ class Api:
     async def serve(self, request: web.Request) -> web.StreamResponse:
         told = await request.text() if request.content_type.startswith("multipart") else None
         body = told if told else (await request.json() if request.can_read_body else dict(request.query))
+        self.queries.append(dict(request.query))
         self.calls.append((request.headers["Authorization"], f"{request.method} {request.path}", body))
         return await self._reply(request, self.replies)
 
