@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 from bot.chat.feishu.text import (
     convert_markdown,
+    count_cost,
     count_markdown_cost,
-    count_plain_cost,
     escape_text,
     format_label,
     format_mention,
@@ -113,7 +113,8 @@ def build_press_value(button: Button | PersonPicker, place: Place, *, on_page: b
 
 def _render_said(post: Post) -> Iterator[Element]:
     """Render what a post without a card says."""
-    if post.rich and sum(map(count_plain_cost, rich := "".join(map(_format_piece, post.rich)))) <= PIECE:
+    rich = "".join(map(_format_piece, post.rich))
+    if rich.strip() and count_cost(rich) <= PIECE:
         yield build_markdown(rich)
     elif post.plain:
         yield from render_literal(post.text)
@@ -200,7 +201,7 @@ def render_small_print(text: str | RichText) -> Iterator[Element]:
     """Render small print, in full."""
     if not isinstance(text, str):
         formatted = "".join(map(_format_piece, text))
-        if sum(map(count_plain_cost, formatted)) <= PIECE:
+        if count_cost(formatted) <= PIECE:
             yield from [build_markdown(formatted, text_size="notation")] if formatted.strip() else []
             return
         text = "".join(map(_read_piece, text))
@@ -234,17 +235,17 @@ def render_card_content(card: Card) -> Iterator[Element]:
     if card.when is not None:
         yield from render_literal(card.when.text)
     yield from render_literal(card.lead)
-    lines = list[str]()
-    for label, value in card.facts if card.is_void else ():
-        # Nobody is mentioned for what is over, so people are named in words.
-        words = (value or "—") if isinstance(value, str) else value.text or ", ".join(one.name for one in value.people)
-        lines.append(f"~~{escape_text(' '.join(show_invisible(f'{label} · {words}').split()))}~~")
-    if lines and sum(map(count_plain_cost, "\n".join(lines))) <= PIECE:
-        yield build_markdown("\n".join(lines))
-    else:
-        yield from _render_facts(card.facts)
+    yield from _strike_facts(card.facts) if card.is_void else _render_facts(card.facts)
     yield from render_literal(card.body)
     yield from render_small_print(card.footer)
+
+
+def _strike_facts(facts: tuple[LabelledValue, ...]) -> Iterator[Element]:
+    """Render facts that hold no more. Nobody is mentioned for what is over, so people are named in words."""
+    for label, value in facts:
+        words = (value or "—") if isinstance(value, str) else value.text or ", ".join(one.name for one in value.people)
+        line = f"~~{_escape_line(f'{label} · {words}')}~~"
+        yield from [build_markdown(line)] if count_cost(line) <= PIECE else render_literal(f"{label} · {words}")
 
 
 def _render_facts(facts: tuple[LabelledValue, ...]) -> Iterator[Element]:
@@ -261,7 +262,7 @@ def _join_lines(lines: Iterable[str]) -> Iterator[Element]:
     """Render lines of markdown in as few elements as needed."""
     text = ""
     for line in lines:
-        if text and sum(map(count_plain_cost, text + line)) > PIECE:
+        if text and count_cost(text + line) > PIECE:
             yield build_markdown(text)
             text = ""
         text += ("\n" if text else "") + line
@@ -272,13 +273,15 @@ def _join_lines(lines: Iterable[str]) -> Iterator[Element]:
 def _format_line(fact: LabelledValue) -> str | None:
     """Format a fact as one line, or a person as a few. Return None if it has to be shown in elements of its own."""
     label, value = fact
+    if len(value if isinstance(value, str) else value.text) > FIELD:
+        return None
     if isinstance(value, str):
         words, is_flat = escape_text(value) or "—", not has_layout(show_invisible(value))
     else:
         words = "\n".join(filter(None, (escape_text(value.text), *map(_format_person, value.people))))
         is_flat = len(value.people) == 1 and not has_layout(show_invisible(value.text))
     line = f"{format_bold(label)} {words}"
-    fits = format_label(label, HEADER) == label and sum(map(count_plain_cost, line)) <= FIELD
+    fits = format_label(label, HEADER) == label and count_cost(line) <= FIELD
     return line if is_flat and fits else None
 
 
@@ -289,7 +292,7 @@ def _render_people(named: NamedPeople | None) -> Iterator[Element]:
     yield from render_literal(named.text)
     for one in named.people:
         formatted = _format_person(one)
-        if sum(map(count_plain_cost, formatted)) <= PIECE:
+        if count_cost(formatted) <= PIECE:
             yield build_markdown(formatted)
         else:
             yield from [build_markdown(mention)] if (mention := format_mention(one.id)) else []
@@ -318,7 +321,7 @@ def _render_steps(steps: StepList) -> Element:
         line = f"{_STEP_SIGNS[step.state]} {escape_text(format_label(step.title, HEADER * 3)) or '…'}"
         if step.details:
             line += f"\n<font color='grey'>{escape_text(format_label(step.details, HEADER * 3))}</font>"
-        size += sum(map(count_plain_cost, line)) + count_plain_cost("\n")
+        size += count_cost(line + "\n")
         if size > PROSE:
             break
         lines.insert(0, line)

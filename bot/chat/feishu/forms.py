@@ -36,7 +36,7 @@ from bot.chat.feishu.cards import (
     render_small_print,
     render_title_in_full,
 )
-from bot.chat.feishu.text import escape_text, format_label, format_mention, replace_surrogates
+from bot.chat.feishu.text import format_label, format_mention, replace_surrogates
 from bot.chat.feishu.values import (
     ID_MAX,
     CancelValue,
@@ -82,7 +82,7 @@ def render_dialog(
     values. `people` are those who can be picked: open id → words that find the person. Return None if the page does
     not fit into a card."""
     rows = [
-        (field, label or field.name, options or (), hint)
+        (field, label or field.name, options or (), hint or "")
         for field, label, options, hint in zip_longest(dialog.fields, dialog.labels, dialog.options, dialog.hints)
         if field is not None
     ]
@@ -195,14 +195,10 @@ def render_fields(
         given = field.model_copy(update={"value": typed.get(field.name, field.value)})
         yield from _render_inputs(given, label, options, language, people)
         yield from render_literal(hint, **SMALL)
-        yield from _render_problems([*problems.get(field.name, ()), *(others if number == 0 else ())])
-    if not rows:
-        yield from _render_problems(others)
-
-
-def _render_problems(problems: Sequence[str]) -> Iterator[Element]:
-    for text in problems:
-        yield build_markdown(f"<font color='red'>{escape_text(text)}</font>")
+        for text in [*problems.get(field.name, ()), *(others if number == 0 else ())]:
+            yield from render_literal(text, text_color="red")
+    for text in [] if rows else others:
+        yield from render_literal(text, text_color="red")
 
 
 def _render_inputs(

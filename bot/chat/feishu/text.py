@@ -5,6 +5,7 @@ markup: open.feishu.cn, "富文本组件", section "特殊字符转义说明".""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 
@@ -18,7 +19,7 @@ _CODE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _TAG = re.compile(r"<(?=[A-Za-z/!?@])")
-_MARKUP = re.compile(r"(\\*)(<(?=[A-Za-z/!?@])|&(?=#?\w{1,31};)|!(?=\[)|\](?=[(\[:]))")
+_MARKUP = re.compile(r"(?<!\\)(\\*+)(<(?=[A-Za-z/!?@])|&(?=#?\w{1,31};)|!(?=\[)|\](?=[(\[:]))")
 """What begins a tag, an entity, a picture (Feishu refuses a card with an address in it) or a link whose text is not its
 address, with the backslashes before it."""
 _LARGE_HEADING = re.compile(r"^ {0,3}#{1,3}(?=\s)", re.MULTILINE)
@@ -84,6 +85,11 @@ def format_label(text: str, length: int) -> str:
     """Format a plain text of one line and at most `length` characters, with … for the rest."""
     flat = " ".join(show_invisible(text).split())
     return flat if len(flat) <= length else flat[: length - 1] + "…"
+
+
+def count_cost(text: str) -> int:
+    """Count the bytes of a text in a request."""
+    return len(json.dumps(json.dumps(text, ensure_ascii=False))) - len(json.dumps(json.dumps("")))
 
 
 def count_plain_cost(sign: str) -> int:

@@ -1,0 +1,287 @@
+"""Cards: nothing cut, nothing interpreted, nobody called by somebody's words, nothing that Feishu would refuse."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from bot.chat.feishu.cards import RenderedCard, count_bytes, count_elements, render_post
+from bot.chat.feishu.home import render_home
+from bot.chat.feishu.values import OpenFormValue, PressValue, RateValue, parse_value
+from bot.chat.messages import (
+    Button,
+    Card,
+    FeedbackButtons,
+    HomeEntry,
+    HomeSection,
+    HomeView,
+    Moment,
+    NamedPeople,
+    NamedPerson,
+    PersonPicker,
+    Place,
+    Post,
+    StepLine,
+    StepList,
+    StepState,
+    TickList,
+    TickOption,
+)
+from tests.chat.feishu.card_schema import BYTES, ELEMENTS, check_card, walk
+from tests.chat.feishu.reader import list_markdown, list_tags, list_texts, list_values, read_cards, squeeze
+from tests.chat.feishu.strategies import CARDS, DIRECT, ENTRIES, GROUP, LONG, POSTS, SHORT
+from tests.golden.test_slack import HOME
+from tools.characters import has_invisible, show_invisible
+
+LI = "ou_7d8a6e6df7621556ce0d21922b676706"
+SLOW = settings(
+    max_examples=25,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def count_request_bytes(card: RenderedCard, *, is_ascii: bool) -> int:
+    """The bytes of the body that posts a card, in the two ways in which JSON is written."""
+    content = json.dumps(card.content, ensure_ascii=False)
+    body = {"receive_id": "oc_" + "0" * 32, "msg_type": "interactive", "content": content, "uuid": "0" * 32}
+    return len(json.dumps(body, ensure_ascii=is_ascii).encode())
+
+
+def hold_limits(cards: tuple[RenderedCard, ...]) -> None:
+    for card in cards:
+        assert check_card(card.content) == []
+        assert count_request_bytes(card, is_ascii=True) <= BYTES
+        assert count_request_bytes(card, is_ascii=False) <= BYTES
+        assert count_elements(card.content) <= ELEMENTS
+
+
+@SLOW
+@given(POSTS, st.sampled_from([GROUP, DIRECT]))
+def test_every_post_is_such_as_feishu_takes(post: Post, place: Place) -> None:
+    cards = render_post(post, place, people=(LI,))
+    hold_limits(cards)
+    buttons = [[one for one in walk(card.content) if one.get("tag") == "button"] for card in cards]
+    first = next((number for number, found in enumerate(buttons) if found), len(cards))
+    assert all(buttons[first:]), "after the first card with a button, nothing but buttons follows"
+
+
+def list_people(value: NamedPeople) -> list[str]:
+    return [value.text, *(word for one in value.people for word in (one.name, one.email, *one.more, *one.marks))]
+
+
+@SLOW
+@given(CARDS)
+def test_every_word_of_a_card_is_on_it(card: Card) -> None:
+    cards = render_post(Post("x", card=card), GROUP)
+    read = squeeze(read_cards(cards))
+    words = [card.title, card.lead, card.body]
+    for label, value in card.facts:
+        in_words = [value] if isinstance(value, str) else list_people(value)
+        if card.is_void and isinstance(value, NamedPeople):
+            in_words = [value.text or ", ".join(one.name for one in value.people)]
+        words += [label, *in_words]
+    words += [one.text + one.details for one in card.ticks.options] if card.ticks else []
+    words += [card.footer] if isinstance(card.footer, str) else [one for one in card.footer if isinstance(one, str)]
+    for word in words:
+        assert squeeze(show_invisible(word)) in read, word
+    assert not has_invisible("".join(words for one in cards for _, words in list_texts(one)).replace("\xa0", " "))
+
+
+@SLOW
+@given(POSTS)
+def test_only_ids_of_the_directory_are_mentioned(post: Post) -> None:
+    """Every tag is a mention of somebody whom code has named, or our own colour."""
+    named = {one.id for one in find_people(post)}
+    for content in list_markdown(render_post(post, GROUP)):
+        tags = [one for one in list_tags(content) if one not in ("<font color='grey'>", "</font>", "</at>")]
+        assert {one.removeprefix("<at id=").removesuffix(">") for one in tags} <= named
+
+
+def find_people(node: Any) -> list[NamedPerson]:
+    match node:
+        case NamedPerson():
+            return [node]
+        case NamedPeople():
+            return list(node.people)
+        case Post():
+            return find_people([node.people, node.card, node.rich])
+        case Card():
+            return find_people([*(value for _, value in node.facts), node.footer])
+        case list() | tuple():
+            return [one for inner in node for one in find_people(inner)]
+        case _:
+            return []
+
+
+def test_the_control_somebody_of_the_directory_is_mentioned() -> None:
+    card = Card("Leave", (("Approver", NamedPeople((NamedPerson(LI, "李四", "li@example.com"),))),))
+    [shown] = render_post(Post("x", card=card), GROUP)
+    assert list_markdown((shown,)) == [f"**Approver** 李四 <at id={LI}></at>\nli@example&#46;com".replace("&#46;", ".")]
+    over = Card("Leave", card.facts, is_void=True)
+    assert f"<at id={LI}>" not in str(render_post(Post("x", card=over), GROUP)), "nobody is called for what is over"
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        {"tag": "note", "elements": []},
+        {"tag": "markdown", "content": "x", "href": {}},
+        {"tag": "column_set", "columns": [{"tag": "column", "elements": [{"tag": "form", "name": "f", "elements": []}]}]},
+        {"tag": "input", "name": "x", "required": True},
+        {"tag": "button", "text": {"tag": "plain_text", "content": "x"}, "behaviors": [{"type": "callback", "value": {"n": 1}}]},
+        {"tag": "multi_select_static", "name": "x", "options": []},
+        {"tag": "div", "text": {"tag": "plain_text", "content": ""}},
+    ],
+)  # fmt: skip
+def test_the_control_the_check_finds_what_feishu_refuses(breaks: dict[str, Any]) -> None:
+    [shown] = render_post(Post("x"), GROUP)
+    card = {**shown.content, "body": {"elements": [breaks]}}
+    assert check_card(shown.content) == [] and check_card(card) != []
+
+
+def test_the_control_what_is_counted_is_what_is_sent() -> None:
+    [shown] = render_post(Post('中文 "quoted" 😀\n'), GROUP)
+    assert count_bytes([shown.content]) == len(json.dumps(json.dumps(shown.content, ensure_ascii=False)))
+    assert count_elements({"tag": "button", "text": {"tag": "plain_text"}}) == 2
+
+
+def test_a_long_card_is_several_and_the_last_carries_the_buttons() -> None:
+    buttons = (
+        Button("Approve", "approve", "A1", 2, "primary", "5ea1"),
+        Button("Reject", "reject", "A1", 2, seal="5ea1"),
+    )
+    cards = render_post(Post("Mail", card=Card("Mail", (("Text", "字" * 12_000),), buttons=buttons)), GROUP)
+    hold_limits(cards)
+    assert len(cards) > 1 and read_cards(cards).count("字") == 12_000
+    assert [bool(list_values(one)) for one in cards] == [False] * (len(cards) - 1) + [True]
+    titles = [one.content["header"]["title"]["content"] for one in cards]
+    assert titles == [f"Mail ({number}/{len(cards)})" for number in range(1, len(cards) + 1)]
+    assert len(render_post(Post("Mail", card=Card("Mail", buttons=buttons)), GROUP)) == 1, "the control"
+
+
+def test_a_press_says_what_was_pressed_and_where_the_card_is() -> None:
+    buttons = (Button("同意", "approve", "A1", 2, "primary", "5ea1"),)
+    [card] = render_post(Post("x", card=Card("请假", buttons=buttons)), GROUP)
+    [value] = map(parse_value, list_values(card))
+    assert value == PressValue(
+        approval="A1", version=2, choice="approve", seal="5ea1", thread="om_1", direct=False, shared=True
+    )
+    assert isinstance(value, PressValue)
+    assert value.build_place("t1", "oc_1") == GROUP
+    assert card.content["config"] == {
+        "update_multi": True, "enable_forward": False, "width_mode": "default", "summary": {"content": "x"},
+    }  # fmt: skip
+
+
+def test_buttons_of_an_answer() -> None:
+    post = Post(
+        "Who?",
+        buttons=(Button("Open", "form:open:1", "R1", 1),),
+        picker=PersonPicker("Somebody else", "approver", "R1", 1),
+        feedback=FeedbackButtons("R1", "good", "bad"),
+    )
+    [card] = render_post(post, DIRECT, people=(LI, "no id"))
+    assert [parse_value(one) for one in list_values(card)] == [
+        OpenFormValue(offer="R1.1"),
+        PressValue(approval="R1", version=1, choice="approver", direct=True),
+        RateValue(run="R1", rating="good"),
+        RateValue(run="R1", rating="bad"),
+    ]
+    [picker] = [one for one in walk(card.content) if one.get("tag") == "select_person"]
+    assert picker["options"] == [{"value": LI}]
+    [alone] = render_post(post, DIRECT)
+    assert "select_person" not in str(alone), "the members of a DM are no choice"
+    [group] = render_post(post, GROUP)
+    assert "select_person" in str(group.content), "the control: the members of a group are one"
+
+
+def test_boxes_and_buttons_are_in_one_form_so_that_a_press_brings_the_ticks() -> None:
+    long = "x" * 200
+    options = tuple(TickOption(str(n), f"E-{n} <at id=all></at>", long if n == 3 else "why", n != 5) for n in range(20))
+    card = Card("20", ticks=TickList("S1", 3, options), buttons=(Button("Approve", "set_approve", "S1", 3, "primary"),))
+    [shown] = render_post(Post("20", card=card), DIRECT)
+    [form] = [one for one in walk(shown.content) if one.get("tag") == "form"]
+    boxes = [one for one in form["elements"] if one["tag"] == "checker"]
+    assert [one["name"] for one in boxes] == [f"tick~{n}" for n in range(20)]
+    assert [one["checked"] for one in boxes].count(False) == 1
+    assert {one["text"]["tag"] for one in boxes} == {"plain_text"}, "nothing in a box is formatting"
+    [button] = [one for one in walk(form) if one.get("tag") == "button"]
+    assert button["form_action_type"] == "submit"
+    assert any(long in words for _, words in list_texts(shown)), "what a box does not hold stands above, in full"
+
+
+def test_steps_are_a_panel_with_the_latest() -> None:
+    steps = tuple(StepLine(f"step {n} **b**", "why <b>", state) for n, state in enumerate(StepState))
+    [shown] = render_post(Post("x", steps=StepList("Worked for 4 s", steps)), GROUP)
+    assert check_card(shown.content) == []
+    [panel] = shown.content["body"]["elements"]
+    assert panel["header"]["title"]["content"] == "Worked for 4 s" and panel["expanded"] is True
+    read = read_cards((shown,))
+    assert "step 0 **b**" in read and "why <b>" in read
+    many = tuple(StepLine(f"step {n} " + "字" * 300) for n in range(100))
+    [cut] = render_post(Post("x", steps=StepList("Working", many)), GROUP)
+    hold_limits((cut,))
+    assert "step 99 " in read_cards((cut,)) and "step 0 " not in read_cards((cut,))
+
+
+def test_what_is_void_is_struck_through() -> None:
+    facts = (("Reason", "*a* <at id=all></at>"), ("Approver", NamedPeople((NamedPerson(LI, "李四"),))), ("Empty", ""))
+    [shown] = render_post(Post("x", card=Card("Cancelled", facts, is_void=True)), GROUP)
+    assert all(one.startswith("~~") and one.endswith("~~") for one in list_markdown((shown,)))
+    assert "Reason · *a* <at id=all></at>" in read_cards((shown,)) and "Approver · 李四" in read_cards((shown,))
+    [open_one] = render_post(Post("x", card=Card("Start?", facts)), GROUP)
+    assert "~~" not in str(open_one.content), "the control: an open one"
+    long = render_post(Post("x", card=Card("Cancelled", (*facts, ("Text", "文" * 9_000)), is_void=True)), GROUP)
+    assert read_cards(long).count("文") == 9_000 and "<at" not in "".join(list_markdown(long))
+
+
+def test_a_moment_is_told_in_its_readers_time() -> None:
+    rich = (NamedPerson(LI, "张三"), " agreed at ", Moment(1, "2026-11-20 10:00"))
+    [shown] = render_post(Post("x", plain=True, rich=rich), GROUP)
+    assert list_tags(list_markdown((shown,))[0]) == [f"<at id={LI}>", "</at>"]
+    assert squeeze(read_cards((shown,))) == squeeze("agreed at 2026-11-20 10:00")
+
+
+@SLOW
+@given(st.lists(ENTRIES, max_size=12), SHORT)
+def test_home_shows_cards_whole_or_counts_them(entries: list[HomeEntry], title: str) -> None:
+    sections = (HomeSection("Waiting", tuple(entries), "Nothing."), HomeSection("Mine", empty="None yet"))
+    shown = render_home(HomeView("Hi " + title, sections, request="New…"), "en")
+    hold_limits((shown,))
+    pressed = [parse_value(one) for one in list_values(shown)]
+    assert pressed[0] == OpenFormValue()
+    rows = sum(one.buttons == () and one.card.buttons == () for one in entries)
+    whole = sum(squeeze(show_invisible(one.card.body)) in squeeze(read_cards((shown,))) for one in entries)
+    assert whole == len(entries) or "more" in read_cards((shown,)) or rows
+
+
+def test_buttons_on_home_say_that_the_message_is_not_the_cards() -> None:
+    shown = render_home(HOME, "zh")
+    pressed = [one for one in map(parse_value, list_values(shown)) if isinstance(one, PressValue)]
+    assert pressed and all(one.on_page and one.direct for one in pressed)
+    [message] = render_post(Post("x", card=Card("x", buttons=HOME.sections[0].entries[0].card.buttons)), DIRECT)
+    assert not any(parse_value(one).on_page for one in list_values(message)), "the control"  # type: ignore[union-attr]
+
+
+@SLOW
+@given(LONG)
+def test_prose_is_whole(text: str) -> None:
+    """Of the model's words, everything but markup is there."""
+    cards = render_post(Post(text), GROUP)
+    hold_limits(cards)
+    letters = [one for one in show_invisible(text) if one.isalpha() and ord(one) > 0x2E80]
+    read = read_cards(cards)
+    assert [one for one in read if one.isalpha() and ord(one) > 0x2E80] == letters
+
+
+def test_the_sdks_own_cards_pass_the_check() -> None:
+    """The check is not stricter than Feishu: a card that its own SDK builds."""
+    sdk = pytest.importorskip("lark_channel.channel.card")
+    built = sdk.new_card().config(update_multi=True).header(title="Deploy", template="blue").markdown("**b**").divider()
+    assert check_card(built.text("plain").to_dict()) == []

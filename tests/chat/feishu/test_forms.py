@@ -1,0 +1,243 @@
+"""Dialogs and forms as cards: every kind of field as an input and back, nothing cut, nothing that Feishu would refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from bot.chat.feishu.forms import (
+    FIELDS_MAX,
+    LONGEST,
+    PAGE,
+    PAGES,
+    VALUE_MAX,
+    parse_form_value,
+    render_closed_form,
+    render_dialog,
+    render_form,
+)
+from bot.chat.feishu.home import render_home_dialog
+from bot.chat.feishu.values import (
+    CancelValue,
+    DialogMoreValue,
+    DialogValue,
+    FormMoreValue,
+    FormValue,
+    HomeDialogValue,
+    OpenFormValue,
+    PressValue,
+    parse_value,
+)
+from bot.chat.messages import Dialog, FormDialog, FormInput, FormProblem, HomeDialog
+from tests.chat.feishu.card_schema import check_card, walk
+from tests.chat.feishu.reader import list_markdown, list_tags, list_values, read_cards, squeeze
+from tests.chat.feishu.strategies import GROUP, INPUTS, WRITTEN, dialogs
+from tests.chat.feishu.test_cards import hold_limits
+from tests.golden.test_slack import DIALOG, FORM, HOME_DIALOG
+from tests.tools.company import SICK, filled
+from tools.cards.fields import build_dialog_fields
+from tools.characters import show_invisible
+from tools.spec import DialogField
+from tools.workflow.process.definition import load_shipped_processes
+
+LI, ZHANG = "ou_7d8a6e6df7621556ce0d21922b676706", "ou_00000000000000000000000000000001"
+PEOPLE = {LI: "li@example.com", ZHANG: "zhang@example.com"}
+SLOW = settings(
+    max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)  # fmt: skip
+
+
+def dialog(*fields: DialogField, **more: Any) -> Dialog:
+    return Dialog(
+        title="Edit", submit="Save", cancel="Back", approval="A1", version=1, choice="edit", place=GROUP, fields=fields,
+        labels=tuple(f.name for f in fields),
+        options=tuple(tuple((value, words["en"]) for value, words in f.choices) for f in fields), **more,
+    )  # fmt: skip
+
+
+def inputs(card: Any) -> list[dict[str, Any]]:
+    return [one for one in walk(card.content) if "name" in one and one["tag"] not in ("form", "button")]
+
+
+def element(field: DialogField, people: dict[str, str] | None = None) -> dict[str, Any]:
+    shown = render_dialog(dialog(field), "en", people=people)
+    assert shown is not None and check_card(shown.content) == []
+    return inputs(shown)[0]
+
+
+def test_every_kind_has_its_input() -> None:
+    choices = (("a", {"en": "A"}), ("b", {"en": "B"}))
+    base = {"name": "x", "width": "fill"}
+    for field, shown in (
+        (DialogField(name="x", label="x", kind="date", value="2026-11-20", required=False), {"tag": "date_picker", **base, "name": "x~day", "initial_date": "2026-11-20"}),
+        (DialogField(name="x", label="x", kind="date", value="soon", required=False), {"tag": "date_picker", **base, "name": "x~day"}),
+        (DialogField(name="x", label="x", kind="person", value=LI, required=False), {"tag": "select_person", **base, "options": [{"value": LI}, {"value": ZHANG}], "initial_option": LI}),
+        (DialogField(name="x", label="x", kind="people", value=f"{LI},{ZHANG}", required=False), {"tag": "multi_select_person", **base, "options": [{"value": LI}, {"value": ZHANG}], "selected_values": [LI, ZHANG]}),
+        (DialogField(name="x", label="x", kind="number", value="1.5"), {"tag": "input", **base, "required": True, "label": {"tag": "plain_text", "content": "x *"}, "max_length": LONGEST, "default_value": "1.5"}),
+        (DialogField(name="x", label="x", kind="long", required=False, max_length=20), {"tag": "input", **base, "label": {"tag": "plain_text", "content": "x"}, "max_length": 20, "input_type": "multiline_text", "rows": 4, "auto_resize": True}),
+    ):  # fmt: skip
+        assert element(field, PEOPLE) == shown
+    chosen = element(DialogField(name="x", label="x", kind="choice", value="b", required=False, choices=choices))
+    assert chosen["initial_index"] == 2 and [one["value"] for one in chosen["options"]] == ["a", "b"]
+
+
+def test_people_of_a_large_company_are_found_by_their_words() -> None:
+    many = {f"ou_{number:032}": f"p{number}@example.com" for number in range(400)}
+    shown = element(DialogField(name="x", label="x", kind="person", value=f"ou_{7:032}"), many)
+    assert shown["tag"] == "input" and shown["default_value"] == "p7@example.com"
+    assert element(DialogField(name="x", label="x", kind="person", value=LI), PEOPLE)["tag"] == "select_person"
+
+
+def test_files_are_listed_to_be_left_out_and_otherwise_asked_for_in_a_message() -> None:
+    files = (("om_1/file/k1", {"en": "a.pdf"}), ("om_1/file/k2", {"en": "b.pdf"}))
+    shown = element(DialogField(name="x", label="x", kind="file", choices=files))
+    assert shown["tag"] == "multi_select_static" and shown["selected_values"] == [id for id, _ in files]
+    assert shown["required"] is False, "each can be left out"
+    bare = render_dialog(dialog(DialogField(name="x", label="x", kind="file")), "zh")
+    assert bare is not None and inputs(bare) == [] and "先在这个会话里把文件发给我" in read_cards((bare,))
+
+
+def test_what_was_put_in_comes_back() -> None:
+    """The shapes are those of the page *表单容器*."""
+    given = {
+        "day~day": "2024-04-01 +0800", "text": "1234", "who": LI, "several": [LI, ZHANG], "kind": "1", "no": None,
+        "yes": True, "note": "2024-04-01 +0800", "mail": "a", "mail~2": "b", "mail~10": "j", 7: "x",
+    }  # fmt: skip
+    assert parse_form_value(given) == {
+        "day": "2024-04-01", "text": "1234", "who": LI, "several": f"{LI},{ZHANG}", "kind": "1", "no": "", "yes": "",
+        "note": "2024-04-01 +0800", "mail": "abj",
+    }  # fmt: skip
+    for odd in (None, [], "x", {"x" * 300: "y"}, {"x": {"y": "z"}}):
+        assert set("".join(parse_form_value(odd).values())) == set()
+    assert len(parse_form_value({f"n{n}": "x" for n in range(900)})) == FIELDS_MAX
+    assert len(parse_form_value({"x": "y" * 99_999, "x~2": "z" * 99_999})["x"]) == VALUE_MAX
+    assert parse_form_value({"x": "\ud800"}) == {"x": "\ufffd"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["word ", "字", "\n", "  ", "😀", "x"]), max_size=2_000).map("".join))
+def test_a_long_text_is_whole_in_its_inputs(value: str) -> None:
+    shown = render_dialog(dialog(DialogField(name="text", label="x", kind="long", value=value)), "en")
+    assert shown is not None and check_card(shown.content) == []
+    parts = {one["name"]: one.get("default_value", "") for one in inputs(shown)}
+    assert all(len(one) <= LONGEST for one in parts.values())
+    assert parse_form_value(dict(reversed(parts.items()))) == {"text": value}
+
+
+@SLOW
+@given(dialogs(), st.integers(0, 2), st.dictionaries(st.sampled_from(["field_1", "other"]), WRITTEN, max_size=2))
+def test_dialogs_are_such_as_feishu_takes(asked: Dialog, page: int, problems: dict[str, str]) -> None:
+    shown = render_dialog(asked, "en", page=page, values={"field_0": "x"}, problems=problems, people=PEOPLE)
+    if shown is None:  # too much for a card: its person is told
+        return
+    hold_limits((shown,))
+    read = squeeze(read_cards((shown,)))
+    assert all(squeeze(show_invisible(one)) in read for one in problems.values())
+    if not page:
+        words = [asked.title, asked.lead, asked.matter, *(f.value for f in asked.fields if f.kind == "shown")]
+        assert all(squeeze(show_invisible(one)) in read for one in words)
+    for content in list_markdown((shown,)):
+        for tag in list_tags(content):
+            assert tag == "</at>" or tag.startswith("<at id=ou_")
+
+
+def test_a_dialog_returns_what_it_was_opened_for() -> None:
+    shown = render_dialog(DIALOG, "zh", values={"earlier": "x"}, page=1)
+    assert shown is not None
+    about: dict[str, Any] = {
+        "approval": "A1", "version": 2, "choice": "reject", "place": DIALOG.place, "card": DIALOG.card, "seal": "5ea1",
+        "page": 1, "values": {"earlier": "x"}, "kept": {"name": "value"},
+    }  # fmt: skip
+    assert [parse_value(one) for one in list_values(shown)] == [DialogValue(**about), CancelValue(title=DIALOG.title)]
+    first = render_dialog(DIALOG, "zh")
+    assert first is not None
+    assert parse_value(list_values(first)[1]) == DialogMoreValue(**{**about, "page": 0, "values": {}})
+
+
+def test_problems_stand_under_their_fields_and_the_input_stays() -> None:
+    fields = (DialogField(name="a", label="a", value="old"), DialogField(name="b", label="b"))
+    shown = render_dialog(dialog(*fields), "en", typed={"a": "new"}, problems={"b": "Too <b>long</b>", "gone": "Other"})
+    assert shown is not None and check_card(shown.content) == []
+    form = next(one for one in walk(shown.content) if one.get("tag") == "form")
+    told = [one.get("default_value") or one.get("text", {}).get("content") for one in form["elements"][:-1]]
+    assert told == ["new", "Other", None, "Too <b>long</b>"]
+    bare = render_dialog(dialog(*fields), "en")
+    assert bare is not None and "'red'" not in str(bare.content) and "'default_value': 'old'" in str(bare.content)
+
+
+def test_a_form_says_its_process_its_page_and_its_problems() -> None:
+    shown = render_form(FORM, "zh", problems=(FormProblem("start_date", "开始", "已经过去"),))
+    assert shown is not None and check_card(shown.content) == []
+    about: dict[str, Any] = {"process": "leave", "page": 1, "has_choice": True, "kept": ("F1",)}
+    about["values"] = {"start_date": "2026-11-20"}
+    assert [parse_value(one) for one in list_values(shown)] == [
+        OpenFormValue(is_menu=True), FormValue(**about), FormMoreValue(**about), CancelValue(title="请假"),
+    ]  # fmt: skip
+    assert "开始: 已经过去" in read_cards((shown,)) and "⚠️ 太长" in read_cards((shown,))
+    alone = render_form(replace(FORM, choices=(), more=""), "zh")
+    assert alone is not None and [type(parse_value(one)) for one in list_values(alone)] == [FormValue, CancelValue]
+
+
+def test_a_form_that_a_card_cannot_carry_is_none() -> None:
+    assert render_form(replace(FORM, values=(("text", "字" * 3_000),)), "zh") is None, "carried by two buttons"
+    assert render_form(replace(FORM, values=(("text", "字" * 300),)), "zh") is not None, "the control"
+    assert render_dialog(dialog(DialogField(name="x", label="x", kind="shown", value="字" * 9_000)), "zh") is None
+
+
+@SLOW
+@given(
+    INPUTS,
+    WRITTEN,
+    st.lists(
+        st.builds(FormProblem, field=st.sampled_from(["field_1", "x"]), label=st.just("L"), text=WRITTEN), max_size=3
+    ),
+)
+def test_forms_are_such_as_feishu_takes(rows: tuple[FormInput, ...], note: str, problems: list[FormProblem]) -> None:
+    form = FormDialog("Leave", "Check", "Close", "leave", 0, rows, (("a", note),), (note,), (note,), "More")
+    if shown := render_form(form, "en", problems=problems, people=PEOPLE):
+        hold_limits((shown,))
+        read = squeeze(read_cards((shown,)))
+        assert all(squeeze(show_invisible(one)) in read for one in (note, *(problem.text for problem in problems)))
+    home = HomeDialog(title="Urge", cancel="Close", submit="Urge", action="urge", inputs=rows, notice=note)
+    if opened := render_home_dialog(home, "en", problems=problems, people=PEOPLE):
+        hold_limits((opened,))
+
+
+def test_a_dialog_of_home_presses_a_card_only_if_it_shows_it_whole() -> None:
+    shown = render_home_dialog(HOME_DIALOG, "zh")
+    assert shown is not None and check_card(shown.content) == []
+    values = [parse_value(one) for one in list_values(shown)]
+    submit = HomeDialogValue(action="urge", value="L-0001", form={"text": "y"}, seal="5ea1")
+    assert submit in values and [one.on_page for one in values if isinstance(one, PressValue)] == [True, True]
+    assert HOME_DIALOG.card is not None
+    long = render_home_dialog(replace(HOME_DIALOG, card=replace(HOME_DIALOG.card, body="字" * 9_000)), "zh")
+    assert long is not None and not any(isinstance(parse_value(one), PressValue) for one in list_values(long))
+    assert submit in [parse_value(one) for one in list_values(long)]
+
+
+def test_a_closed_form_has_no_buttons() -> None:
+    shown = render_closed_form("请假", "已提交。")
+    assert check_card(shown.content) == [] and list_values(shown) == [] and "已提交。" in read_cards((shown,))
+
+
+def test_the_shipped_forms_open_as_dialogs_that_feishu_takes() -> None:
+    for process in load_shipped_processes():
+        values = filled(process, SICK).values if process.key == "leave" else {}
+        asked = replace(dialog(*build_dialog_fields(process, values)), more="More Options…")
+        pages = [render_dialog(asked, "zh", page=page, people=PEOPLE) for page in range(PAGES)]
+        assert all(one is not None and check_card(one.content) == [] for one in pages)
+        found = [len({str(i["name"]).partition("~")[0] for i in inputs(one)}) for one in pages]
+        files = sum(field.kind == "file" for field in asked.fields)
+        assert max(found) <= PAGE and sum(found) >= len(process.form.fields) - files
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_the_adapters_sentences_are_in_the_readers_language(language: str) -> None:
+    shown = render_dialog(dialog(DialogField(name="x", label="x", kind="person")), language)
+    assert shown is not None
+    assert ("姓名" in read_cards((shown,))) == (language == "zh")
