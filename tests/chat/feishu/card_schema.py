@@ -94,6 +94,24 @@ def check_element(element: Mapping[str, Any], inside: tuple[str, ...]) -> Iterat
     for (owner, name), allowed in VALUES.items():
         if owner == tag and name in element and element[name] not in allowed:
             yield f"{tag}: {name} {element[name]!r}"
+    yield from check_nesting(element, tag, inside)
+    yield from check_lengths(element, tag)
+    for behavior in element.get("behaviors", ()):
+        yield from (f"behavior: {name}" for name in behavior.keys() - OBJECTS["behavior"])
+        if not all(isinstance(one, str) for one in behavior["value"].values()):
+            yield "a value that is no text"
+    options = element.get("options", ())
+    yield from (f"option: {name}" for option in options for name in option.keys() - OBJECTS["option"])
+    if len({one["value"] for one in options}) < len(options):
+        yield "an option twice"
+    texts = [element[name] for name in ("text", "placeholder", "label", "hover_tips") if name in element]
+    texts += [one["text"] for one in options if "text" in one]
+    texts += [element["header"]["title"]] if tag == "collapsible_panel" else []
+    for inner in (*texts, *element.get("elements", ()), *element.get("columns", ())):
+        yield from check_element(inner, (*inside, tag))
+
+
+def check_nesting(element: Mapping[str, Any], tag: str, inside: tuple[str, ...]) -> Iterator[str]:
     if tag == "form" and inside:
         yield "a form inside another element"
     if "form" in inside and TAGS[tag] >= {"behaviors", "name"} and not element.get("name"):
@@ -104,6 +122,9 @@ def check_element(element: Mapping[str, Any], inside: tuple[str, ...]) -> Iterat
         yield "too deep"
     if tag == "form" and not any(one.get("form_action_type") == "submit" for one in walk(element)):
         yield "a form without a submit button"
+
+
+def check_lengths(element: Mapping[str, Any], tag: str) -> Iterator[str]:
     if tag == "input" and not 1 <= element.get("max_length", INPUT) <= INPUT:
         yield "max_length"
     if tag == "input" and len(element.get("default_value", "")) > element.get("max_length", INPUT):
@@ -112,24 +133,6 @@ def check_element(element: Mapping[str, Any], inside: tuple[str, ...]) -> Iterat
         yield "length of a button"
     if tag in ("markdown", "plain_text") and not element.get("content"):
         yield f"an empty {tag}"
-    for behavior in element.get("behaviors", ()):
-        yield from (f"behavior: {name}" for name in behavior.keys() - OBJECTS["behavior"])
-        if not all(isinstance(one, str) for one in behavior["value"].values()):
-            yield "a value that is no text"
-    options = element.get("options", ())
-    for option in options:
-        yield from (f"option: {name}" for name in option.keys() - OBJECTS["option"])
-        if "text" in option:
-            yield from check_element(option["text"], (*inside, tag))
-    if len({one["value"] for one in options}) < len(options):
-        yield "an option twice"
-    if tag == "collapsible_panel":
-        yield from check_element(element["header"]["title"], (*inside, tag))
-    for name in ("text", "placeholder", "label", "hover_tips"):
-        if name in element:
-            yield from check_element(element[name], (*inside, tag))
-    for inner in (*element.get("elements", ()), *element.get("columns", ())):
-        yield from check_element(inner, (*inside, tag))
 
 
 def walk(node: Any) -> Iterator[dict[str, Any]]:

@@ -142,5 +142,7 @@ ENTRIES = st.builds(
         Card, title=SHORT, facts=st.lists(st.tuples(SHORT, SHORT), max_size=4).map(tuple),
         buttons=st.lists(BUTTON, max_size=3).map(tuple), body=st.one_of(st.just(""), LONG),
     ),
-    buttons=st.lists(st.builds(HomeButton, label=SHORT, action=st.just("open"), value=st.just("A1.2")), max_size=2).map(tuple),
+    buttons=st.lists(
+        st.builds(HomeButton, label=SHORT, action=st.just("open"), value=st.just("A1.2")), max_size=2
+    ).map(tuple),
 )  # fmt: skip

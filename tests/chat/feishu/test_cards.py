@@ -37,6 +37,7 @@ from tests.chat.feishu.strategies import CARDS, DIRECT, ENTRIES, GROUP, LONG, PO
 from tests.golden.test_slack import HOME
 from tools.characters import has_invisible, show_invisible
 
+TEXT = {"tag": "plain_text", "content": "x"}
 LI = "ou_7d8a6e6df7621556ce0d21922b676706"
 SLOW = settings(
     max_examples=25,
@@ -132,9 +133,9 @@ def test_the_control_somebody_of_the_directory_is_mentioned() -> None:
     [
         {"tag": "note", "elements": []},
         {"tag": "markdown", "content": "x", "href": {}},
-        {"tag": "column_set", "columns": [{"tag": "column", "elements": [{"tag": "form", "name": "f", "elements": []}]}]},
+        {"tag": "column_set", "columns": [{"tag": "column", "elements": [{"tag": "form", "name": "f"}]}]},
         {"tag": "input", "name": "x", "required": True},
-        {"tag": "button", "text": {"tag": "plain_text", "content": "x"}, "behaviors": [{"type": "callback", "value": {"n": 1}}]},
+        {"tag": "button", "text": TEXT, "behaviors": [{"type": "callback", "value": {"n": 1}}]},
         {"tag": "multi_select_static", "name": "x", "options": []},
         {"tag": "div", "text": {"tag": "plain_text", "content": ""}},
     ],

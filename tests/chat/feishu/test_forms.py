@@ -1,4 +1,4 @@
-"""Dialogs and forms as cards: every kind of field as an input and back, nothing cut, nothing that Feishu would refuse."""
+"""Dialogs and forms as cards: every kind of field as an input and back, nothing cut, nothing refused by Feishu."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ from tools.spec import DialogField
 from tools.workflow.process.definition import load_shipped_processes
 
 LI, ZHANG = "ou_7d8a6e6df7621556ce0d21922b676706", "ou_00000000000000000000000000000001"
+LABEL = {"tag": "plain_text", "content": "x"}
 PEOPLE = {LI: "li@example.com", ZHANG: "zhang@example.com"}
 SLOW = settings(
     max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate],
@@ -72,16 +73,30 @@ def element(field: DialogField, people: dict[str, str] | None = None) -> dict[st
 
 def test_every_kind_has_its_input() -> None:
     choices = (("a", {"en": "A"}), ("b", {"en": "B"}))
-    base = {"name": "x", "width": "fill"}
-    for field, shown in (
-        (DialogField(name="x", label="x", kind="date", value="2026-11-20", required=False), {"tag": "date_picker", **base, "name": "x~day", "initial_date": "2026-11-20"}),
-        (DialogField(name="x", label="x", kind="date", value="soon", required=False), {"tag": "date_picker", **base, "name": "x~day"}),
-        (DialogField(name="x", label="x", kind="person", value=LI, required=False), {"tag": "select_person", **base, "options": [{"value": LI}, {"value": ZHANG}], "initial_option": LI}),
-        (DialogField(name="x", label="x", kind="people", value=f"{LI},{ZHANG}", required=False), {"tag": "multi_select_person", **base, "options": [{"value": LI}, {"value": ZHANG}], "selected_values": [LI, ZHANG]}),
-        (DialogField(name="x", label="x", kind="number", value="1.5"), {"tag": "input", **base, "required": True, "label": {"tag": "plain_text", "content": "x *"}, "max_length": LONGEST, "default_value": "1.5"}),
-        (DialogField(name="x", label="x", kind="long", required=False, max_length=20), {"tag": "input", **base, "label": {"tag": "plain_text", "content": "x"}, "max_length": 20, "input_type": "multiline_text", "rows": 4, "auto_resize": True}),
-    ):  # fmt: skip
-        assert element(field, PEOPLE) == shown
+    base, picked = {"name": "x", "width": "fill"}, {"options": [{"value": LI}, {"value": ZHANG}]}
+    day, text = {**base, "tag": "date_picker", "name": "x~day"}, {**base, "tag": "input"}
+    several = {"input_type": "multiline_text", "rows": 4, "auto_resize": True}
+    for kind, value, required, shown in (
+        ("date", "2026-11-20", False, {**day, "initial_date": "2026-11-20"}),
+        ("date", "soon", True, {**day, "required": True}),
+        ("person", LI, False, {"tag": "select_person", **base, **picked, "initial_option": LI}),
+        (
+            "people",
+            f"{LI},{ZHANG}",
+            False,
+            {"tag": "multi_select_person", **base, **picked, "selected_values": [LI, ZHANG]},
+        ),
+        (
+            "number",
+            "1.5",
+            True,
+            {**text, "required": True, "label": LABEL | {"content": "x *"}, "default_value": "1.5"},
+        ),
+        ("long", "", False, {**text, "label": LABEL, **several}),
+    ):
+        field = DialogField(name="x", label="x", kind=kind, value=value, required=required, max_length=20)
+        longest = {"max_length": 20} if shown["tag"] == "input" else {}
+        assert element(field, PEOPLE) == {**shown, **longest}
     chosen = element(DialogField(name="x", label="x", kind="choice", value="b", required=False, choices=choices))
     assert chosen["initial_index"] == 2 and [one["value"] for one in chosen["options"]] == ["a", "b"]
 
