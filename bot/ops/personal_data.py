@@ -34,11 +34,11 @@ from tools.workflow.engine.state import Request
 Command = tuple[str, ...]
 KEPT_LISTS = ("mine", "told", "todo", "done", "decided_for")
 """Lists of a person in the embedded engine."""
-OWN_KEYS = frozenset({"welcomed", "home", "home_turn", "morning", "set", "due"})
+OWN_KEYS = frozenset({"welcomed", "home", "home_turn", "morning", "set", "due", "dm"})
 """Names of keys of a partition that are followed by the person."""
 RUN_KINDS = frozenset({"step", "run.finished", "run.stopped", "run.cancelled"})
 """Kinds of journal records whose person wrote the message."""
-_KEY = re.compile(r"\{(q\d\d|people|files)\}:(.+)")
+_KEY = re.compile(r"\{(q\d\d|people|files|sent)\}:(.+)")
 _DIRECT = re.compile(r"[^:]+:[^:]+:D[^:]*")
 
 
@@ -184,6 +184,12 @@ class PersonalData:
             if kind == "preferences":
                 erase.append(("INCR", f"{key}_version"))
             return [PersonalRecord(kind=kind, data=_read_json(str(stored)), erase=erase)] if stored else []
+        if tag == "sent":  # cards with buttons on Feishu
+            is_card = rest.partition(":")[2].startswith("card:")
+            with translate_redis_errors():
+                shown: Any = await self.redis.hget(key, "content") if is_card else None
+            card = PersonalRecord(kind="sent_card", data=_read_json(str(shown)), erase=[("DEL", key)])
+            return [card] if shown and self.person in shown else []
         if tag == "files" and f":day:{self.person}:" in rest:
             with translate_redis_errors():
                 sizes = await self.redis.hgetall(key)

@@ -81,7 +81,7 @@ class FeishuChannel:
         """Chat with the bot → its person, for people to whom the first post went by their own id."""
         self._next_updates: dict[str, float] = {}
         """Message → when its updates would be spaced evenly again."""
-        self._signs = TypingSigns(client)
+        self._signs = TypingSigns(client, sent)
 
     async def post_message(
         self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
@@ -94,6 +94,7 @@ class FeishuChannel:
             message, name = _build_card_message(part), f"{key}:{number}"
             ref = await self._post_once(place, message, name, again=again, wait_ms=wait_ms, is_renewed=is_renewed)
             wait_ms = None
+        self._signs.note_post(place)
         assert ref is not None, "a post has a part"
         return ref
 
@@ -317,7 +318,7 @@ class FeishuChannel:
 
     def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
         """See `Channel.set_session_status`. The session at work is shown by a reaction."""
-        self._signs.show_sign(place, is_at_work=status is SessionStatus.PROCESSING)
+        self._signs.show_session(place, is_at_work=status is SessionStatus.PROCESSING)
 
     async def wait_for_session(self, place: Place) -> None:
         """See `Channel.wait_for_session`."""

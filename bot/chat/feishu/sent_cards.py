@@ -14,6 +14,8 @@ All keys but the last share the hash tag `{sent}` and name the workspace:
 `cs:{sent}:<team>:newest:<message>`    hash: `message` that took the place of this first one, how often (`generation`)
 `cs:{sent}:<team>:first:<message>`     the first message of a card that was posted anew
 `cs:{sent}:<team>:renewing:<message>`  set while a process posts this card anew
+`cs:{sent}:<team>:sign:<chat>:<root>`  the message with the sign of life of this thread, and its reaction; `over` just
+                                       after its end
 `cs:{qNN}:dm:<person>`                 the person's chat with the bot
 =====================================  =============================================================================
 
@@ -41,6 +43,9 @@ DECIDED_MS = 3_600_000
 RENEWING_MS = 120_000
 """How long a process may take to post a card anew before another one may try (ms)."""
 DM_MS = 30 * DAY_MS
+SIGN_MS, OVER_MS = 3_600_000, 3_000
+"""How long a sign of life is known (ms), and how long none begins after its end, because a late one would stay."""
+OVER = "over"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +167,31 @@ class SentCards:
                 pipe.zrem(self._build_key("renewals"), first)
                 pipe.delete(self._build_key("card", first))
                 await pipe.execute()
+
+    async def claim_sign(self, thread: str) -> bool:
+        """Claim showing the sign of life of a thread. Return False if it is shown, or just over."""
+        with translate_redis_errors():
+            return bool(await self.redis.set(self._build_key("sign", thread), "", nx=True, px=SIGN_MS))
+
+    async def save_sign(self, thread: str, sign: str) -> bool:
+        """Save the sign that is shown. Return False if it is over by now."""
+        with translate_redis_errors():
+            before: Any = await self.redis.set(self._build_key("sign", thread), sign, xx=True, get=True, px=SIGN_MS)
+            if before == "":
+                return True
+            await self.redis.delete(self._build_key("sign", thread))
+        return False
+
+    async def drop_sign(self, thread: str) -> None:
+        """Drop the claim of a sign that could not be shown."""
+        with translate_redis_errors():
+            await self.redis.delete(self._build_key("sign", thread))
+
+    async def end_sign(self, thread: str) -> str:
+        """End the sign of a thread, whichever process shows it. Return the sign to remove, if any."""
+        with translate_redis_errors():
+            before: Any = await self.redis.set(self._build_key("sign", thread), OVER, get=True, px=OVER_MS)
+        return "" if before in (None, OVER) else str(before)
 
     async def find_dm(self, person: str) -> str:
         """Find the person's chat with the bot. Return an empty text if it is not known."""

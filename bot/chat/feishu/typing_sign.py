@@ -8,9 +8,10 @@ import asyncio
 import time
 
 from bot.chat.feishu.client import GONE_CODES, FeishuClient
+from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.messages import Place
 from bot.core import logs
-from bot.core.errors import ChatError, ChatUnavailableError, PlaceClosedError
+from bot.core.errors import ChatError, ChatUnavailableError, PlaceClosedError, StoreUnavailableError
 
 log = logs.get_logger(__name__)
 
@@ -27,14 +28,15 @@ Thread = tuple[str, str]
 
 
 class TypingSigns:
-    """Adds and removes reactions. Calls of a thread follow each other, so that none overtakes another."""
+    """Adds and removes reactions. Calls of a thread follow each other, so that none overtakes another. Any process can
+    end the sign that another one has shown."""
 
-    def __init__(self, client: FeishuClient) -> None:
-        self._client = client
+    def __init__(self, client: FeishuClient, sent: SentCards) -> None:
+        self._client, self._sent = client, sent
         self._latest: dict[Thread, str] = {}
+        self._sessions = set[Thread]()
+        """Threads with a session at work in this process."""
         self._wanted: dict[Thread, bool] = {}
-        self._shown: dict[Thread, tuple[str, str]] = {}
-        """Thread → message with the reaction, and the reaction."""
         self._sending: dict[Thread, asyncio.Task[None]] = {}
         self._off_until = float("-inf")
 
@@ -46,6 +48,17 @@ class TypingSigns:
             self._latest[thread] = message_id
             if len(self._latest) > MAX_THREADS:
                 del self._latest[next(iter(self._latest))]
+
+    def show_session(self, place: Place, *, is_at_work: bool) -> None:
+        """Show that a session is at work in this thread, until it says that it is not."""
+        thread = (place.channel, place.thread or "")
+        (self._sessions.add if is_at_work else self._sessions.discard)(thread)
+        self.show_sign(place, is_at_work=is_at_work)
+
+    def note_post(self, place: Place) -> None:
+        """Note a post in a thread. It ends the sign, unless a session goes on."""
+        if not place.direct and (place.channel, place.thread) not in self._sessions:
+            self.show_sign(place, is_at_work=False)
 
     def show_sign(self, place: Place, *, is_at_work: bool) -> None:
         """Show or remove the sign of this thread, soon."""
@@ -66,8 +79,8 @@ class TypingSigns:
         try:
             while (is_at_work := self._wanted.pop(thread, None)) is not None:
                 try:
-                    await self._send_sign(thread, is_at_work=is_at_work)
-                except (ChatUnavailableError, PlaceClosedError):
+                    await (self._add_sign(thread) if is_at_work else self._remove_sign(thread))
+                except (ChatUnavailableError, PlaceClosedError, StoreUnavailableError):
                     continue
                 except ChatError as failed:
                     if failed.code not in GONE_CODES:
@@ -76,15 +89,23 @@ class TypingSigns:
         finally:
             self._sending.pop(thread, None)
 
-    async def _send_sign(self, thread: Thread, *, is_at_work: bool) -> None:
-        if is_at_work and thread not in self._shown and time.monotonic() >= self._off_until:
-            message = self._latest.get(thread, thread[1])
-            body = {"reaction_type": {"emoji_type": EMOJI}}
+    async def _add_sign(self, thread: Thread) -> None:
+        name, message = ":".join(thread), self._latest.get(thread, thread[1])
+        if time.monotonic() < self._off_until or not await self._sent.claim_sign(name):
+            return
+        body = {"reaction_type": {"emoji_type": EMOJI}}
+        try:
             answer = await self._client.call("POST", f"im/v1/messages/{message}/reactions", body=body, tries=1)
-            self._shown[thread] = (message, str(answer.get("reaction_id", "")))
-        elif not is_at_work and thread in self._shown:
-            message, reaction = self._shown.pop(thread)
-            await self._client.call("DELETE", f"im/v1/messages/{message}/reactions/{reaction}")
+        except ChatError:
+            await self._sent.drop_sign(name)
+            raise
+        sign = f"{message}/reactions/{answer.get('reaction_id')}"
+        if not await self._sent.save_sign(name, sign):  # ended meanwhile
+            await self._client.call("DELETE", f"im/v1/messages/{sign}")
+
+    async def _remove_sign(self, thread: Thread) -> None:
+        if sign := await self._sent.end_sign(":".join(thread)):
+            await self._client.call("DELETE", f"im/v1/messages/{sign}")
 
     async def close(self) -> None:
         """End the sending at the end of the process. Signs that are not on their way yet are not sent."""

@@ -369,37 +369,83 @@ async def test_a_form_is_posted_once_and_shows_its_end(desk: Desk) -> None:
     assert [one.content for one in desk.feishu.in_chat(DM.channel)] == [closed.content]
 
 
-async def test_the_bot_shows_that_it_is_at_work_and_stops_showing_it(desk: Desk) -> None:
-    message = desk.feishu.said[ROOT]
-    for shows, hides in (
-        (lambda: desk.channel.show_status(PLACE, "working"), lambda: desk.channel.show_status(PLACE, "")),
-        (
-            lambda: desk.channel.set_session_status(PLACE, SessionStatus.PROCESSING, person=ZHANG, title="hi"),
-            lambda: desk.channel.set_session_status(PLACE, SessionStatus.SUSPENDED),
-        ),
-    ):
+def count_signs(desk: Desk) -> int:
+    signs = [emoji for said in desk.feishu.said.values() for emoji in said.reactions.values()]
+    assert set(signs) <= {"Typing"}
+    return len(signs)
+
+
+async def settle(desk: Desk, place: Place = PLACE) -> None:
+    await desk.channel.wait_for_session(place)
+
+
+async def test_the_bot_shows_that_it_is_at_work_until_it_rests(desk: Desk) -> None:
+    for status in (SessionStatus.SUSPENDED, SessionStatus.ACTIVE):
         for _ in range(2):
-            shows()
-            await desk.channel.wait_for_session(PLACE)
-        assert list(message.reactions.values()) == ["Typing"]
-        hides()
-        await desk.channel.wait_for_session(PLACE)
-        assert not message.reactions
+            desk.channel.show_status(PLACE, "working")
+            desk.channel.set_session_status(PLACE, SessionStatus.PROCESSING, person=ZHANG, title="hi")
+            await settle(desk)
+        await desk.channel.post_message(PLACE, Post("a step"), key=status)
+        await settle(desk)
+        assert desk.feishu.said[ROOT].reactions and count_signs(desk) == 1
+        desk.channel.set_session_status(PLACE, status)
+        await settle(desk)
+        assert count_signs(desk) == 0
+        await desk.sent.drop_sign(f"{GROUP}:{ROOT}")  # three seconds later
+
+
+async def test_without_a_session_the_next_post_ends_the_sign_as_on_slack(desk: Desk) -> None:
     later = desk.feishu.hear(GROUP)
     desk.channel.note_message(PLACE, later.id)
     desk.channel.show_status(PLACE, "working")
-    await desk.channel.wait_for_session(PLACE)
-    assert list(later.reactions.values()) == ["Typing"] and not message.reactions
+    await settle(desk)
+    assert later.reactions and count_signs(desk) == 1, "on the message that is answered"
+    await desk.channel.post_message(PLACE, Post("an answer"), key="k")
+    await settle(desk)
+    assert count_signs(desk) == 0
+    asked = desk.feishu.hear(DM.channel)
+    under = DM.model_copy(update={"thread": asked.id})
+    desk.channel.show_status(under, "working")
+    await settle(desk, under)
+    assert asked.reactions
+    desk.channel.show_status(under, "")
+    await settle(desk, under)
+    assert count_signs(desk) == 0
+
+
+async def test_the_sign_ends_whichever_process_shows_it(desk: Desk) -> None:
+    listening, working = desk.channel, FeishuChannel(desk.client, desk.slots, desk.sent, team=TENANT)
+    listening.show_status(PLACE, "working")
+    await listening.wait_for_session(PLACE)
+    for status in (SessionStatus.PROCESSING, SessionStatus.ACTIVE):
+        working.set_session_status(PLACE, status)
+        await working.wait_for_session(PLACE)
+        assert count_signs(desk) == (status is SessionStatus.PROCESSING)
+
+
+async def test_a_sign_that_comes_after_its_end_does_not_stay(desk: Desk) -> None:
+    working = FeishuChannel(desk.client, desk.slots, desk.sent, team=TENANT)
+
+    async def end() -> None:
+        working.set_session_status(PLACE, SessionStatus.ACTIVE)
+        await working.wait_for_session(PLACE)
+
+    desk.feishu.meanwhile["react"] = end
+    desk.channel.show_status(PLACE, "working")
+    await settle(desk)
+    assert count_signs(desk) == 0 and len(desk.feishu.called("react")) == 1
+    await end()
+    desk.channel.show_status(PLACE, "working")
+    await settle(desk)
+    assert count_signs(desk) == 0 and len(desk.feishu.called("react")) == 1
 
 
 async def test_a_sign_of_life_never_stands_in_the_way(desk: Desk) -> None:
-    for fault in ("500", "drop", 231001, 230002):
+    for fault in ("500", "drop", 230002, 231001, "500"):
         desk.feishu.faults["react"] = [fault]
         desk.channel.show_status(PLACE, "working")
-        await desk.channel.wait_for_session(PLACE)
-        desk.channel.show_status(PLACE, "")
-        await desk.channel.wait_for_session(PLACE)
-    assert len(desk.feishu.called("react")) == 3, "after a refusal Feishu is left alone for a while"
+        await settle(desk)
+    assert len(desk.feishu.called("react")) == 4, "after a refusal Feishu is left alone for a while"
     desk.channel.show_status(DM, "working")
     await desk.channel.suggest_prompts(DM, ())
 

@@ -13,6 +13,7 @@ from bot.chat.feishu.renewals import keep_cards_renewed, renew_cards
 from bot.chat.feishu.sent_cards import DECIDED_MS, SentCards
 from bot.chat.messages import Button, Card, MessageRef, PersonPicker, Post
 from bot.core.errors import ChatUnavailableError
+from bot.ops.personal_data import PersonalData
 from bot.queue.keys import Keys
 from tests.chat.feishu.message_server import DAY, HOUR, TENANT, Said
 from tests.chat.feishu.sending_desk import CARD, DM, LATER, LI, OVER, PLACE, Desk, desk, has_buttons
@@ -168,6 +169,21 @@ async def test_every_key_ends_and_what_a_card_said_ends_with_its_buttons(desk: D
     with_words = [key for key in found if ":card:" in key or ":decided:" in key]
     assert with_words and all(found[key] <= DECIDED_MS for key in with_words)
     assert not [key for key in found if key.endswith(":renewals")]
+
+
+async def test_what_names_a_person_is_shown_to_them_and_erased(desk: Desk, redis: Redis, keys: Keys) -> None:
+    about = Post(text="", card=Card("Leave", body="words", buttons=CARD.card.buttons, lead=f"<@{LI}>"))  # type: ignore[union-attr]
+    await desk.channel.post_message(await desk.channel.open_dm(LI), about, key="k")
+    await desk.channel.post_message(PLACE, CARD, key="k2")
+    data = PersonalData(redis, keys, LI)
+    assert sorted([one.kind async for one in data.stream_records()]) == ["dm", "sent_card"]
+
+    async def delete_file(*_: str) -> None: ...
+
+    await data.erase_records(delete_file)
+    assert not [one async for one in PersonalData(redis, keys, LI).stream_records()]
+    desk.feishu.passed += 13 * DAY
+    assert await renew(desk) == 1, "the other card"
 
 
 async def test_a_cluster_keeps_it_as_well(desk: Desk, redis_cluster: Redis, keys: Keys) -> None:
