@@ -187,7 +187,7 @@ class PersonalData:
         if tag == "sent":  # cards with buttons on Feishu
             is_card = rest.partition(":")[2].startswith("card:")
             with translate_redis_errors():
-                shown: Any = await self.redis.hget(key, "content") if is_card else None
+                shown: Any = await self.redis.get(key) if is_card else None
             card = PersonalRecord(kind="sent_card", data=_read_json(str(shown)), erase=[("DEL", key)])
             return [card] if shown and self.person in shown else []
         if tag == "files" and f":day:{self.person}:" in rest:

@@ -12,7 +12,6 @@ import math
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from bot.chat.feishu.cards import RenderedCard, render_post
@@ -90,9 +89,9 @@ class FeishuChannel:
         the buttons. If the first message of the thread was recalled, post outside of it."""
         parts, ref = render_post(post, place), None
         for number, part in enumerate(parts, 1):
-            is_renewed = number == len(parts) and has_lasting_buttons(post)
             message, name = _build_card_message(part), f"{key}:{number}"
-            ref = await self._post_once(place, message, name, again=again, wait_ms=wait_ms, is_renewed=is_renewed)
+            shown = post if number == len(parts) else None
+            ref = await self._post_once(place, message, name, again=again, wait_ms=wait_ms, post=shown)
             wait_ms = None
         self._signs.note_post(place)
         assert ref is not None, "a post has a part"
@@ -106,14 +105,17 @@ class FeishuChannel:
         *,
         again: bool = False,
         wait_ms: int | None = None,
-        is_renewed: bool = False,
+        post: Post | None = None,
     ) -> MessageRef:
-        """Post one message under this key, and save what it became. With `again`, return the message that is there."""
+        """Post one message under this key, and save what it became. With `again`, return the message that is there.
+        `post` is what its buttons belong to."""
         if again and (found := await self._find_post(place, key)):
             return found
         uuid = build_uuid(place.channel, key)
         ref = await self.send_message(place, content, uuid, wait_ms)
-        await self._sent.save_post(uuid, place, ref, content["content"] if is_renewed else "")
+        has_place = post is not None and bool(post.card or post.picker or post.buttons)
+        is_renewed = post is not None and has_lasting_buttons(post)
+        await self._sent.save_post(uuid, ref, place if has_place else None, content["content"] if is_renewed else "")
         if place.channel != ref.channel:
             await self.note_dm(place.channel, ref.channel)
         return ref
@@ -192,8 +194,7 @@ class FeishuChannel:
             log.info("card.followed", message=ref.ts, code=failed.code)
             newest = await self.post_anew(card, place, encode_content(rendered.content))
             card = await self._sent.save_newest(card, newest)
-        card, content = replace(card, place=place), encode_content(rendered.content)
-        saved = await self._sent.save_content(card, content, has_buttons=has_buttons)
+        saved = await self._sent.save_content(card, encode_content(rendered.content), has_buttons=has_buttons)
         if saved.newest != card.newest:  # posted anew meanwhile
             await self.patch_card(saved.newest, rendered.content)
             await self.show_moved(card.newest, rendered.content)

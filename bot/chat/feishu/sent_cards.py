@@ -7,8 +7,8 @@ All keys but the last share the hash tag `{sent}` and name the workspace:
 
 =====================================  =============================================================================
 `cs:{sent}:<team>:post:<uuid>`         the chat and the message that this post became
-`cs:{sent}:<team>:card:<message>`      hash: `place` and `content` (JSON) of a card with buttons, by the id of its first
-                                       message
+`cs:{sent}:<team>:place:<message>`     the place of a card, by the id of its first message, as JSON
+`cs:{sent}:<team>:card:<message>`      the content of a card with buttons (JSON)
 `cs:{sent}:<team>:decided:<message>`   the content of a card that has just lost its buttons
 `cs:{sent}:<team>:renewals`            sorted set: first message of such a card → when it was posted last (ms)
 `cs:{sent}:<team>:newest:<message>`    hash: `message` that took the place of this first one, how often (`generation`)
@@ -58,7 +58,7 @@ class SentCard:
     generation: int = 0
     """How many messages have taken the place of the first one."""
     place: Place | None = None
-    """The place of a card with buttons."""
+    """The place of a card."""
     content: str = ""
     """The card as it was sent last (JSON), if it has buttons or has just lost them."""
     posted_ms: int = 0
@@ -84,21 +84,21 @@ class SentCards:
         texts = [str(one).split(" ") for one in found if one]
         return MessageRef(channel=texts[0][0], ts=texts[0][1]) if texts else None
 
-    async def save_post(self, uuid: str, place: Place, ref: MessageRef, content: str = "") -> None:
-        """Save the message of a post. `content` is a card with buttons (JSON)."""
-        card = SentCard(first=ref.ts, newest=ref.ts, place=place.model_copy(update={"channel": ref.channel}))
+    async def save_post(self, uuid: str, ref: MessageRef, place: Place | None = None, content: str = "") -> None:
+        """Save the message of a post. `place` is that of a card, and `content` is a card with buttons (JSON)."""
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=True) as pipe:
                 pipe.set(self._build_key("post", uuid), f"{ref.channel} {ref.ts}", px=POSTS_MS)
+                if place:
+                    whole = place.model_copy(update={"channel": ref.channel})
+                    pipe.set(self._build_key("place", ref.ts), whole.model_dump_json(), px=CARDS_MS)
                 if content:
-                    self._save_card(pipe, card, content)
+                    self._save_card(pipe, SentCard(first=ref.ts, newest=ref.ts), content)
                 await pipe.execute()
 
     def _save_card(self, pipe: Any, card: SentCard, content: str) -> None:
-        key, posted_ms = self._build_key("card", card.first), card.posted_ms or self.clock.now_ms()
-        place = card.place.model_dump_json() if card.place else ""
-        pipe.hset(key, mapping={"place": place, "content": content})
-        pipe.pexpire(key, CARDS_MS)
+        posted_ms = card.posted_ms or self.clock.now_ms()
+        pipe.set(self._build_key("card", card.first), content, px=CARDS_MS)
         pipe.delete(self._build_key("decided", card.first))
         pipe.zadd(self._build_key("renewals"), {card.first: posted_ms})
         pipe.pexpire(self._build_key("renewals"), CARDS_MS)
@@ -112,8 +112,8 @@ class SentCards:
 
     def _read_card(self, pipe: Any, first: str) -> None:
         pipe.hmget(self._build_key("newest", first), ["message", "generation"])
-        pipe.hmget(self._build_key("card", first), ["place", "content"])
-        pipe.get(self._build_key("decided", first))
+        for name in ("place", "card", "decided"):  # a pipeline of a cluster has no MGET
+            pipe.get(self._build_key(name, first))
         pipe.zscore(self._build_key("renewals"), first)
 
     async def save_content(self, card: SentCard, content: str, *, has_buttons: bool) -> SentCard:
@@ -121,6 +121,7 @@ class SentCards:
         leaves the record soon."""
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=True) as pipe:
+                pipe.pexpire(self._build_key("place", card.first), CARDS_MS)
                 if has_buttons:
                     self._save_card(pipe, card, content)
                 elif card.content:
@@ -128,7 +129,7 @@ class SentCards:
                     pipe.zrem(self._build_key("renewals"), card.first)
                     pipe.set(self._build_key("decided", card.first), content, px=DECIDED_MS)
                 self._read_card(pipe, card.first)
-                return _parse_card(card.first, (await pipe.execute())[-4:])
+                return _parse_card(card.first, (await pipe.execute())[-5:])
 
     async def save_newest(self, card: SentCard, newest: str) -> SentCard:
         """Save that a new message has taken the place of the card's last one, and return its record as it is then."""
@@ -139,9 +140,10 @@ class SentCards:
                 pipe.pexpire(key, CARDS_MS)
                 pipe.set(self._build_key("first", newest), card.first, px=CARDS_MS)
                 pipe.zadd(self._build_key("renewals"), {card.first: now_ms}, xx=True)
-                pipe.pexpire(self._build_key("card", card.first), CARDS_MS)
+                for name in ("place", "card"):
+                    pipe.pexpire(self._build_key(name, card.first), CARDS_MS)
                 self._read_card(pipe, card.first)
-                return _parse_card(card.first, (await pipe.execute())[-4:])
+                return _parse_card(card.first, (await pipe.execute())[-5:])
 
     async def find_first(self, message: str) -> str:
         """Find the id that the rest of the bot knows for this message."""
@@ -207,7 +209,7 @@ class SentCards:
 
 
 def _parse_card(first: str, found: Any) -> SentCard:
-    (newest, generation), (place, content), decided, posted_ms = found
+    (newest, generation), place, content, decided, posted_ms = found
     return SentCard(
         first=first,
         newest=str(newest or first),

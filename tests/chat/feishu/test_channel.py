@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from bot.chat.feishu.cards import render_post
 from bot.chat.feishu.channel import FeishuChannel, build_uuid, encode_content
+from bot.chat.feishu.renewals import renew_cards
 from bot.chat.messages import Card, MessageRef, Place, Post, SessionStatus
 from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, LeaseLost, PlaceClosedError
 from bot.core.held_lease import bind_lease
@@ -216,6 +217,21 @@ async def test_an_update_that_feishu_does_not_take_follows_as_a_message_once(
     assert len(desk.cards) == 2 and not has_buttons(desk.cards[1]), "the message that has followed is updated"
     assert await desk.channel.has_buttons_of(ref, OVER)
     assert await desk.channel.find_original(MessageRef(channel=ref.channel, ts=desk.cards[1].id)) == ref
+
+
+@pytest.mark.parametrize("place", [PLACE, DM])
+@pytest.mark.parametrize("first", [CARD, OVER])
+async def test_buttons_that_come_late_know_their_place(desk: Desk, place: Place, first: Post) -> None:
+    ref = await desk.channel.post_message(place, first, key="k")
+    await desk.channel.update_message(ref, OVER)
+    for name in ("decided", "card"):
+        await desk.sent.redis.delete(f"cs:{{sent}}:{TENANT}:{name}:{ref.ts}")  # an hour later
+    desk.start_again()
+    await desk.channel.update_message(ref, LATER)
+    assert desk.cards[0].content == render_post(LATER, place)[-1].content != render_post(LATER, CHAT)[-1].content
+    desk.feishu.passed += 13 * DAY + HOUR
+    assert await renew_cards(desk.channel, desk.sent) == 1
+    assert desk.cards[1].root == (place.thread or "")
 
 
 @pytest.mark.parametrize("place", [PLACE, DM])
