@@ -274,7 +274,9 @@ class FeishuChannel:
                 except ChatUnavailableError:
                     raise
                 except ChatError:
-                    await self.send_message(await self.open_dm(person), _build_card_message(part), _draw_uuid())
+                    await self.send_message(
+                        await self.open_dm(person), _build_card_message(part), secrets.token_hex(16)
+                    )
         except ChatUnavailableError:
             raise
         except ChatError as refused:
@@ -388,10 +390,6 @@ class FeishuChannel:
 def build_uuid(place: str, key: str) -> str:
     """Build the name by which Feishu knows a repeated message: at most 50 characters."""
     return hashlib.sha256(f"{place} {key}".encode()).hexdigest()[:32]
-
-
-def _draw_uuid() -> str:
-    return secrets.token_hex(16)
 
 
 def encode_content(content: Mapping[str, Any]) -> str:

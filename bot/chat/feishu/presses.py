@@ -24,7 +24,7 @@ class PressResult:
     card: dict[str, Any] | None = None
     """The card as it is now, if it came in time."""
     notice: str = ""
-    """What the presser alone is told, if something came in time."""
+    """The notice for the presser alone, if one came in time."""
 
 
 @dataclass(slots=True, eq=False)

@@ -79,7 +79,10 @@ class TypingSigns:
         try:
             while (is_at_work := self._wanted.pop(thread, None)) is not None:
                 try:
-                    await (self._add_sign(thread) if is_at_work else self._remove_sign(thread))
+                    if is_at_work:
+                        await self._add_sign(thread)
+                    elif sign := await self._sent.end_sign(":".join(thread)):
+                        await self._client.call("DELETE", f"im/v1/messages/{sign}")
                 except (ChatUnavailableError, PlaceClosedError, StoreUnavailableError):
                     continue
                 except ChatError as failed:
@@ -101,10 +104,6 @@ class TypingSigns:
             raise
         sign = f"{message}/reactions/{answer.get('reaction_id')}"
         if not await self._sent.save_sign(name, sign):  # ended meanwhile
-            await self._client.call("DELETE", f"im/v1/messages/{sign}")
-
-    async def _remove_sign(self, thread: Thread) -> None:
-        if sign := await self._sent.end_sign(":".join(thread)):
             await self._client.call("DELETE", f"im/v1/messages/{sign}")
 
     async def close(self) -> None:
