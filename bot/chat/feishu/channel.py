@@ -115,7 +115,7 @@ class FeishuChannel:
         ref = await self.send_message(place, content, uuid, wait_ms)
         has_place = post is not None and bool(post.card or post.picker or post.buttons)
         is_renewed = post is not None and has_lasting_buttons(post)
-        await self._sent.save_post(uuid, ref, place if has_place else None, content["content"] if is_renewed else "")
+        await self._sent.save_post(uuid, place if has_place else None, ref, content["content"] if is_renewed else "")
         if place.channel != ref.channel:
             await self.note_dm(place.channel, ref.channel)
         return ref

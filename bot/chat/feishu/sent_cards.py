@@ -84,7 +84,7 @@ class SentCards:
         texts = [str(one).split(" ") for one in found if one]
         return MessageRef(channel=texts[0][0], ts=texts[0][1]) if texts else None
 
-    async def save_post(self, uuid: str, ref: MessageRef, place: Place | None = None, content: str = "") -> None:
+    async def save_post(self, uuid: str, place: Place | None, ref: MessageRef, content: str = "") -> None:
         """Save the message of a post. `place` is that of a card, and `content` is a card with buttons (JSON)."""
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=True) as pipe:
