@@ -285,23 +285,21 @@ class FeishuChannel:
     async def open_dm(self, person: str) -> Place:
         """Find the person's chat with the bot. If Feishu does not name it, the place is the person. The first post
         there tells their chat."""
-        chat = self._chats.get(person) or await self._sent.find_dm(person) or await self._ask_for_dm(person)
+        chat = self._chats.get(person) or await self._sent.find_dm(person)
+        if not chat:
+            query, body = {"chatter_id_type": "open_id"}, {"chatter_ids": [person]}
+            try:
+                answer = await self._client.call("POST", "im/v1/chat_p2p/batch_query", query=query, body=body)
+            except ChatUnavailableError:
+                raise
+            except ChatError as refused:
+                log.debug("dm.not_named", code=refused.code)
+                answer = {}
+            found = (str(one["chat_id"]) for one in answer.get("p2p_chats") or () if one.get("chat_id"))
+            await self._sent.save_dm(person, chat := next(found, person))
         if chat != person:
             self._remember_dm(person, chat)
         return Place(platform="feishu", team=self._team, channel=chat, direct=True)
-
-    async def _ask_for_dm(self, person: str) -> str:
-        query, body = {"chatter_id_type": "open_id"}, {"chatter_ids": [person]}
-        chat = ""
-        try:
-            answer = await self._client.call("POST", "im/v1/chat_p2p/batch_query", query=query, body=body)
-            chat = next((str(one["chat_id"]) for one in answer.get("p2p_chats") or () if one.get("chat_id")), "")
-        except ChatUnavailableError:
-            raise
-        except ChatError as refused:
-            log.debug("dm.not_named", code=refused.code)
-        await self._sent.save_dm(person, chat or person)
-        return chat or person
 
     def _remember_dm(self, person: str, chat: str) -> None:
         if len(self._chats) >= MAX_KNOWN:
