@@ -85,7 +85,7 @@ class FeishuMembers:
         user = answer.get("user")
         if not isinstance(user, Mapping) or user.get("open_id") != person:
             return None
-        if (department := _choose_department(user)) and department not in self._departments:
+        if (department := _choose_department(user)) not in ("", ROOT, *self._departments):
             await self._find_department(department)
         return {"id": person, **user}
 
