@@ -386,8 +386,8 @@ class FeishuChannel:
 
 
 def build_uuid(place: str, key: str) -> str:
-    """Build the name by which Feishu knows a repeated message: at most 50 characters."""
-    return hashlib.sha256(f"{place} {key}".encode()).hexdigest()[:32]
+    """Build the name by which Feishu knows a repeated message: at most 50 characters. Its end says which post it is."""
+    return f"{hashlib.sha256(f'{place} {key}'.encode()).hexdigest()[:32]}-{key[-17:]}"
 
 
 def encode_content(content: Mapping[str, Any]) -> str:
