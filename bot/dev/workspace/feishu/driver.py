@@ -241,5 +241,4 @@ def build_view(message: Json) -> Json:
 def build_shown(message: Json) -> Json:
     """Return a message with its blocks and the key under which the bot has posted it."""
     blocks = {"blocks": build_blocks(message["card"])} if message.get("card") else {}
-    key = str(message.get("uuid", "")).partition("-")[2]
-    return {**message, **blocks, "metadata": {"event_payload": {"key": key}}}
+    return {**message, **blocks, "metadata": {"event_payload": {"key": message.get("uuid", "")}}}

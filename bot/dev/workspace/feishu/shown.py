@@ -26,13 +26,14 @@ KINDS = {
     "multi_select_person": "multi_users_select",
 }
 STYLED = re.compile(r"</?font[^>]*>|</at>")
+FACT = re.compile(r"^\*\*([^*\n]+)\*\* ", re.M)
 STEP = re.compile(r"^[✅⏳❌] ", re.M)
 
 
 def read_markdown(content: str) -> str:
     """Return a text of a card with mentions as `<@ou_…>`, bold as `*…*`, and without colours."""
     plain = STYLED.sub("", MENTIONED.sub(r"<@\1>", content)).replace("**", "*")
-    return html.unescape(plain)
+    return html.unescape(plain).replace("\xa0", " ")
 
 
 def name_action(value: Any) -> str:
@@ -79,7 +80,7 @@ def build_element(element: Json) -> Iterator[Json]:
     """Build the blocks of one element."""
     tag = element["tag"]
     if tag == "markdown":
-        yield {"type": "section", "text": {"type": "mrkdwn", "text": read_markdown(element["content"])}}
+        yield from build_text(element["content"])
     elif tag == "div":
         yield {"type": "section", "text": {"type": "plain_text", "text": element["text"]["content"]}}
     elif tag == "hr":
@@ -99,6 +100,16 @@ def build_element(element: Json) -> Iterator[Json]:
         yield from build_row([element])
     elif tag in INPUTS:
         yield build_input(element)
+
+
+def build_text(content: str) -> Iterator[Json]:
+    """Build the block of a text. Lines that begin with a bold label are facts."""
+    pieces = FACT.split(content)
+    if facts := list(zip(pieces[1::2], pieces[2::2], strict=True)):
+        fields = [f"*{read_markdown(label)}*\n{read_markdown(value).strip()}" for label, value in facts]
+        yield {"type": "section", "fields": [{"type": "mrkdwn", "text": one} for one in fields]}
+    else:
+        yield {"type": "section", "text": {"type": "mrkdwn", "text": read_markdown(content)}}
 
 
 def build_row(elements: list[Json]) -> Iterator[Json]:

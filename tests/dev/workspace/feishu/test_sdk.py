@@ -21,7 +21,7 @@ from tests.harness.workspace_server import serve_workspace
 pytest.importorskip("lark_channel")
 
 SECRET = "a-secret-of-a-test"
-ZHANG, LI, GENERAL = "ou_01zhang", "ou_02li", "oc_01general"
+ZHANG, LI, GENERAL = "ou_01zhang", "ou_02li000", "oc_01general"
 PATIENT = DeliveryTiming(ack=10.0, redelivery=(0.05, 0.05, 0.05, 0.05), save=0.01)
 PRESS, SUBMIT = {"cs": "press", "choice": "approve"}, {"cs": "form"}
 START_S = 20.0
