@@ -13,7 +13,7 @@ from bot.dev.real_models import RealModel
 from bot.dev.workspace import acts
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import StandInService, Workspace
-from tests.dev.page.conftest import Opener
+from tests.dev.page.conftest import HOSTILE, NAMELESS, TOO_WIDE, Opener
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, bolt, online, sinks, web_client
 from tests.harness.browser import ABSENT, Browser
 
@@ -205,10 +205,6 @@ async def test_lost_connection_comes_back_with_what_was_missed(workspace: Worksp
         assert await browser.execute("return document.querySelector(arguments[0]).value", WRITE) == "写了一半"
 
 
-HOSTILE = """<img src=x onerror="window.hit=1"><script>window.hit=1</script> &lt;b&gt; \u202egnp.exe
-[x](javascript:window.hit=1) <javascript:window.hit=1|click> <!channel> <@U02LI> *bold* `code`"""
-
-
 @pytest.mark.slow
 async def test_a_complaint_of_the_page_would_be_noticed(page: Opener) -> None:
     async with page() as browser:
@@ -245,11 +241,7 @@ async def test_fits_a_phone(workspace: Workspace, driver: WorkspaceDriver, page:
     async with page(size=(390, 844), dark=dark) as browser:
         for pane in ("nav", "chat", "thread", "mail", "log"):
             await browser.click(f"#bar [data-pane={pane}]")
-            wide = "return [...document.querySelectorAll('body, body *')].filter((e) => e.checkVisibility() &&"
-            over = (
-                " !e.closest('.heard, .popover, pre') && e.getBoundingClientRect().right > 391).map((e) => e.className)"
-            )
-            assert await browser.execute(wide + over) == [], pane
+            assert await browser.execute(TOO_WIDE, 391) == [], pane
         await browser.click("#bar [data-pane=chat]")
         await browser.click(".thread-link")
         await browser.find(f"{THREAD} button", "确认")
@@ -265,9 +257,7 @@ async def test_everything_is_reached_by_keyboard_and_has_a_name(
     await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN, thread_ts=root)
     async with page() as browser:
         await browser.find(f"{THREAD} button", "确认")
-        nameless = """return [...document.querySelectorAll('button, a, input, select, textarea')].filter((e) =>
-            e.checkVisibility() && !(e.ariaLabel || e.textContent.trim() || e.labels?.length)).length"""
-        assert await browser.execute(nameless) == 0
+        assert await browser.execute(NAMELESS) == []
         reached = set()
         for _ in range(40):
             await browser.press("Tab")
