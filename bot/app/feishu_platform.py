@@ -44,6 +44,7 @@ async def open_feishu(
         directory = FeishuDirectory(
             client,
             DirectoryFile(services.directory_file),
+            locale="zh-CN" if settings.feishu_domain == "feishu" else "en-US",
             timezone=settings.company_timezone,
             store=RedisMemberStore(stores.redis, stores.keys, me.tenant),
             languages=stores.preferences,
