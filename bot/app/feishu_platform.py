@@ -11,6 +11,7 @@ from bot.app.resources import Platform, Stores, Timing
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.chat.directory_file import DirectoryFile
+from bot.chat.feishu.callbacks import build_callback_app
 from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.channel_readers import FeishuReaderClassifier
 from bot.chat.feishu.client import FeishuClient, identify_bot, open_feishu_client
@@ -83,8 +84,6 @@ async def _receive_events(
         if settings.feishu_mode == "long":
             yield await stack.enter_async_context(open_long_connection(client, listeners.handle_payload, gate))
             return
-        from bot.chat.feishu.callbacks import build_callback_app  # with `cryptography`, which only HTTP mode needs
-
         key, token = (
             secret.get_secret_value() if secret else ""
             for secret in (settings.feishu_encrypt_key, settings.feishu_verification_token)

@@ -30,11 +30,11 @@ from bot.storage.processes import ANNOUNCED_S, ProcessState, ProcessStore
 log = logs.get_logger(__name__)
 
 SHARED_APP = (
-    "another installation uses the same Slack app: Slack gives each press and message to one of them only. Give every "
+    "another installation uses the same app: the platform gives each press and message to one of them only. Give every "
     "installation an app of its own, or stop the other one"
 )
 STARTING, STOPPING = "starting", "stopping"
-NO_REDIS, NO_SLACK = "redis", "slack"
+NO_REDIS, NO_CHAT = "redis", "chat"
 ANSWER_S = 2.0
 """Time (s) within which Redis must answer to count as reachable."""
 COLLECTED_S = 1.0
@@ -83,7 +83,7 @@ class HealthState:
         """Find the reasons why this process takes no work, or loses events; empty if it is ready."""
         reasons = [one for one in (self.phase, self.find_trouble()) if one]
         if not await self.is_connected():
-            reasons.append(NO_SLACK)
+            reasons.append(NO_CHAT)
         try:
             async with asyncio.timeout(ANSWER_S):
                 with translate_redis_errors():

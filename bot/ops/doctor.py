@@ -318,7 +318,7 @@ async def _check_redis_service(services: Services) -> AsyncIterator[DoctorFindin
             yield DoctorFinding("ok", "redis", f"keeps what it is given; {await describe_replicas(redis)}")
         seconds, _ = await redis.time()
         if any(one.foreign for one in await ProcessStore(redis, Keys()).list_processes(int(seconds) * 1000)):
-            yield DoctorFinding("fail", "slack", SHARED_APP)
+            yield DoctorFinding("fail", "workspace", SHARED_APP)
         for held in (await list_held_partitions(ScriptRunner.from_redis(redis, Keys())))[:1]:
             why = translate(f"restored.{held.reason.value}", "en")
             yield DoctorFinding("fail", "redis", f"work is held: {why}. See `countersign restored`")

@@ -184,7 +184,7 @@ async def test_ready_only_while_it_can_work(desk: Office) -> None:
 
         health.is_connected = is_cut_off
         health.phase = STOPPING
-        assert await fetch(port, "/readyz") == (503, "not ready: stopping, slack\n")
+        assert await fetch(port, "/readyz") == (503, "not ready: stopping, chat\n")
         assert (await fetch(port, "/healthz"))[0] == 200, "alive all the same: a new start would mend nothing"
         assert (await fetch(port, "/"))[0] == 404
     assert count(await scrape(health), "countersign_ready") == 0

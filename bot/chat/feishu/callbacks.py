@@ -110,7 +110,7 @@ class CallbackReceiver:
         except ValueError:
             payload = None
         if payload is None and is_signed:
-            log.warning("feishu.odd_request", size=len(body))
+            log.warning("feishu_odd_request", size=len(body))
             return web.Response()  # Feishu would only send it again
         is_challenge = payload is not None and payload.get("type") == "url_verification"
         if payload is None or not (is_signed or is_challenge):

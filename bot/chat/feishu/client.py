@@ -172,7 +172,7 @@ class FeishuClient:
             raise
         except ChatError as failed:
             if failed.code in NO_SCOPE_CODES:
-                log.error("feishu.no_file_scope", code=failed.code)
+                log.error("feishu_no_file_scope", code=failed.code)
                 raise FileRefusedError("no_scope") from failed
             raise FileRefusedError("too_large" if failed.code in TOO_LARGE_CODES else "gone") from failed
         return bytes(content)
@@ -233,7 +233,7 @@ class FeishuClient:
         def finish_renewal(task: asyncio.Task[None]) -> None:
             self._renewal = None
             if not task.cancelled() and (failed := task.exception()):
-                log.warning("feishu.no_token", error=str(failed))
+                log.warning("feishu_no_token", error=str(failed))
                 self._renew_at = min(self._ends_at, time.monotonic() + RENEW_PAUSE_S)
 
         now = time.monotonic()
@@ -332,7 +332,7 @@ async def _read_answer(response: ClientResponse) -> _Answer:
         code = UNREACHABLE
     if code != "0":
         log.info(
-            "feishu.refused", code=code, status=response.status, log_id=log_id[:100], said=str(known.get("msg"))[:300]
+            "feishu_refused", code=code, status=response.status, log_id=log_id[:100], said=str(known.get("msg"))[:300]
         )
     return _Answer(code, known, log_id[:100])
 

@@ -154,12 +154,12 @@ class LongConnection:
                     self._socket, pause_s = None, random.uniform(0, self._first_s)  # noqa: S311
                 await asyncio.sleep(pause_s)
                 await self.connect()
-                log.info("feishu.connected_again")
+                log.info("feishu_connected_again")
             except ChatError as failed:
                 report = log.warning if is_outage(failed) else log.error
-                report("feishu.not_connected", error=_REFUSALS.get(failed.code, str(failed)))
+                report("feishu_not_connected", error=_REFUSALS.get(failed.code, str(failed)))
             except Exception:  # whatever it is: a bot that stops trying would stay deaf
-                log.exception("feishu.not_connected")
+                log.exception("feishu_not_connected")
             if self._socket is None:
                 pause_s = min(max(1.0, 2 * pause_s), self._again_s) * random.uniform(0.5, 1)  # noqa: S311
 
@@ -200,7 +200,7 @@ class LongConnection:
         finally:
             await cancel_and_wait([pings])
             await socket.close()
-        log.warning("feishu.connection_lost", why=why)
+        log.warning("feishu_connection_lost", why=why)
 
     def _accept_frame(self, socket: ClientWebSocketResponse, data: bytes) -> None:
         try:
@@ -213,7 +213,7 @@ class LongConnection:
                 return
             payload = self._joiner.join(frame) if frame.method == DATA else None
         except FrameError as error:
-            log.warning("feishu.odd_frame", error=str(error))
+            log.warning("feishu_odd_frame", error=str(error))
             return
         if payload is None:
             return
@@ -222,7 +222,7 @@ class LongConnection:
             self._at_work.discard(task)
             self._gate.end_event()
             if not task.cancelled() and (failed := task.exception()):
-                log.error("feishu.event_failed", exc_info=failed)
+                log.error("feishu_event_failed", exc_info=failed)
 
         self._gate.begin_event()
         task = asyncio.create_task(self._answer(socket, frame, payload))
@@ -288,14 +288,14 @@ async def handle_payload(handle: Handle, payload: dict[str, Any] | None) -> tupl
     """Handle a payload and return the status for Feishu, with the answer. A payload that is no object is dropped,
     because Feishu would only send it again."""
     if payload is None:
-        log.warning("feishu.odd_payload")
+        log.warning("feishu_odd_payload")
         return 200, None
     try:
         return 200, await handle(payload)
     except (StoreUnavailableError, ChatError) as failed:
-        log.warning("feishu.event_not_durable", error=str(failed))
+        log.warning("feishu_event_not_durable", error=str(failed))
     except Exception:
-        log.exception("feishu.event_failed")
+        log.exception("feishu_event_failed")
     return 500, None
 
 
