@@ -1,4 +1,4 @@
-"""What Feishu is sent: the card of each kind of message, form and page. The posts are those of Slack's file."""
+"""What Feishu is sent: the card of each kind of message, form and page. The posts are those of Slack's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bot.chat.feishu.forms import render_closed_form, render_dialog, render_form
 from bot.chat.feishu.home import render_home, render_home_dialog
 from bot.chat.messages import Place
 from tests.golden.golden_files import compare_sections, format_json
-from tests.golden.test_slack import DIALOG, FORM, HOME, HOME_DIALOG, POSTS
+from tests.golden.shown import DIALOG, FORM, HOME, HOME_DIALOG, POSTS
 
 GROUP = Place(platform="feishu", team="t1", channel="oc_1", thread="om_1", shared=True)
 PEOPLE = {f"ou_{number:032}": f"person{number}@example.com" for number in range(1, 3)}
@@ -28,7 +28,7 @@ def test_the_card_of_each_kind() -> None:
         [shown[title]] = render_post(post, GROUP)
     shown |= {
         "dialog": render_dialog(DIALOG, "zh", problems={"text": "太短"}),
-        "its second page, with people to pick": render_dialog(DIALOG, "en", page=1, values={"text": "x"}, people=PEOPLE),
+        "its second page, with people": render_dialog(DIALOG, "en", page=1, values={"text": "x"}, people=PEOPLE),
         "form": render_form(FORM, "zh"),
         "form that is closed": render_closed_form("请假", "已提交。"),
         "home": render_home(HOME, "zh"),

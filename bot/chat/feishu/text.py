@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterator
 from tools.characters import show_invisible
 
 _PERSON = re.compile(r"ou_[0-9a-z]{6,64}")
-_LITERAL = re.compile(r"[&<>*_~`\[\]()!#|\\$:+=-]|^\d{1,9}\.|^ +| {2,}| $|\t|(?<=\n)(?=\n)", re.MULTILINE)
-"""Everything in a text that Feishu's markdown would not show as written."""
+_MARKS = re.compile(r"[&<>*_~`\[\]()!#|\\$:+=-]|^\d{1,9}\.", re.MULTILINE)
+_BLANKS = re.compile(r"^ +| {2,}| $|\t|(?<=\n)(?=\n)", re.MULTILINE)
+"""The characters and the blanks of a text that Feishu's markdown would not show as written."""
 _CODE = re.compile(
     r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]* *$|\Z)|(?<!`)(`{1,9})(?!`).{1,400}?(?<!`)\2(?!`)",
     re.DOTALL | re.MULTILINE,
 )
 _TAG = re.compile(r"<(?=[A-Za-z/!?@])")
 _MARKUP = re.compile(r"(?<!\\)(\\*+)(<(?=[A-Za-z/!?@])|&(?=#?\w{1,31};)|!(?=\[)|\](?=[(\[:]))")
-"""What begins a tag, an entity, a picture (Feishu refuses a card with an address in it) or a link whose text is not its
-address, with the backslashes before it."""
+"""The beginnings of a tag, an entity, a picture (Feishu refuses a card with an address in it) and a link whose text is
+not its address, with the backslashes before them."""
 _LARGE_HEADING = re.compile(r"^ {0,3}#{1,3}(?=\s)", re.MULTILINE)
 _TABLE = re.compile(r"^ {0,3}\|?(?: *:?-+:? *\|)+(?: *:?-+:?)? *$", re.MULTILINE)
 MAX_TABLES = 4
@@ -40,13 +41,8 @@ def replace_surrogates(text: str) -> str:
 
 def escape_text(text: str) -> str:
     """Escape a person's text, so that Feishu's markdown shows it character for character."""
-    return _LITERAL.sub(_escape_literal, show_invisible(text))
-
-
-def _escape_literal(found: re.Match[str]) -> str:
-    if not found[0].strip(" \t"):  # blanks, or an empty line
-        return "&nbsp;" * max(1, len(found[0].replace("\t", "    ")))
-    return f"{found[0][:-1]}&#{ord(found[0][-1])};"
+    marked = _MARKS.sub(lambda found: f"{found[0][:-1]}&#{ord(found[0][-1])};", show_invisible(text))
+    return _BLANKS.sub(lambda found: "&nbsp;" * max(1, len(found[0].expandtabs(4))), marked)
 
 
 def has_layout(text: str) -> bool:

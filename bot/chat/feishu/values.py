@@ -1,4 +1,4 @@
-"""What a button of a Feishu card carries, and what comes back with its press.
+"""The values that the buttons of Feishu cards carry, and that come back with a press.
 
 A value is an object of texts, because Feishu's SDKs take nothing else. It names what was pressed and is never an
 authority: the presser is the person that the verified payload names, and everything is checked again."""
@@ -160,18 +160,15 @@ def parse_value(carried: object) -> Value | None:
     texts = {str(name): one for name, one in carried.items() if name != KIND}
     if model is None or not all(isinstance(one, str) and len(one) <= CARRIED_MAX for one in texts.values()):
         return None
+    fields = model.model_fields
     try:
         read = {
-            name: one if name not in model.model_fields or _is_text(model, name) else json.loads(one)
+            name: one if name not in fields or fields[name].annotation is str else json.loads(one)
             for name, one in texts.items()
         }
         return model.model_validate_json(json.dumps(read), strict=True)
     except (ValidationError, ValueError, RecursionError):
         return None
-
-
-def _is_text(model: type[Value], name: str) -> bool:
-    return model.model_fields[name].annotation is str
 
 
 def read_press_form(action: Mapping[str, Any]) -> dict[str, str] | None:
@@ -182,9 +179,6 @@ def read_press_form(action: Mapping[str, Any]) -> dict[str, str] | None:
         return {"person": picked}
     if not isinstance(form, Mapping):
         return None
-    named = [str(name).removeprefix(TICK) for name, is_ticked in form.items() if _is_ticked_box(name, is_ticked)]
+    boxes = [name for name, is_ticked in form.items() if isinstance(name, str) and is_ticked is True]
+    named = [name.removeprefix(TICK) for name in boxes if name.startswith(TICK)]
     return {TICKED: ",".join(one for one in named[:MAX_TICKS] if len(one) <= ID_MAX)}
-
-
-def _is_ticked_box(name: object, is_ticked: object) -> bool:
-    return isinstance(name, str) and name.startswith(TICK) and is_ticked is True

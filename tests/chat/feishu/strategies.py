@@ -25,9 +25,16 @@ from bot.chat.messages import (
     TickList,
     TickOption,
 )
-from tests.chat.feishu.test_text import NASTY, WRITTEN
 from tools.spec import DialogField
 
+NASTY = st.sampled_from(
+    ["<at id=all></at>", "<at id=ou_1234567890>", "<a href='https://evil.example'>x</a>", "<font color='red'>",
+     "</font>", "&lt;at id=all&gt;", "&#60;at id=all&#62;", "&", "<", ">", "```", "`", "~~~", "*b*", "**", "_i_",
+     "~~s~~", ":OK:", "> q", "# h", "- l", "+ l", "1. l", "---", "===", "| a | b |\n| - | - |\n", "\n", "\n\n",
+     "    ", "\t", "张三", "😀", "\u202e", "\x00", "[Approve](http://e)", "[a]: http://e", "[a][b]",
+     "![x](https://e/p.png)", "\\", "\\<", "\r\n", "<!--", "<br>", "<https://e.example>", "](", "]["]
+)  # fmt: skip
+WRITTEN = st.lists(st.one_of(NASTY, st.text(max_size=20)), max_size=25).map("".join)
 GROUP = Place(platform="feishu", team="t1", channel="oc_1", thread="om_1", shared=True)
 DIRECT = Place(platform="feishu", team="t1", channel="oc_2", direct=True)
 LONG = st.tuples(WRITTEN, st.integers(1, 200)).map(lambda pair: (pair[0] * pair[1])[:2_500])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from bot.chat.feishu.cards import RenderedCard, count_bytes, count_elements, render_post
+from bot.chat.feishu.cards import count_bytes, count_elements, render_post
 from bot.chat.feishu.home import render_home
 from bot.chat.feishu.values import OpenFormValue, PressValue, RateValue, parse_value
 from bot.chat.messages import (
@@ -31,10 +31,10 @@ from bot.chat.messages import (
     TickList,
     TickOption,
 )
-from tests.chat.feishu.card_schema import BYTES, ELEMENTS, check_card, walk
+from tests.chat.feishu.card_schema import check_card, hold_limits, walk
 from tests.chat.feishu.reader import list_markdown, list_tags, list_texts, list_values, read_cards, squeeze
 from tests.chat.feishu.strategies import CARDS, DIRECT, ENTRIES, GROUP, LONG, POSTS, SHORT
-from tests.golden.test_slack import HOME
+from tests.golden.shown import HOME
 from tools.characters import has_invisible, show_invisible
 
 TEXT = {"tag": "plain_text", "content": "x"}
@@ -45,21 +45,6 @@ SLOW = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-
-
-def count_request_bytes(card: RenderedCard, *, is_ascii: bool) -> int:
-    """The bytes of the body that posts a card, in the two ways in which JSON is written."""
-    content = json.dumps(card.content, ensure_ascii=False)
-    body = {"receive_id": "oc_" + "0" * 32, "msg_type": "interactive", "content": content, "uuid": "0" * 32}
-    return len(json.dumps(body, ensure_ascii=is_ascii).encode())
-
-
-def hold_limits(cards: tuple[RenderedCard, ...]) -> None:
-    for card in cards:
-        assert check_card(card.content) == []
-        assert count_request_bytes(card, is_ascii=True) <= BYTES
-        assert count_request_bytes(card, is_ascii=False) <= BYTES
-        assert count_elements(card.content) <= ELEMENTS
 
 
 @SLOW

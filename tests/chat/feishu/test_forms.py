@@ -33,11 +33,10 @@ from bot.chat.feishu.values import (
     parse_value,
 )
 from bot.chat.messages import Dialog, FormDialog, FormInput, FormProblem, HomeDialog
-from tests.chat.feishu.card_schema import check_card, walk
+from tests.chat.feishu.card_schema import check_card, hold_limits, walk
 from tests.chat.feishu.reader import list_markdown, list_tags, list_values, read_cards, squeeze
 from tests.chat.feishu.strategies import GROUP, INPUTS, WRITTEN, dialogs
-from tests.chat.feishu.test_cards import hold_limits
-from tests.golden.test_slack import DIALOG, FORM, HOME_DIALOG
+from tests.golden.shown import DIALOG, FORM, HOME_DIALOG
 from tests.tools.company import SICK, filled
 from tools.cards.fields import build_dialog_fields
 from tools.characters import show_invisible

@@ -17,16 +17,9 @@ from bot.chat.feishu.text import (
     split_text,
 )
 from tests.chat.feishu.reader import list_tags, list_tokens, read_markdown, squeeze
+from tests.chat.feishu.strategies import WRITTEN
 from tools.characters import show_invisible
 
-NASTY = st.sampled_from(
-    ["<at id=all></at>", "<at id=ou_1234567890>", "<a href='https://evil.example'>x</a>", "<font color='red'>",
-     "</font>", "&lt;at id=all&gt;", "&#60;at id=all&#62;", "&", "<", ">", "```", "`", "~~~", "*b*", "**", "_i_",
-     "~~s~~", ":OK:", "> q", "# h", "- l", "+ l", "1. l", "---", "===", "| a | b |\n| - | - |\n", "\n", "\n\n",
-     "    ", "\t", "张三", "😀", "\u202e", "\x00", "[Approve](http://e)", "[a]: http://e", "[a][b]",
-     "![x](https://e/p.png)", "\\", "\\<", "\r\n", "<!--", "<br>", "<https://e.example>", "](", "]["]
-)  # fmt: skip
-WRITTEN = st.lists(st.one_of(NASTY, st.text(max_size=20)), max_size=25).map("".join)
 INVISIBLE_FREE = WRITTEN.map(show_invisible)
 
 
