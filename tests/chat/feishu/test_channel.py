@@ -330,6 +330,7 @@ async def test_the_crash_after_the_first_post_of_all_says_it_once(desk: Desk) ->
     ref = await desk.channel.send_message(place, CONTENT, build_uuid(ZHANG, "k:1"))
     desk.start_again()
     assert await desk.channel.post_message(await desk.channel.open_dm(ZHANG), CARD, key="k", again=True) == ref
+    assert len(desk.cards) == 1
 
 
 SHARED: dict[str, Any] = {"name": "process.png", "title": "请假 QJ-1", "alt": "审批 <李四> & 王五"}
