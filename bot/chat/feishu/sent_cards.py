@@ -106,7 +106,7 @@ class SentCards:
     async def load_card(self, first: str) -> SentCard:
         """Load the record of a message."""
         with translate_redis_errors():
-            async with self.redis.pipeline(transaction=True) as pipe:
+            async with self.redis.pipeline(transaction=False) as pipe:
                 self._read_card(pipe, first)
                 return _parse_card(first, await pipe.execute())
 
