@@ -11,6 +11,7 @@ from typing import Any
 from bot.chat.directory_file import DirectoryEntry, DirectoryFile
 from bot.chat.feishu.client import FeishuClient
 from bot.chat.feishu.message_content import is_person_id, is_short_text, list_mappings
+from bot.chat.feishu.text import replace_surrogates
 from bot.chat.member_store import MemberRecord, UserProfile
 from bot.chat.people.directory import PlatformDirectory
 from bot.chat.people.member_cache import INVALID_CURSOR, Member, MemberFacts
@@ -188,5 +189,5 @@ def _choose_department(user: Member) -> str:
 
 def _clean_name(name: object) -> str:
     """Remove invisible characters from a text that people chose, so that names which look alike become equal."""
-    text = name[:255].encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(name, str) else ""
+    text = replace_surrogates(name[:255]) if isinstance(name, str) else ""
     return " ".join(remove_invisible(text, keep_joiners=False).split())

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from bot.chat.feishu.text import replace_surrogates
 from bot.chat.messages import SentFile
 from bot.core.i18n import translate
 from tools.characters import show_invisible
@@ -88,9 +89,9 @@ def read_content(message: Mapping[str, Any], bot: str, language: str) -> Message
     if kind == "text":
         typed = content.get("text") if isinstance(content, Mapping) else None
         text = _replace_keys(typed, mentions) if isinstance(typed, str) else ""
-        return MessageContent(_clean_text(text))
+        return MessageContent(replace_surrogates(text).strip())
     files = tuple(_list_files(content, kind, id))[:FILES_MAX]
-    text = _clean_text("\n".join(_read_lines(content, mentions, bot)))
+    text = replace_surrogates("\n".join(_read_lines(content, mentions, bot))).strip()
     if kind == "merge_forward" or (kind != "post" and not (text or files)):
         text = "\n".join(filter(None, (translate("feishu.no_words", language, type=show_invisible(kind)), text)))
     return MessageContent(text, files)
@@ -114,8 +115,8 @@ def _read_lines(content: object, mentions: Mapping[str, str], bot: str, depth: i
         return
     options = content.get("options")
     yield from (one for one in options if isinstance(one, str)) if isinstance(options, list) else ()
-    language = next((one for one in content.values() if isinstance(one, Mapping) and "content" in one), None)
-    yield from _read_lines(language or content.get("post"), mentions, bot, depth + 1)
+    further = [one for name, one in content.items() if name not in _WORDS and isinstance(one, Mapping)]
+    yield from _read_lines(next(iter(further), None), mentions, bot, depth + 1)
 
 
 def _read_part(part: Mapping[str, Any], mentions: Mapping[str, str], bot: str) -> str:
@@ -167,7 +168,7 @@ def _list_files(content: object, kind: str, message: str, depth: int = 0) -> Ite
         type, field = _FILES[kind]
         id, name = f"{message}/{type}/{content.get(field)}", content.get("file_name")
         yield SentFile(
-            id=id if FILE_ID.fullmatch(id) else "", name=_clean_text(name[:255]) if isinstance(name, str) else ""
+            id=id if FILE_ID.fullmatch(id) else "", name=replace_surrogates(name[:255]) if isinstance(name, str) else ""
         )
         return
     if kind != "post":
@@ -183,8 +184,3 @@ def _list_files(content: object, kind: str, message: str, depth: int = 0) -> Ite
     if not isinstance(rows, list):
         for inner in content.values():
             yield from _list_files(inner, "post", message, depth + 1)
-
-
-def _clean_text(text: str) -> str:
-    """Return the text without lone surrogates, which no store or wire can carry."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()

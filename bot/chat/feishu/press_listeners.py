@@ -176,10 +176,7 @@ class PressListeners:
         dialog = await self._intake.build_dialog(click)
         if dialog is None:
             return await self._accept_click(click, card)
-        if (shown := render_dialog(dialog, self._find_language(press.person))) is None:
-            return Outcome(self._say(press.person, "form.too_much"), is_error=True)
-        await self._channel.post_form(press.person, shown, key=press.id)
-        return Outcome(self._say(press.person, "feishu.form_in_dm"))
+        return await self._post_page(press.person, render_dialog(dialog, self._find_language(press.person)), press.id)
 
     async def _accept_click(self, click: Click, card: MessageRef) -> Outcome:
         """Make a press durable, and wait a moment for its new card."""
@@ -270,10 +267,13 @@ class PressListeners:
         dialog = await self._intake.build_form(form)
         if isinstance(dialog, str):
             return Outcome(dialog, is_error=True)
-        if (shown := render_form(dialog, self._find_language(form.person))) is None:
-            return Outcome(self._say(form.person, "form.too_much"), is_error=True)
-        await self._channel.post_form(form.person, shown, key=key)
-        return Outcome(self._say(form.person, "feishu.form_in_dm"))
+        return await self._post_page(form.person, render_form(dialog, self._find_language(form.person)), key)
+
+    async def _post_page(self, person: str, shown: RenderedCard | None, key: str) -> Outcome:
+        if shown is None:
+            return Outcome(self._say(person, "form.too_much"), is_error=True)
+        await self._channel.post_form(person, shown, key=key)
+        return Outcome(self._say(person, "feishu.form_in_dm"))
 
     async def post_request_form(self, person: str, process: str, key: str) -> None:
         """Post the form of a request, which the bot's menu has asked for. Raises nothing of its own."""
@@ -299,10 +299,9 @@ class PressListeners:
         if dialog is None:
             await self.publish_home(press.person)
             return Outcome()
-        if (shown := render_home_dialog(dialog, self._find_language(press.person))) is None:
-            return Outcome(self._say(press.person, "form.too_much"), is_error=True)
-        await self._channel.post_form(press.person, shown, key=press.id)
-        return Outcome(self._say(press.person, "feishu.form_in_dm"))
+        return await self._post_page(
+            press.person, render_home_dialog(dialog, self._find_language(press.person)), press.id
+        )
 
     async def take_home_dialog(self, press: Press, value: values.HomeDialogValue) -> Outcome:
         typed = parse_form_value(press.action.get("form_value"))

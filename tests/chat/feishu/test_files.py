@@ -1,0 +1,101 @@
+"""Files of a message: who has sent them is proved by the message, as Feishu has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bot.chat.feishu.files import FeishuFileSource
+from bot.chat.messages import Place, SentFile
+from bot.core.errors import ChatUnavailableError, FileRefusedError
+from tests.chat.feishu.ears_desk import DM, LI, TENANT, ZHANG, Ears, ears
+
+__all__ = ["ears"]
+
+MESSAGE, KEY = f"om_{10:032x}", "file_v3_00ab_12345678-90ab-cdef-1234-567890abcdeg"
+FILE = SentFile(id=f"{MESSAGE}/file/{KEY}", name="评审纪要.docx")
+PLACE = Place(platform="feishu", team=TENANT, channel=DM, direct=True)
+
+
+def tell(ears: Ears, content: str = f'{{"file_key":"{KEY}","file_name":"评审纪要.docx"}}', **changes: Any) -> None:
+    about = {
+        "message_id": MESSAGE,
+        "chat_id": DM,
+        "msg_type": "file",
+        "deleted": False,
+        "sender": {"id": ZHANG, "id_type": "open_id", "sender_type": "user"},
+        "body": {"content": content},
+        **changes,
+    }
+    ears.feishu.pages |= {
+        f"im/v1/messages/{MESSAGE}": {"items": [about]},
+        f"im/v1/messages/{MESSAGE}/resources/{KEY}": b"PK\x03\x04 a document",
+    }
+
+
+async def fetch(ears: Ears, file: SentFile = FILE, only_from: str = ZHANG, max_bytes: int = 1_000) -> str:
+    try:
+        found = await FeishuFileSource(ears.client).fetch_file(file, max_bytes, only_from)
+    except FileRefusedError as refused:
+        return refused.reason
+    assert found.content == b"PK\x03\x04 a document"
+    return found.uploader
+
+
+async def test_a_file_is_fetched_for_its_sender(ears: Ears) -> None:
+    tell(ears)
+    assert await fetch(ears) == ZHANG
+    assert await fetch(ears, only_from="") == ZHANG
+    assert ears.feishu.asked[-1] == (f"im/v1/messages/{MESSAGE}/resources/{KEY}", {"type": "file"})
+    assert await FeishuFileSource(ears.client).list_message_files(PLACE, MESSAGE) == (FILE,)
+    elsewhere = PLACE.model_copy(update={"channel": "oc_other"})
+    assert await FeishuFileSource(ears.client).list_message_files(elsewhere, MESSAGE) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"sender": {"id": LI, "id_type": "open_id", "sender_type": "user"}}, "not_yours"),
+        ({"sender": {"id": ZHANG, "id_type": "app_id", "sender_type": "app"}}, "not_yours"),
+        ({"sender": None}, "not_yours"),
+        ({"deleted": True}, "gone"),
+        ({"message_id": "om_another"}, "gone"),
+        ({"content": '{"file_key":"file_v3_another"}'}, "gone"),
+        ({"content": "no json"}, "gone"),
+    ],
+    ids=["another person", "an app", "nobody", "recalled", "another message", "another key", "no content"],
+)
+async def test_a_file_that_its_message_does_not_prove_is_refused(
+    ears: Ears, changes: dict[str, Any], reason: str
+) -> None:
+    """Control in the test above."""
+    tell(ears, **changes)
+    assert await fetch(ears) == reason
+    assert ears.feishu.count_asked(KEY) == 0, "nothing is fetched"
+
+
+@pytest.mark.parametrize(
+    "id", ["", "F0123456", f"{MESSAGE}/file/../x", f"{MESSAGE}/exe/{KEY}", f"{MESSAGE}/file/{KEY}?"]
+)
+async def test_what_is_no_id_of_a_file_asks_nobody(ears: Ears, id: str) -> None:
+    assert await fetch(ears, SentFile(id=id)) == "gone" and not ears.feishu.asked
+
+
+@pytest.mark.parametrize(("code", "reason"), [(230110, "gone"), (99991672, "no_scope")])
+async def test_a_message_that_feishu_does_not_show_refuses_its_files(ears: Ears, code: int, reason: str) -> None:
+    tell(ears)
+    ears.feishu.pages[f"im/v1/messages/{MESSAGE}"] = code
+    assert await fetch(ears) == reason
+
+
+async def test_a_file_that_is_too_large_is_refused(ears: Ears) -> None:
+    tell(ears)
+    assert await fetch(ears, max_bytes=5) == "too_large"
+
+
+async def test_an_outage_is_no_refusal(ears: Ears) -> None:
+    tell(ears)
+    ears.feishu.is_away = True
+    with pytest.raises(ChatUnavailableError):
+        await FeishuFileSource(ears.client).fetch_file(FILE, 1_000, ZHANG)
