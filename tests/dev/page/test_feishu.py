@@ -13,7 +13,7 @@ from aiohttp import web
 
 from bot.dev.workspace.feishu import acts
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
-from bot.dev.workspace.feishu.world import FeishuSetup
+from bot.dev.workspace.feishu.world import FeishuSetup, convert_id
 from tests.dev.page.conftest import HOSTILE, NAMELESS, TOO_WIDE
 from tests.dev.workspace.hands import PATIENT
 from tests.harness.browser import ABSENT, Browser
@@ -22,8 +22,7 @@ from tests.harness.workspace_server import serve_workspace
 pytestmark = pytest.mark.skipif(bool(ABSENT), reason=str(ABSENT))
 
 SECRET = "a-secret-of-a-test"
-ZHANG, LI, WANG = "ou_01zhang", "ou_02li", "ou_03wang"
-DM, GENERAL = "oc_p2p01zhang", "oc_01general"
+ZHANG, LI, WANG, GENERAL = map(convert_id, ("U01ZHANG", "U02LI", "U03WANG", "C01GENERAL"))
 Element = dict[str, Any]
 
 
@@ -71,12 +70,13 @@ class CardApp:
     """Answers every press as the app that sent the card."""
 
     def __init__(self, ws: FeishuWorkspace) -> None:
-        self.ws = ws
+        self.ws, self.chat = ws, ws.get_person(ZHANG).dm_id
         self.actions: list[Element] = []
 
-    async def post_card(self, chat: str, shown: Element) -> None:
+    async def post_card(self, shown: Element) -> None:
+        """Post a card in the chat with Zhang."""
         key = {"app_id": self.ws.setup.app_id, "app_secret": SECRET}
-        message = {"receive_id": chat, "msg_type": "interactive", "content": json.dumps(shown)}
+        message = {"receive_id": self.chat, "msg_type": "interactive", "content": json.dumps(shown)}
         async with aiohttp.ClientSession(f"{self.ws.address}/open-apis/") as session:
             async with session.post("auth/v3/tenant_access_token/internal", json=key) as reply:
                 bearer = {"Authorization": f"Bearer {(await reply.json())['tenant_access_token']}"}
@@ -134,7 +134,7 @@ def page(app: CardApp) -> Opener:
 
 async def test_a_person_works_through_cards_of_feishu(app: CardApp, page: Opener) -> None:
     async with page() as browser:
-        await app.post_card(DM, approval())
+        await app.post_card(approval())
         await browser.find("#list .card .mention", "@李四")
         await browser.find("#list .card .font", "8*天*")
         await browser.click("#list .card button", "拒绝")
@@ -145,7 +145,7 @@ async def test_a_person_works_through_cards_of_feishu(app: CardApp, page: Opener
         await browser.find("#list .card", "approve 已收到")
         await browser.gone("#list .card button")
 
-        await app.post_card(DM, form())
+        await app.post_card(form())
         await browser.click("#list .card button", "提交")
         await browser.find("#list .card .error", "请填写这一项")
         assert len(app.actions) == 1
@@ -166,7 +166,7 @@ async def test_a_person_works_through_cards_of_feishu(app: CardApp, page: Opener
 @pytest.mark.slow
 async def test_a_half_filled_form_survives_what_else_comes(app: CardApp, page: Opener) -> None:
     async with page() as browser:
-        await app.post_card(DM, form())
+        await app.post_card(form())
         await browser.type("#list .card input[type=text]", "写了一半")
         await browser.click("#languages button", "EN")
         await browser.find("#list .badge", "Bot")
@@ -196,11 +196,11 @@ async def test_people_and_topics_of_a_group(app: CardApp, page: Opener) -> None:
 async def test_hostile_text_stays_text_in_cards(app: CardApp, page: Opener) -> None:
     hostile = f"{HOSTILE} <font color='x\"y'>z</font>" + "<font color=red>" * 500
     async with page() as browser:
-        acts.send_message(app.ws, ZHANG, DM, HOSTILE)
-        await app.post_card(DM, card("<img src=x onerror=window.hit=1>", {"tag": "div", "text": plain(hostile)}))
+        acts.send_message(app.ws, ZHANG, app.chat, HOSTILE)
+        await app.post_card(card("<img src=x onerror=window.hit=1>", {"tag": "div", "text": plain(hostile)}))
         away = {"type": "open_url", "default_url": "javascript:window.hit=1"}
         shown = {"tag": "markdown", "content": hostile}
-        await app.post_card(DM, card("x", shown, {**button("打开", "x"), "behaviors": [away]}))
+        await app.post_card(card("x", shown, {**button("打开", "x"), "behaviors": [away]}))
         await browser.find("#list .card .button", "打开")
         assert await browser.execute("return window.hit ?? null") is None
         assert await browser.count("#list :is(img, script, iframe, b > b)") == 0
@@ -211,8 +211,8 @@ async def test_hostile_text_stays_text_in_cards(app: CardApp, page: Opener) -> N
 @pytest.mark.slow
 async def test_feishu_fits_a_phone_and_everything_has_a_name(app: CardApp, page: Opener) -> None:
     async with page(size=(390, 844)) as browser:
-        await app.post_card(DM, approval())
-        await app.post_card(DM, form())
+        await app.post_card(approval())
+        await app.post_card(form())
         await browser.find("#list .card button", "提交")
         for pane in ("nav", "chat", "thread", "mail", "log"):
             await browser.click(f"#bar [data-pane={pane}]")

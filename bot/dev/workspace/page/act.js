@@ -8,6 +8,7 @@ import { problem, toast } from "./toast.js";
 import { t } from "./words.js";
 
 const SETTLE_MS = 1_200;
+const TOAST_MS = 6_000; // an answer of Feishu that is no error goes by itself
 const HEARD_MS = 2_500; // the bot looks people up every two seconds
 
 /** Does `work`; what the server refuses becomes a notice. True when it worked. */
@@ -37,7 +38,8 @@ export async function press(place, action, control) {
   let answer = {};
   const went = await attempt(async () => {
     answer = await post("click", { person: model.person, ...place, ...told });
-    if (answer.toast) toast(answer.toast.content, { tone: answer.toast.type });
+    const away = answer.toast && toast(answer.toast.content, { tone: answer.toast.type });
+    if (away && answer.toast.type !== "error") setTimeout(away, TOAST_MS);
   });
   await Promise.all([refresh.messages(), refresh.view(), refresh.home()]);
   setTimeout(

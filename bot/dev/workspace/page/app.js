@@ -97,10 +97,15 @@ function drawList() {
 function drawPrompts() {
   const chip = (face, onclick) => h("button", { type: "button", class: "chip", onclick }, face);
   const asked = model.prompts.map(({ title, message }) => chip(title, () => suggest(message)));
-  const list = isDirect() ? [...asked, ...model.menu.map((entry) => chip(entry.name, () => choose(entry)))] : [];
+  const list = isDirect() ? [...asked, ...model.menu.map((entry) => chip(entry.name, () => use(entry)))] : [];
   prompts.hidden = !list.length;
   prompts.setAttribute("aria-label", t("prompts"));
   prompts.replaceChildren(...list);
+}
+
+function use(entry) {
+  toEnd(stream); // where the card will stand
+  choose(entry);
 }
 
 function welcome() {

@@ -8,7 +8,7 @@ export function problem(error) {
   return error.body.message ?? known(`error_${error.code}`) ?? t("error_other", { code: error.code });
 }
 
-/** Shows a notice in place of the one before; it stays until it is used or closed. `more` = {tone: "error", action: "label", run: function}. */
+/** Shows a notice in place of the one before; it stays until it is used or closed. Returns what closes it. `more` = {tone: "error", action: "label", run: function}. */
 export function toast(sentence, more = {}) {
   const box = document.getElementById("toasts");
   const note = h("div", { class: `toast ${more.tone ?? ""}` }, more.tone === "error" && icon("warn"), h("p", {}, sentence));
@@ -23,6 +23,7 @@ export function toast(sentence, more = {}) {
   const label = t("dismiss");
   note.append(h("button", { type: "button", class: "quiet", "aria-label": label, title: label, onclick: away }, icon("close")));
   box.replaceChildren(note);
+  return away;
 }
 
 let said = "";
