@@ -214,6 +214,10 @@ async def test_feishu_fits_a_phone_and_everything_has_a_name(app: CardApp, page:
         await app.post_card(approval())
         await app.post_card(form())
         await browser.find("#list .card button", "提交")
+        named = (
+            "return [...document.querySelectorAll('.card :is(input, textarea)')].map((e) => e.labels[0].textContent)"
+        )
+        assert {"原因", "开始", "李四", "看过制度"} <= set(await browser.execute(named))
         for pane in ("nav", "chat", "thread", "mail", "log"):
             await browser.click(f"#bar [data-pane={pane}]")
             assert await browser.execute(TOO_WIDE, 391) == [], pane

@@ -36,7 +36,7 @@ function head({ title, subtitle, template, text_tag_list: tags }) {
   );
 }
 
-const elements = (list, env) => (list ?? []).map((part, place) => element(part, env, list[place - 1]));
+const elements = (list, env) => (list ?? []).reduce((made, part) => [...made, element(part, env, made.at(-1))], []);
 
 function element(part, env, before) {
   if (Object.hasOwn(FIELDS, part.tag)) return field(part, env, before);
@@ -160,7 +160,7 @@ function field(part, env, before) {
   const label = node.querySelector(".label");
   if (!part.label) {
     label.classList.add("heard");
-    label.textContent = (before?.content ?? part.text?.content ?? part.placeholder?.content ?? id).replace(/<[^<>]*>|[*_#]/g, "");
+    label.textContent = part.text?.content ?? (before?.matches(".prose") ? before.textContent : (part.placeholder?.content ?? id));
   }
   if (part.disabled) for (const control of node.querySelectorAll("input, textarea, select")) control.disabled = true;
   node.addEventListener("input", () => {
