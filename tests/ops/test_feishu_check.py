@@ -12,8 +12,8 @@ from bot.app.services import FeishuApp
 from bot.chat.feishu.values import CancelValue, parse_value
 from bot.core.errors import ChatError, SettingsError
 from bot.ops.feishu_check import SCOPES, check_feishu, send_test_card
+from tests.chat.feishu.api_server import Api, run_api
 from tests.chat.feishu.frame_server import APP_ID, APP_SECRET
-from tests.chat.feishu.test_client import Api, run_api
 
 BOT = {"code": 0, "bot": {"activate_status": 2, "app_name": "审批", "open_id": "ou_bot"}}
 TENANT = {"code": 0, "data": {"tenant": {"tenant_key": "t1"}}}
