@@ -53,7 +53,7 @@ MAX_ELEMENTS = 180
 """Most elements of a card. Feishu takes 200."""
 PIECE, PROSE, FIELD = 8_000, 14_000, 1_200
 """Bytes in a request of a text, of the model's prose, and of a fact on one line."""
-HEADER, LABEL, NOTICE, BUTTONS, BOXES, BOX = 100, 100, 200, 5, 20, 80
+HEADER, LABEL, NOTICE, BUTTONS, BOXES, BOX = 100, 100, 200, 5, 20, 40
 """Characters of a header, of a button and of a notification; most buttons in a row, most boxes in a form, and
 characters of a box."""
 NAME, ADDRESS = 100, 320
@@ -377,7 +377,7 @@ def _render_ticks(ticks: TickList, buttons: Sequence[LabelledButton]) -> Iterato
         boxes = list[Element]()
         for option in ticks.options[start : start + BOXES]:
             words = "\n".join(filter(None, (option.text, option.details)))
-            text = format_label(option.text, BOX) if len(words) > 2 * BOX else words
+            text = format_label(option.text, BOX) if count_cost(words) > 12 * BOX else words
             if text != words or has_layout(show_invisible(option.text)):
                 yield from render_literal(words)
             shown = build_plain_text(show_invisible(text) or "…")

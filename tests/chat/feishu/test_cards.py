@@ -202,6 +202,14 @@ def test_boxes_and_buttons_are_in_one_form_so_that_a_press_brings_the_ticks() ->
     assert any(long in words for _, words in list_texts(shown)), "what a box does not hold stands above, in full"
 
 
+def test_the_widest_boxes_are_within_the_limits() -> None:
+    wide = tuple(TickOption(str(n), "😀" * 79, "😀" * 79) for n in range(40))
+    buttons = tuple(Button("😀" * 100, "set_approve", "S1", 3) for _ in range(2))
+    cards = render_post(Post("40", card=Card("40", ticks=TickList("S1", 3, wide), buttons=buttons)), DIRECT)
+    hold_limits(cards)
+    assert read_cards(cards).count("😀") >= 40 * 158
+
+
 def test_steps_are_a_panel_with_the_latest() -> None:
     steps = tuple(StepLine(f"step {n} **b**", "why <b>", state) for n, state in enumerate(StepState))
     [shown] = render_post(Post("x", steps=StepList("Worked for 4 s", steps)), GROUP)
