@@ -21,13 +21,14 @@ from bot.chat.messages import Place, Post
 from bot.core.clock import Clock
 from bot.dev.workspace.feishu import acts
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
-from bot.dev.workspace.feishu.world import FeishuSetup
+from bot.dev.workspace.feishu.world import FeishuSetup, convert_id
 from bot.queue.keys import Keys
 from bot.queue.rate_limits import RateLimiter
 from tests.chat.feishu.sending_desk import CARD, OVER
 from tests.harness.workspace_server import serve_workspace
 
-ZHANG, LI, GENERAL, SECRET = "ou_01zhang", "ou_02li", "oc_01general", "a-secret-of-a-test"
+ZHANG, LI, GENERAL = map(convert_id, ("U01ZHANG", "U02LI", "C01GENERAL"))
+SECRET = "a-secret-of-a-test"
 
 
 @dataclass
