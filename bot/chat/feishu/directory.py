@@ -43,7 +43,7 @@ class FeishuMembers:
     def __init__(self, client: FeishuClient, *, locale: str, timezone: str) -> None:
         """`locale` and `timezone` are everybody's, because Feishu does not tell them."""
         self._client, self._locale, self._timezone = client, locale, timezone
-        self._departments: dict[str, str] = {}
+        self._departments: dict[str, str] = {ROOT: ""}
         """Id → name."""
         self._order: list[str] = []
         """The departments in the order in which their people are read, the same in every process."""
@@ -51,8 +51,9 @@ class FeishuMembers:
     async def list_page(self, cursor: str) -> tuple[Mapping[str, Member], str]:
         """Read a page of one department. The cursor names the department and the page."""
         if not (cursor and self._order):
-            self._departments |= await self._list_departments()
-            self._order = [ROOT, *sorted(self._departments)]
+            listed = await self._list_departments()
+            self._departments |= listed
+            self._order = [ROOT, *sorted(listed.keys() - {ROOT})]
         department, _, page = cursor.partition(" ")
         department = department or ROOT
         if department not in self._order:
