@@ -48,9 +48,11 @@ from bot.features import retry
 from bot.features.approver_question import MANAGER_CHOICE
 from bot.queue.keys import Keys
 from bot.queue.store_watch import PauseReason
+from bot.redis.connect import connect_redis
 from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 from bot.storage.journal import JournalRecord
+from bot.storage.preferences import Preferences, PreferenceStore
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageRow, UsageStore
 from tests.harness.command_server import INHERITED, SET_TODAY
@@ -155,6 +157,7 @@ class Office:
         values = {"reply_seconds": self.reply_s, "files_dir": self.files_dir, "data_dir": self._make_data_dir()}
         settings = quick_settings(**{**values, **changes})
         tuning = replace(QUICK, **{"clock": Clock(read_now=self.clock, read_today=lambda: TODAY), **(tuned or {})})
+        await self._choose_languages()
         async with (
             build_app(settings, self.outside(), timing=tuning, model=model) as bot,
             bot.connect(),
@@ -168,6 +171,14 @@ class Office:
             finally:
                 bot.worker.stop()
                 await working
+
+    async def _choose_languages(self) -> None:
+        """Let people who do not write Chinese choose their language. Feishu does not tell a person's language."""
+        redis = await connect_redis(self.redis_url)
+        for person in self.driver.ws.state.people.values() if CHAT == "feishu" else ():
+            if person.person.language != "zh" and not person.is_bot:
+                await PreferenceStore(redis, Keys()).save_preferences(person.id, Preferences(language="en"))
+        await redis.aclose()
 
     def _make_data_dir(self) -> Path:
         """Make a folder for one bot: its notes about a store hold for this store only."""
@@ -228,6 +239,7 @@ class Office:
             "LEASE_SECONDS": "1.5",
             **changes,
         }
+        await self._choose_languages()
         home = DEMO.parent  # a folder without a foreign .env
         child: Program
         if source:

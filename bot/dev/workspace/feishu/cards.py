@@ -225,12 +225,15 @@ DEFAULTS = ("default_value", "initial_option", "selected_values", "initial_date"
 
 def collect_form_values(form: Json, given: Json) -> Json:
     """Return the values that a submit brings: those given, and the defaults of the other inputs."""
-    values = {
-        str(one["name"]): next((one[key] for key in DEFAULTS if one.get(key)), one.get("checked", ""))
-        for one, _ in list_controls(form)
-        if one["tag"] in INPUTS
-    }
+    values = {str(one["name"]): get_default(one) for one, _ in list_controls(form) if one["tag"] in INPUTS}
     return values | given
+
+
+def get_default(element: Json) -> Any:
+    """Return what stands in an input before anybody changes it. Options are counted from 1."""
+    if index := element.get("initial_index"):
+        return element["options"][index - 1]["value"]
+    return next((element[key] for key in DEFAULTS if element.get(key)), element.get("checked", ""))
 
 
 def summarize_card(card: Json) -> str:

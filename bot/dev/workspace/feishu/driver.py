@@ -9,16 +9,27 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bot.core.i18n import translate
 from bot.dev.workspace.acts import ActResult
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.faults import Outcome
 from bot.dev.workspace.feishu import acts
-from bot.dev.workspace.feishu.cards import get_callback, is_submit, list_controls
-from bot.dev.workspace.feishu.shown import SUBMITS, TICK, build_blocks, find_kinds, is_page, name_action
+from bot.dev.workspace.feishu.cards import get_callback, list_controls
+from bot.dev.workspace.feishu.shown import (
+    DAY,
+    TICK,
+    build_blocks,
+    build_view,
+    is_dialog,
+    is_home,
+    list_problems,
+    name_action,
+)
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import WebApiCall
 from bot.dev.workspace.world import Json
+from tools.languages import LANGUAGES
 
 METHODS = {
     "chat.postMessage": "message.send",
@@ -49,6 +60,11 @@ COMMANDS = {"/leave": "request:leave", "/expense": "request:expense", "cs:reques
 """Slash command or shortcut → the entry of the bot's menu that does this here."""
 
 
+SAYING_NOTHING = {
+    translate(f"feishu.{name}", language) for name in ("received", "form_in_dm", "submitted") for language in LANGUAGES
+}
+
+
 class OnlySlackError(Exception):
     """Raised for an act that only Slack has."""
 
@@ -58,8 +74,8 @@ class FeishuDriver(WorkspaceDriver):
 
     def __init__(self, workspace: FeishuWorkspace, recheck_s: float | None = None) -> None:
         super().__init__(workspace, recheck_s)
-        self.ticked: dict[tuple[str, str], Json] = {}
-        """(person, message) → the boxes that they have ticked on their screen."""
+        self.put: dict[tuple[str, str], Json] = {}
+        """(person, message) → field → what they have put into its form on their screen."""
 
     # Acts of people
 
@@ -85,71 +101,56 @@ class FeishuDriver(WorkspaceDriver):
         value: Any = None,
         force: bool = False,
     ) -> ActResult:
-        if action_id == "cs:tick":  # a box in a form is sent with the press only
-            boxes = self.ticked.setdefault((user, ts), {})
-            shown = acts.find_screen_card(self.ws, user, channel, ts)
-            group = [form for one, form in list_controls(shown["card"]) if one.get("name") == block_id] if shown else []
-            controls = list_controls(group[0] or {}) if group else []
-            names = [one["name"] for one, _ in controls if str(one.get("name")).startswith(TICK)]
-            boxes.update({name: name.removeprefix(TICK) in value for name in names})
+        shown = acts.find_screen_card(self.ws, user, channel, ts)
+        card = shown["card"] if shown else {"body": {}}
+        if action_id == "cs:tick":  # boxes in a form are sent with the press only
+            around = next(form for one, form in list_controls(card) if one.get("name") == block_id)
+            names = [str(one.get("name")) for one, _ in list_controls(around or {})]
+            ticks = {name: name.removeprefix(TICK) in value for name in names if name.startswith(TICK)}
+            self.put.setdefault((user, ts), {}).update(ticks)
             return ActResult()
         carried = json.loads(value) if isinstance(value, str) and value.startswith("{") else None
-        found = self._find_control(user, channel, ts, action_id, carried, force)
-        picked = {"option": value} if found and found["tag"] == "select_person" else {}
-        form, carried = self.ticked.get((user, ts)), get_callback(found) if found else carried
+        cards = [card, *reversed(self.ws.old_cards.get(ts, []))] if force else [card]
+        controls = [one for each in cards for one, _ in list_controls(each)]
+        fitting = [one for one in controls if name_action(get_callback(one)) == action_id]
+        found = next((one for one in fitting if carried in (None, get_callback(one))), {"tag": "button"})
+        carried = get_callback(found) or carried
         if carried is None:
             raise WorkspaceError("action_not_found")
         if force and carried.get("cs") == "press":  # a forged button names its own choice
             carried = {**carried, "choice": action_id.removeprefix("cs:")}
-        name = found.get("name", "") if found else ""
+        picked = {"option": value} if found["tag"].startswith("select") else {}
+        form, name = self._build_form(user, ts, card), found.get("name", "")
         return await acts.click_card(self.ws, user, channel, ts, carried, form=form, name=name, force=force, **picked)
 
-    def _find_control(
-        self, user: str, channel: str, ts: str, action_id: str, carried: Json | None, force: bool
-    ) -> Json | None:
-        """Find a control of the message, or, with `force`, of the cards that it had before."""
-        shown = acts.find_screen_card(self.ws, user, channel, ts)
-        cards = [shown["card"]] if shown else []
-        if force:
-            cards += reversed(self.ws.old_cards.get(ts, []))
-        for card in cards:
-            for one, _ in list_controls(card):
-                if name_action(get_callback(one)) == action_id and carried in (None, get_callback(one)):
-                    return one
-        return None
+    def _build_form(self, user: str, ts: str, card: Json) -> Json:
+        """Build the values of a form from what the person has put into it."""
+        put, form = self.put.get((user, ts), {}), dict[str, Any]()
+        for one, _ in list_controls(card):
+            name = str(one.get("name", ""))
+            field = name.removesuffix(DAY)
+            if field in put:
+                form[name] = f"{put[field]} +0800" if field != name and put[field] else put[field]
+            elif field.partition("~")[0] in put and field[-1:].isdigit():
+                form[name] = ""  # a further part of a long text that was put in anew
+        return form
 
     async def click_view_button(self, user: str, view_id: str, action_id: str, *, value: Any = None) -> ActResult:
         return await self.click_button(user, self.get_dm_id(user), view_id, action_id, value=value)
 
     async def change_input(self, user: str, view_id: str, block_id: str, value: Any) -> ActResult:
-        self.ticked.setdefault((user, view_id), {})[block_id] = value  # sent with the form only
+        self.put.setdefault((user, view_id), {})[block_id] = value  # sent with the form only
         return ActResult()
 
     async def submit_view(
         self, user: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
     ) -> ActResult:
-        card = self.ws.state.rooms[self.get_dm_id(user)].messages[view_id]["card"]
-        wanted = [name for name in SUBMITS if name != "cancel"]
-        button = next(
-            one
-            for one, _ in list_controls(card)
-            if is_submit(one) and dict(get_callback(one) or {}).get("cs") in wanted
-        )
-        form = {**self.ticked.pop((user, view_id), {}), **values}
-        done = await acts.click_card(
-            self.ws,
-            user,
-            self.get_dm_id(user),
-            view_id,
-            get_callback(button),
-            form=form,
-            name=button["name"],
-            force=force,
-        )
+        self.put.setdefault((user, view_id), {}).update(values)
+        done = await self.click_button(user, self.get_dm_id(user), view_id, "cs:submit", force=force)
         shown = done.answer.get("card", {}).get("data", {})
-        if done.ok and find_kinds(shown) & {"dialog", "form", "home_dialog"} and find_kinds(shown) == find_kinds(card):
-            return ActResult("app_errors", {"form": done.answer.get("toast", {}).get("content", "")}, done.answer)
-        return done
+        toast = str(done.answer.get("toast", {}).get("content", ""))
+        problems = (list_problems(shown) or {"form": toast}) if shown and is_dialog(shown) else {}
+        return ActResult("app_errors", problems, done.answer) if done.ok and problems else done
 
     async def close_view(self, user: str, view_id: str) -> ActResult:
         return await self.click_view_button(user, view_id, "cs:cancel")
@@ -207,10 +208,10 @@ class FeishuDriver(WorkspaceDriver):
     @property
     def homes(self) -> Mapping[str, Json]:
         found = {}
-        for person in self.ws.state.people.values():
-            messages = self.ws.state.rooms[person.dm_id].messages.values() if not person.is_bot else ()
-            if pages := [one for one in messages if "home" in find_kinds(one.get("card", {}))]:
-                found[person.id] = build_view(pages[-1])
+        for person in (one for one in self.ws.state.people.values() if not one.is_bot):
+            for message in self.ws.state.rooms[person.dm_id].messages.values():
+                if is_home(message.get("card", {})):
+                    found[person.id] = build_view(message["ts"], message["card"])
         return found
 
     def list_messages(self, channel: str) -> list[Json]:
@@ -219,23 +220,18 @@ class FeishuDriver(WorkspaceDriver):
 
     def _is_page(self, message: Json) -> bool:
         cards = [message["card"], *self.ws.old_cards.get(message["ts"], [])] if "card" in message else []
-        return any(map(is_page, cards))
+        return any(is_dialog(one) or is_home(one) for one in cards)
 
     def list_ephemerals(self, user: str) -> list[Json]:
-        return [build_shown(one) for one in self.ws.state.private.get(user, [])]
+        """List what only this person sees, without the toasts that only say that a press has arrived."""
+        return [build_shown(one) for one in self.ws.state.private.get(user, []) if one["text"] not in SAYING_NOTHING]
 
     def list_open_views(self, user: str) -> list[Json]:
         messages = self.ws.state.rooms[self.get_dm_id(user)].messages.values()
-        return [
-            build_view(one) for one in messages if find_kinds(one.get("card", {})) & {"dialog", "form", "home_dialog"}
-        ]
+        return [build_view(one["ts"], one["card"]) for one in messages if is_dialog(one.get("card", {}))]
 
     def find_top_view(self, user: str) -> Json | None:
         return next(reversed(self.list_open_views(user)), None)
-
-
-def build_view(message: Json) -> Json:
-    return {"id": message["ts"], "blocks": build_blocks(message["card"]), "card": message["card"]}
 
 
 def build_shown(message: Json) -> Json:

@@ -9,13 +9,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from bot.dev.workspace.feishu.cards import INPUTS, MENTIONED, get_callback
+from bot.dev.workspace.feishu.cards import INPUTS, MENTIONED, get_callback, get_default, list_elements
 from bot.dev.workspace.world import Json
 
 TICK = "tick~"
 """Beginning of the names of boxes in our cards; the value of the option follows."""
 SUBMITS = {"dialog": "cs:submit", "form": "cs:submit", "home_dialog": "cs:submit", "cancel": "cs:cancel"}
 MORE = {"dialog_more": "cs:dialog:more", "form_more": "cs:form:more", "rate": "cs:feedback"}
+DAY = "~day"
+"""End of the name of a date's input."""
+PROBLEM = re.compile(r"<font color='red'>(.*)</font>", re.S)
+LABEL = re.compile(r"\*\*([^*\n]+)\*\*")
 STYLES = {"primary": "primary", "primary_filled": "primary", "danger": "danger", "danger_filled": "danger"}
 KINDS = {
     "input": "plain_text_input",
@@ -56,9 +60,32 @@ def find_kinds(card: Json) -> set[str]:
     return set(re.findall(r'"cs": "(\w+)"', json.dumps(card)))
 
 
-def is_page(card: Json) -> bool:
-    """Return whether a card stands for a dialog or for Home."""
-    return bool(find_kinds(card) & {"dialog", "form", "home_dialog", "home"})
+def is_dialog(card: Json) -> bool:
+    return "cancel" in find_kinds(card)
+
+
+def is_home(card: Json) -> bool:
+    words = json.dumps(card)
+    return not is_dialog(card) and ("home" in find_kinds(card) or '{"cs": "open_form"}' in words or "on_page" in words)
+
+
+def build_view(id: str, card: Json) -> Json:
+    """Build the view that a card stands for: its title, its blocks, and the word on the button that hands it in."""
+    title, *blocks = [*([] if "header" in card else [{"text": {"text": ""}}]), *build_blocks(card)]
+    buttons = [one for block in blocks for one in block.get("elements", ()) if one.get("action_id") == "cs:submit"]
+    about = {"title": title["text"], **({"submit": buttons[0]["text"]} if buttons else {})}
+    return {"id": id, "blocks": blocks, "card": card, **about}
+
+
+def list_problems(card: Json) -> Json:
+    """Return input → the problem that is said under it."""
+    problems, name = dict[str, str](), ""
+    for element in (one for one in list_elements(card) if one["tag"] in INPUTS or one["tag"] == "markdown"):
+        if element["tag"] in INPUTS:
+            name = str(element.get("name", "")).removesuffix(DAY)
+        elif said := PROBLEM.fullmatch(element["content"]):
+            problems[name] = read_markdown(said[1])
+    return problems
 
 
 def build_blocks(card: Json) -> list[Json]:
@@ -68,12 +95,23 @@ def build_blocks(card: Json) -> list[Json]:
 
 
 def _build_all(elements: list[Json]) -> Iterator[Json]:
-    boxes = [one for one in elements if one["tag"] == "checker" and str(one.get("name")).startswith(TICK)]
-    for element in elements:
-        if element is (boxes[0] if boxes else None):
+    boxes, label = [one for one in elements if str(one.get("name")).startswith(TICK)], ""
+    for number, element in enumerate(elements):
+        found = LABEL.fullmatch(element["content"]) if element["tag"] == "markdown" else None
+        following = elements[number + 1] if number + 1 < len(elements) else {"tag": ""}
+        if boxes and element is boxes[0]:
             yield build_boxes(boxes)
+        elif element["tag"] in INPUTS and get_callback(element) is None and element not in boxes:
+            yield build_input(element, label)
+        elif found and (following["tag"] in INPUTS or "<at id=" in following.get("content", "")):
+            label = read_markdown(found[1])
+            continue
+        elif label:
+            text = f"*{label}*\n{read_markdown(element['content'])}"
+            yield {"type": "section", "text": {"type": "mrkdwn", "text": text}}
         elif element not in boxes:
             yield from build_element(element)
+        label = ""
 
 
 def build_element(element: Json) -> Iterator[Json]:
@@ -96,10 +134,8 @@ def build_element(element: Json) -> Iterator[Json]:
         yield from build_row([one for column in element["columns"] for one in column["elements"]])
     elif tag == "form":
         yield from _build_all(element["elements"])
-    elif tag == "button" or (tag in INPUTS and get_callback(element) is not None):
+    elif tag == "button" or get_callback(element) is not None:
         yield from build_row([element])
-    elif tag in INPUTS:
-        yield build_input(element)
 
 
 def build_text(content: str) -> Iterator[Json]:
@@ -136,11 +172,18 @@ def dump_value(element: Json) -> str:
 def build_control(element: Json) -> Json:
     common = {"action_id": name_action(get_callback(element)), "value": dump_value(element)}
     if element["tag"] != "button":
-        options = [{"value": one["value"], "text": one.get("text")} for one in element.get("options", [])]
+        options = list_options(element)
         return {**common, "type": KINDS[element["tag"]], "options": options}
     style = STYLES.get(element.get("type", ""))
     label = {"type": "plain_text", "text": element["text"]["content"]}
     return {**common, "type": "button", "text": label, **({"style": style} if style else {})}
+
+
+def list_options(element: Json) -> list[Json]:
+    return [
+        {"value": one["value"], "text": {"text": one.get("text", {}).get("content", "")}}
+        for one in element.get("options", [])
+    ]
 
 
 def build_boxes(boxes: list[Json]) -> Json:
@@ -154,12 +197,13 @@ def build_boxes(boxes: list[Json]) -> Json:
     return {"type": "actions", "block_id": boxes[0]["name"], "elements": [element]}
 
 
-def build_input(element: Json) -> Json:
-    """Build an input of a form, with the value that stands in it."""
+def build_input(element: Json, label: str) -> Json:
+    """Build an input of a form, with the value that stands in it. The label stands above it or in it."""
     kind, initial = KINDS.get(str(element["tag"]), str(element["tag"])), dict[str, Any]()
-    options = [{"value": one["value"], "text": one.get("text")} for one in element.get("options", [])]
-    if kind == "static_select" and element.get("initial_option"):
-        initial["initial_option"] = {"value": element["initial_option"]}
+    name = str(element["name"]).removesuffix(DAY)
+    options = list_options(element)
+    if kind == "static_select" and (chosen := get_default(element)):
+        initial["initial_option"] = next(one for one in options if one["value"] == chosen)
     elif kind == "users_select" and element.get("initial_option"):
         initial["initial_user"] = element["initial_option"]
     elif element.get("selected_values"):
@@ -167,12 +211,12 @@ def build_input(element: Json) -> Json:
     for theirs, ours in (("default_value", "initial_value"), ("initial_date", "initial_date")):
         if element.get(theirs):
             initial[ours] = element[theirs]
-    about = {"type": kind, "action_id": element["name"], "options": options, **initial}
-    label = element.get("label") or element.get("placeholder") or {"content": ""}
+    about = {"type": kind, "action_id": name, "options": options, **initial}
+    words = (element.get("label") or {"content": label})["content"]
     return {
         "type": "input",
-        "block_id": element["name"],
-        "label": {"type": "plain_text", "text": label["content"]},
+        "block_id": name,
+        "label": {"type": "plain_text", "text": words.removesuffix(" *")},
         "optional": not element.get("required"),
         "element": about,
     }

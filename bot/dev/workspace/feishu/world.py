@@ -61,7 +61,7 @@ class FeishuSetup(WorkspaceSetup):
 
 
 def convert_id(id: str) -> str:
-    """Return Feishu's id of a person or a room of the demo, of seven characters at least. Other ids stay as they are."""
+    """Return Feishu's id of a person or a room of the demo, with seven characters at least. Other ids stay."""
     kind = {"U": "ou_", "C": "oc_", "G": "oc_"}.get(id[:1])
     return f"{kind}{id[1:].lower():0<7}" if kind else id
 
