@@ -21,7 +21,6 @@ SCOPES: tuple[tuple[str, ...], ...] = (
     ("im:message.p2p_msg:readonly", "im:message.p2p_msg"),
     ("im:message.group_at_msg:readonly", "im:message.group_at_msg", "im:message.group_msg"),
     ("im:message:readonly", "im:message"),
-    ("im:message.reactions:write_only", "im:message"),
     ("im:resource",),
     ("im:chat:readonly", "im:chat"),
     ("im:chat.members:read", "im:chat"),

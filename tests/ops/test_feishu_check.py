@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from bot.ops.feishu_check import SCOPES, check_feishu, send_test_card
 from tests.chat.feishu.api_server import Api, run_api
 from tests.chat.feishu.frame_server import APP_ID, APP_SECRET
 
+ROOT = Path(__file__).parents[2]
 BOT = {"code": 0, "bot": {"activate_status": 2, "app_name": "审批", "open_id": "ou_bot"}}
 TENANT = {"code": 0, "data": {"tenant": {"tenant_key": "t1"}}}
 
@@ -45,6 +47,11 @@ async def test_a_healthy_app_is_told_of_the_trap(api: Api) -> None:
     assert "tenant t1" in findings[0][1] and f"all {len(SCOPES)}" in findings[1][1]
     assert "card.action.trigger" in findings[2][1] and "--press" in findings[2][1]
     assert not any(APP_SECRET in text for _, text in findings)
+
+
+def test_every_permission_is_among_those_that_are_imported() -> None:
+    imported = json.loads((ROOT / "deploy" / "feishu-scopes.json").read_text(encoding="utf-8"))["scopes"]["tenant"]
+    assert {choices[0] for choices in SCOPES} < set(imported)
 
 
 async def test_what_is_missing_is_named(api: Api) -> None:
