@@ -197,6 +197,15 @@ def test_only_slack_is_let_in_and_only_by_http() -> None:
     assert config["HTTP_PORT"] == str(get_pod(by_http)["containers"][0]["ports"][1]["containerPort"])
 
 
+def test_feishu_is_let_in_by_its_own_path() -> None:
+    feishu = {"FEISHU_APP_ID": "cli_1", "FEISHU_MODE": "http"}
+    by_http = render(
+        {**VALUES["by http"], "settings": {**VALUES["by http"]["settings"], "SLACK_MODE": "socket", **feishu}}
+    )
+    rule = find(by_http, "Ingress")["spec"]["rules"][0]["http"]["paths"]
+    assert [one["path"] for one in rule] == ["/feishu/events"]
+
+
 def test_with_a_bucket_there_is_no_volume() -> None:
     on_volume, in_bucket = render(EXISTING), render({**EXISTING, "settings": {"FILES_BUCKET": "s3://files"}})
     assert find(on_volume, "PersistentVolumeClaim")["spec"]["accessModes"] == ["ReadWriteMany"]

@@ -19,7 +19,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
 {{- define "countersign.isHttp" -}}
-{{- if eq (get .Values.settings "SLACK_MODE") "http" }}true{{ end }}
+{{- $modes := list (get .Values.settings "SLACK_MODE") (get .Values.settings "FEISHU_MODE") }}
+{{- if has "http" $modes }}true{{ end }}
 {{- end }}
 
 {{- /* Files that people send lie in a bucket or on a volume. */}}
