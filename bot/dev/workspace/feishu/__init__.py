@@ -1,8 +1,9 @@
 """The local workspace as it speaks Feishu: Feishu's endpoints, its long connection and its signed callbacks, on the
 state of `bot.dev.workspace` (people, rooms, messages, mailbox, log, page feed).
 
-**Ids.** `U01ZHANG` of the demo is `ou_01zhang` here and `U02LI` is `ou_02li000`, `C01GENERAL` is `oc_01general`, the chat between a person and the
-bot is `oc_p2p01zhang`, the bot is `ou_bot0000`. Message ids are `om_` and 32 hex digits and rise with time.
+**Ids.** `U01ZHANG` of the demo is `ou_01zhang` here and `U02LI` is `ou_02li000`, `C01GENERAL` is `oc_01general`, the
+chat between a person and the bot is `oc_p2p01zhang`, the bot is `ou_bot0000`. Message ids are `om_` and 32 hex digits
+and rise with time.
 
 **A message** in the state (`GET /local/messages`) has
 

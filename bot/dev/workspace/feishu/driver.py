@@ -20,6 +20,7 @@ from bot.dev.workspace.feishu.shown import (
     TICK,
     build_blocks,
     build_view,
+    find_page,
     is_dialog,
     is_home,
     list_problems,
@@ -136,17 +137,18 @@ class FeishuDriver(WorkspaceDriver):
         return form
 
     async def click_view_button(self, user: str, view_id: str, action_id: str, *, value: Any = None) -> ActResult:
-        return await self.click_button(user, self.get_dm_id(user), view_id, action_id, value=value)
+        return await self.click_button(user, self.get_dm_id(user), view_id.partition("/")[0], action_id, value=value)
 
     async def change_input(self, user: str, view_id: str, block_id: str, value: Any) -> ActResult:
-        self.put.setdefault((user, view_id), {})[block_id] = value  # sent with the form only
+        self.put.setdefault((user, view_id.partition("/")[0]), {})[block_id] = value  # sent with the form only
         return ActResult()
 
     async def submit_view(
         self, user: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
     ) -> ActResult:
-        self.put.setdefault((user, view_id), {}).update(values)
-        done = await self.click_button(user, self.get_dm_id(user), view_id, "cs:submit", force=force)
+        ts = view_id.partition("/")[0]
+        self.put.setdefault((user, ts), {}).update(values)
+        done = await self.click_button(user, self.get_dm_id(user), ts, "cs:submit", force=force)
         shown = done.answer.get("card", {}).get("data", {})
         toast = str(done.answer.get("toast", {}).get("content", ""))
         problems = (list_problems(shown) or {"form": toast}) if shown and is_dialog(shown) else {}
@@ -228,7 +230,13 @@ class FeishuDriver(WorkspaceDriver):
 
     def list_open_views(self, user: str) -> list[Json]:
         messages = self.ws.state.rooms[self.get_dm_id(user)].messages.values()
-        return [build_view(one["ts"], one["card"]) for one in messages if is_dialog(one.get("card", {}))]
+        open_now = [one for one in messages if is_dialog(one.get("card", {}))]
+        return [
+            build_view(one["ts"], card)
+            for one in open_now
+            for card in (*self.ws.old_cards.get(one["ts"], []), one["card"])
+            if card is one["card"] or (is_dialog(card) and find_page(card) < find_page(one["card"]))
+        ]
 
     def find_top_view(self, user: str) -> Json | None:
         return next(reversed(self.list_open_views(user)), None)
@@ -237,4 +245,5 @@ class FeishuDriver(WorkspaceDriver):
 def build_shown(message: Json) -> Json:
     """Return a message with its blocks and the key under which the bot has posted it."""
     blocks = {"blocks": build_blocks(message["card"])} if message.get("card") else {}
-    return {**message, **blocks, "metadata": {"event_payload": {"key": message.get("uuid", "")}}}
+    key = str(message.get("uuid", "")).rpartition(":")[0]  # the end is the number of the part
+    return {**message, **blocks, "metadata": {"event_payload": {"key": key}}}

@@ -9,7 +9,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from bot.dev.workspace.feishu.cards import INPUTS, MENTIONED, get_callback, get_default, list_elements
+from bot.dev.workspace.feishu.cards import (
+    INPUTS,
+    MENTIONED,
+    get_callback,
+    get_default,
+    is_submit,
+    list_controls,
+    list_elements,
+)
 from bot.dev.workspace.world import Json
 
 TICK = "tick~"
@@ -18,7 +26,6 @@ SUBMITS = {"dialog": "cs:submit", "form": "cs:submit", "home_dialog": "cs:submit
 MORE = {"dialog_more": "cs:dialog:more", "form_more": "cs:form:more", "rate": "cs:feedback"}
 DAY = "~day"
 """End of the name of a date's input."""
-PROBLEM = re.compile(r"<font color='red'>(.*)</font>", re.S)
 LABEL = re.compile(r"\*\*([^*\n]+)\*\*")
 STYLES = {"primary": "primary", "primary_filled": "primary", "danger": "danger", "danger_filled": "danger"}
 KINDS = {
@@ -69,22 +76,30 @@ def is_home(card: Json) -> bool:
     return not is_dialog(card) and ("home" in find_kinds(card) or '{"cs": "open_form"}' in words or "on_page" in words)
 
 
-def build_view(id: str, card: Json) -> Json:
-    """Build the view that a card stands for: its title, its blocks, and the word on the button that hands it in."""
-    title, *blocks = [*([] if "header" in card else [{"text": {"text": ""}}]), *build_blocks(card)]
+def find_page(card: Json) -> int:
+    """Return which page of a form the card shows, from 0."""
+    pages = [get_callback(one).get("page", 0) for one, _ in list_controls(card) if is_submit(one)]
+    return int(pages[0]) if pages else 0
+
+
+def build_view(message_id: str, card: Json) -> Json:
+    """Build the view that a card stands for: its title, its blocks, and the word on the button that hands it in. Each
+    page of a form is a view."""
+    blocks, page = build_blocks(card), find_page(card)
+    title = blocks.pop(0)["text"] if "header" in card else {"text": ""}
     buttons = [one for block in blocks for one in block.get("elements", ()) if one.get("action_id") == "cs:submit"]
-    about = {"title": title["text"], **({"submit": buttons[0]["text"]} if buttons else {})}
-    return {"id": id, "blocks": blocks, "card": card, **about}
+    about = {"title": title, **({"submit": buttons[0]["text"]} if buttons else {})}
+    return {"id": f"{message_id}/{page}" if page else message_id, "blocks": blocks, "card": card, **about}
 
 
 def list_problems(card: Json) -> Json:
-    """Return input → the problem that is said under it."""
+    """Return input → the problem that is said under it, in red."""
     problems, name = dict[str, str](), ""
-    for element in (one for one in list_elements(card) if one["tag"] in INPUTS or one["tag"] == "markdown"):
+    for element in list_elements(card):
         if element["tag"] in INPUTS:
             name = str(element.get("name", "")).removesuffix(DAY)
-        elif said := PROBLEM.fullmatch(element["content"]):
-            problems[name] = read_markdown(said[1])
+        elif element["tag"] == "div" and element["text"].get("text_color") == "red":
+            problems[name] = element["text"]["content"]
     return problems
 
 
