@@ -4,8 +4,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.harness.office import Office, office
+from tests.harness.office import CHAT, Office, office
 from tests.stories.endpoint import Endpoint, endpoint
+from tests.stories.only_slack import ONLY_SLACK
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip on Feishu what only Slack has."""
+    for item in items if CHAT == "feishu" else ():
+        story = item.nodeid.partition("tests/stories/")[2].partition("[")[0]
+        if reason := ONLY_SLACK.get(story) or ONLY_SLACK.get(story.partition("::")[0]):
+            item.add_marker(pytest.mark.skip(reason=f"only Slack has this: {reason}"))
 
 
 @pytest.fixture

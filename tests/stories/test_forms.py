@@ -11,7 +11,7 @@ from slack_sdk.models.views import View
 
 from bot.chat.slack import forms
 from bot.dev.evaluation.shown_blocks import list_buttons, read_message_text
-from tests.harness.office import ADMIN, ANN, GENERAL, LI, ZHANG, Office, found_request
+from tests.harness.office import ADMIN, ANN, CHAT, GENERAL, LI, ZHANG, Office, found_request
 from tools.workflow.process.definition import compile_process
 
 LEAVE = {
@@ -81,7 +81,8 @@ async def test_a_leave_takes_three_presses_and_no_model(desk: Office) -> None:
     view = await open_form(desk, ZHANG)  # 1
     assert view["title"]["text"] == "请假" and len(names(view)) <= 6
     made = ("type", "title", "submit", "close", "blocks", "callback_id", "private_metadata")
-    View(**{key: view[key] for key in made}).validate_json()
+    if CHAT == "slack":
+        View(**{key: view[key] for key in made}).validate_json()
     assert (await submit(desk, ZHANG, **LEAVE)).ok  # 2
     assert desk.driver.find_top_view(ZHANG) is None, "the dialog closes"
     card = await desk.card(desk.dm(ZHANG), "病假")

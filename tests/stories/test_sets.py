@@ -8,7 +8,7 @@ from typing import Any
 from slack_sdk.models.blocks import Block
 
 from bot.dev.evaluation.shown_blocks import read_message_text
-from tests.harness.office import LI, ZHANG, Office
+from tests.harness.office import CHAT, LI, ZHANG, Office
 from tests.stories.behind import opinions_of, record_of, request_of, times_told
 from tests.stories.sets import approve_several, boxes, labels, now, options, start_claims, tick, ticked
 from tools.workflow.engine.state import Decision, Status
@@ -25,7 +25,8 @@ async def test_twenty_wait_and_three_presses_decide_them(desk: Office) -> None:
     assert labels(message) == ["同意全部 20 项", "驳回所选…"]
     assert all(number in " ".join(options(message)) for number in numbers), "each by its number"
     assert len(message["blocks"]) <= 50 and all(len(box["options"]) <= 10 for box in boxes(message))
-    Block.parse_all(message["blocks"])
+    if CHAT == "slack":
+        Block.parse_all(message["blocks"])
     await desk.press(LI, message, "set_approve")  # the second
     await desk.until(lambda: "已同意 20 项" in read_message_text(now(desk, message)))
     await desk.quiet()
@@ -44,7 +45,8 @@ async def test_approve_four_of_five_then_reject_the_fifth_with_a_reason(desk: Of
     numbers = await start_claims(desk, 11, 12, 13, 14, 15)
     message = await approve_several(desk)
     await tick(desk, message, 0, 1, 2, 4)
-    await desk.until(lambda: labels(now(desk, message))[0] == "同意 4 项（共 5 项）")
+    if CHAT == "slack":  # on Feishu the ticks are sent with the press
+        await desk.until(lambda: labels(now(desk, message))[0] == "同意 4 项（共 5 项）")
     await desk.press(LI, message, "set_approve")
     await desk.until(
         lambda: len(options(now(desk, message))) == 1 and "正在" not in read_message_text(now(desk, message))

@@ -75,6 +75,13 @@ class WorkspaceDriver:
         """Press a button of the Home tab or of a dialog."""
         return await acts.click_view_button(self.ws, user, view_id, action_id, value=value)
 
+    async def forge_view_button(self, user: str, view_id: str, action_id: str, value: str) -> ActResult:
+        """Press a button that is not on the Home tab."""
+        button = {"type": "button", "action_id": action_id, "value": value, "text": {"type": "plain_text", "text": "x"}}
+        row = {"type": "actions", "block_id": f"forged:{action_id}:{value}", "elements": [button]}
+        acts.get_own_view(self.ws, user, view_id)["blocks"].append(row)
+        return await self.click_view_button(user, view_id, action_id, value=value)
+
     async def change_input(self, user: str, view_id: str, block_id: str, value: Any) -> ActResult:
         """Put a value into an input of the open dialog: a bare value, or an entry in the platform's form."""
         return await acts.change_input(self.ws, user, view_id, block_id, value)

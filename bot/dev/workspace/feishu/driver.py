@@ -16,6 +16,7 @@ from bot.dev.workspace.faults import Outcome
 from bot.dev.workspace.feishu import acts
 from bot.dev.workspace.feishu.cards import get_callback, list_controls
 from bot.dev.workspace.feishu.shown import (
+    BOXES,
     DAY,
     TICK,
     build_blocks,
@@ -77,6 +78,8 @@ class FeishuDriver(WorkspaceDriver):
         super().__init__(workspace, recheck_s)
         self.put: dict[tuple[str, str], Json] = {}
         """(person, message) → field → what they have put into its form on their screen."""
+        self.old_homes: dict[str, Json | None] = {}
+        """Person → the card of their Home when they opened it last."""
 
     # Acts of people
 
@@ -107,7 +110,9 @@ class FeishuDriver(WorkspaceDriver):
         if action_id == "cs:tick":  # boxes in a form are sent with the press only
             around = next(form for one, form in list_controls(card) if one.get("name") == block_id)
             names = [str(one.get("name")) for one, _ in list_controls(around or {})]
-            ticks = {name: name.removeprefix(TICK) in value for name in names if name.startswith(TICK)}
+            group = [name for name in names if name.startswith(TICK)]
+            group = group[group.index(str(block_id)) :][:BOXES]
+            ticks = {name: name.removeprefix(TICK) in value for name in group}
             self.put.setdefault((user, ts), {}).update(ticks)
             return ActResult()
         carried = json.loads(value) if isinstance(value, str) and value.startswith("{") else None
@@ -134,7 +139,8 @@ class FeishuDriver(WorkspaceDriver):
                 form[name] = f"{put[field]} +0800" if field != name and put[field] else put[field]
             elif field.partition("~")[0] in put and field[-1:].isdigit():
                 form[name] = ""  # a further part of a long text that was put in anew
-        return form
+        known = {name.removesuffix(DAY) for name in form}
+        return form | {name: one for name, one in put.items() if name not in known}
 
     async def click_view_button(self, user: str, view_id: str, action_id: str, *, value: Any = None) -> ActResult:
         return await self.click_button(user, self.get_dm_id(user), view_id.partition("/")[0], action_id, value=value)
@@ -151,8 +157,16 @@ class FeishuDriver(WorkspaceDriver):
         done = await self.click_button(user, self.get_dm_id(user), ts, "cs:submit", force=force)
         shown = done.answer.get("card", {}).get("data", {})
         toast = str(done.answer.get("toast", {}).get("content", ""))
-        problems = (list_problems(shown) or {"form": toast}) if shown and is_dialog(shown) else {}
+        problems = list_problems(shown) if shown and is_dialog(shown) else {}
+        if done.answer.get("toast", {}).get("type") == "error" and not problems:
+            problems = dict.fromkeys(values, toast) or {"form": toast}
         return ActResult("app_errors", problems, done.answer) if done.ok and problems else done
+
+    async def forge_view_button(self, user: str, view_id: str, action_id: str, value: str) -> ActResult:
+        """Press a button that is not on Home."""
+        carried = {"cs": "home", "action": action_id.removeprefix("cs:home:"), "value": value}
+        value = value if value.startswith("{") else json.dumps(carried)
+        return await self.click_button(user, self.get_dm_id(user), view_id, action_id, value=value, force=True)
 
     async def close_view(self, user: str, view_id: str) -> ActResult:
         return await self.click_view_button(user, view_id, "cs:cancel")
@@ -169,6 +183,7 @@ class FeishuDriver(WorkspaceDriver):
         return await self.use_shortcut(user, command)
 
     async def open_home(self, user: str) -> str:
+        self.old_homes[user] = self.homes.get(user, {}).get("card")
         return acts.open_menu(self.ws, user, "home")
 
     async def open_messages(self, user: str) -> str:
@@ -201,7 +216,21 @@ class FeishuDriver(WorkspaceDriver):
         return [WebApiCall(names.get(one.method, one.method), one.args, one.error) for one in self.ws.calls]
 
     def list_call_arguments(self, method: str) -> list[Json]:
+        if method == "views.publish":
+            return self._list_published()
         return [call.args for call in self.calls if call.method == method and not call.error]
+
+    def _list_published(self) -> list[Json]:
+        """List the Home cards that the app has sent or updated, with their people."""
+        people = {one.dm_id: one.id for one in self.ws.state.people.values()} | {id: id for id in self.ws.state.people}
+        homes = {view["id"]: person for person, view in self.homes.items()}
+        made = [one.args for one in self.ws.calls if one.method in ("message.send", "message.patch") and not one.error]
+        return [
+            {"user_id": homes.get(one.get("message_id", "")) or people[one["receive_id"]]}
+            for one in made
+            if one.get("message_id") in homes or is_home(json.loads(one["content"]))
+            if "message_id" in one or one["receive_id"] in people
+        ]
 
     @property
     def events(self) -> list[Json]:
@@ -212,13 +241,18 @@ class FeishuDriver(WorkspaceDriver):
         found = {}
         for person in (one for one in self.ws.state.people.values() if not one.is_bot):
             for message in self.ws.state.rooms[person.dm_id].messages.values():
-                if is_home(message.get("card", {})):
-                    found[person.id] = build_view(message["ts"], message["card"])
+                card = message.get("card", {})
+                if is_home(card) and card is not self.old_homes.get(person.id):
+                    found[person.id] = {**build_view(message["ts"], card), "hash": message.get("updated_ms")}
         return found
 
     def list_messages(self, channel: str) -> list[Json]:
         shown = self.ws.state.rooms[channel].messages.values()
-        return [build_shown(one) for one in shown if not self._is_page(one)]
+        return [build_shown(one) for one in shown if not (self._is_page(one) or self._is_whisper(one))]
+
+    def _is_whisper(self, message: Json) -> bool:
+        """Return whether a message in somebody's chat stands for a private notice: it has no key."""
+        return message["user"] == self.ws.app.user and "-" not in message.get("uuid", "-")
 
     def _is_page(self, message: Json) -> bool:
         cards = [message["card"], *self.ws.old_cards.get(message["ts"], [])] if "card" in message else []
@@ -226,7 +260,10 @@ class FeishuDriver(WorkspaceDriver):
 
     def list_ephemerals(self, user: str) -> list[Json]:
         """List what only this person sees, without the toasts that only say that a press has arrived."""
-        return [build_shown(one) for one in self.ws.state.private.get(user, []) if one["text"] not in SAYING_NOTHING]
+        alone = self.ws.state.rooms[self.get_dm_id(user)].messages.values()
+        told = [one for one in alone if self._is_whisper(one) and not self._is_page(one)]
+        private = [one for one in self.ws.state.private.get(user, []) if one["text"] not in SAYING_NOTHING]
+        return [build_shown(one) for one in sorted([*private, *told], key=lambda one: str(one["ts"]))]
 
     def list_open_views(self, user: str) -> list[Json]:
         messages = self.ws.state.rooms[self.get_dm_id(user)].messages.values()

@@ -20,6 +20,8 @@ from bot.dev.workspace.feishu.cards import (
 )
 from bot.dev.workspace.world import Json
 
+BOXES = 10
+"""Most boxes of one group, as the readers know them."""
 TICK = "tick~"
 """Beginning of the names of boxes in our cards; the value of the option follows."""
 SUBMITS = {"dialog": "cs:submit", "form": "cs:submit", "home_dialog": "cs:submit", "cancel": "cs:cancel"}
@@ -88,7 +90,7 @@ def build_view(message_id: str, card: Json) -> Json:
     blocks, page = build_blocks(card), find_page(card)
     title = blocks.pop(0)["text"] if "header" in card else {"text": ""}
     buttons = [one for block in blocks for one in block.get("elements", ()) if one.get("action_id") == "cs:submit"]
-    about = {"title": title, **({"submit": buttons[0]["text"]} if buttons else {})}
+    about = {"title": title, "submit": buttons[0]["text"] if buttons else None}
     return {"id": f"{message_id}/{page}" if page else message_id, "blocks": blocks, "card": card, **about}
 
 
@@ -114,9 +116,10 @@ def _build_all(elements: list[Json]) -> Iterator[Json]:
     for number, element in enumerate(elements):
         found = LABEL.fullmatch(element["content"]) if element["tag"] == "markdown" else None
         following = elements[number + 1] if number + 1 < len(elements) else {"tag": ""}
-        if boxes and element is boxes[0]:
-            yield build_boxes(boxes)
-        elif element["tag"] in INPUTS and get_callback(element) is None and element not in boxes:
+        if element in boxes:
+            if boxes.index(element) % BOXES == 0:
+                yield build_boxes(boxes[boxes.index(element) :][:BOXES])
+        elif element["tag"] in INPUTS and get_callback(element) is None:
             yield build_input(element, label)
         elif found and (following["tag"] in INPUTS or "<at id=" in following.get("content", "")):
             label = read_markdown(found[1])
@@ -124,7 +127,7 @@ def _build_all(elements: list[Json]) -> Iterator[Json]:
         elif label:
             text = f"*{label}*\n{read_markdown(element['content'])}"
             yield {"type": "section", "text": {"type": "mrkdwn", "text": text}}
-        elif element not in boxes:
+        else:
             yield from build_element(element)
         label = ""
 
@@ -133,7 +136,11 @@ def build_element(element: Json) -> Iterator[Json]:
     """Build the blocks of one element."""
     tag = element["tag"]
     if tag == "markdown":
-        yield from build_text(element["content"])
+        small = element.get("text_size") == "notation"
+        shown = {"type": "mrkdwn", "text": read_markdown(element["content"])}
+        yield from [{"type": "context", "elements": [shown]}] if small else build_text(element["content"])
+    elif tag == "div" and element["text"].get("text_size") == "notation":
+        yield {"type": "context", "elements": [{"type": "plain_text", "text": element["text"]["content"]}]}
     elif tag == "div":
         yield {"type": "section", "text": {"type": "plain_text", "text": element["text"]["content"]}}
     elif tag == "hr":

@@ -1,0 +1,29 @@
+"""Stories that are told on Slack only, by name, each with what Feishu does not have or does otherwise."""
+
+from __future__ import annotations
+
+LOCALE = "Feishu does not tell a person's language; people choose it in words or on Home"
+COMMANDS = "slash commands with words; on Feishu the words are a message"
+SHORTCUT = "shortcuts in the menu of a message"
+LIVE = "results while a dialog is filled in; on Feishu they come with the next page"
+GUESTS = "guests of a workspace; Feishu has people of other tenants"
+DIALOG = "a dialog that somebody else could submit; on Feishu a form is a card in one person's chat"
+ENVELOPE = "Socket Mode: its envelopes, disconnect frames and tickets"
+BOLT = "the listeners of Bolt"
+SESSIONS = "sessions of agents: prompts above the composer, a title, a button that stops"
+BLOCKS = "the shape of Slack's blocks and its markup"
+MISSED = "search for messages that nobody heard; Feishu delivers for seven hours"
+
+ONLY_SLACK = {
+    "test_main_job.py::test_the_bot_speaks_the_language_chosen_on_the_page_from_the_next_sentence_on": LOCALE,
+    "test_forms.py::test_length_balance_and_deciders_are_told_as_soon_as_the_days_are_chosen": LIVE,
+    "test_forms.py::test_a_message_becomes_an_expense_with_its_words_as_the_reason": SHORTCUT,
+    "test_forms.py::test_a_long_message_is_bounded_and_a_longer_one_not_read": SHORTCUT,
+    "test_forms.py::test_guests_get_no_form": GUESTS,
+    "test_forms.py::test_what_somebody_else_submits_is_their_own_and_nobody_elses": DIALOG,
+    "test_forms.py::test_who_ends_the_bot_waits_for_no_listener_that_hangs_and_leaves_none": BOLT,
+    "test_agent_view.py": SESSIONS,
+    "test_missed.py": MISSED,
+    "test_browser.py": "the page in Slack's look; the page in Feishu's look has tests of its own",
+}
+"""A story, or a file of stories → what only Slack has."""
