@@ -16,7 +16,7 @@ HOSTILE = """<img src=x onerror="window.hit=1"><script>window.hit=1</script> &lt
 [x](javascript:window.hit=1) <javascript:window.hit=1|click> <!channel> <@U02LI> *bold* `code`"""
 TOO_WIDE = """return [...document.querySelectorAll('body, body *')].filter((e) => e.checkVisibility() &&
     !e.closest('.heard, .popover, pre') && e.getBoundingClientRect().right > arguments[0]).map((e) => e.className)"""
-"""What reaches over the right edge, which is the argument."""
+"""Lists the elements that reach over the right edge, which is the argument."""
 NAMELESS = """return [...document.querySelectorAll('button, a, input, select, textarea')].filter((e) =>
     e.checkVisibility() && !(e.ariaLabel || e.textContent.trim() || e.labels?.length)).map((e) => e.outerHTML)"""
 """Controls without a name for a screen reader."""
