@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -44,6 +45,12 @@ def build_user(id: str, name: str, email: str = "", **more: Any) -> dict[str, An
     status = {"is_frozen": False, "is_resigned": False, "is_activated": True, "is_exited": False, "is_unjoin": False}
     about = {"open_id": id, "union_id": "on_x", "user_id": "7", "name": name, "en_name": "", "email": email}
     return {**about, "status": status, "department_ids": [SALES], "leader_user_id": "", **more}
+
+
+async def eventually(check: Any) -> None:
+    async with asyncio.timeout(20):
+        while not check():
+            await asyncio.sleep(0.01)
 
 
 @dataclass

@@ -13,17 +13,11 @@ from bot.chat.feishu import listeners
 from bot.chat.feishu.message_content import CONTENT_MAX
 from bot.chat.messages import ChannelReaders, HomeView, Place, SentFile
 from bot.core.errors import ChatUnavailableError, StoreUnavailableError
-from tests.chat.feishu.ears_desk import BOT, DM, LI, OTHER, TENANT, ZHANG, Ears, ears, load_payload
+from tests.chat.feishu.ears_desk import BOT, DM, LI, OTHER, TENANT, ZHANG, Ears, ears, eventually, load_payload
 
 __all__ = ["ears"]
 
 GROUP = f"oc_e{1:031x}"
-
-
-async def eventually(check: Any) -> None:
-    async with asyncio.timeout(20):
-        while not check():
-            await asyncio.sleep(0.01)
 
 
 async def test_a_direct_message_is_taken_with_its_place(ears: Ears) -> None:

@@ -116,5 +116,5 @@ async def test_negative_control_a_whole_payload_is_taken(ears: Ears) -> None:
     ears.feishu.pages[f"im/v1/messages/om_{4:032x}"] = {"items": []}
     for name in NAMES:
         await ears.listeners.handle_payload(load_payload(name))
-    assert len(ears.inbox.messages) >= 14 and len(ears.inbox.clicks) == 3 and len(ears.inbox.forms) == 1
+    assert len(ears.inbox.messages) >= 14 and len(ears.inbox.clicks) == 4 and len(ears.inbox.forms) == 1
     assert ears.inbox.changes and list_people(ears) == {ZHANG, LI}

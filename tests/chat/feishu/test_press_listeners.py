@@ -42,8 +42,7 @@ from bot.chat.messages import (
 )
 from bot.core.approval_sets import TICKED
 from bot.core.errors import StoreUnavailableError
-from tests.chat.feishu.ears_desk import LI, OTHER, TENANT, ZHANG, Ears, ears, load_payload
-from tests.chat.feishu.test_listeners import eventually
+from tests.chat.feishu.ears_desk import LI, OTHER, TENANT, ZHANG, Ears, ears, eventually, load_payload
 from tools.spec import DialogField
 
 __all__ = ["ears"]
