@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bot.dev.evaluation.shown_blocks import list_buttons, read_message_text
-from tests.harness.office import CHAT, LI, ZHANG, Office
+from tests.harness.office import CHAT, LI, ZHANG, ZHAO, Office
 
 LEAVE = "明天起请2天年假，去看父母，审批人李四"
 
@@ -50,7 +50,7 @@ async def test_what_does_not_fit_on_one_page_stands_behind_it_and_both_count(des
     names = [block["block_id"] for block in list_inputs(page)]
     files = ["field_attachment"] if CHAT == "slack" else []  # a card of Feishu has no input for files
     assert names == ["field_approver", "field_handover", "field_cc", *files]
-    assert (await desk.fill(ZHANG, field_handover="U04ZHAO")).ok
+    assert (await desk.fill(ZHANG, field_handover=ZHAO)).ok
     assert desk.driver.find_top_view(ZHANG) is None, "both pages close"
     text = read_message_text(await desk.card(desk.dm(ZHANG), "赵六"))
     assert "搬家" in text and "李四" in text and "2 个工作日" in text, "what was not opened stays as it was"

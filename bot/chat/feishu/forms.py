@@ -126,7 +126,8 @@ def render_form(
         above.append({**menu, "behaviors": [build_callback(OpenFormValue(is_menu=True))]})
     above += render_small_print("\n".join([*form.notes, *(f"⚠️ {warning}" for warning in form.warnings)]))
     carried = {"process": form.process, "page": form.page, "has_choice": bool(form.choices)}
-    about: dict[str, Any] = {**carried, "values": dict(form.values), "kept": form.kept}
+    files = tuple(one.field.name for one in form.inputs if one.field.kind == "file")
+    about: dict[str, Any] = {**carried, "values": dict(form.values), "kept": form.kept, "files": files}
     rows = [(one.field, one.label, one.options, one.hint) for one in form.inputs]
     placed = place_problems(problems, form.inputs)
     elements = [

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.chat.feishu import values
-from bot.chat.feishu.cards import RenderedCard
+from bot.chat.feishu.cards import MAX_PICKED, RenderedCard
 from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.client import FeishuBot
 from bot.chat.feishu.forms import parse_form_value, render_closed_form, render_dialog, render_form
@@ -176,7 +176,8 @@ class PressListeners:
         dialog = await self._intake.build_dialog(click)
         if dialog is None:
             return await self._accept_click(click, card)
-        return await self._post_page(press.person, render_dialog(dialog, self._find_language(press.person)), press.id)
+        people, language = await self._list_pickable(), self._find_language(press.person)
+        return await self._post_page(press.person, render_dialog(dialog, language, people=people), press.id)
 
     async def _accept_click(self, click: Click, card: MessageRef) -> Outcome:
         """Make a press durable, and wait a moment for its new card."""
@@ -211,10 +212,13 @@ class PressListeners:
             return outcome if outcome.is_error else self._close_form(press, outcome.text)
         if (dialog := await self._intake.build_dialog(click)) is None:
             return Outcome(self._say(press.person, "slack.press_again"), is_error=True)
+        people = await self._list_pickable()
         shown = (
-            render_dialog(dialog, language, page=value.page + 1, values={**value.values, **typed})
+            render_dialog(dialog, language, page=value.page + 1, values={**value.values, **typed}, people=people)
             if is_more
-            else render_dialog(dialog, language, page=value.page, values=value.values, typed=typed, problems=problems)
+            else render_dialog(
+                dialog, language, page=value.page, values=value.values, typed=typed, problems=problems, people=people
+            )
         )
         return self._show_page(press.person, shown, list(problems.values()))
 
@@ -222,7 +226,7 @@ class PressListeners:
 
     async def take_form(self, press: Press, value: values.FormValue) -> Outcome:
         """Take a submitted page of a form, or show the next one."""
-        typed = parse_form_value(press.action.get("form_value"))
+        typed = {**dict.fromkeys(value.files, ""), **parse_form_value(press.action.get("form_value"))}
         form = FormSubmission(
             id=press.message.ts,
             person=press.person,
@@ -239,7 +243,9 @@ class PressListeners:
         if answer.problems:
             return await self._show_form(form, typed, answer.problems)
         if answer.next_page is not None:
-            return self._show_page(press.person, render_form(answer.next_page, self._find_language(press.person)))
+            people = await self._list_pickable()
+            shown = render_form(answer.next_page, self._find_language(press.person), people=people)
+            return self._show_page(press.person, shown)
         return self._close_form(press)
 
     async def _show_form(
@@ -249,7 +255,8 @@ class PressListeners:
         dialog = await self._intake.build_form(form)
         if isinstance(dialog, str):
             return Outcome(dialog, is_error=True)
-        shown = render_form(dialog, self._find_language(form.person), typed=typed, problems=problems)
+        people, language = await self._list_pickable(), self._find_language(form.person)
+        shown = render_form(dialog, language, typed=typed, problems=problems, people=people)
         return self._show_page(form.person, shown, [one.text for one in problems])
 
     def _show_page(self, person: str, shown: RenderedCard | None, problems: list[str] | None = None) -> Outcome:
@@ -267,7 +274,8 @@ class PressListeners:
         dialog = await self._intake.build_form(form)
         if isinstance(dialog, str):
             return Outcome(dialog, is_error=True)
-        return await self._post_page(form.person, render_form(dialog, self._find_language(form.person)), key)
+        people, language = await self._list_pickable(), self._find_language(form.person)
+        return await self._post_page(form.person, render_form(dialog, language, people=people), key)
 
     async def _post_page(self, person: str, shown: RenderedCard | None, key: str) -> Outcome:
         if shown is None:
@@ -299,9 +307,8 @@ class PressListeners:
         if dialog is None:
             await self.publish_home(press.person)
             return Outcome()
-        return await self._post_page(
-            press.person, render_home_dialog(dialog, self._find_language(press.person)), press.id
-        )
+        people, language = await self._list_pickable(), self._find_language(press.person)
+        return await self._post_page(press.person, render_home_dialog(dialog, language, people=people), press.id)
 
     async def take_home_dialog(self, press: Press, value: values.HomeDialogValue) -> Outcome:
         typed = parse_form_value(press.action.get("form_value"))
@@ -318,8 +325,16 @@ class PressListeners:
         if answer.problems:
             return Outcome("\n".join(one.text for one in answer.problems), is_error=True)
         if answer.dialog is not None:
-            return self._show_page(press.person, render_home_dialog(answer.dialog, self._find_language(press.person)))
+            people = await self._list_pickable()
+            shown = render_home_dialog(answer.dialog, self._find_language(press.person), people=people)
+            return self._show_page(press.person, shown)
         return self._close_form(press)
+
+    async def _list_pickable(self) -> dict[str, str]:
+        """Return who can be picked in a form: open id → the address that finds the person, if it is typed. In a larger
+        company people are typed."""
+        people = [one for one in await self._directory.list_people() if one.active]
+        return {one.id: one.email or one.name for one in people} if len(people) <= MAX_PICKED else {}
 
     # Notices to people
 

@@ -88,6 +88,8 @@ class FormValue(FrozenModel):
     has_choice: bool = False
     values: Carried = Field(default_factory=dict)
     kept: Annotated[tuple[Short, ...], Field(max_length=50)] = ()
+    files: Annotated[tuple[Short, ...], Field(max_length=50)] = ()
+    """Fields for files of this page, which a card cannot ask for."""
 
 
 class FormMoreValue(FormValue):

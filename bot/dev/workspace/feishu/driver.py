@@ -136,7 +136,8 @@ class FeishuDriver(WorkspaceDriver):
             name = str(one.get("name", ""))
             field = name.removesuffix(DAY)
             if field in put:
-                form[name] = f"{put[field]} +0800" if field != name and put[field] else put[field]
+                given = ", ".join(put[field]) if one["tag"] == "input" and isinstance(put[field], list) else put[field]
+                form[name] = f"{given} +0800" if field != name and given else given
             elif field.partition("~")[0] in put and field[-1:].isdigit():
                 form[name] = ""  # a further part of a long text that was put in anew
         known = {name.removesuffix(DAY) for name in form}
@@ -164,8 +165,9 @@ class FeishuDriver(WorkspaceDriver):
 
     async def forge_view_button(self, user: str, view_id: str, action_id: str, value: str) -> ActResult:
         """Press a button that is not on Home."""
-        carried = {"cs": "home", "action": action_id.removeprefix("cs:home:"), "value": value}
-        value = value if value.startswith("{") else json.dumps(carried)
+        if action_id.startswith("cs:home:"):
+            value = str(json.loads(value)["approval"]) if value.startswith("{") else value
+            value = json.dumps({"cs": "home", "action": action_id.removeprefix("cs:home:"), "value": value})
         return await self.click_button(user, self.get_dm_id(user), view_id, action_id, value=value, force=True)
 
     async def close_view(self, user: str, view_id: str) -> ActResult:
