@@ -244,9 +244,9 @@ async def test_a_late_form_shows_that_it_was_taken(ears: Ears, monkeypatch: pyte
     ears.inbox.moving.clear()
     payload = build_press(FormValue(process="leave"), form_value={"reason": "x"})
     payload["event"]["context"] |= {"open_message_id": form.ts, "open_chat_id": form.channel}
-    assert "do not know yet" in show(await ears.listeners.handle_payload(payload))
+    assert "还不能确定" in show(await ears.listeners.handle_payload(payload))
     ears.inbox.moving.set()
-    await eventually(lambda: "Submitted" in show(ears.feishu.said[form.ts].content))
+    await eventually(lambda: "已提交" in show(ears.feishu.said[form.ts].content))
 
 
 # Dialogs
@@ -255,7 +255,7 @@ async def test_a_late_form_shows_that_it_was_taken(ears: Ears, monkeypatch: pyte
 async def test_a_dialog_is_a_form_in_the_pressers_own_chat(ears: Ears) -> None:
     ears.inbox.dialogs["approve"] = DIALOG
     answer = await press(ears, APPROVE)
-    assert answer["toast"]["content"] == "The form is in our chat. Please fill it in there." and "card" not in answer
+    assert answer["toast"]["content"] == "表单已发到我们的单聊里，请在那里填写。" and "card" not in answer
     [form] = ears.feishu.in_chat("oc_dm_li")
     assert "Reject" in show(form.content) and not ears.inbox.clicks and not ears.feishu.in_chat(GROUP)
     await press(ears, APPROVE)
@@ -324,7 +324,7 @@ async def test_a_button_opens_a_form(ears: Ears) -> None:
     answer = await press(ears, OpenFormValue(offer="R1.2"))
     [form] = ears.inbox.forms
     assert (form.person, form.offer, form.has_choice) == (LI, "R1.2", False)
-    assert "in our chat" in answer["toast"]["content"] and "Leave" in show(ears.feishu.in_chat("oc_dm_li")[0].content)
+    assert "单聊" in answer["toast"]["content"] and "Leave" in show(ears.feishu.in_chat("oc_dm_li")[0].content)
 
 
 async def test_a_person_without_forms_is_told_why(ears: Ears) -> None:
@@ -386,7 +386,7 @@ async def test_a_button_of_home_changes_the_page(ears: Ears) -> None:
 async def test_a_button_of_home_opens_a_dialog(ears: Ears) -> None:
     ears.inbox.home_dialogs["urge"] = HomeDialog(title="Urge", cancel="Cancel", submit="Send", action="urge")
     answer = await press(ears, HomeValue(action="urge"))
-    assert "in our chat" in answer["toast"]["content"]
+    assert "单聊" in answer["toast"]["content"]
     assert "Urge" in show(ears.feishu.in_chat("oc_dm_li")[0].content)
 
 
