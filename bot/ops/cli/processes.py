@@ -49,7 +49,6 @@ from tools.workflow.process.checks import FORM
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 from tools.workflow.remote.engine import RemoteEngine
 from tools.workflow.remote.extension_names import convert_to_engine
-from tools.workflow.remote.rebuild import list_multi_decider_steps
 from tools.workflow.remote.rest_client import EngineRefusedError
 
 app = typer.Typer(no_args_is_help=True, help="Processes: which there are, and bringing in your own.")
@@ -138,9 +137,7 @@ def print_processes(as_json: Json = False) -> None:
 @app.command()
 def check(
     file: File,
-    engine: Annotated[
-        EngineOption | None, typer.Option(help="Also say whether it can run in this engine, or which steps cannot.")
-    ] = None,
+    engine: Annotated[EngineOption | None, typer.Option(help="Also say what this engine lacks.")] = None,
 ) -> None:
     """Say whether a process can be used, or what is wrong. Its form is read too; Redis is not needed.
 
@@ -152,8 +149,6 @@ def check(
     countersign processes check trip.bpmn --engine flowable
     """
     process, language = _compile_file(file), console.get_terminal_language()
-    if engine and (steps := list_multi_decider_steps(process)):
-        raise _build_not_remote_error(file.name, engine.value, steps)
     tasks = [node for node in process.definition.nodes.values() if node.kind is NodeKind.USER]
     console.print_sentence("processes.fine", file=file.name, form=file.with_suffix(".toml").name)
     facts = {
@@ -181,12 +176,6 @@ def check(
 def print_reference() -> None:
     """Everything that a form file can say. The list has tables and keys, the kinds of fields, and who can be named."""
     typer.echo(format_form_reference(console.get_terminal_language()))
-
-
-def _build_not_remote_error(file: str, engine: str, steps: Sequence[str]) -> CountersignError:
-    return console.build_error(
-        "processes.several_deciders", file=file, engine=engine, steps=", ".join(map(sanitize_for_terminal, steps))
-    )
 
 
 def _print_dead_ends(process: Process) -> None:
@@ -291,11 +280,9 @@ def deploy(key: KeyOrFile, yes: Yes = False) -> None:
 
 async def _deploy_remotely(process: Process, yes: bool) -> None:
     settings, language = load_settings(), console.get_terminal_language()
-    if steps := list_multi_decider_steps(process):
-        raise _build_not_remote_error(process.key, settings.workflow_engine, steps)
     async with console.open_bot_store() as (redis, keys), open_remote_engine(settings, redis) as engine:
         assert engine is not None
-        for other in await engine.list_all_processes():
+        for other in await engine.list_processes():
             if other.key != process.key and other.form.number == process.form.number:
                 clash = InvalidDefinitionError(
                     "form", f"number {process.form.number!r} is that of {other.key!r} already"

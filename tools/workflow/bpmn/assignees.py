@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from xml.etree.ElementTree import Element
 
@@ -28,6 +28,27 @@ MODES = (
     ("false", UNTIL_ONE, VotingMode.ANY),
 )
 """Triples of `isSequential`, `completionCondition` and their joint meaning."""
+SEAT_COUNT = "${execution.getVariable('%s:%s:n')}"
+SEAT_PERSON = "${execution.getVariable('%s:%s:'.concat(loopCounter))}"
+"""How several deciders are written for an engine that takes no lists: how many there are, and each of them, by the task
+and the names of its people."""
+SEATS = re.compile(r"\$\{execution\.getVariable\('[^':]+:([^':]+(?::[^':]+)*):'\.concat\(loopCounter\)\)\}")
+
+
+def format_seat_variables(task: str, who: Collection[str], people: Sequence[str]) -> dict[str, str]:
+    """The variables of a task with several deciders that `SEAT_COUNT` and `SEAT_PERSON` read."""
+    name = f"{task}:{','.join(who)}:"
+    return {f"{name}n": str(len(people)), **{f"{name}{n}": person for n, person in enumerate(people)}}
+
+
+def list_written_deciders(task: Element) -> tuple[str, ...]:
+    """The names of the people of a step with several deciders, in a file that compiles. Empty for a step of one, and
+    for one written with counted variables."""
+    loop = task.find(f"{BPMN}{LOOP}")
+    if loop is not None:
+        return tuple(filter(None, [get_extension_attribute(loop, "collection").strip("${}")]))
+    users, groups = get_extension_attribute(task, "candidateUsers"), get_extension_attribute(task, "candidateGroups")
+    return (*map(parse_variable, _split_names(users)), *(f"role:{role}" for role in _split_names(groups)))
 
 
 def parse_assignees(
@@ -60,15 +81,26 @@ def parse_assignees(
 def _parse_multi_instance(
     task: str, assignee: str, loop: Element, people: frozenset[str], taken: Collection[str]
 ) -> tuple[tuple[str, ...], VotingMode]:
-    """Parse a collection of people: all at once, one after another, or the first who decides."""
+    """Parse a collection of people, or counted variables: all at once, one after another, or the first who decides."""
     element_variable = get_extension_attribute(loop, "elementVariable")
-    if not NAME.fullmatch(element_variable) or element_variable in {*taken, *people, INITIATOR}:
-        raise InvalidDefinitionError(task, f"elementVariable: {element_variable!r} should be a name of its own")
-    if _parse_variable(task, "assignee", assignee) != element_variable:
-        raise InvalidDefinitionError(task, f"assignee: a multi-instance task is assigned to ${{{element_variable}}}")
-    collection = get_extension_attribute(loop, "collection")
-    named = collection if collection.startswith("${") else f"${{{collection}}}"
-    person = _parse_known_person(task, "collection", named, people)
+    if (count := loop.find(f"{BPMN}loopCardinality")) is not None:
+        found = SEATS.fullmatch(assignee)
+        who = tuple(_split_names(found[1])) if found else ()
+        written = (get_element_text(count), assignee)
+        if written != (SEAT_COUNT % (task, ",".join(who)), SEAT_PERSON % (task, ",".join(who))):
+            raise InvalidDefinitionError(task, "loopCardinality: only as `processes export` writes it")
+        for one in who:
+            if not one.startswith("role:"):
+                _parse_known_person(task, "assignee", f"${{{one}}}", people)
+    else:
+        if not NAME.fullmatch(element_variable) or element_variable in {*taken, *people, INITIATOR}:
+            raise InvalidDefinitionError(task, f"elementVariable: {element_variable!r} should be a name of its own")
+        if _parse_variable(task, "assignee", assignee) != element_variable:
+            reason = f"assignee: a multi-instance task is assigned to ${{{element_variable}}}"
+            raise InvalidDefinitionError(task, reason)
+        collection = get_extension_attribute(loop, "collection")
+        named = collection if collection.startswith("${") else f"${{{collection}}}"
+        who = (_parse_known_person(task, "collection", named, people),)
     condition = loop.find(f"{BPMN}completionCondition")
     try:
         until = parse_expression(get_element_text(condition)) if condition is not None else None
@@ -78,7 +110,7 @@ def _parse_multi_instance(
     if mode is None:
         known = "${decision == 'reject'}, or when not sequential ${nrOfCompletedInstances >= 1}"
         raise InvalidDefinitionError(task, f"completionCondition: should be {known}")
-    return (person,), mode
+    return who, mode
 
 
 def _parse_known_person(task: str, attribute: str, written: str, people: frozenset[str]) -> str:

@@ -70,6 +70,7 @@ ATTRIBUTES: Mapping[str, frozenset[str]] = {
     "boundaryEvent": frozenset({"attachedToRef", "cancelActivity"}),
     FLOW: frozenset({"sourceRef", "targetRef"}),
     LOOP: frozenset({"isSequential", "+collection", "+elementVariable"}),
+    "loopCardinality": TYPED,
     "completionCondition": TYPED,
     "conditionExpression": TYPED,
     "timerEventDefinition": frozenset(),
@@ -96,7 +97,7 @@ INSIDE: Mapping[str, frozenset[str]] = {
     "parallelGateway": frozenset({"incoming", "outgoing"}),
     "boundaryEvent": frozenset({"outgoing", "timerEventDefinition"}),
     FLOW: frozenset({"conditionExpression"}),
-    LOOP: frozenset({"completionCondition"}),
+    LOOP: frozenset({"loopCardinality", "completionCondition"}),
     "timerEventDefinition": frozenset({"timeDuration"}),
 }
 """Element → allowed children besides `documentation` and an empty `extensionElements`."""

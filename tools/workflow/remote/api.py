@@ -20,6 +20,9 @@ WORKER = "countersign"
 MARK = "countersign"
 """A variable of every instance that we have started, always with the value of `WORKER`: other programs on this engine
 have service tasks of these topics, too."""
+WRITE_PENDING_MS = 300_000
+"""Milliseconds within which an unanswered write may still take effect in the engine. A mark is kept this long:
+`tried:<request>` for a start, `tried:<key>` for any other command."""
 LOCK_S = 20
 """Seconds for which a service task is locked for us."""
 
@@ -126,13 +129,16 @@ class EngineApi(Protocol):
 
     async def set_variables(self, instance: str, variables: Mapping[str, VariableValue]) -> None: ...
 
-    async def return_task(self, item: EngineTask, to: str, record: Mapping[str, VariableValue]) -> None:
-        """Close the task and open the node `to`, with the record of it. A late return does nothing to another task: on
-        Flowable only as long as `renew_task` is called before the task is completed."""
+    async def return_task(
+        self, item: EngineTask, to: str, record: Mapping[str, VariableValue], *, is_shared: bool
+    ) -> None:
+        """Close the task, with all of its step if several people share it, and open the node `to`, with the record of
+        it. A late return does nothing to another step, and on Camunda to another task. On Flowable it is refused only
+        if `renew_task` is called before the task is completed."""
 
     async def renew_task(self, item: EngineTask) -> EngineTask:
         """The task to complete in place of this one, whose return was sent and may still come true. The engine then
-        refuses that return."""
+        refuses that return. Not for a shared step, which would lose its votes."""
 
     async def delete_instance(self, instance: str, reason: str) -> None: ...
 

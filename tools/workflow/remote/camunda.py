@@ -130,10 +130,13 @@ class CamundaApi:
         body = {"modifications": _encode_variables(variables)}
         await self._rest.write("POST", "process-instance", instance, "variables", body=body)
 
-    async def return_task(self, item: EngineTask, to: str, record: Mapping[str, VariableValue]) -> None:
+    async def return_task(
+        self, item: EngineTask, to: str, record: Mapping[str, VariableValue], *, is_shared: bool
+    ) -> None:
         begin = {"type": "startBeforeActivity", "activityId": to, "variables": _encode_variables(record)}
         end = {"type": "cancel", "activityInstanceId": item.activity}
-        body = {"instructions": [begin, end], "annotation": "return"}
+        others = [{"type": "cancel", "activityId": f"{item.node}#multiInstanceBody"}] if is_shared else []
+        body = {"instructions": [begin, end, *others], "annotation": "return"}
         await self._rest.write("POST", "process-instance", item.instance, "modification", body=body)
 
     async def renew_task(self, item: EngineTask) -> EngineTask:

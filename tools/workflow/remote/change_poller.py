@@ -17,11 +17,11 @@ from tools.spec import EffectUnknownError, FrozenModel, ToolError
 from tools.workflow.engine.commands import RequestNotice, WithdrawCommand
 from tools.workflow.engine.state import RULE, SYSTEM, Decision, Request, Status
 from tools.workflow.engine.store import OutboxEvent
-from tools.workflow.remote.api import EngineApi
+from tools.workflow.remote.api import WRITE_PENDING_MS, EngineApi
 from tools.workflow.remote.command_records import get_decide_command
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
 from tools.workflow.remote.rebuild import RemoteRequest
-from tools.workflow.remote.request_starter import RUNNING_TABLE, WRITE_PENDING_MS
+from tools.workflow.remote.request_starter import RUNNING_TABLE
 from tools.workflow.remote.rest_client import EngineRefusedError, OutageLog
 
 POLL_INTERVAL_S = 10.0
@@ -219,10 +219,11 @@ def find_ending_actor(remote_request: RemoteRequest) -> tuple[str, str]:
         return (withdrawn[-1].actor, withdrawn[-1].reason) if withdrawn else ("", "")
     if not remote_request.engine_tasks:
         return RULE if request.rule else request.initiator, ""
-    last = max(remote_request.engine_tasks, key=lambda i: i.ended or i.since)
-    if (record := remote_request.decision_records.get(last.id)) is None:
+    last = max(remote_request.steps, key=lambda step: max(i.ended or i.since for i in step))
+    records = [remote_request.decision_records[i.id] for i in last if i.id in remote_request.decision_records]
+    if not records:
         return "", ""
-    decide = get_decide_command(record)
+    decide = get_decide_command(max(records, key=lambda r: r.at))
     if request.rule and decide.actor != request.initiator:
         return RULE, decide.opinion
     return decide.actor, decide.opinion

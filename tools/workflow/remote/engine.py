@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
@@ -27,6 +27,7 @@ from tools.workflow.engine.commands import (
     AddSignCommand,
     AssignCommand,
     CcCommand,
+    Command,
     CommentCommand,
     DecideCommand,
     RequestEvent,
@@ -54,9 +55,14 @@ from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.engine.years import select_requests_of_year
 from tools.workflow.process.definition import Process
 from tools.workflow.process.form_preview import FormPreview
-from tools.workflow.remote.api import EngineApi, ProcessInstance, VariableValue
+from tools.workflow.remote.api import WRITE_PENDING_MS, EngineApi, ProcessInstance, VariableValue
 from tools.workflow.remote.change_poller import POLL_INTERVAL_S, ChangePoller
-from tools.workflow.remote.command_records import CommandRecord, build_record_variables, find_decision_record
+from tools.workflow.remote.command_records import (
+    CommandRecord,
+    build_record_variables,
+    find_decision_record,
+    find_start_record,
+)
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.external_tasks import ExternalTaskWorker
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore, hold_lock
@@ -70,6 +76,7 @@ from tools.workflow.remote.rebuild import (
     build_request_events,
     get_return_target,
     is_command_executed,
+    list_shared_steps,
 )
 from tools.workflow.remote.request_reader import RequestReader, split_task_id
 from tools.workflow.remote.request_starter import WRITE_CHECK_PAUSES_S, RequestStarter
@@ -96,9 +103,9 @@ class RemoteEngine:
     builds the enricher of commands from the lists that it needs. `clock` gives seconds, from any origin.
 
     Unlike the embedded engine, this one refuses deputies, add sign, withdrawal of approved requests and returns from a
-    parallel part (`not_remote`). Processes in which several people decide one step are refused too. Timers are the
-    engine's own, and only remind. Cards appear when the engine is next polled (`change_poller`). The record of a
-    request has no hash chain, and lacks what was done in the engine without us."""
+    parallel part (`not_remote`). Timers are the engine's own, and only remind. Cards appear when the engine is next
+    polled (`change_poller`). The record of a request has no hash chain, and lacks what was done in the engine without
+    us."""
 
     abilities: frozenset[Ability] = frozenset()
 
@@ -134,11 +141,6 @@ class RemoteEngine:
         self._enricher_factory = build_enricher
 
     async def list_processes(self) -> tuple[Process, ...]:
-        """The current processes that the engine can run."""
-        return await self._versions.list_runnable_processes()
-
-    async def list_all_processes(self) -> tuple[Process, ...]:
-        """The current processes, including those that the engine cannot run."""
         return await self._versions.list_current_processes()
 
     async def deploy_process(self, process: Process) -> bool:
@@ -190,7 +192,8 @@ class RemoteEngine:
             if begun is None:
                 begun = await self._fill_and_start(used, form, initiator, key, now, seen, again)
             started = await self._read_after_write(self._reader.reload_request(begun, begun.variables))
-            return await self._finish_command(key, started)
+            record = find_start_record(started.variables)
+            return await self._finish_command(key, started, record.command if record else None)
 
     async def _fill_and_start(
         self,
@@ -243,7 +246,7 @@ class RemoteEngine:
                 notices = result.notices if is_unseen else ()
                 await self._poller.enqueue_notices(remote_request.request.id, key, notices, when_recorded=True)
                 written = await self._confirm_write(
-                    self._send_command(remote_request, command, record), remote_request, record
+                    self._send_command(remote_request, command, record, result), remote_request, record
                 )
                 variables = {**remote_request.variables, **written} if written is not None else None
                 remote_request = await self._read_after_write(
@@ -405,30 +408,40 @@ class RemoteEngine:
         return command, apply_command(remote_request.process.definition, remote_request.request, command, now)
 
     async def _send_command(
-        self, remote_request: RemoteRequest, command: Act | AssignCommand, record: CommandRecord
+        self,
+        remote_request: RemoteRequest,
+        command: Act | AssignCommand,
+        record: CommandRecord,
+        result: TransitionResult | None = None,
     ) -> Mapping[str, VariableValue]:
         """Send the command to the engine; return the variables that were written. If that takes two calls, the record
-        comes first and does not count alone."""
+        comes first and does not count alone. `result`: of a decision, on paper."""
         written: Mapping[str, VariableValue] = build_record_variables(record)
         item = (
             remote_request.find_engine_task(command.task)
             if isinstance(command, DecideCommand | TransferCommand | AssignCommand)
             else None
         )
+        is_shared = item is not None and item.node in list_shared_steps(remote_request.process.bpmn)
         match command:
-            case DecideCommand(decision=Decision.RETURN) if item:
-                written = build_record_variables(record, item.id)
+            case DecideCommand(decision=Decision.RETURN) if item and result:
+                written = await self._resolve_new_seats(remote_request, result)
+                written |= build_record_variables(record, item.id)
                 target = get_return_target(remote_request.process.definition, command)
-                await self._api.return_task(item, target, written)
-            case DecideCommand() if item:
+                await self._api.return_task(item, target, written, is_shared=is_shared)
+            case DecideCommand() if item and result:
                 changed = build_decision_corrections(remote_request)
                 if command.filled is not None:
                     changed |= await self._starter.resolve_variables(
                         remote_request.process, command.filled, remote_request.request.initiator
                     )
-                if find_decision_record(remote_request.variables, item.id):  # of a return that may still come true
+                changed |= await self._resolve_new_seats(remote_request, result)
+                returned = find_decision_record(remote_request.variables, item.id)
+                if returned and not is_shared:  # which may still come true
                     item = await self._api.renew_task(item)
-                decided = build_decision_variables(item.node, command.decision)
+                elif returned and record.at - returned.at < timedelta(milliseconds=WRITE_PENDING_MS):
+                    raise EffectUnknownError("the return of this task may still come true within five minutes")
+                decided = build_decision_variables(item.node, command.decision, is_last=bool(result.event.steps))
                 written = {**changed, **decided, **build_record_variables(record, item.id)}
                 await self._api.complete_task(item, written)
             case TransferCommand() | AssignCommand() if item:
@@ -441,6 +454,14 @@ class RemoteEngine:
             case UrgeCommand() | CommentCommand() | CcCommand():
                 await self._api.set_variables(remote_request.instance.id, written)
         return written
+
+    async def _resolve_new_seats(
+        self, remote_request: RemoteRequest, result: TransitionResult
+    ) -> dict[str, VariableValue]:
+        """Who is asked at the steps that a decision opens."""
+        before = {visit.node for visit in remote_request.request.visits} if not result.event.steps else ()
+        visits = [visit for visit in result.request.visits if visit.node not in before]
+        return await self._starter.resolve_seats(remote_request.process, visits)
 
     async def _confirm_write(
         self, write: Awaitable[T], remote_request: RemoteRequest, record: CommandRecord
@@ -485,7 +506,7 @@ class RemoteEngine:
             raise
 
     async def _finish_command(
-        self, key: str, remote_request: RemoteRequest, command: Act | None = None
+        self, key: str, remote_request: RemoteRequest, command: Command | None = None
     ) -> CommandResult:
         remote_request = await self._wait_for_rest(remote_request)
         request = remote_request.request

@@ -1,50 +1,67 @@
 """Writes a process file for the engine that shall read it.
 
 Each engine reads extension attributes in its own namespace, and has its own word for a service task that waits for a
-worker. An attribute that it does not read is ignored, and a task would have no assignee."""
+worker. An attribute that it does not read is ignored, and a task would have no assignee. Lists do not survive the
+engines' APIs, so the people of a step with several deciders are counted variables
+(`tools.workflow.bpmn.assignees.format_seat_variable`)."""
 
 from __future__ import annotations
 
-import re
 from typing import Literal
+from xml.etree.ElementTree import Element, SubElement, register_namespace, tostring
 
 from defusedxml.ElementTree import fromstring
 
-from tools.workflow.bpmn.xml import NAMESPACES
+from tools.workflow.bpmn.assignees import SEAT_COUNT, SEAT_PERSON, list_written_deciders
+from tools.workflow.bpmn.xml import BPMN, EXTENSIONS, EXTERNAL_TYPES, LOOP, NAMESPACES, XSI
 
 EngineName = Literal["camunda", "operaton", "flowable"]
-DECLARATION = re.compile(rb"""(?P<before>xmlns:(?P<prefix>[^\s=]{1,64})\s{0,9}=\s{0,9}["'])(?P<uri>[^"']{1,200})""")
-WORKER_TYPE = re.compile(
-    rb"""(?P<before>(?<![\w.-])(?P<prefix>[\w.-]{1,64}):type\s{0,9}=\s{0,9}["'])external(?:-worker)?(?P<quote>["'])"""
-    rb"""(?:\s{1,9}(?P=prefix):exclusive="false")?"""
-)
-NOT_EXCLUSIVE = b' %b:exclusive="false"'
-"""An exclusive task locks its whole instance, and while one instance is locked, Flowable hands out no task of that
-topic."""
-PROCESS = re.compile(rb"<(?:[\w.-]{1,64}:)?process(?=\s)")
 KEPT = "P730D"
 """How long the engine keeps an ended request where the file does not say it. Balances need two years."""
+PREFIXES = {"bpmndi": "BPMN/20100524/DI", "dc": "DD/20100524/DC", "di": "DD/20100524/DI"}
+for prefix, uri in {**NAMESPACES, **{name: f"http://www.omg.org/spec/{end}" for name, end in PREFIXES.items()}}.items():
+    register_namespace(prefix, uri)
+register_namespace("bpmn", BPMN.strip("{}"))
 
 
 def convert_to_engine(source: bytes, engine: EngineName) -> bytes:
     """The process file in this engine's namespace and words. It compiles to the same definition. `source` must be a
     file that compiles."""
-    uri, others = NAMESPACES[engine].encode(), {one.encode() for one in NAMESPACES.values()}
-    prefixes = {found["prefix"] for found in DECLARATION.finditer(source) if found["uri"] in others}
-    source = DECLARATION.sub(lambda m: m["before"] + (uri if m["uri"] in others else m["uri"]), source)
+    own, root = f"{{{NAMESPACES[engine]}}}", fromstring(source)
+    for element in root.iter():
+        named = {own + n.rpartition("}")[2] if n.startswith(EXTENSIONS) else n: v for n, v in element.items()}
+        named.pop(f"{XSI}type", "")  # its value has a prefix
+        if element.tag == f"{BPMN}process" and engine != "flowable":
+            named.setdefault(f"{own}historyTimeToLive", KEPT)
+        if element.tag == f"{BPMN}serviceTask" and named.get(f"{own}type") in EXTERNAL_TYPES:
+            # An exclusive task locks its whole instance, and while one instance is locked, Flowable hands out no task
+            # of that topic.
+            named.pop(f"{own}exclusive", "")
+            named |= {f"{own}type": "external"}
+            if engine == "flowable":
+                named |= {f"{own}type": "external-worker", f"{own}exclusive": "false"}
+        element.attrib.clear()
+        element.attrib.update(named)
+    for task in root.iter(f"{BPMN}userTask"):
+        _write_deciders(task, own)
+    return bytes(tostring(root, "utf-8", xml_declaration=True))
 
-    def write_worker_type(found: re.Match[bytes]) -> bytes:
-        if found["prefix"] not in prefixes:
-            return found[0]
-        if engine == "flowable":
-            return found["before"] + b"external-worker" + found["quote"] + NOT_EXCLUSIVE % found["prefix"]
-        return found["before"] + b"external" + found["quote"]
 
-    source = WORKER_TYPE.sub(write_worker_type, source)
-    if engine == "flowable" or b":historyTimeToLive" in source:
-        return source
-    kept = b'%%b xmlns:kept="%b" kept:historyTimeToLive="%b"' % (uri, KEPT.encode())
-    return PROCESS.sub(lambda m: kept % m[0], source, count=1)
+def _write_deciders(task: Element, own: str) -> None:
+    """Write a step that several people decide with counted variables."""
+    who, loop = list_written_deciders(task), task.find(f"{BPMN}{LOOP}")
+    if not who:
+        return
+    if loop is None:  # candidates, of whom one decides
+        loop = SubElement(task, f"{BPMN}{LOOP}", isSequential="false")
+        SubElement(loop, f"{BPMN}completionCondition").text = "${nrOfCompletedInstances >= 1}"
+    count = Element(f"{BPMN}loopCardinality")
+    count.text, count.tail = SEAT_COUNT % (task.attrib["id"], ",".join(who)), loop.text
+    loop.insert(0, count)
+    for name in ("candidateUsers", "candidateGroups", "collection", "elementVariable"):
+        task.attrib.pop(own + name, "")
+        loop.attrib.pop(own + name, "")
+    task.set(f"{own}assignee", SEAT_PERSON % (task.attrib["id"], ",".join(who)))
 
 
 def list_extension_engines(source: bytes) -> frozenset[str]:

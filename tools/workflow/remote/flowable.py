@@ -26,6 +26,7 @@ from tools.workflow.remote.api import (
 from tools.workflow.remote.extension_names import EngineName
 from tools.workflow.remote.rest_client import (
     ByteBudget,
+    EngineNotFoundError,
     RestClient,
     limit_list_time,
     parse_id,
@@ -130,22 +131,34 @@ class FlowableApi:
             "PUT", "runtime", "process-instances", instance, "variables", body=_encode_variables(variables)
         )
 
-    async def return_task(self, item: EngineTask, to: str, record: Mapping[str, VariableValue]) -> None:
+    async def return_task(
+        self, item: EngineTask, to: str, record: Mapping[str, VariableValue], *, is_shared: bool
+    ) -> None:
+        execution = await self._find_step_execution(item) if is_shared else item.execution
         await self.set_variables(item.instance, record)
-        await self._move_execution(item, to)
+        await self._move_execution(execution, item.node, to)
 
     async def renew_task(self, item: EngineTask) -> EngineTask:
         """Move the execution to its own node, which gives the node another execution and another task. The execution
         that the late return names is gone then."""
-        await self._move_execution(item, item.node)
+        await self._move_execution(item.execution, item.node, item.node)
         (task,) = (t for t in await self.list_tasks(item.instance) if t.node == item.node and not t.ended)
         if task.assignee != item.assignee:
             await self.assign_task(task, item.assignee)
         return task
 
-    async def _move_execution(self, item: EngineTask, to: str) -> None:
-        body = {"cancelActivityIds": [item.node], "startActivityIds": [to]}
-        await self._rest.write("POST", "runtime", "executions", item.execution, "change-state", body=body)
+    @reject_unreadable
+    async def _find_step_execution(self, item: EngineTask) -> str:
+        """The execution above those of several people. Each of theirs stays until the step ends, whether they have
+        voted or not."""
+        try:
+            return str((await self._rest.read_json("runtime", "executions", item.execution))["parentId"])
+        except EngineNotFoundError:  # the step has ended, and so the write will be refused
+            return item.execution
+
+    async def _move_execution(self, execution: str, node: str, to: str) -> None:
+        body = {"cancelActivityIds": [node], "startActivityIds": [to]}
+        await self._rest.write("POST", "runtime", "executions", execution, "change-state", body=body)
 
     async def delete_instance(self, instance: str, reason: str) -> None:
         await self._rest.write("DELETE", "runtime", "process-instances", instance, query={"deleteReason": reason})

@@ -11,7 +11,6 @@ from tools.workflow.process.definition import Process, compile_process, get_proc
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.extension_names import convert_to_engine, list_extension_engines
 from tools.workflow.remote.key_value_store import KeyValueStore
-from tools.workflow.remote.rebuild import SEVERAL_DECIDERS, build_not_remote_error, list_multi_decider_steps
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
 DEPLOYED_TABLE = "processes"
@@ -27,8 +26,7 @@ class KnownVersions:
         self._process_by_version = {(p.definition.version, p.form_version): p for p in processes}
 
     async def list_current_processes(self) -> tuple[Process, ...]:
-        """All processes for new requests, whether the engine can run them or not; a deployed one comes before the
-        shipped one with the same key."""
+        """All processes for new requests; a deployed one comes before the shipped one with the same key."""
         current = dict(self._shipped)
         for key, versions in (await self._store.get_table(DEPLOYED_TABLE)).items():
             with suppress(InvalidDefinitionError):  # refused by a stricter compiler: no new requests in it
@@ -51,17 +49,12 @@ class RemoteVersions(KnownVersions):
     def __init__(self, api: EngineApi, marks: KeyValueStore, processes: Sequence[Process]) -> None:
         super().__init__(marks, processes)
         self._api = api
-        self._is_runnable: dict[tuple[str, str], bool] = {}
         self._verified_definitions: set[tuple[str, str]] = set()
         """Pairs of deployed definition and our version that were found equal."""
 
-    async def list_runnable_processes(self) -> tuple[Process, ...]:
-        """The current processes that the engine can run."""
-        return tuple(p for p in await self.list_current_processes() if self._can_run(p))
-
     async def list_process_keys(self) -> list[str]:
-        """The engine's keys of the runnable processes."""
-        return [p.definition.key for p in await self.list_runnable_processes()]
+        """The engine's keys of the processes."""
+        return [p.definition.key for p in await self.list_current_processes()]
 
     async def list_service_topics(self) -> list[str]:
         """The topics of our service tasks."""
@@ -70,19 +63,14 @@ class RemoteVersions(KnownVersions):
         return sorted(alarms | {n.topic.value for n in nodes if n.topic})
 
     async def find_process(self, key: str) -> Process:
-        """The current process with this key. Raises `ToolError`: `unknown_process`, `not_remote`."""
-        process = get_process_by_key(key, await self.list_current_processes())
-        if not self._can_run(process):
-            raise build_not_remote_error(SEVERAL_DECIDERS)
-        return process
+        """The current process with this key. Raises `ToolError` `unknown_process`."""
+        return get_process_by_key(key, await self.list_current_processes())
 
     async def deploy_process(self, process: Process) -> bool:
         """Deploy a process to the engine, with all attributes in the engine's name, and here for new requests; return
         whether anything is new. A file that the engine has already makes no new version there. The engine's definition
         is looked up afterwards, whatever the engine answered. Raises `ToolError`, caused by the engine's refusal if it
         refused the file."""
-        if not self._can_run(process):
-            raise build_not_remote_error(SEVERAL_DECIDERS)
         content = convert_to_engine(process.bpmn, self._api.extension_name)
         before = await self._api.find_definition_id(process.definition.key)
         is_new = not before or await self._api.load_definition_xml(before) != content
@@ -104,11 +92,6 @@ class RemoteVersions(KnownVersions):
         is_new = is_new or (await self._store.get_table(DEPLOYED_TABLE)).get(process.key) != row
         await self._store.set_row(DEPLOYED_TABLE, process.key, row)
         return is_new
-
-    def _can_run(self, process: Process) -> bool:
-        if process.version not in self._is_runnable:
-            self._is_runnable[process.version] = not list_multi_decider_steps(process)
-        return self._is_runnable[process.version]
 
     async def require_deployed_definition(self, process: Process) -> str:
         """The engine's newest definition. The definition must mean the same as our file, because our file decides

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import lru_cache
+from itertools import count
 from typing import TypeAlias
 
 from tools.spec import ToolError
+from tools.workflow.bpmn.assignees import format_seat_variables, list_written_deciders
 from tools.workflow.bpmn.graph import (
     DECISION,
     INITIATOR,
@@ -62,7 +65,7 @@ TASK_ID = re.compile(r"(?P<request>[A-Z]{1,3}-\d{1,12})-(?P<item>[A-Za-z0-9][A-Z
 and another one opens."""
 HandOver: TypeAlias = TransferCommand | AssignCommand
 """Commands that give a task to somebody else: by its assignee, or because the assignee has left (`leavers`)."""
-SEVERAL_DECIDERS = {"zh": "让几个人在一步里一起审批", "en": "letting several people decide one step"}
+SEVERAL_DECIDERS = {"zh": "让几个人作为一步的同一个审批人", "en": "several people as the one assignee of a step"}
 LONG_NUMBERS = {"zh": "超过 15 位有效数字的数", "en": "numbers of more than 15 digits"}
 
 
@@ -77,6 +80,8 @@ class RemoteRequest:
     decision_records: Mapping[str, CommandRecord]
     """Id of an engine task → the record of its decision."""
     action_records: tuple[CommandRecord, ...]
+    steps: tuple[tuple[EngineTask, ...], ...]
+    """The engine's tasks, those of one visit to a step together; oldest first."""
     request: Request
 
     def find_engine_task(self, task_id: str) -> EngineTask | None:
@@ -137,18 +142,21 @@ def list_user_nodes(definition: ProcessDefinition) -> tuple[FlowNode, ...]:
     return tuple(n for n in definition.nodes.values() if n.kind is NodeKind.USER)
 
 
-def list_multi_decider_steps(process: Process) -> tuple[str, ...]:
-    """The steps that several people may decide. Lists do not survive these APIs (Flowable turns a JSON list into quoted
-    names, Camunda needs a plug-in). A process with such a step therefore runs in the embedded engine only."""
-    elements = parse_bpmn(process.bpmn).nodes
-    return tuple(
-        node.id
-        for node in list_user_nodes(process.definition)
-        if len(node.who) > 1
-        or ":" in node.who[0]
-        or node.mode is not VotingMode.ALL
-        or elements[node.id].find(f"{BPMN}{LOOP}") is not None
-    )
+@lru_cache(maxsize=100)
+def list_shared_steps(bpmn: bytes) -> frozenset[str]:
+    """The user tasks that several people may decide, which are written with counted variables for the engine."""
+    nodes = parse_bpmn(bpmn).nodes.items()
+    return frozenset(n for n, e in nodes if list_written_deciders(e) or e.find(f"{BPMN}{LOOP}") is not None)
+
+
+def build_seat_variables(process: Process, visits: Iterable[Visit], users: Mapping[str, str]) -> dict[str, str]:
+    """The variables that say who is asked at these visits, for steps that several people may decide."""
+    variables: dict[str, str] = {}
+    for visit in visits:
+        if visit.node in list_shared_steps(process.bpmn):
+            people = [users[seat.person] for seat in visit.ballot.seats]
+            variables |= format_seat_variables(visit.node, process.definition.nodes[visit.node].who, people)
+    return variables
 
 
 def build_variables(
@@ -166,19 +174,23 @@ def build_variables(
         if Decimal(repr(float(number))) != number:
             raise build_not_remote_error(LONG_NUMBERS)
     for node in list_user_nodes(process.definition):
-        for name in node.who:
-            holders = filled.resolve_people(name)
-            if len(holders) > 1:
+        people = list_step_people(node, filled)
+        if node.id in list_shared_steps(process.bpmn):
+            variables |= format_seat_variables(node.id, node.who, [users[person] for person in people])
+        elif not node.is_revision:
+            if len(people) > 1:
                 raise build_not_remote_error(SEVERAL_DECIDERS)
-            variables[name] = users[holders[0]] if holders else None
+            variables[node.who[0]] = users[people[0]] if people else None
     return {**variables, INITIATOR: users[initiator], MARK: WORKER, **build_initial_decisions(process.definition)}
 
 
 def list_possible_assignees(process: Process, filled: FilledForm) -> frozenset[str]:
     """Ids of everybody who may get a task."""
-    return frozenset(
-        p for node in list_user_nodes(process.definition) for name in node.who for p in filled.resolve_people(name)
-    )
+    return frozenset(p for node in list_user_nodes(process.definition) for p in list_step_people(node, filled))
+
+
+def list_step_people(node: FlowNode, filled: FilledForm) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(p for name in node.who for p in filled.resolve_people(name)))
 
 
 def build_initial_decisions(definition: ProcessDefinition) -> dict[str, VariableValue]:
@@ -186,8 +198,10 @@ def build_initial_decisions(definition: ProcessDefinition) -> dict[str, Variable
     return {DECISION: "", **{format_decision_variable(node.id): "" for node in list_user_nodes(definition)}}
 
 
-def build_decision_variables(node: str, decision: Decision) -> dict[str, VariableValue]:
-    return {DECISION: decision.value, format_decision_variable(node): decision.value, MARK: WORKER}
+def build_decision_variables(node: str, decision: Decision, *, is_last: bool) -> dict[str, VariableValue]:
+    """The variables of a decision. The step is decided with its last vote only (`is_last`)."""
+    decided = {format_decision_variable(node): decision.value} if is_last else {}
+    return {DECISION: decision.value, MARK: WORKER, **decided}
 
 
 def build_decision_corrections(remote_request: RemoteRequest) -> dict[str, VariableValue]:
@@ -229,7 +243,9 @@ def rebuild_request(
     filled = (get_decide_command(resubmitted[-1]).filled if resubmitted else None) or start.filled
     again = {name for name, r in records.items() if get_decide_command(r).decision is Decision.RESUBMIT}
     rounds = [i.ended for i in items if i.id in again and i.ended]
-    tasks = tuple(_build_tasks(definition, start.request, items, records, acts, people_by_user, rounds))
+    forms = [(r.at, get_decide_command(r).filled or start.filled) for r in resubmitted]
+    steps = _group_steps(definition, items, records, lambda at: ([start.filled, *(f for t, f in forms if t <= at)])[-1])
+    tasks = tuple(_build_tasks(definition, start.request, items, records, acts, people_by_user, rounds, steps))
     passed = [(at, node) for at, node in ((a.at, definition.nodes.get(a.id)) for a in activities) if node]
     if instance.ended is None:
         status = Status.REVISE if any(t.is_open and t.kind is TaskKind.REVISE for t in tasks) else Status.WAITING
@@ -250,12 +266,8 @@ def rebuild_request(
         changed=max([instance.ended or instance.started, *(t.closed or t.since for t in tasks)]),
         round=1 + len(rounds),
         seats=len(items),
-        visits=tuple(
-            Visit(node=t.node, kind=t.kind, ballot=Ballot(seats=(Seat(n=t.seat, person=t.assignee),)))
-            for t in tasks
-            if t.is_open
-        ),
-        decisions=_compute_decisions(definition, items, records),
+        visits=tuple(_build_visits(definition, filled, tasks, items, steps)),
+        decisions=_compute_decisions(definition, steps, records),
         rule=rules[-1] if rules else "",  # one that acted after the last task
         tasks=tasks,
         opinions=tuple(_build_opinions(tasks, records, acts)),
@@ -269,6 +281,7 @@ def rebuild_request(
         engine_tasks=tuple(items),
         decision_records=records,
         action_records=acts,
+        steps=steps,
         request=request,
     )
 
@@ -286,30 +299,97 @@ def _collect_decision_records(
         decide = get_decide_command(record)
         if decide.decision is Decision.RETURN:
             to = get_return_target(definition, decide)
-            later = [i for i in items if i.since >= item.since and i is not item]
+            # not those who were asked together with it
+            later = [i for i in items if i.since >= item.since and not (i.node == item.node and _overlap(i, item))]
             if not later or min(later, key=lambda i: i.since).node != to:
                 continue
         records[item.id] = record
     return records
 
 
+def _overlap(one: EngineTask, other: EngineTask) -> bool:
+    """Whether two tasks of a step were open at the same time, so that they are of one visit."""
+    return other.ended is None or one.since < other.ended
+
+
+def _group_steps(
+    definition: ProcessDefinition,
+    items: Sequence[EngineTask],
+    records: Mapping[str, CommandRecord],
+    get_form: Callable[[datetime], FilledForm],
+) -> tuple[tuple[EngineTask, ...], ...]:
+    """The engine's tasks by visits. Where one person after another is asked, a visit goes on until somebody refuses or
+    all have agreed."""
+    steps: list[list[EngineTask]] = []
+    for item in items:
+        node = definition.nodes.get(item.node)
+        step = next((s for s in reversed(steps) if s[0].node == item.node), None)
+        if step and node and node.mode is VotingMode.ORDER:
+            agreed = [get_decide_command(records[i.id]).decision is Decision.APPROVE for i in step if i.id in records]
+            is_same = all(agreed) and len(step) < len(list_step_people(node, get_form(step[0].since)))
+        else:
+            is_same = bool(step) and all(_overlap(item, other) for other in step or ())
+        if step and is_same:
+            step.append(item)
+        else:
+            steps.append([item])
+    return tuple(map(tuple, steps))
+
+
+def _build_visits(
+    definition: ProcessDefinition,
+    filled: FilledForm,
+    tasks: Sequence[Task],
+    items: Sequence[EngineTask],
+    steps: Sequence[Sequence[EngineTask]],
+) -> Iterator[Visit]:
+    """Yield the open visits. A seat whose task was closed without a record of ours counts as agreed, as the engine
+    counts it."""
+    last_tasks, spare = {task.seat: task for task in tasks}, count(len(items) + 1)
+    for step in steps:
+        if all(item.ended for item in step):
+            continue
+        own = [last_tasks[1 + items.index(item)] for item in step]
+        node = definition.nodes.get(step[0].node)
+        seats = [
+            Seat(
+                n=t.seat,
+                person=t.assignee,
+                vote="" if t.is_open else Decision.APPROVE.value if t.outcome not in APPROVAL_DECISIONS else t.outcome,
+            )
+            for t in own
+        ]
+        if node and node.mode is VotingMode.ORDER:
+            seats += [Seat(n=next(spare), person=p) for p in list_step_people(node, filled)[len(step) :]]
+        yield Visit(
+            node=step[0].node,
+            kind=own[0].kind,
+            ballot=Ballot(mode=node.mode if node else VotingMode.ALL, seats=tuple(seats)),
+        )
+
+
 def _compute_decisions(
-    definition: ProcessDefinition, items: Sequence[EngineTask], records: Mapping[str, CommandRecord]
+    definition: ProcessDefinition, steps: Sequence[Sequence[EngineTask]], records: Mapping[str, CommandRecord]
 ) -> dict[str, str]:
-    """The value of `Request.decisions`, by the reducer's rules. A task that is asked again is undecided. A return
-    forgets its target and everything after it; a resubmission forgets all."""
+    """The value of `Request.decisions`, by the reducer's rules. A step that is asked again is undecided, and so is one
+    where not all have voted. A return forgets its target and everything after it; a resubmission forgets all."""
     counts: dict[str, str] = {}
-    for item in sorted(items, key=lambda i: (i.ended is None, i.ended or i.since)):
-        counts.pop(item.node, None)
-        decide = get_decide_command(records[item.id]) if item.id in records else None
-        match decide:
-            case DecideCommand(decision=Decision.RETURN):
-                forgotten = set(list_reachable_nodes(definition, get_return_target(definition, decide)))
-                counts = {node: decision for node, decision in counts.items() if node not in forgotten}
-            case DecideCommand(decision=Decision.RESUBMIT):
-                counts = {item.node: decide.decision.value}
-            case DecideCommand():
-                counts[item.node] = decide.decision.value
+    over = {step: all(item.ended for item in step) for step in map(tuple, steps)}
+    for step in sorted(over, key=lambda s: (not over[s], max(i.ended or i.since for i in s))):
+        node = step[0].node
+        counts.pop(node, None)
+        said = sorted((records[i.id] for i in step if i.id in records), key=lambda r: r.at)
+        decides = [get_decide_command(record) for record in said] if over[step] else []
+        votes = [decide.decision for decide in decides]
+        mode = definition.nodes[node].mode if node in definition.nodes else VotingMode.ALL
+        if Decision.RETURN in votes:
+            target = get_return_target(definition, decides[votes.index(Decision.RETURN)])
+            forgotten = set(list_reachable_nodes(definition, target))
+            counts = {node: decision for node, decision in counts.items() if node not in forgotten}
+        elif Decision.RESUBMIT in votes:
+            counts = {node: Decision.RESUBMIT.value}
+        elif votes and (mode is VotingMode.ANY or Decision.REJECT in votes or len(votes) == len(step)):
+            counts[node] = votes[-1].value
     return counts
 
 
@@ -321,6 +401,7 @@ def _build_tasks(
     acts: Sequence[CommandRecord],
     people: Mapping[str, str],
     rounds: Sequence[datetime],
+    steps: Iterable[Sequence[EngineTask]],
 ) -> Iterable[Task]:
     """Yield the tasks of each item: one for each earlier assignee, and one for the current assignee."""
     acts_by_item: dict[str, list[CommandRecord]] = {}
@@ -328,6 +409,12 @@ def _build_tasks(
         match = TASK_ID.fullmatch(act.command.task) if isinstance(act.command, HandOver | UrgeCommand) else None
         if match and match["request"] == request:
             acts_by_item.setdefault(match["item"], []).append(act)
+    returned = {
+        item.id
+        for step in steps
+        for item in step
+        if any(i.id in records and get_decide_command(records[i.id]).decision is Decision.RETURN for i in step)
+    }
     for seat, item in enumerate(items, 1):
         node = definition.nodes.get(item.node)
         task = Task(
@@ -350,7 +437,8 @@ def _build_tasks(
         ended: dict[str, object] = {}
         if item.ended:
             decide = get_decide_command(records[item.id]) if item.id in records else None
-            outcome = decide.decision.value if decide else "settled"  # closed, but not by a decision through us
+            # closed by somebody else's decision, or not through us
+            outcome = decide.decision.value if decide else "returned" if item.id in returned else "settled"
             ended = {"outcome": outcome, "closed": item.ended, "by": decide.actor if decide else ""}
         name = _format_task_id(task.id, len(transfers))
         urged = tuple(r.at for r in own if isinstance(r.command, UrgeCommand) and r.command.task == name)

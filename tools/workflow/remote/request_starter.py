@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 
 from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.engine.commands import StartCommand
 from tools.workflow.engine.reducer import apply_command
-from tools.workflow.engine.state import FilledForm
+from tools.workflow.engine.state import FilledForm, Visit
 from tools.workflow.process.definition import Process
-from tools.workflow.remote.api import EngineApi, ProcessInstance, VariableValue
+from tools.workflow.remote.api import WRITE_PENDING_MS, EngineApi, ProcessInstance, VariableValue
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
 from tools.workflow.remote.process_versions import RemoteVersions
-from tools.workflow.remote.rebuild import build_variables, list_possible_assignees
+from tools.workflow.remote.rebuild import build_seat_variables, build_variables, list_possible_assignees
 from tools.workflow.remote.request_reader import RequestReader
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
-WRITE_PENDING_MS = 300_000
-"""Milliseconds within which an unanswered write may still take effect in the engine. A mark is kept this long:
-`tried:<request>` for a start, `tried:<key>` for any other command."""
 WRITE_CHECK_PAUSES_S = (0.0, 0.2, 1.0, 2.0)
 """Pauses before the checks of whether an unanswered write was done (s)."""
 RUNNING_TABLE = "running"
@@ -66,8 +63,9 @@ class RequestStarter:
             initiator=initiator,
             filled=filled,
         )
-        apply_command(process.definition, None, command, now)
+        begun = apply_command(process.definition, None, command, now).request
         variables = await self.resolve_variables(process, filled, initiator)
+        variables |= await self.resolve_seats(process, begun.visits)
         variables |= build_record_variables(CommandRecord(key=key, at=now, command=command))
         instance = await self._start_instance(definition, command.request, variables, key, now)
         return instance.model_copy(update={"variables": variables})
@@ -76,6 +74,12 @@ class RequestStarter:
         people = list_possible_assignees(process, filled) | {initiator}
         users = {person: await self._users.get_engine_user(person) for person in people}
         return build_variables(process, filled, users, initiator)
+
+    async def resolve_seats(self, process: Process, visits: Sequence[Visit]) -> dict[str, VariableValue]:
+        """Who is asked at these visits: where one of several decides, those who have no other say in the request."""
+        people = [seat.person for visit in visits for seat in visit.ballot.seats]
+        users = {person: await self._users.get_engine_user(person) for person in people}
+        return {**build_seat_variables(process, visits, users)}
 
     async def _start_instance(
         self, definition: str, request: str, variables: Mapping[str, VariableValue], key: str, now: datetime
