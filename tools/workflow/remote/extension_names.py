@@ -8,9 +8,9 @@ engines' APIs, so the people of a step with several deciders are counted variabl
 from __future__ import annotations
 
 from typing import Literal
-from xml.etree.ElementTree import Element, SubElement, register_namespace, tostring
+from xml.etree.ElementTree import Element, SubElement, TreeBuilder, register_namespace, tostring
 
-from defusedxml.ElementTree import fromstring
+from defusedxml.ElementTree import DefusedXMLParser, fromstring
 
 from tools.workflow.bpmn.assignees import SEAT_COUNT, SEAT_PERSON, list_written_deciders
 from tools.workflow.bpmn.xml import BPMN, EXTENSIONS, EXTERNAL_TYPES, LOOP, NAMESPACES, XSI
@@ -27,7 +27,9 @@ register_namespace("bpmn", BPMN.strip("{}"))
 def convert_to_engine(source: bytes, engine: EngineName) -> bytes:
     """The process file in this engine's namespace and words. It compiles to the same definition. `source` must be a
     file that compiles."""
-    own, root = f"{{{NAMESPACES[engine]}}}", fromstring(source)
+    parser = DefusedXMLParser(target=TreeBuilder(insert_comments=True))
+    parser.feed(source)
+    own, root = f"{{{NAMESPACES[engine]}}}", parser.close()
     for element in root.iter():
         named = {own + n.rpartition("}")[2] if n.startswith(EXTENSIONS) else n: v for n, v in element.items()}
         named.pop(f"{XSI}type", "")  # its value has a prefix

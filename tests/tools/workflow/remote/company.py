@@ -101,7 +101,9 @@ _LOOP = EXPENSE.bpmn.decode().partition("<bpmn:multiInstance")[2].partition("</b
 LOOP = f"<bpmn:multiInstance{_LOOP[0]}{_LOOP[1]}LoopCharacteristics>"
 GROUP = build_expense("group", "C", (LOOP, ""), ('camunda:assignee="${reviewer}"', 'camunda:candidateGroups="finance"'))
 """One of a group decides."""
-PROCESSES = (*load_shipped_processes(), SPEND, PAIR, TURN, TELL, GHOST, TURNS, ANY, GROUP)
+BOARD = build_expense("board", "B", (LOOP, ""), ("${reviewer}", "${finance_approvers}"))
+"""All of finance stand in the place of one."""
+PROCESSES = (*load_shipped_processes(), SPEND, PAIR, TURN, TELL, GHOST, TURNS, ANY, GROUP, BOARD)
 
 WRITES = {
     "start": ("/runtime/process-instances", "start"),

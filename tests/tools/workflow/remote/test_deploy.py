@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
-from tests.tools.workflow.remote.company import LI, NOW, SICK, ZHANG, World, build_alike, get_write_path, refused
+from tests.tools.workflow.remote.company import LI, NOW, SICK, ZHANG, World, build_alike, refused
 from tests.tools.workflow.remote.proxy import Fault
 from tools.workflow.engine.state import Status
 from tools.workflow.process.definition import compile_process, load_shipped_processes
@@ -45,12 +45,7 @@ async def test_a_deployment_that_nobody_answered_is_looked_up(world: World, faul
     assert (await world.start({"amount": "20", "approver": LI.id}, "desk")).request == "D-0001"
 
 
-async def test_what_is_not_deployed_here_is_not_used_and_what_cannot_run_there_is_not_deployed_there(
-    world: World,
-) -> None:
-    expense = load_shipped_processes()[1]
-    assert (await refused(world.engine.deploy_process(expense))).code == "not_remote"
-    assert not [path for _, path in world.proxy.calls if path.endswith(get_write_path("deploy", world.kind))]
+async def test_what_is_not_deployed_here_is_not_used(world: World) -> None:
     await world.deploy(convert_to_engine(STRICTER.bpmn, world.kind))
     assert (await refused(world.start(DAY))).code == "not_deployed"
     bot_without_our_store = world.another(MemoryKeyValueStore())

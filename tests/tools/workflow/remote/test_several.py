@@ -13,14 +13,19 @@ from tests.tools.workflow.remote.company import (
     LI,
     NOW,
     PROCESSES,
+    WANG,
     ZHANG,
     ZHAO,
     World,
+    refused,
 )
-from tools.spec import Person
-from tools.workflow.engine.commands import DecideCommand
+from tests.tools.workflow.remote.proxy import Fault
+from tools.spec import EffectUnknownError, Person
+from tools.workflow.bpmn.graph import VotingMode
+from tools.workflow.engine.commands import AddSignCommand, DecideCommand, SignPosition, TransferCommand
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.state import Decision, Request
+from tools.workflow.engine.state import Decision, Request, Status
+from tools.workflow.remote.api import EngineTask
 
 QIAN = Person(id="U7", name="钱七", email="qianqi@example.com", roles=frozenset({"finance"}))
 SUN = Person(id="U8", name="孙八", email="sunba@example.com", roles=frozenset({"finance"}))
@@ -106,6 +111,122 @@ async def play(world: World, process: str, steps: Steps) -> None:
         ]
     here, there = await world.engine.get_request(number), await embedded.get_request(number)
     assert describe(here) == describe(there)
+
+
+async def play_until_one_has_voted(world: World) -> tuple[str, str]:
+    """The tasks of the two others of finance."""
+    request = await start(world)
+    await world.decide(await world.task(request), LI, OK)
+    await world.decide(find_task(await world.engine.get_request(request), ZHAO), ZHAO, OK)
+    found = await world.engine.get_request(request)
+    return find_task(found, QIAN), find_task(found, SUN)
+
+
+async def test_a_vote_counts_for_conditions_only_with_the_last_of_its_step(finance: World) -> None:
+    qian, sun = await play_until_one_has_voted(finance)
+    for task, actor, decided in ((qian, QIAN, ""), (sun, SUN, OK)):
+        assert (await finance.load_variables("E-0001"))["decision_finance"] == ""
+        await finance.decide(task, actor, OK)
+        assert (await finance.load_variables("E-0001"))["decision_finance"] == decided
+    assert (await finance.engine.get_request("E-0001")).status is Status.APPROVED
+
+
+async def test_a_task_of_a_shared_step_is_handed_over_and_nobody_is_added_to_it(finance: World) -> None:
+    qian, sun = await play_until_one_has_voted(finance)
+    given = TransferCommand(task=qian, actor=QIAN.id, person=WANG.id)
+    assert set((await finance.do(given)).waits_for) == {WANG.id, SUN.id}
+    twice = TransferCommand(task=sun, actor=SUN.id, person=WANG.id)
+    assert (await refused(finance.do(twice))).code == "asked_already"
+    assert (await refused(finance.do(twice.model_copy(update={"person": LI.id})))).code == "own_level"
+    asked = AddSignCommand(task=sun, actor=SUN.id, where=SignPosition.BESIDE, mode=VotingMode.ALL, people=(WANG.id,))
+    assert (await refused(finance.do(asked))).code == "not_remote"
+    todo = await finance.engine.list_todo_tasks(WANG.id, NOW)
+    await finance.decide(todo.tasks[0].task.id, WANG, OK)
+    assert (await finance.decide(sun, SUN, OK)).status is Status.APPROVED
+    told = [(t.assignee, t.outcome) for t in (await finance.engine.get_request("E-0001")).tasks if t.node == "finance"]
+    assert sorted(told) == [("U3", OK), ("U7", "transferred"), ("U8", OK), (ZHAO.id, OK)]
+
+
+async def test_whoever_of_them_has_left_is_stood_in_for_and_cards_go_when_one_has_refused(finance: World) -> None:
+    request = await start(finance)
+    gone = QIAN.model_copy(update={"active": False, "manager": WANG.id})
+    finance.people.known = [gone if p.id == QIAN.id else p for p in finance.people.known]
+    await finance.decide(await finance.task(request), LI, OK)
+    told = [one for one in await finance.told(11) if one.startswith("assigned")]
+    assert set(told) == {f"assigned {person}" for person in (WANG.id, SUN.id, ZHAO.id)}
+    found = await finance.engine.get_request(request)
+    assert set(found.waits_for) == {WANG.id, SUN.id, ZHAO.id}
+    assert (await finance.decide(find_task(found, SUN), SUN, NO, "不行")).waits_for == (ZHANG.id,)
+    told = await finance.told(11)
+    assert {"task_closed U3 settled", f"task_closed {ZHAO.id} settled"} <= set(told), told
+
+
+async def test_a_vote_on_the_engine_s_own_page_counts_as_the_engine_counts_it_and_is_nobody_s_of_ours(
+    finance: World,
+) -> None:
+    qian, sun = await play_until_one_has_voted(finance)
+    await finance.api.complete_task(await finance.get_item(qian), {"decision": OK})
+    assert (await finance.engine.get_request("E-0001")).waits_for == (SUN.id,)
+    assert (await finance.decide(sun, SUN, OK)).status is Status.APPROVED
+    request = await finance.engine.get_request("E-0001")
+    assert [(t.outcome, t.by) for t in request.tasks if t.id == qian] == [("settled", "")]
+
+
+async def return_late(world: World, task: str) -> None:
+    """Sun's return, which nobody answers and which is under way."""
+    world.fail("move", Fault.LATE)
+    back = DecideCommand(task=task, actor=SUN.id, decision=Decision.RETURN, opinion="退回")
+    with pytest.raises(EffectUnknownError):
+        await world.do(back, "r")
+
+
+async def test_a_late_return_from_a_shared_step_takes_all_of_it(finance: World) -> None:
+    qian, sun = await play_until_one_has_voted(finance)
+    await return_late(finance, sun)
+    if finance.is_flowable:  # which would take it after the vote, too
+        with pytest.raises(EffectUnknownError):
+            await finance.decide(sun, SUN, OK)
+    assert [status // 100 for status in await finance.proxy.come_true()] == [2]
+    request = await finance.engine.get_request("E-0001")
+    assert request.display_status == "revise_return" and request.waits_for == (ZHANG.id,)
+    assert {t.assignee: t.outcome for t in request.tasks if t.node == "finance"} == {
+        ZHAO.id: OK,
+        SUN.id: BACK,
+        QIAN.id: "returned",
+    }
+    assert (await refused(finance.decide(qian, QIAN, OK))).code == "task_closed"
+
+
+async def test_a_late_return_from_a_shared_step_is_refused_once_it_is_over(finance: World) -> None:
+    qian, sun = await play_until_one_has_voted(finance)
+    await return_late(finance, sun)
+    assert (await finance.decide(qian, QIAN, NO, "不行")).waits_for == (ZHANG.id,)
+    await finance.decide(await finance.task("E-0001"), ZHANG, AGAIN)
+    await finance.decide(await finance.task("E-0001"), LI, OK)
+    before = await finance.engine.get_request("E-0001")
+    assert [status // 100 for status in await finance.proxy.come_true()] in ([4], [5])
+    assert await finance.engine.get_request("E-0001") == before and len(before.open_tasks) == 3
+
+
+async def test_a_return_of_one_task_alone_would_leave_the_others_of_its_step_open(
+    finance: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control."""
+    kind = type(finance.api)
+    whole = kind.return_task
+
+    async def return_one(self: Any, item: EngineTask, to: str, record: Any, *, is_shared: bool) -> None:
+        await whole(self, item, to, record, is_shared=False)
+
+    _, sun = await play_until_one_has_voted(finance)
+    monkeypatch.setattr(kind, "return_task", return_one)
+    assert set((await finance.decide(sun, SUN, BACK, "退回")).waits_for) == {ZHANG.id, QIAN.id}
+
+
+async def test_several_are_not_asked_in_the_place_of_one(finance: World) -> None:
+    assert (await refused(start(finance, "board"))).code == "not_remote"
+    finance.people.known = [p for p in finance.people.known if p not in (QIAN, SUN)]
+    assert (await start(finance, "board"))[0] == "B"
 
 
 async def test_of_several_of_whom_one_decides_nobody_is_asked_who_has_decided_before(finance: World) -> None:
