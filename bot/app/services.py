@@ -112,7 +112,7 @@ async def open_services(settings: Settings, *, start: bool = True) -> AsyncItera
     async with AsyncExitStack() as stack:
         if not start:
             url = await stack.enter_async_context(open_existing_redis(settings)) if has_redis(settings) else ""
-            yield _build_services(settings, url, {}, missing)
+            yield build_services(settings, url, {}, missing)
             return
         require_writable_folder(settings.data_dir)
         lock = None
@@ -124,10 +124,10 @@ async def open_services(settings: Settings, *, start: bool = True) -> AsyncItera
             lock = await stack.enter_async_context(claim)
         redis_url, upkeep = await stack.enter_async_context(open_redis_from_settings(settings))
         local = await stack.enter_async_context(_run_standins(settings, services, redis_url, lock)) if services else {}
-        yield replace(_build_services(settings, redis_url, local, missing), upkeep_jobs=upkeep)
+        yield replace(build_services(settings, redis_url, local, missing), upkeep_jobs=upkeep)
 
 
-def _build_services(settings: Settings, redis_url: str, local: dict[str, str], standins: tuple[str, ...]) -> Services:
+def build_services(settings: Settings, redis_url: str, local: dict[str, str], standins: tuple[str, ...]) -> Services:
     def get_secret_text(value: SecretStr | None) -> str:
         return value.get_secret_value() if value is not None else ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -20,14 +20,13 @@ from bot.app.engine import build_engine_address, open_engine_from_settings
 from bot.app.health import SHARED_APP
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
-from bot.chat.directory_file import DirectoryFile, read_directory_file
-from bot.chat.messages import ChatDirectory
+from bot.chat.directory_file import read_directory_file
 from bot.chat.slack.app import request_socket_url
-from bot.chat.slack.directory import SlackDirectory
 from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError, SettingsError
 from bot.core.i18n import translate
 from bot.features.files.bytes_place import check_bucket, check_files_folder
+from bot.ops.cli.name_lookup import open_directory
 from bot.ops.error_lines import explain_error
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
@@ -176,7 +175,7 @@ async def check_approvers(settings: Settings, services: Services) -> AsyncIterat
     if "workspace" in services.standins:
         return
     try:
-        async with _open_directory(services) as directory:
+        async with open_directory(services) as (directory, _):
             people = await directory.list_people()
     except CountersignError:
         return
@@ -201,21 +200,6 @@ async def check_approvers(settings: Settings, services: Services) -> AsyncIterat
         if not unserved:
             text = f"{process.key}: somebody can decide for each of {len(people)} people"
             yield DoctorFinding("ok", "approvers", text)
-
-
-@asynccontextmanager
-async def _open_directory(services: Services) -> AsyncIterator[ChatDirectory]:
-    """Open the directory of the platform in use. Raises `ChatError`, `SettingsError`."""
-    facts = DirectoryFile(services.directory_file)
-    if services.feishu:
-        from bot.chat.feishu.client import open_feishu_client  # only where Feishu is used
-        from bot.chat.feishu.directory import FeishuDirectory
-
-        async with open_feishu_client(services.feishu.app_id, services.feishu.secret, services.feishu.url) as feishu:
-            yield FeishuDirectory(feishu, facts)
-        return
-    async with open_web_client(services.bot_token, services.slack_api_url) as client:
-        yield SlackDirectory(client, facts, team=(await identify_bot(client)).team)
 
 
 async def _load_processes_in_use(settings: Settings, services: Services) -> Sequence[Process]:

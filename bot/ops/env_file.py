@@ -100,6 +100,8 @@ def _succeeds(attempt: Callable[[str], object]) -> Callable[[str], bool]:
 CHECKS: Mapping[str, Callable[[str], bool]] = {
     "SLACK_BOT_TOKEN": _begins_with("xoxb-"),
     "SLACK_APP_TOKEN": _begins_with("xapp-"),
+    "FEISHU_APP_ID": _begins_with("cli_"),
+    "FEISHU_DOMAIN": {"feishu", "lark"}.__contains__,
     "OPENAI_BASE_URL": lambda value: _WEB_ADDRESS.fullmatch(value) is not None,
     "REDIS_URL": _succeeds(parse_redis_url),
     "SMTP_URL": _succeeds(lambda value: SmtpMailer(value, "init@example.com")),

@@ -19,7 +19,8 @@ def explain_error(error: CountersignError) -> str:
         case StoreUnavailableError():
             return translate("store.down", "en", error=redact_text(str(error)))
         case ChatError():
-            return f"the chat platform cannot be reached ({error}); check the network, HTTPS_PROXY and its API_URL"
+            addresses = "SLACK_API_URL or FEISHU_API_URL"
+            return f"the chat platform cannot be reached ({error}); check the network, HTTPS_PROXY and {addresses}"
         case ModelUnavailableError() | ModelRejectedError():
             return f"no answer of the model ({error}); check OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL"
         case _:

@@ -1,4 +1,4 @@
-"""`countersign doctor` on Feishu: what it says of an app, and the card that somebody presses."""
+"""Commands on Feishu: what `doctor` says of an app, the card that somebody presses, and people's names."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from bot.app.services import FeishuApp
+from bot.app.settings import Settings
 from bot.chat.feishu.values import CancelValue, parse_value
 from bot.core.errors import ChatError, SettingsError
+from bot.ops.cli.name_lookup import open_name_lookup
 from bot.ops.feishu_check import SCOPES, check_feishu, send_test_card
 from tests.chat.feishu.api_server import Api, run_api
 from tests.chat.feishu.frame_server import APP_ID, APP_SECRET
@@ -90,3 +93,16 @@ async def test_a_person_whom_the_bot_cannot_reach_is_a_failure(api: Api) -> None
     api.replies = [{"code": 230013, "msg": "no availability"}]
     with pytest.raises(ChatError, match="230013"):
         await send_test_card(FeishuApp(url=api.url, app_id=APP_ID, secret=APP_SECRET), "a@b.cn")
+
+
+async def test_a_command_names_people_by_the_contacts_of_feishu(api: Api) -> None:
+    li = {"open_id": "ou_0123456789", "name": "李四", "en_name": "Li Si", "status": {"is_activated": True}}
+    nobody, people = {"code": 0, "data": {"items": []}}, {"code": 0, "data": {"items": [li]}}
+    api.replies = [BOT, TENANT, nobody, people]
+    settings = Settings(
+        _env_file=None, feishu_app_id=APP_ID, feishu_app_secret=SecretStr(APP_SECRET), feishu_api_url=api.url
+    )
+    async with open_name_lookup(settings) as names:
+        assert [one.id for one in await names.list_people()] == ["ou_0123456789"]
+        assert await names.find_name("ou_0123456789") in ("李四", "Li Si")
+        assert await names.find_name("ou_somebodyelse") == ""

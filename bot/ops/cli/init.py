@@ -7,7 +7,7 @@ import getpass
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -36,15 +36,24 @@ SHIPPED = "slack-manifest.yaml"
 @dataclass(frozen=True, slots=True)
 class Question:
     """One question, and the settings that answer it. A setting in `needs` is asked for only if one of the settings
-    named there has a value; the others always are."""
+    named there has a value, and one in `spared` only if the setting named there has none; the others always are."""
 
     key: str
     names: tuple[str, ...]
     needs: Mapping[str, tuple[str, ...]]
+    spared: Mapping[str, str] = field(default_factory=dict)
 
 
 QUESTIONS = (
-    Question("slack", ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"), {"SLACK_APP_TOKEN": ("SLACK_BOT_TOKEN",)}),
+    Question(
+        "chat",
+        ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "FEISHU_APP_ID", "FEISHU_APP_SECRET", "FEISHU_DOMAIN"),
+        {
+            "SLACK_APP_TOKEN": ("SLACK_BOT_TOKEN",),
+            **dict.fromkeys(("FEISHU_APP_SECRET", "FEISHU_DOMAIN"), ("FEISHU_APP_ID",)),
+        },
+        {"FEISHU_APP_ID": "SLACK_BOT_TOKEN"},
+    ),
     Question(
         "model",
         ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"),
@@ -65,7 +74,7 @@ def init(
     replace: Annotated[bool, typer.Option("--replace", help="Change a file that exists already.")] = False,
     file: Annotated[Path, typer.Option("--file", help="Where to.", dir_okay=False)] = ENV_FILE,
 ) -> None:
-    """Ask five questions and write .env, for its owner alone. They are about Slack, the model, Redis, mail and the
+    """Ask five questions and write .env, for its owner alone. They are about Slack or Feishu, the model, Redis, mail and the
     company. Secrets are never given as options, which others on the machine can read: --no-input takes them from the
     environment."""
     language = get_terminal_language()
@@ -98,7 +107,7 @@ def init(
         raise typer.Exit(130) from None
     typer.echo(translate("init.written", language, file=file))
     real = {
-        "workspace": "SLACK_BOT_TOKEN" in values,
+        "workspace": bool({"SLACK_BOT_TOKEN", "FEISHU_APP_ID"} & values.keys()),
         "model": bool({"OPENAI_API_KEY", "OPENAI_BASE_URL"} & values.keys()),
         "redis": "REDIS_URL" in values,
         "mail": "SMTP_URL" in values,
@@ -115,14 +124,15 @@ def _ask_questions(file: Path, now: Mapping[str, str], language: str) -> dict[st
     typer.echo(translate("init.welcome", language, file=file))
     answers = dict[str, str]()
     for number, question in enumerate(QUESTIONS, 1):
-        manifest = find_shipped_file(SHIPPED) if question.key == "slack" else ""
+        manifest = find_shipped_file(SHIPPED) if question.key == "chat" else ""
         text = translate(f"init.ask_{question.key}", language, **({"manifest": manifest} if manifest else {}))
         typer.echo(f"\n{number}/{len(QUESTIONS)} {text}")
         is_model_open = question.key == "model" and not {"OPENAI_API_KEY", "OPENAI_BASE_URL"} & now.keys()
         found = _find_models(language) if is_model_open else {}
         for name in question.names:
             needed = question.needs.get(name, ())
-            is_asked = not needed or any(answers[one] for one in needed)
+            is_spared = bool(answers.get(question.spared.get(name, "")))
+            is_asked = not is_spared and (not needed or any(answers[one] for one in needed))
             offer = _choose_offer(name, answers, found) if is_model_open else ""
             answers[name] = _ask_value(name, now.get(name, ""), language, offer) if is_asked else ""
     return answers

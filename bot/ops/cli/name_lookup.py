@@ -1,10 +1,10 @@
-"""Names of people for lists that people read. Names are optional: they need a connected Slack that answers."""
+"""Names of people for lists that people read. Names are optional: they need a chat platform that answers."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from redis.asyncio import Redis
@@ -22,22 +22,23 @@ from tools.spec import Person
 from tools.workflow.engine.state import SYSTEM
 
 if TYPE_CHECKING:
-    from slack_sdk.web.async_client import AsyncWebClient
+    from bot.app.services import Services
+    from bot.chat.messages import ChatDirectory
 
 PATIENCE_S = 10.0
-"""Seconds that Slack may take to name somebody."""
+"""Seconds that the chat platform may take to name somebody."""
 
 
 class PeopleSource(Protocol):
-    """A source of people's names: Slack, or the people whom the bot has stored."""
+    """A source of people's names: the chat platform, or the people whom the bot has stored."""
 
     async def find_person(self, person: str) -> Person | None: ...
     async def list_people(self) -> tuple[Person, ...]: ...
 
 
 class NameLookup:
-    """A `Directory` in which a person without a known name is nobody, with names for the terminal's reader. After Slack
-    has failed, no further call is made."""
+    """A `Directory` in which a person without a known name is nobody, with names for the terminal's reader. After the
+    chat platform has failed, no further call is made."""
 
     def __init__(self, directory: PeopleSource | None = None, people: tuple[Person, ...] = ()) -> None:
         self._directory, self._people = directory, people
@@ -84,42 +85,61 @@ class NameLookup:
 async def open_name_lookup(settings: Settings) -> AsyncIterator[NameLookup]:
     """Open the names of the workspace in the settings, or else of the local workspace. A shell with a `REDIS_URL` and
     no token looks into a store whose people nobody here can name."""
-
-    def build_directory(client: AsyncWebClient, team: str) -> PeopleSource:
-        from bot.chat.slack.directory import SlackDirectory  # slow to import, like Slack's client below
-
-        return SlackDirectory(client, {}, team=team)
-
-    async with _open_workspace_lookup(settings, build_directory) as names:
+    async with _open_workspace_lookup(settings, lambda directory, team: directory) as names:
         yield names
 
 
 @asynccontextmanager
 async def _open_workspace_lookup(
     settings: Settings,
-    build_source: Callable[[AsyncWebClient, str], PeopleSource],
+    choose_source: Callable[[PeopleSource, str], PeopleSource],
     tolerated: type[CountersignError] = ChatError,
 ) -> AsyncIterator[NameLookup]:
-    """Open names from the workspace in the settings. An error of type `tolerated` leaves people without names instead
-    of ending the command."""
-    if not settings.has_real_slack or settings.slack_bot_token is None:
+    """Open names from the workspace in the settings. `choose_source` takes its directory and its id. An error of type
+    `tolerated` leaves people without names instead of ending the command."""
+    if not settings.has_real_workspace:
         people = [one.person for one in read_world().people if not one.is_bot]  # as in every local workspace
         yield NameLookup(people=() if settings.redis_url else tuple(people))
         return
-    from bot.chat.slack.web_client import identify_bot, open_web_client  # slow to import, and seldom needed
+    from bot.app.services import build_services  # slow to import, and seldom needed
 
-    async with open_web_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url) as client:
+    async with AsyncExitStack() as stack:
         try:
-            me = await asyncio.wait_for(identify_bot(client), PATIENCE_S)
+            async with asyncio.timeout(PATIENCE_S):
+                services = build_services(settings, "", {}, ())
+                directory, team = await stack.enter_async_context(open_directory(services))
         except (tolerated, TimeoutError) as error:
             print_lookup_failure(error)
             yield NameLookup()
             return
-        yield NameLookup(build_source(client, me.team))
+        yield NameLookup(choose_source(directory, team))
+
+
+@asynccontextmanager
+async def open_directory(services: Services) -> AsyncIterator[tuple[ChatDirectory, str]]:
+    """Open the directory of the platform in use. Yield it and the workspace's id. Raises `ChatError`,
+    `SettingsError`."""
+    from bot.chat.directory_file import DirectoryFile  # slow to import, and seldom needed, like all below
+
+    facts = DirectoryFile(services.directory_file)
+    if services.feishu:
+        from bot.chat.feishu import client as feishu
+        from bot.chat.feishu.directory import FeishuDirectory
+
+        app = services.feishu
+        async with feishu.open_feishu_client(app.app_id, app.secret, app.url) as api:
+            yield FeishuDirectory(api, facts), (await feishu.identify_bot(api)).tenant
+        return
+    from bot.chat.slack.directory import SlackDirectory
+    from bot.chat.slack.web_client import identify_bot, open_web_client
+
+    async with open_web_client(services.bot_token, services.slack_api_url) as client:
+        team = (await identify_bot(client)).team
+        yield SlackDirectory(client, facts, team=team), team
 
 
 class StoredPeople:
-    """The people whom the bot has stored; naming them takes no call to Slack."""
+    """The people whom the bot has stored; naming them takes no call to the chat platform."""
 
     def __init__(self, store: RedisMemberStore) -> None:
         self._store = store
@@ -139,15 +159,16 @@ class StoredPeople:
 @asynccontextmanager
 async def open_stored_names(settings: Settings, redis: Redis, keys: Keys) -> AsyncIterator[NameLookup]:
     """Open names like `open_name_lookup`, but only of people whom the bot knows already. A running bot has stored its
-    workspace's id; without that id, Slack is asked for it."""
-
-    def build_source(client: object, team: str) -> PeopleSource:
-        return StoredPeople(RedisMemberStore(redis, keys, team))
+    workspace's id; without that id, the platform is asked for it."""
 
     if team := await ProcessStore(redis, keys).find_team():
-        yield NameLookup(build_source(None, team))
+        yield NameLookup(StoredPeople(RedisMemberStore(redis, keys, team)))
         return
-    async with _open_workspace_lookup(settings, build_source, tolerated=CountersignError) as names:
+
+    def choose_stored(directory: object, team: str) -> PeopleSource:
+        return StoredPeople(RedisMemberStore(redis, keys, team))
+
+    async with _open_workspace_lookup(settings, choose_stored, tolerated=CountersignError) as names:
         yield names
 
 

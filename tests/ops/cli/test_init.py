@@ -154,6 +154,8 @@ async def test_what_exists_is_left_alone_unless_it_is_said(tmp_path: Path) -> No
 WRONG: tuple[tuple[dict[str, str], str], ...] = (
     ({"SLACK_BOT_TOKEN": "xoxp-secret-1"}, "begins with xoxb-"),
     ({"SLACK_BOT_TOKEN": BOT}, "SLACK_APP_TOKEN is missing"),
+    ({"FEISHU_APP_ID": "cli_a0"}, "FEISHU_APP_SECRET"),
+    ({"FEISHU_DOMAIN": "secret-1"}, "feishu or lark"),
     ({"OPENAI_API_KEY": "sk-secret-1 and more"}, "no blanks"),
     ({"REDIS_URL": "http://secret-1@host"}, "redis://host:6379/0"),
     ({"SMTP_URL": "smtp//secret-1@host"}, "smtps://"),
@@ -210,6 +212,7 @@ def test_a_model_server_and_a_key_are_offered_and_only_taken_when_somebody_says_
     with answering(models) as url:
         with terminal(tmp_path, **ENGLISH, OPENAI_API_KEY=KEY) as shown:
             shown.answer("SLACK_BOT_TOKEN", "")
+            shown.answer("FEISHU_APP_ID", "")
             shown.wait_for("OPENAI_API_KEY is set in the environment")
             if url:
                 assert f"a real model: qwen3:8b (Ollama) at {url}." in shown.said
@@ -225,6 +228,12 @@ def test_a_model_server_and_a_key_are_offered_and_only_taken_when_somebody_says_
         assert dotenv_values(tmp_path / ".env") == {**taken, "COMPANY_TIMEZONE": "Asia/Shanghai"}
         with terminal(tmp_path, "--file", "other", **CHINESE, OPENAI_API_KEY=KEY) as shown:
             shown.answer("SLACK_BOT_TOKEN", "")
+            shown.answer("FEISHU_APP_ID", "xoxb-of-slack")
+            shown.wait_for("App ID 以 cli_ 开头")
+            shown.answer("FEISHU_APP_ID", "cli_a0")
+            shown.answer("FEISHU_APP_SECRET", "feishu-secret-1")
+            shown.answer("FEISHU_DOMAIN [feishu]", "lark")
+            assert "feishu-secret-1" not in shown.said
             shown.wait_for("环境变量里有 OPENAI_API_KEY，回车就用它。")
             shown.answer("OPENAI_API_KEY (", "")
             assert KEY not in shown.said
@@ -233,7 +242,9 @@ def test_a_model_server_and_a_key_are_offered_and_only_taken_when_somebody_says_
             shown.answer("COMPANY_TIMEZONE", "Asia/Shanghai")
             shown.answer("DIRECTORY_FILE", "")
             assert shown.end() == 0
-        assert dotenv_values(tmp_path / "other") == {"OPENAI_API_KEY": KEY, "COMPANY_TIMEZONE": "Asia/Shanghai"}
+        on_lark = {"FEISHU_APP_ID": "cli_a0", "FEISHU_APP_SECRET": "feishu-secret-1", "FEISHU_DOMAIN": "lark"}
+        others = {"OPENAI_API_KEY": KEY, "COMPANY_TIMEZONE": "Asia/Shanghai"}
+        assert dotenv_values(tmp_path / "other") == {**on_lark, **others}
 
 
 def test_ctrl_c_leaves_everything_as_it_was(tmp_path: Path) -> None:
