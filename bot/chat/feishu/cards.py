@@ -98,7 +98,9 @@ def render_post(post: Post, place: Place, people: Sequence[str] = ()) -> tuple[R
     return _build_cards(post.text or card.title, card.title, pieces, last, template)
 
 
-def build_press_value(button: Button | PersonPicker, place: Place, *, on_page: bool = False) -> PressValue:
+def build_press_value(
+    button: Button | PersonPicker, place: Place, *, on_page: bool = False, in_dialog: bool = False
+) -> PressValue:
     return PressValue(
         approval=button.approval,
         version=button.version,
@@ -108,6 +110,7 @@ def build_press_value(button: Button | PersonPicker, place: Place, *, on_page: b
         direct=place.direct,
         shared=place.shared,
         on_page=on_page,
+        in_dialog=in_dialog,
     )
 
 

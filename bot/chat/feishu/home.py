@@ -63,10 +63,11 @@ def render_home(view: HomeView, language: str) -> RenderedCard:
     return RenderedCard(build_card(view.title, shown, title, "blue"), title)
 
 
-def _render_entry(entry: HomeEntry) -> Iterator[Element]:
+def _render_entry(entry: HomeEntry, *, in_dialog: bool = False) -> Iterator[Element]:
     yield from render_literal(entry.card.title, text_size="heading")
     yield from render_card_content(entry.card)
-    pressed = [(one.label, one.style, build_press_value(one, _DM, on_page=True)) for one in entry.card.buttons]
+    where = {"on_page": True, "in_dialog": in_dialog}
+    pressed = [(one.label, one.style, build_press_value(one, _DM, **where)) for one in entry.card.buttons]
     yield from render_button_rows([*pressed, *_list_buttons(entry.buttons)])
 
 
@@ -91,7 +92,7 @@ def render_home_dialog(
     if dialog.submit:
         fields = render_fields(rows, language, typed or {}, placed, people or {})
         form = [*fields, build_home_submit(dialog.submit, value)]
-    entry = list(_render_entry(HomeEntry(dialog.card))) if dialog.card else []
+    entry = list(_render_entry(HomeEntry(dialog.card), in_dialog=True)) if dialog.card else []
     notice, below = list(render_small_print(dialog.notice)), render_button_rows(_list_buttons(dialog.buttons))
     whole = list(render_small_print(translate("home.whole_in_dm", language))) if entry else []
     shown = build_form_card(dialog.title, [*notice, *entry], form, dialog.cancel, below)

@@ -172,7 +172,8 @@ class PressListeners:
         card = await self._channel.find_original(press.message)
         click = self._build_click(press, value, None if value.on_page else card)
         if not await self._intake.opens_dialog(click):
-            return await self._accept_click(click, card)
+            outcome = await self._accept_click(click, card)
+            return self._close_form(press, outcome.text) if value.in_dialog and not outcome.is_error else outcome
         dialog = await self._intake.build_dialog(click)
         if dialog is None:
             return await self._accept_click(click, card)

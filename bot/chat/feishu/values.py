@@ -42,6 +42,8 @@ class PressValue(FrozenModel):
     shared: bool = False
     on_page: bool = False
     """Whether the button is on Home or in a dialog of it, so that the pressed message is not the card's own."""
+    in_dialog: bool = False
+    """Whether the button is in a dialog of Home, which closes with the press."""
 
     def build_place(self, team: str, channel: str) -> Place:
         """Build the place of the card. Team and channel are those of the verified payload."""

@@ -225,7 +225,7 @@ class FeishuDriver(WorkspaceDriver):
     def _list_published(self) -> list[Json]:
         """List the Home cards that the app has sent or updated, with their people."""
         people = {one.dm_id: one.id for one in self.ws.state.people.values()} | {id: id for id in self.ws.state.people}
-        homes = {view["id"]: person for person, view in self.homes.items()}
+        homes = {view["id"].partition("/")[0]: person for person, view in self.homes.items()}
         made = [one.args for one in self.ws.calls if one.method in ("message.send", "message.patch") and not one.error]
         return [
             {"user_id": homes.get(one.get("message_id", "")) or people[one["receive_id"]]}

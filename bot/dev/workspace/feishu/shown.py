@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
+from zlib import crc32
 
 from bot.dev.workspace.feishu.cards import (
     INPUTS,
@@ -85,13 +86,15 @@ def find_page(card: Json) -> int:
 
 
 def build_view(message_id: str, card: Json) -> Json:
-    """Build the view that a card stands for: its title, its blocks, and the word on the button that hands it in. Each
-    page of a form is a view."""
-    blocks, page = build_blocks(card), find_page(card)
+    """Build the view that a card stands for: its title, its blocks, and the word on the button that hands it in. What
+    that button carries makes the id: a card that is shown again with its problems is the same view, the next page is
+    another."""
+    blocks = build_blocks(card)
+    handed_in = [get_callback(one) for one, _ in list_controls(card) if is_submit(one)][:1]
     title = blocks.pop(0)["text"] if "header" in card else {"text": ""}
     buttons = [one for block in blocks for one in block.get("elements", ()) if one.get("action_id") == "cs:submit"]
     about = {"title": title, "submit": buttons[0]["text"] if buttons else None}
-    return {"id": f"{message_id}/{page}" if page else message_id, "blocks": blocks, "card": card, **about}
+    return {"id": f"{message_id}/{crc32(json.dumps(handed_in).encode())}", "blocks": blocks, "card": card, **about}
 
 
 def list_problems(card: Json) -> Json:
