@@ -105,6 +105,7 @@ class FeishuDriver(WorkspaceDriver):
         value: Any = None,
         force: bool = False,
     ) -> ActResult:
+        ts = ts.partition("/")[0]  # of the id of a view
         shown = acts.find_screen_card(self.ws, user, channel, ts)
         card = shown["card"] if shown else {"body": {}}
         if action_id == "cs:tick":  # boxes in a form are sent with the press only
@@ -144,7 +145,7 @@ class FeishuDriver(WorkspaceDriver):
         return form | {name: one for name, one in put.items() if name not in known}
 
     async def click_view_button(self, user: str, view_id: str, action_id: str, *, value: Any = None) -> ActResult:
-        return await self.click_button(user, self.get_dm_id(user), view_id.partition("/")[0], action_id, value=value)
+        return await self.click_button(user, self.get_dm_id(user), view_id, action_id, value=value)
 
     async def change_input(self, user: str, view_id: str, block_id: str, value: Any) -> ActResult:
         self.put.setdefault((user, view_id.partition("/")[0]), {})[block_id] = value  # sent with the form only
