@@ -21,11 +21,13 @@ from bot.dev.workspace.feishu.shown import (
     TICK,
     build_blocks,
     build_view,
+    dump_value,
     find_page,
     is_dialog,
     is_home,
     list_problems,
     name_action,
+    name_value,
 )
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.refused import WorkspaceError
@@ -116,16 +118,15 @@ class FeishuDriver(WorkspaceDriver):
             ticks = {name: name.removeprefix(TICK) in value for name in group}
             self.put.setdefault((user, ts), {}).update(ticks)
             return ActResult()
-        carried = json.loads(value) if isinstance(value, str) and value.startswith("{") else None
         cards = [card, *reversed(self.ws.old_cards.get(ts, []))] if force else [card]
-        controls = [one for each in cards for one, _ in list_controls(each)]
+        controls = [one for each in cards for one, _ in list_controls(each) if get_callback(one)]
+        named = (value, dump_value) if str(value).startswith("{") else (value, name_value)
         fitting = [one for one in controls if name_action(get_callback(one)) == action_id]
-        found = next((one for one in fitting if carried in (None, get_callback(one))), {"tag": "button"})
-        carried = get_callback(found) or carried
-        if carried is None:
+        exact = [one for one in fitting if value is None or one["tag"] != "button" or named[1](one) == value]
+        if not (exact or force):
             raise WorkspaceError("action_not_found")
-        if force and carried.get("cs") == "press":  # a forged button names its own choice
-            carried = {**carried, "choice": action_id.removeprefix("cs:")}
+        found = exact[0] if exact else {"tag": "button"}
+        carried = get_callback(found) or forge_value(action_id, value, block_id, controls)
         picked = {"option": value} if found["tag"].startswith("select") else {}
         form, name = self._build_form(user, ts, card), found.get("name", "")
         return await acts.click_card(self.ws, user, channel, ts, carried, form=form, name=name, force=force, **picked)
@@ -166,9 +167,6 @@ class FeishuDriver(WorkspaceDriver):
 
     async def forge_view_button(self, user: str, view_id: str, action_id: str, value: str) -> ActResult:
         """Press a button that is not on Home."""
-        if action_id.startswith("cs:home:"):
-            value = str(json.loads(value)["approval"]) if value.startswith("{") else value
-            value = json.dumps({"cs": "home", "action": action_id.removeprefix("cs:home:"), "value": value})
         return await self.click_button(user, self.get_dm_id(user), view_id, action_id, value=value, force=True)
 
     async def close_view(self, user: str, view_id: str) -> ActResult:
@@ -280,6 +278,16 @@ class FeishuDriver(WorkspaceDriver):
 
     def find_top_view(self, user: str) -> Json | None:
         return next(reversed(self.list_open_views(user)), None)
+
+
+def forge_value(action_id: str, value: Any, block_id: str | None, controls: Sequence[Json]) -> Json:
+    """Build what a button would carry that is not there: as in the row `block_id`, or as the other buttons here."""
+    if action_id.startswith("cs:home:"):
+        return {"cs": "home", "action": action_id.removeprefix("cs:home:"), "value": str(value)}
+    pressed = [one for one in map(get_callback, controls) if one.get("cs") == "press"]
+    like = json.loads(str(block_id)) if str(block_id).startswith("{") else next(iter(pressed), {"cs": "press"})
+    approval, _, version = str(value).rpartition(".")
+    return {**like, "approval": approval, "version": version, "choice": action_id.removeprefix("cs:")}
 
 
 def build_shown(message: Json) -> Json:

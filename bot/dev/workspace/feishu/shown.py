@@ -194,8 +194,16 @@ def dump_value(element: Json) -> str:
     return json.dumps(get_callback(element), ensure_ascii=False)
 
 
+def name_value(element: Json) -> str:
+    """Return what a button names: `<approval>.<version>`, or the value of a button of Home."""
+    carried = dict(get_callback(element) or {})
+    if carried.get("cs") == "press":
+        return f"{carried['approval']}.{carried['version']}"
+    return str(carried.get("offer" if carried.get("cs") == "open_form" else "value", ""))
+
+
 def build_control(element: Json) -> Json:
-    common = {"action_id": name_action(get_callback(element)), "value": dump_value(element)}
+    common = {"action_id": name_action(get_callback(element)), "value": name_value(element)}
     if element["tag"] != "button":
         options = list_options(element)
         return {**common, "type": KINDS[element["tag"]], "options": options}
