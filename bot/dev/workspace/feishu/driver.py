@@ -128,7 +128,7 @@ class FeishuDriver(WorkspaceDriver):
         found = exact[0] if exact else {"tag": "button"}
         carried = get_callback(found) or forge_value(action_id, value, block_id, controls)
         picked = {"option": value} if found["tag"].startswith("select") else {}
-        form, name = self._build_form(user, ts, card), found.get("name", "")
+        form, name = self._build_form(user, ts, card) or None, found.get("name", "")
         return await acts.click_card(self.ws, user, channel, ts, carried, form=form, name=name, force=force, **picked)
 
     def _build_form(self, user: str, ts: str, card: Json) -> Json:
