@@ -134,6 +134,8 @@ def build_services(settings: Settings, redis_url: str, local: dict[str, str], st
     feishu_url = settings.feishu_api_url or FEISHU_URLS[settings.feishu_domain]
     feishu_secret = get_secret_text(settings.feishu_app_secret)
     feishu = FeishuApp(url=feishu_url, app_id=settings.feishu_app_id, secret=feishu_secret)
+    if "feishu_url" in local:
+        feishu = FeishuApp(url=local["feishu_url"], app_id=local["feishu_app_id"], secret=local["app_token"])
     workspace, model = "workspace" in standins, "model" in standins
     # The first model's key goes only to the first model's address.
     elsewhere = settings.openai_fallback_base_url not in ("", settings.openai_base_url)
@@ -144,7 +146,7 @@ def build_services(settings: Settings, redis_url: str, local: dict[str, str], st
         bot_token=local.get("bot_token", "") if workspace else get_secret_text(settings.slack_bot_token),
         app_token=local.get("app_token", "") if workspace else get_secret_text(settings.slack_app_token),
         signing_secret=get_secret_text(settings.slack_signing_secret),
-        feishu=feishu if settings.has_real_feishu else None,
+        feishu=feishu if settings.has_real_feishu or "feishu_url" in local else None,
         model_url=local.get("openai_base_url", "") if model else settings.openai_base_url,
         model_key="rehearsal" if model else get_secret_text(settings.openai_api_key) or "none",
         model_name="rehearsal" if model else settings.openai_model,
@@ -172,7 +174,7 @@ async def _run_standins(
     command = [
         sys.executable, "-m", "bot.dev.standins",
         "--data", str(settings.data_dir), "--port", str(settings.local_port),
-        *(f"--{name}" for name in services),
+        *(f"--{name}" for name in services), "--chat", settings.local_chat,
     ]  # fmt: skip
     variables = {"STANDIN_BOT_TOKEN": tokens["bot_token"], "STANDIN_APP_TOKEN": tokens["app_token"]}
     variables["STANDIN_JOURNAL"] = redis_url  # may contain a password
@@ -214,8 +216,9 @@ async def _wait_for_standins(child: asyncio.subprocess.Process) -> dict[str, str
 def format_banner(services: Services, servers: Mapping[str, int] | None = None) -> str:
     """Describe the running parts, which of them are stand-ins, and where to look. `servers`: MCP servers and their
     number of tools."""
+    chat = "Feishu" if services.feishu else "Slack"
     rows = [
-        ("workspace", services.workspace_url if "workspace" not in services.standins else "local stand-in for Slack"),
+        ("workspace", f"local stand-in for {chat}" if "workspace" in services.standins else services.workspace_url),
         ("model", describe_models(services) if "model" not in services.standins else "rehearsal: rules, not a model"),
         ("redis", "embedded, for this machine" if "redis" in services.standins else "by REDIS_URL"),
         ("mail", "local mailbox, nothing leaves this machine" if "mail" in services.standins else "by SMTP_URL"),

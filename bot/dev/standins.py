@@ -1,8 +1,9 @@
 """The child process that serves every local stand-in: workspace, rehearsal model and mailbox.
 
-The command is `python -m bot.dev.standins --data DIR --port 8484 [--workspace] [--model] [--mail]`. The tokens come
-from `STANDIN_BOT_TOKEN` and `STANDIN_APP_TOKEN`, and the address of the Redis whose journal the page shows from
-`STANDIN_JOURNAL`. None of these is an argument, because everybody on the machine can read a command line.
+The command is `python -m bot.dev.standins --data DIR --port 8484 [--workspace] [--model] [--mail] [--chat feishu]`. The
+tokens come from `STANDIN_BOT_TOKEN` and `STANDIN_APP_TOKEN` (Feishu's secret), and the address of the Redis whose
+journal the page shows from `STANDIN_JOURNAL`. None of these is an argument, because everybody on the machine can read a
+command line.
 `STANDIN_ENGINE` is the address of a workflow engine that `deploy/run --engine` has started, for the page.
 
 When all stand-ins listen, the process prints one line of JSON with their addresses. The process ends on SIGTERM, on
@@ -32,6 +33,8 @@ from bot.dev.mailbox import HOST, Mailbox
 from bot.dev.real_models import PORTS, find_real_models
 from bot.dev.rehearsal.serve import RehearsalEndpoint
 from bot.dev.workspace import server
+from bot.dev.workspace.feishu.workspace import FeishuWorkspace
+from bot.dev.workspace.feishu.world import FeishuSetup
 from bot.dev.workspace.workspace import StandInService, Workspace, WorkspaceSetup
 from bot.queue.keys import Keys
 from bot.redis.connect import connect_redis
@@ -55,6 +58,8 @@ class StandInOptions:
     workspace: bool = False
     model: bool = False
     mail: bool = False
+    chat: str = "slack"
+    """What the workspace speaks: `slack` or `feishu`."""
     bot_token: str = field(default="", repr=False)
     app_token: str = field(default="", repr=False)
     journal: str = field(default="", repr=False)
@@ -80,10 +85,9 @@ async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, st
             app.add_routes(RehearsalEndpoint(options.delay_s).build_routes())
         workspace = None
         if options.workspace:
-            setup = WorkspaceSetup(options.bot_token, options.app_token)
-            workspace = Workspace(setup, folder=options.data / "workspace", mailbox=mailbox)
+            workspace = _open_workspace(options, mailbox)
             replaced = {
-                "workspace": "a local stand-in for Slack",
+                "workspace": f"a local stand-in for {options.chat.capitalize()}",
                 "model": "a rehearsal with rules, not a model" if options.model else "",
                 "mail": "a local mailbox; nothing leaves this machine" if options.mail else "",
                 "engine": options.engine,
@@ -106,10 +110,22 @@ async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, st
             stack.push_async_callback(workspace.close)
             workspace.start_delivery(address)
             addresses |= {"page": f"{address}/", "slack_api_url": f"{address}/api/"}
+            if isinstance(workspace, FeishuWorkspace):
+                addresses |= {"feishu_url": address, "feishu_app_id": workspace.setup.app_id}
         if workspace and options.journal:
             following = asyncio.create_task(_follow_journal(options.journal, workspace))
             stack.push_async_callback(cancel_and_wait, [following])
         yield addresses
+
+
+def _open_workspace(options: StandInOptions, mailbox: Mailbox | None) -> Workspace:
+    """Open the workspace. Each chat keeps a state of its own."""
+    if options.chat == "feishu":
+        return FeishuWorkspace(
+            FeishuSetup(app_secret=options.app_token), folder=options.data / "feishu", mailbox=mailbox
+        )
+    setup = WorkspaceSetup(options.bot_token, options.app_token)
+    return Workspace(setup, folder=options.data / "workspace", mailbox=mailbox)
 
 
 async def _start_listening(stack: AsyncExitStack, app: web.Application, port: int) -> str:
@@ -175,6 +191,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> StandInOptions:
     parser.add_argument("--port", type=int, default=8484, help="the mailbox takes the next one")
     for name in ("workspace", "model", "mail"):
         parser.add_argument(f"--{name}", action="store_true")
+    parser.add_argument("--chat", choices=("slack", "feishu"), default="slack")
     parser.add_argument("--delay", dest="delay_s", type=float, default=0.0, help="seconds per model answer")
     return StandInOptions(
         bot_token=os.environ.get("STANDIN_BOT_TOKEN", ""),
