@@ -65,6 +65,7 @@ class ActivityInstance(FrozenModel):
 
     id: EngineId
     at: datetime
+    task: EngineTask | None = None
 
 
 class ExternalTask(FrozenModel):
@@ -107,9 +108,6 @@ class EngineApi(Protocol):
     async def load_variables(self, instances: Sequence[ProcessInstance]) -> dict[str, Mapping[str, object]]:
         """Id of an instance → its variables."""
 
-    async def list_tasks(self, instance: str) -> list[EngineTask]:
-        """Open and closed tasks, oldest first."""
-
     async def list_tasks_started_by(self, user: str) -> list[EngineTask]:
         """Open and closed tasks of all instances whose variable `initiator` is this user, oldest first."""
 
@@ -118,7 +116,7 @@ class EngineApi(Protocol):
     async def list_closed_tasks(self, user: str) -> list[EngineTask]: ...
 
     async def list_activities(self, instance: str) -> list[ActivityInstance]:
-        """Steps of the instance, oldest first."""
+        """Steps of the instance with their tasks, open and closed, oldest first."""
 
     async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> str:
         """Start an instance; return its id, or empty if the answer cannot be read."""

@@ -6,7 +6,6 @@ for a write (400 for Operaton's `assignee`). Lists have no total."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from tools.workflow.remote.api import (
@@ -87,10 +86,6 @@ class CamundaApi:
         return dict(variables)
 
     @reject_unreadable
-    async def list_tasks(self, instance: str) -> list[EngineTask]:
-        return await self._list_past_tasks({"processInstanceId": instance, "sorting": [OLDEST]})
-
-    @reject_unreadable
     async def list_tasks_started_by(self, user: str) -> list[EngineTask]:
         wanted = {"name": "initiator", "operator": "eq", "value": user}
         return await self._list_past_tasks({"processVariables": [wanted], "sorting": [OLDEST]})
@@ -114,7 +109,10 @@ class CamundaApi:
         rows = await self._fetch_all_rows(
             "history", "activity-instance", query={"processInstanceId": instance, **OLDEST}
         )
-        return [ActivityInstance(id=r["activityId"], at=_parse_time(r["startTime"])) for r in rows]
+        return [
+            ActivityInstance(id=r["activityId"], at=r["startTime"], task=_parse_task(r) if r.get("taskId") else None)
+            for r in rows
+        ]
 
     async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> str:
         body = {"businessKey": request, "variables": _encode_variables(variables)}
@@ -203,26 +201,22 @@ def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
     return ProcessInstance(
         id=row["id"],
         business_key=row.get("businessKey") or "",
-        started=_parse_time(row["startTime"]),
-        ended=_parse_time(row["endTime"]) if row.get("endTime") else None,
+        started=row["startTime"],
+        ended=row.get("endTime"),
         is_deleted=row["state"] in ("EXTERNALLY_TERMINATED", "INTERNALLY_TERMINATED"),
     )
 
 
 def _parse_task(row: Mapping[str, Any]) -> EngineTask:
-    """Parse a task: an open task has `created`, a task of the history `startTime`."""
+    """Parse a task: an open task has `created`, a task of the history `startTime`, a step of the history `taskId`."""
+    is_step = "taskId" in row
     return EngineTask(
-        id=row["id"],
+        id=row["taskId" if is_step else "id"],
         instance=row["processInstanceId"],
         execution=row["executionId"] or "",
-        activity=row.get("activityInstanceId") or "",
-        node=row["taskDefinitionKey"],
+        activity=row.get("id" if is_step else "activityInstanceId") or "",
+        node=row["activityId" if is_step else "taskDefinitionKey"],
         assignee=row.get("assignee") or "",
-        since=_parse_time(row.get("created") or row["startTime"]),
-        ended=_parse_time(row["endTime"]) if row.get("endTime") else None,
+        since=row.get("created") or row["startTime"],
+        ended=row.get("endTime"),
     )
-
-
-def _parse_time(text: str) -> datetime:
-    """Parse a time like `2026-11-20T20:06:52.371+0000`."""
-    return datetime.fromisoformat(text)

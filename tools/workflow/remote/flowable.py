@@ -8,7 +8,6 @@ engine. Consecutive tasks have one execution."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from tools.workflow.remote.api import (
@@ -83,10 +82,6 @@ class FlowableApi:
         return {instance.id: instance.variables or {} for instance in instances}
 
     @reject_unreadable
-    async def list_tasks(self, instance: str) -> list[EngineTask]:
-        return await self._list_past_tasks({"processInstanceId": instance, **OLDEST})
-
-    @reject_unreadable
     async def list_tasks_started_by(self, user: str) -> list[EngineTask]:
         return await self._list_past_tasks({"processVariables": [_match_variable("initiator", user)], **OLDEST})
 
@@ -113,7 +108,10 @@ class FlowableApi:
     async def list_activities(self, instance: str) -> list[ActivityInstance]:
         query = {"processInstanceId": instance, "sort": "startTime", "order": "asc"}
         rows = await self._fetch_all_rows("history", "historic-activity-instances", query=query)
-        return [ActivityInstance(id=r["activityId"], at=_parse_time(r["startTime"])) for r in rows]
+        return [
+            ActivityInstance(id=r["activityId"], at=r["startTime"], task=_parse_task(r) if r.get("taskId") else None)
+            for r in rows
+        ]
 
     async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> str:
         body = {"processDefinitionId": definition, "businessKey": request, "variables": _encode_variables(variables)}
@@ -142,7 +140,8 @@ class FlowableApi:
         """Move the execution to its own node, which gives the node another execution and another task. The execution
         that the late return names is gone then."""
         await self._move_execution(item.execution, item.node, item.node)
-        (task,) = (t for t in await self.list_tasks(item.instance) if t.node == item.node and not t.ended)
+        steps = await self.list_activities(item.instance)
+        (task,) = (s.task for s in steps if s.task and s.id == item.node and not s.task.ended)
         if task.assignee != item.assignee:
             await self.assign_task(task, item.assignee)
         return task
@@ -244,26 +243,23 @@ def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
     return ProcessInstance(
         id=row["id"],
         business_key=row.get("businessKey") or "",
-        started=_parse_time(row["startTime"]),
-        ended=_parse_time(row["endTime"]) if row.get("endTime") else None,
+        started=row["startTime"],
+        ended=row.get("endTime"),
         is_deleted=row.get("deleteReason") is not None,
         variables={v["name"]: v.get("value") for v in row["variables"]},
     )
 
 
 def _parse_task(row: Mapping[str, Any]) -> EngineTask:
-    """Parse a task: an open task has `createTime`, a task of the history `startTime`."""
+    """Parse a task: an open task has `createTime`, a task of the history `startTime`, a step of the history
+    `taskId`."""
+    is_step = "taskId" in row
     return EngineTask(
-        id=row["id"],
+        id=row["taskId" if is_step else "id"],
         instance=row["processInstanceId"],
         execution=row["executionId"],
-        node=row["taskDefinitionKey"],
+        node=row["activityId" if is_step else "taskDefinitionKey"],
         assignee=row.get("assignee") or "",
-        since=_parse_time(row.get("createTime") or row["startTime"]),
-        ended=_parse_time(row["endTime"]) if row.get("endTime") else None,
+        since=row.get("createTime") or row["startTime"],
+        ended=row.get("endTime"),
     )
-
-
-def _parse_time(text: str) -> datetime:
-    """Parse a time like `2026-11-20T19:56:04.394Z`."""
-    return datetime.fromisoformat(text)

@@ -231,8 +231,8 @@ def rebuild_request(
     people_by_user: Mapping[str, str],
     activities: Sequence[ActivityInstance],
 ) -> RemoteRequest:
-    """Rebuild a request from its instance. `people_by_user` maps engine users to persons. `activities` is needed for
-    ended instances only. Raises `ValueError` for an instance that was not started by us."""
+    """Rebuild a request from its instance. `people_by_user` maps engine users to persons. `activities` may be missing
+    for a running instance. Raises `ValueError` for an instance that was not started by us."""
     started = find_start_record(variables)
     if started is None or not isinstance(started.command, StartCommand):
         raise ValueError("not started by us")
@@ -247,11 +247,13 @@ def rebuild_request(
     steps = _group_steps(definition, items, records, lambda at: ([start.filled, *(f for t, f in forms if t <= at)])[-1])
     tasks = tuple(_build_tasks(definition, start.request, items, records, acts, people_by_user, rounds, steps))
     passed = [(at, node) for at, node in ((a.at, definition.nodes.get(a.id)) for a in activities) if node]
+    ends = [(at, node.end) for at, node in passed if node.end]
+    if ends and not instance.ended:
+        instance = instance.model_copy(update={"ended": ends[-1][0]})
     if instance.ended is None:
         status = Status.REVISE if any(t.is_open and t.kind is TaskKind.REVISE for t in tasks) else Status.WAITING
     else:  # deleted by anybody, or ended at an unknown end: withdrawn, never approved
-        ends = [node.end for _, node in passed if node.end]
-        status = Status.WITHDRAWN if instance.is_deleted or not ends else Status(ends[-1])
+        status = Status.WITHDRAWN if instance.is_deleted or not ends else Status(ends[-1][1])
     last = max((i.since for i in items), default=None)
     rules = [node.id for at, node in passed if node.is_rule and (last is None or at >= last)]
     request = Request(

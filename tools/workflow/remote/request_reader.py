@@ -63,14 +63,11 @@ class RequestReader:
     ) -> RemoteRequest:
         """Read a request again. `variables`: if they are known. Raises `ToolError` `no_request` if its instance is
         gone."""
-        if variables is None:
+        found: RemoteRequest | None = None
+        if variables is not None:
+            found = await self._rebuild_or_reject(instance.model_copy(update={"variables": variables}))
+        if found is None or (found.request.is_running and not found.request.open_tasks):  # or deleted
             found = await self.find_request_of_instance(instance.id)
-        else:
-            tasks = await self._api.list_tasks(instance.id)
-            is_running = any(task.ended is None for task in tasks)
-            fresh = instance if is_running else await self._api.find_instance(instance.id)
-            known = {"variables": variables}
-            found = await self._rebuild_or_reject(fresh.model_copy(update=known), tasks) if fresh else None
         if found is None:
             raise ToolError(
                 "no_request", f"{instance.business_key} is gone from the engine", request=instance.business_key
@@ -121,12 +118,10 @@ class RequestReader:
         )
         return [f.request for f in found if f.request.initiator == person]
 
-    async def _rebuild_or_reject(
-        self, instance: ProcessInstance, tasks: Sequence[EngineTask] | None = None
-    ) -> RemoteRequest | None:
+    async def _rebuild_or_reject(self, instance: ProcessInstance) -> RemoteRequest | None:
         """Run `_rebuild_if_ours`. Raises `ToolError` `engine_unreadable` for a record that makes no sense."""
         try:
-            return await self._rebuild_if_ours(instance, tasks)
+            return await self._rebuild_if_ours(instance)
         except InvalidDefinitionError:
             raise
         except UNEXPECTED_SHAPE_ERRORS as odd:
@@ -145,11 +140,11 @@ class RequestReader:
         if record is None or not isinstance(record.command, StartCommand):
             return None
         process = await self._versions.load_process(record.command.definition, record.command.form)
-        items = await self._api.list_tasks(instance.id) if tasks is None else tasks
-        passed = await self._api.list_activities(instance.id) if instance.ended else []
+        passed = await self._api.list_activities(instance.id) if instance.ended or tasks is None else []
+        items = [step.task for step in passed if step.task] if tasks is None else tasks
         people = {user: await self._users.resolve_person_id(user) for user in {i.assignee for i in items if i.assignee}}
         found = rebuild_request(process, instance, variables, items, people, passed)
-        if instance.ended:
+        if found.instance.ended:
             self._ended[instance.id] = found
             if len(self._ended) > MAX_ENDED:
                 del self._ended[next(iter(self._ended))]

@@ -213,8 +213,8 @@ class World:
 
     async def get_item(self, task: str) -> EngineTask:
         """A task as the engine has it."""
-        items = await self.api.list_tasks((await self.get_instance(task[: task.index("-", 2)])).id)
-        return next(item for item in items if item.id == get_item(task))
+        steps = await self.api.list_activities((await self.get_instance(task[: task.index("-", 2)])).id)
+        return next(step.task for step in steps if step.task and step.task.id == get_item(task))
 
     async def settle(self, request: str) -> None:
         """The engine goes on by itself, with us for its service tasks, until the request has ended."""
