@@ -21,13 +21,12 @@ from tests.harness.programs import Ended, ran
 from tests.tools.company import LONG, NOW, SICK
 from tests.tools.office import Office, decide, office
 from tests.tools.workflow.history import LEAVE, YES, on, other
-from tests.tools.workflow.remote.company import world_of
+from tests.tools.workflow.remote.company import list_named_engines, world_of
 from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind
 from tools.workflow.process.policy import KINDS, SELECTORS, PeopleSelector
-from tools.workflow.remote.extension_names import list_extension_engines
 
 ROOT = Path(__file__).parents[3]
 
@@ -142,7 +141,7 @@ async def test_a_shipped_process_is_written_as_files_that_can_be_used_and_never_
     assert (folder / "leave.bpmn").read_bytes() == LEAVE.bpmn
     written_for_flowable = (folder / "flowable" / "leave.bpmn").read_bytes()
     assert b':type="external-worker"' in written_for_flowable and b':type="external"' not in written_for_flowable
-    assert list_extension_engines(written_for_flowable) == {"flowable"}
+    assert list_named_engines(written_for_flowable) == {"flowable"}
     checked, again, unknown = await asyncio.gather(
         processes("", folder, "check", "flowable/leave.bpmn"),
         processes("", folder, "export", "leave"),
@@ -169,7 +168,7 @@ async def test_what_another_engine_lacks_is_said_and_every_file_is_written_for_i
     )
     assert [end.code for end in ends] == [0, 0, 0], ends
     assert "It can run in flowable" in ends[0].out and "timers only remind" in ends[0].out
-    assert list_extension_engines((folder / "there" / "trip.bpmn").read_bytes()) == {"operaton"}
+    assert list_named_engines((folder / "there" / "trip.bpmn").read_bytes()) == {"operaton"}
     en, zh = await asyncio.gather(
         processes("", folder, "check", "expense.bpmn", "--engine", "camunda"),
         processes("", folder, "check", "expense.bpmn", "--engine", "camunda", LANG="zh_CN.UTF-8"),
@@ -189,7 +188,7 @@ async def test_a_process_is_deployed_to_another_engine_and_to_the_bots_at_once(
         end = await processes(valkey, folder, "deploy", "trip.bpmn", "--yes", **there)
         assert end.code == 0 and "trip is deployed" in end.out, end
         first = await world.api.find_definition_id("trip")
-        assert list_extension_engines(await world.api.load_definition_xml(first)) == {"operaton"}
+        assert list_named_engines(await world.api.load_definition_xml(first)) == {"operaton"}
         again = await processes(valkey, folder, "deploy", "trip.bpmn", "--yes", **there)
         assert again.code == 0 and "already in use" in again.out, again
         assert await world.api.find_definition_id("trip") == first, "the engine has no version twice"

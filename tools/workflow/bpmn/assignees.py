@@ -84,14 +84,13 @@ def _parse_multi_instance(
     """Parse a collection of people, or counted variables: all at once, one after another, or the first who decides."""
     element_variable = get_extension_attribute(loop, "elementVariable")
     if (count := loop.find(f"{BPMN}loopCardinality")) is not None:
-        found = SEATS.fullmatch(assignee)
-        who = tuple(_split_names(found[1])) if found else ()
-        written = (get_element_text(count), assignee)
-        if written != (SEAT_COUNT % (task, ",".join(who)), SEAT_PERSON % (task, ",".join(who))):
+        names = found[1] if (found := SEATS.fullmatch(assignee)) else ""
+        if (get_element_text(count), assignee) != (SEAT_COUNT % (task, names), SEAT_PERSON % (task, names)):
             raise InvalidDefinitionError(task, "loopCardinality: only as `processes export` writes it")
-        for one in who:
-            if not one.startswith("role:"):
-                _parse_known_person(task, "assignee", f"${{{one}}}", people)
+        who = tuple(names.split(","))
+        for name in who:
+            if not name.startswith("role:"):
+                _parse_known_person(task, "assignee", f"${{{name}}}", people)
     else:
         if not NAME.fullmatch(element_variable) or element_variable in {*taken, *people, INITIATOR}:
             raise InvalidDefinitionError(task, f"elementVariable: {element_variable!r} should be a name of its own")

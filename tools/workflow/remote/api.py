@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Protocol, TypeAlias
+from typing import Annotated, Any, Protocol, TypeAlias
 
 from pydantic import Field
 
@@ -14,8 +14,8 @@ from tools.workflow.remote.extension_names import EngineName
 VariableValue: TypeAlias = str | float | None
 PAGE_SIZE = 500
 """Rows requested at once. By default Flowable returns 10, Camunda everything."""
-MAX_PAGES = 200
-"""Most pages of one list."""
+DELETED = ("EXTERNALLY_TERMINATED", "INTERNALLY_TERMINATED")
+"""States of an instance on Camunda that was ended from outside."""
 WORKER = "countersign"
 MARK = "countersign"
 """A variable of every instance that we have started, always with the value of `WORKER`: other programs on this engine
@@ -77,12 +77,44 @@ class ExternalTask(FrozenModel):
     topic: EngineId
 
 
+def parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
+    """Parse an instance of the history, which has its variables on Flowable."""
+    return ProcessInstance(
+        id=row["id"],
+        business_key=row.get("businessKey") or "",
+        started=row["startTime"],
+        ended=row.get("endTime"),
+        is_deleted=row["state"] in DELETED if "state" in row else row.get("deleteReason") is not None,
+        variables={v["name"]: v.get("value") for v in row["variables"]} if "variables" in row else None,
+    )
+
+
+def parse_task(row: Mapping[str, Any]) -> EngineTask:
+    """Parse an open task, one of the history, or a step of the history, which has a `taskId`."""
+    is_step = "taskId" in row
+    return EngineTask(
+        id=row["taskId" if is_step else "id"],
+        instance=row["processInstanceId"],
+        execution=row["executionId"] or "",
+        activity=row.get("id" if is_step else "activityInstanceId") or "",
+        node=row["activityId" if is_step else "taskDefinitionKey"],
+        assignee=row.get("assignee") or "",
+        since=row.get("created") or row.get("createTime") or row["startTime"],
+        ended=row.get("endTime"),
+    )
+
+
+def parse_activity(row: Mapping[str, Any]) -> ActivityInstance:
+    """Parse a step of the history."""
+    return ActivityInstance(
+        id=row["activityId"], at=row["startTime"], task=parse_task(row) if row.get("taskId") else None
+    )
+
+
 class EngineApi(Protocol):
     """The API of an engine. Reads raise `ToolError`; writes raise the errors of `RestClient.write`. Lists are complete,
     whatever the page size."""
 
-    name: str
-    """The engine's name for people."""
     extension_name: EngineName
     """The engine in whose namespace process files for it have their attributes."""
     read_extensions: frozenset[str]

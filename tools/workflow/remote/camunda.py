@@ -11,7 +11,6 @@ from typing import Any
 from tools.workflow.remote.api import (
     LOCK_S,
     MARK,
-    MAX_PAGES,
     PAGE_SIZE,
     WORKER,
     ActivityInstance,
@@ -19,15 +18,18 @@ from tools.workflow.remote.api import (
     ExternalTask,
     ProcessInstance,
     VariableValue,
+    parse_activity,
+    parse_instance,
+    parse_task,
 )
 from tools.workflow.remote.extension_names import EngineName
 from tools.workflow.remote.rest_client import (
     ByteBudget,
     EngineNotFoundError,
+    Query,
     RestClient,
-    limit_list_time,
     parse_id,
-    parse_rows,
+    read_all_pages,
     reject_unreadable,
 )
 
@@ -37,7 +39,6 @@ OLDEST = {"sortBy": "startTime", "sortOrder": "asc"}
 class CamundaApi:
     """Implements `EngineApi`."""
 
-    name = "Camunda"
     extension_name: EngineName = "camunda"
     read_extensions = frozenset({"camunda"})
 
@@ -60,12 +61,12 @@ class CamundaApi:
     @reject_unreadable
     async def list_instances(self, request: str) -> list[ProcessInstance]:
         query = {"processInstanceBusinessKey": request, **OLDEST}
-        return [_parse_instance(r) for r in await self._fetch_all_rows("history", "process-instance", query=query)]
+        return [parse_instance(r) for r in await self._fetch_all_rows("history", "process-instance", query=query)]
 
     @reject_unreadable
     async def find_instance(self, instance: str) -> ProcessInstance | None:
         try:
-            return _parse_instance(await self._rest.read_json("history", "process-instance", instance))
+            return parse_instance(await self._rest.read_json("history", "process-instance", instance))
         except EngineNotFoundError:
             return None
 
@@ -73,7 +74,7 @@ class CamundaApi:
     async def list_instances_started_by(self, user: str) -> list[ProcessInstance]:
         wanted = {"name": "initiator", "operator": "eq", "value": user}
         body = {"variables": [wanted], "sorting": [OLDEST]}
-        return [_parse_instance(r) for r in await self._fetch_all_rows("history", "process-instance", body=body)]
+        return [parse_instance(r) for r in await self._fetch_all_rows("history", "process-instance", body=body)]
 
     @reject_unreadable
     async def load_variables(self, instances: Sequence[ProcessInstance]) -> dict[str, Mapping[str, object]]:
@@ -91,28 +92,28 @@ class CamundaApi:
         return await self._list_past_tasks({"processVariables": [wanted], "sorting": [OLDEST]})
 
     async def _list_past_tasks(self, body: Mapping[str, Any]) -> list[EngineTask]:
-        return [_parse_task(r) for r in await self._fetch_all_rows("history", "task", body=body)]
+        return [parse_task(r) for r in await self._fetch_all_rows("history", "task", body=body)]
 
     @reject_unreadable
     async def list_open_tasks(self, *, user: str = "", process: str = "") -> list[EngineTask]:
         query = {"assignee": user} if user else {"processDefinitionKey": process}
         rows = await self._fetch_all_rows("task", query={**query, "sortBy": "created", "sortOrder": "asc"})
-        return [_parse_task(r) for r in rows]
+        return [parse_task(r) for r in rows]
 
     @reject_unreadable
     async def list_closed_tasks(self, user: str) -> list[EngineTask]:
         sorting = [{"sortBy": "endTime", "sortOrder": "asc"}]
-        return await self._list_past_tasks({"taskAssignee": user, "finished": True, "sorting": sorting})
+        rows = await self._fetch_all_rows(
+            "history", "task", body={"taskAssignee": user, "finished": True, "sorting": sorting}
+        )
+        return [parse_task(r) for r in rows]
 
     @reject_unreadable
     async def list_activities(self, instance: str) -> list[ActivityInstance]:
         rows = await self._fetch_all_rows(
             "history", "activity-instance", query={"processInstanceId": instance, **OLDEST}
         )
-        return [
-            ActivityInstance(id=r["activityId"], at=r["startTime"], task=_parse_task(r) if r.get("taskId") else None)
-            for r in rows
-        ]
+        return [parse_activity(r) for r in rows]
 
     async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> str:
         body = {"businessKey": request, "variables": _encode_variables(variables)}
@@ -165,25 +166,16 @@ class CamundaApi:
     async def _fetch_all_rows(
         self, *path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """The rows of all pages; a short page is the last. Raises the errors of `RestClient.read_json`, and `ToolError`
-        `engine_down` for a list that takes too long."""
-        all_rows, allowance = list[dict[str, Any]](), ByteBudget()
-        async with limit_list_time(self._rest):
-            for _ in range(MAX_PAGES):
-                page: dict[str, str | int] = {"firstResult": len(all_rows), "maxResults": self._page}
-                asked = {**(query or {}), **page}
-                answer = await self._rest.read_json(*path, query=asked, body=body, allowance=allowance)
-                rows = parse_rows(answer, self._page, all_rows)
-                all_rows += rows
-                if len(rows) < self._page:
-                    break
-        return all_rows
+        async def read_page(first: int, budget: ByteBudget) -> Any:
+            asked: Query = {**(query or {}), "firstResult": first, "maxResults": self._page}
+            return await self._rest.read_json(*path, query=asked, body=body, allowance=budget)
+
+        return await read_all_pages(self._rest, read_page, self._page)
 
 
 class OperatonApi(CamundaApi):
     """Implements `EngineApi` for Camunda's successor, whose API is that of Camunda."""
 
-    name = "Operaton"
     extension_name: EngineName = "operaton"
     read_extensions = frozenset({"camunda", "operaton"})
 
@@ -195,28 +187,3 @@ def _encode_variables(variables: Mapping[str, VariableValue]) -> dict[str, dict[
         kind = "String" if isinstance(value, str) else "Double"
         encoded[name] = {"value": value} if value is None else {"value": value, "type": kind}
     return encoded
-
-
-def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
-    return ProcessInstance(
-        id=row["id"],
-        business_key=row.get("businessKey") or "",
-        started=row["startTime"],
-        ended=row.get("endTime"),
-        is_deleted=row["state"] in ("EXTERNALLY_TERMINATED", "INTERNALLY_TERMINATED"),
-    )
-
-
-def _parse_task(row: Mapping[str, Any]) -> EngineTask:
-    """Parse a task: an open task has `created`, a task of the history `startTime`, a step of the history `taskId`."""
-    is_step = "taskId" in row
-    return EngineTask(
-        id=row["taskId" if is_step else "id"],
-        instance=row["processInstanceId"],
-        execution=row["executionId"] or "",
-        activity=row.get("id" if is_step else "activityInstanceId") or "",
-        node=row["activityId" if is_step else "taskDefinitionKey"],
-        assignee=row.get("assignee") or "",
-        since=row.get("created") or row["startTime"],
-        ended=row.get("endTime"),
-    )

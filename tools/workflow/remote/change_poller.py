@@ -18,7 +18,6 @@ from tools.workflow.engine.commands import RequestNotice, WithdrawCommand
 from tools.workflow.engine.state import RULE, SYSTEM, Decision, Request, Status
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.remote.api import WRITE_PENDING_MS, EngineApi
-from tools.workflow.remote.command_records import get_decide_command
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
 from tools.workflow.remote.rebuild import RemoteRequest
 from tools.workflow.remote.request_starter import RUNNING_TABLE
@@ -223,7 +222,7 @@ def find_ending_actor(remote_request: RemoteRequest) -> tuple[str, str]:
     records = [remote_request.decision_records[i.id] for i in last if i.id in remote_request.decision_records]
     if not records:
         return "", ""
-    decide = get_decide_command(max(records, key=lambda r: r.at))
+    decide = max(records, key=lambda r: r.at).command
     if request.rule and decide.actor != request.initiator:
         return RULE, decide.opinion
     return decide.actor, decide.opinion

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -22,12 +23,23 @@ PIECE_LENGTH = 1_900
 """Characters per variable: Camunda stores text in VARCHAR(4000), on Oracle in NVARCHAR2(2000)."""
 
 
+R = TypeVar("R", bound="CommandRecord")
+
+
 class CommandRecord(CompactRecord):
     key: str
     """The command's idempotency key."""
     at: datetime
     command: Command
     round: int = 1
+
+
+class DecisionRecord(CommandRecord):
+    command: DecideCommand
+
+
+class StartRecord(CommandRecord):
+    command: StartCommand
 
 
 def build_record_variables(record: CommandRecord, item: str = "") -> dict[str, str]:
@@ -45,39 +57,30 @@ def build_record_variables(record: CommandRecord, item: str = "") -> dict[str, s
     return {_format_piece_name(name, i): piece for i, piece in enumerate(pieces)}
 
 
-def find_decision_record(variables: Mapping[str, object], item: str) -> CommandRecord | None:
+def find_decision_record(variables: Mapping[str, object], item: str) -> DecisionRecord | None:
     """The record of a task's decision, if it was made through us."""
-    record = _parse_record(variables, f"{PREFIX}task_{item}")
-    return record if record and isinstance(record.command, DecideCommand) else None
+    return _parse_record(variables, f"{PREFIX}task_{item}", DecisionRecord)
 
 
-def find_start_record(variables: Mapping[str, object]) -> CommandRecord | None:
+def find_start_record(variables: Mapping[str, object]) -> StartRecord | None:
     """The record of the start; None for an instance that was not started by us."""
-    found = _parse_record(variables, START)
-    return found if found and isinstance(found.command, StartCommand) else None
+    return _parse_record(variables, START, StartRecord)
 
 
 def list_action_records(variables: Mapping[str, object]) -> tuple[CommandRecord, ...]:
     """All records except decisions of tasks, oldest first."""
     names = [n for n in variables if n.startswith(f"{PREFIX}act_") and "." not in n]
-    return tuple(sorted(filter(None, (_parse_record(variables, n) for n in names)), key=lambda r: r.at))
+    return tuple(sorted(filter(None, (_parse_record(variables, n, CommandRecord) for n in names)), key=lambda r: r.at))
 
 
-def get_decide_command(record: CommandRecord) -> DecideCommand:
-    """The decision in a record. Raises `TypeError` for a record of another command."""
-    if not isinstance(record.command, DecideCommand):
-        raise TypeError(record.command.kind)
-    return record.command
-
-
-def _parse_record(variables: Mapping[str, object], name: str) -> CommandRecord | None:
+def _parse_record(variables: Mapping[str, object], name: str, kind: type[R]) -> R | None:
     """Parse a record; None if it is missing or unreadable, because text by others is no record."""
     count, _, text = str(variables.get(name) or "").partition("|")
     if not (count.isascii() and count.isdigit()):
         return None
     text += "".join(str(variables.get(_format_piece_name(name, i), "")) for i in range(1, min(int(count), 100)))
     try:
-        return CommandRecord.model_validate_json(text) if text else None
+        return kind.model_validate_json(text) if text else None
     except ValidationError:
         return None
 

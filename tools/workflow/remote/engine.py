@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from tools.ports import Directory
 from tools.spec import EffectUnknownError, ToolError
@@ -31,6 +31,7 @@ from tools.workflow.engine.commands import (
     CommentCommand,
     DecideCommand,
     RequestEvent,
+    RequestNotice,
     TaskCommand,
     TransferCommand,
     UrgeCommand,
@@ -55,7 +56,7 @@ from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.engine.years import select_requests_of_year
 from tools.workflow.process.definition import Process
 from tools.workflow.process.form_preview import FormPreview
-from tools.workflow.remote.api import WRITE_PENDING_MS, EngineApi, ProcessInstance, VariableValue
+from tools.workflow.remote.api import WRITE_PENDING_MS, EngineApi, VariableValue
 from tools.workflow.remote.change_poller import POLL_INTERVAL_S, ChangePoller
 from tools.workflow.remote.command_records import (
     CommandRecord,
@@ -66,7 +67,7 @@ from tools.workflow.remote.command_records import (
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.external_tasks import ExternalTaskWorker
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore, hold_lock
-from tools.workflow.remote.leavers import build_hand_up_notice, stream_hand_ups
+from tools.workflow.remote.leavers import find_hand_up
 from tools.workflow.remote.process_versions import RemoteVersions
 from tools.workflow.remote.rebuild import (
     RemoteRequest,
@@ -190,32 +191,18 @@ class RemoteEngine:
                 return earlier
             begun = await self._starter.find_earlier_start(key)
             if begun is None:
-                begun = await self._fill_and_start(used, form, initiator, key, now, seen, again)
+                filled = await self.fill_form(used, form, initiator, now)
+                reject_unseen_form(filled.confirmed_hash, seen)
+                async with AsyncExitStack() as stack:
+                    if again is not None and used.form.again_minutes:  # one after the other, of one author
+                        await stack.enter_async_context(hold_lock(self._store, f"starts:{initiator}", self._sleep))
+                        known = RemoteRequestLists(self._reader)
+                        own = [request for request, _ in await known.list_members("mine", initiator)]
+                        await reject_repeated_start(known, own, used, filled, now, again)
+                    begun = await self._starter.start_request(used, filled, initiator, key, now)
             started = await self._read_after_write(self._reader.reload_request(begun, begun.variables))
             record = find_start_record(started.variables)
             return await self._finish_command(key, started, record.command if record else None)
-
-    async def _fill_and_start(
-        self,
-        used: Process,
-        form: Mapping[str, str],
-        initiator: str,
-        key: str,
-        now: datetime,
-        seen: str,
-        again: str | None,
-    ) -> ProcessInstance:
-        """Fill in a form and start the request. If repeated starts are checked, starts of one author run one after the
-        other."""
-        filled = await self.fill_form(used, form, initiator, now)
-        reject_unseen_form(filled.confirmed_hash, seen)
-        if again is None or not used.form.again_minutes:
-            return await self._starter.start_request(used, filled, initiator, key, now)
-        async with hold_lock(self._store, f"starts:{initiator}", self._sleep):
-            known = RemoteRequestLists(self._reader)
-            own = [request for request, _ in await known.list_members("mine", initiator)]
-            await reject_repeated_start(known, own, used, filled, now, again)
-            return await self._starter.start_request(used, filled, initiator, key, now)
 
     async def execute_command(
         self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
@@ -245,13 +232,7 @@ class RemoteEngine:
                 is_unseen = isinstance(command, UrgeCommand | CommentCommand | CcCommand)  # by polling tasks
                 notices = result.notices if is_unseen else ()
                 await self._poller.enqueue_notices(remote_request.request.id, key, notices, when_recorded=True)
-                written = await self._confirm_write(
-                    self._send_command(remote_request, command, record, result), remote_request, record
-                )
-                variables = {**remote_request.variables, **written} if written is not None else None
-                remote_request = await self._read_after_write(
-                    self._reader.reload_request(remote_request.instance, variables)
-                )
+                remote_request = await self._write(remote_request, record, result)
             return await self._finish_command(key, remote_request, command)
 
     async def assign_task(
@@ -267,8 +248,7 @@ class RemoteEngine:
             if not is_command_executed(found, command, key):
                 apply_command(found.process.definition, found.request, command, now)
                 record = CommandRecord(key=key, at=now, command=command, round=found.request.round)
-                await self._confirm_write(self._send_command(found, command, record), found, record)
-                found = await self._read_after_write(self._reader.reload_request(found.instance))
+                found = await self._write(found, record)
             return await self._finish_command(key, found)
 
     @asynccontextmanager
@@ -326,24 +306,16 @@ class RemoteEngine:
         are in the engine's own history."""
         return build_request_events(await self._reader.load_request(request_id))
 
-    async def list_deputies(self, person: str, now: datetime) -> tuple[str, ...]:
+    async def list_deputies(self, *_: object, **__: object) -> tuple[()]:
         """An empty tuple: only the embedded engine has deputies."""
         return ()
 
-    async def list_task_deputies(self, task_id: str, now: datetime) -> tuple[str, ...]:
-        return ()
+    list_task_deputies = list_delegations = list_delegations_to = list_deputies
 
-    async def add_delegation(self, delegation: Delegation, now: datetime) -> None:
+    async def add_delegation(self, *_: object, **__: object) -> NoReturn:
         raise build_not_remote_error(UNSUPPORTED_ACTIONS[Delegation])
 
-    async def end_delegation(self, person: str, delegation_id: str, now: datetime) -> Delegation:
-        raise build_not_remote_error(UNSUPPORTED_ACTIONS[Delegation])
-
-    async def list_delegations(self, person: str, now: datetime) -> tuple[Delegation, ...]:
-        return ()
-
-    async def list_delegations_to(self, person: str, now: datetime) -> tuple[Delegation, ...]:
-        return ()
+    end_delegation = add_delegation
 
     async def run_due_jobs(self, now: datetime) -> int:
         """Complete service tasks that wait for us, and return 0. Timers belong to the engine: none fires here."""
@@ -356,25 +328,22 @@ class RemoteEngine:
     async def _load_to_announce(self, request_id: str) -> RemoteRequest | None:
         """A request whose tasks are handed up from people who have left, as far as anybody can take them."""
         found = await self._find_request(request_id)
-        if found is None or not [record async for record in self._stream_hand_ups(found)]:
+        if found is None or await self._find_hand_up(found) is None:
             return found
         async with hold_lock(self._store, f"request:{request_id}", self._sleep):
             found = await self._reader.reload_request(found.instance)
-            async for record in self._stream_hand_ups(found):
-                command = record.command
-                assert isinstance(command, AssignCommand)
-                notices = (build_hand_up_notice(found, command),)
-                await self._poller.enqueue_notices(found.request.id, record.key, notices, when_recorded=True)
-                await self._confirm_write(self._send_command(found, command, record), found, record)
-            return await self._reader.reload_request(found.instance)
+            while hand_up := await self._find_hand_up(found):
+                record, notice = hand_up
+                await self._poller.enqueue_notices(found.request.id, record.key, (notice,), when_recorded=True)
+                found = await self._write(found, record)
+            return found
 
-    async def _stream_hand_ups(self, found: RemoteRequest) -> AsyncIterator[CommandRecord]:
+    async def _find_hand_up(self, found: RemoteRequest) -> tuple[CommandRecord, RequestNotice] | None:
         request = found.request
         gone = await self._build_enricher().find_gone_people(
             found.process, request.filled, request.initiator, request.changed, request.visits
         )
-        async for record in stream_hand_ups(found, gone, self._users):
-            yield record
+        return await find_hand_up(found, gone, self._users)
 
     async def mark_sent(self, ids: Sequence[str]) -> None:
         await self._poller.mark_sent(ids)
@@ -408,15 +377,11 @@ class RemoteEngine:
         return command, apply_command(remote_request.process.definition, remote_request.request, command, now)
 
     async def _send_command(
-        self,
-        remote_request: RemoteRequest,
-        command: Act | AssignCommand,
-        record: CommandRecord,
-        result: TransitionResult | None = None,
+        self, remote_request: RemoteRequest, record: CommandRecord, result: TransitionResult | None
     ) -> Mapping[str, VariableValue]:
-        """Send the command to the engine; return the variables that were written. If that takes two calls, the record
-        comes first and does not count alone. `result`: of a decision, on paper."""
-        written: Mapping[str, VariableValue] = build_record_variables(record)
+        """Send the record's command to the engine; return the variables that were written. If that takes two
+        calls, the record comes first and does not count alone."""
+        command, written = record.command, dict[str, VariableValue](build_record_variables(record))
         item = (
             remote_request.find_engine_task(command.task)
             if isinstance(command, DecideCommand | TransferCommand | AssignCommand)
@@ -458,18 +423,20 @@ class RemoteEngine:
     async def _resolve_new_seats(
         self, remote_request: RemoteRequest, result: TransitionResult
     ) -> dict[str, VariableValue]:
-        """Who is asked at the steps that a decision opens."""
+        """The variables of the people asked at the steps that a decision opens."""
         before = {visit.node for visit in remote_request.request.visits} if not result.event.steps else ()
         visits = [visit for visit in result.request.visits if visit.node not in before]
         return await self._starter.resolve_seats(remote_request.process, visits)
 
-    async def _confirm_write(
-        self, write: Awaitable[T], remote_request: RemoteRequest, record: CommandRecord
-    ) -> T | None:
-        """Await a write and find out whether it was done; return its result, or None if the engine did not answer.
-        Raises `ToolError` if it was not done, `EffectUnknownError` if that is unclear."""
+    async def _write(
+        self, remote_request: RemoteRequest, record: CommandRecord, result: TransitionResult | None = None
+    ) -> RemoteRequest:
+        """Send the record's command, find out whether it was done, and read the request again. `result`: of a decision,
+        on paper. Raises `ToolError` if it was not done, `EffectUnknownError` if that is unclear."""
+        variables: Mapping[str, object] | None = None
         try:
-            return await write
+            written = await self._send_command(remote_request, record, result)
+            variables = {**remote_request.variables, **written}
         except EngineRefusedError as refused:
             if not await self._read_after_write(
                 self._wait_for_record(remote_request, record, WRITE_CHECK_PAUSES_S[:1])
@@ -478,7 +445,7 @@ class RemoteEngine:
         except EngineNoAnswerError:
             if not await self._read_after_write(self._wait_for_record(remote_request, record, WRITE_CHECK_PAUSES_S)):
                 raise EffectUnknownError("the workflow engine did not say whether it was done") from None
-        return None
+        return await self._read_after_write(self._reader.reload_request(remote_request.instance, variables))
 
     async def _wait_for_record(
         self, remote_request: RemoteRequest, record: CommandRecord, pauses: Iterable[float]

@@ -39,18 +39,19 @@ async def check_engine(address: EngineAddress, processes: Sequence[Process]) -> 
     """Check the engine and these processes in it. Nothing is changed there."""
     findings: list[EngineFinding] = []
     async with open_api(address) as (rest, api):
+        name = address.kind.capitalize()
         try:
             deployed = [(process, await api.find_definition_id(process.definition.key)) for process in processes]
             keys = [process.definition.key for process in processes]
             version, others = await (_check_flowable if address.kind == "flowable" else _check_camunda)(rest, keys)
-            findings.append(EngineFinding("ok", f"{api.name} {version} answers and takes the login"))
+            findings.append(EngineFinding("ok", f"{name} {version} answers and takes the login"))
             for process, definition in deployed:
                 findings.append(await _check_definition(rest, api, process, definition))
             findings += others
         except ToolError as wrong:
             path = FLOWABLE_PATH if address.kind == "flowable" else CAMUNDA_PATH
             cure = ADVICE.get(wrong.code, wrong.text).format(url=path)
-            findings.append(EngineFinding("fail", f"{api.name}: {cure}"))
+            findings.append(EngineFinding("fail", f"{name}: {cure}"))
     return findings
 
 

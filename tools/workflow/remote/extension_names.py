@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 from xml.etree.ElementTree import Element, SubElement, TreeBuilder, register_namespace, tostring
 
-from defusedxml.ElementTree import DefusedXMLParser, fromstring
+from defusedxml.ElementTree import DefusedXMLParser
 
 from tools.workflow.bpmn.assignees import SEAT_COUNT, SEAT_PERSON, list_written_deciders
 from tools.workflow.bpmn.xml import BPMN, EXTENSIONS, EXTERNAL_TYPES, LOOP, NAMESPACES, XSI
@@ -45,30 +45,17 @@ def convert_to_engine(source: bytes, engine: EngineName) -> bytes:
         element.attrib.clear()
         element.attrib.update(named)
     for task in root.iter(f"{BPMN}userTask"):
-        _write_deciders(task, own)
+        who, loop = list_written_deciders(task), task.find(f"{BPMN}{LOOP}")
+        if not who:
+            continue
+        if loop is None:  # candidates, of whom one decides
+            loop = SubElement(task, f"{BPMN}{LOOP}", isSequential="false")
+            SubElement(loop, f"{BPMN}completionCondition").text = "${nrOfCompletedInstances >= 1}"
+        count = Element(f"{BPMN}loopCardinality")
+        count.text, count.tail = SEAT_COUNT % (task.attrib["id"], ",".join(who)), loop.text
+        loop.insert(0, count)
+        for name in ("candidateUsers", "candidateGroups", "collection", "elementVariable"):
+            task.attrib.pop(own + name, "")
+            loop.attrib.pop(own + name, "")
+        task.set(f"{own}assignee", SEAT_PERSON % (task.attrib["id"], ",".join(who)))
     return bytes(tostring(root, "utf-8", xml_declaration=True))
-
-
-def _write_deciders(task: Element, own: str) -> None:
-    """Write a step that several people decide with counted variables."""
-    who, loop = list_written_deciders(task), task.find(f"{BPMN}{LOOP}")
-    if not who:
-        return
-    if loop is None:  # candidates, of whom one decides
-        loop = SubElement(task, f"{BPMN}{LOOP}", isSequential="false")
-        SubElement(loop, f"{BPMN}completionCondition").text = "${nrOfCompletedInstances >= 1}"
-    count = Element(f"{BPMN}loopCardinality")
-    count.text, count.tail = SEAT_COUNT % (task.attrib["id"], ",".join(who)), loop.text
-    loop.insert(0, count)
-    for name in ("candidateUsers", "candidateGroups", "collection", "elementVariable"):
-        task.attrib.pop(own + name, "")
-        loop.attrib.pop(own + name, "")
-    task.set(f"{own}assignee", SEAT_PERSON % (task.attrib["id"], ",".join(who)))
-
-
-def list_extension_engines(source: bytes) -> frozenset[str]:
-    """The engines in whose namespaces the file has attributes. `source` must be a file that compiles."""
-    names = {name for element in fromstring(source).iter() for name in element.attrib}
-    return frozenset(
-        engine for engine, uri in NAMESPACES.items() if any(name.startswith(f"{{{uri}}}") for name in names)
-    )

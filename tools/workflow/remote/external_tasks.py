@@ -60,7 +60,7 @@ class ExternalTaskWorker:
             try:
                 if (found := await self._reader.find_request_of_instance(job.instance)) is not None:
                     notices = await self._build_notices(job, found)
-                    await self._announcer.enqueue_notices(found.request.id, _build_task_key(job), notices)
+                    await self._announcer.enqueue_notices(found.request.id, f"job:{job.id}", notices)
                 await self._api.complete_external_task(job)
                 done += 1
             except Exception:  # whatever is wrong with one task
@@ -85,21 +85,17 @@ class ExternalTaskWorker:
 
     async def _record_cc_people(self, job: ExternalTask, remote_request: RemoteRequest) -> tuple[str, ...]:
         """The people named by the process who had no copy; a repeated call gives the same people."""
-        request = remote_request.request
+        request, key = remote_request.request, f"job:{job.id}"
         for earlier in remote_request.action_records:
-            if earlier.key == _build_task_key(job) and isinstance(earlier.command, CcCommand):
+            if earlier.key == key and isinstance(earlier.command, CcCommand):
                 return earlier.command.people
         name = f"{COPY_PREFIX}{job.node}" if job.topic == ServiceTopic.RULE else job.node
         people = [p for p in request.filled.resolve_people(name) if p not in (*request.cc, request.initiator)]
         command = CcCommand(request=request.id, actor=RULE, people=tuple(dict.fromkeys(people)))
-        record = CommandRecord(key=_build_task_key(job), at=request.changed, command=command, round=request.round)
+        record = CommandRecord(key=key, at=request.changed, command=command, round=request.round)
         if people:
             await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
         return command.people
-
-
-def _build_task_key(job: ExternalTask) -> str:
-    return f"job:{job.id}"
 
 
 def _build_notice(notice: str, found: RemoteRequest, /, **data: str) -> RequestNotice:

@@ -13,7 +13,6 @@ from typing import Any
 from tools.workflow.remote.api import (
     LOCK_S,
     MARK,
-    MAX_PAGES,
     PAGE_SIZE,
     WORKER,
     ActivityInstance,
@@ -21,15 +20,16 @@ from tools.workflow.remote.api import (
     ExternalTask,
     ProcessInstance,
     VariableValue,
+    parse_activity,
+    parse_instance,
+    parse_task,
 )
 from tools.workflow.remote.extension_names import EngineName
 from tools.workflow.remote.rest_client import (
     ByteBudget,
-    EngineNotFoundError,
     RestClient,
-    limit_list_time,
     parse_id,
-    parse_rows,
+    read_all_pages,
     reject_unreadable,
 )
 
@@ -45,7 +45,6 @@ JOBS = "external-job-api"
 class FlowableApi:
     """Implements `EngineApi`."""
 
-    name = "Flowable"
     extension_name: EngineName = "flowable"
     read_extensions = frozenset({"flowable", "activiti", "camunda"})
 
@@ -83,35 +82,42 @@ class FlowableApi:
 
     @reject_unreadable
     async def list_tasks_started_by(self, user: str) -> list[EngineTask]:
-        return await self._list_past_tasks({"processVariables": [_match_variable("initiator", user)], **OLDEST})
+        rows = await self._fetch_all_rows(
+            "query",
+            "historic-task-instances",
+            body={"processVariables": [_match_variable("initiator", user)], **OLDEST},
+        )
+        return [parse_task(r) for r in rows]
 
     async def _list_past_instances(self, body: Mapping[str, Any]) -> list[ProcessInstance]:
         wanted = {"includeProcessVariables": True, **OLDEST, **body}
         page = min(self._page, WHOLE_PAGE_SIZE)
         rows = await self._fetch_all_rows("query", "historic-process-instances", body=wanted, page=page)
-        return [_parse_instance(r) for r in rows]
+        return [parse_instance(r) for r in rows]
 
     async def _list_past_tasks(self, body: Mapping[str, Any]) -> list[EngineTask]:
-        return [_parse_task(r) for r in await self._fetch_all_rows("query", "historic-task-instances", body=body)]
+        return [parse_task(r) for r in await self._fetch_all_rows("query", "historic-task-instances", body=body)]
 
     @reject_unreadable
     async def list_open_tasks(self, *, user: str = "", process: str = "") -> list[EngineTask]:
         query = {"assignee": user} if user else {"processDefinitionKey": process}
         query |= {"sort": "createTime", "order": "asc"}
-        return [_parse_task(r) for r in await self._fetch_all_rows("runtime", "tasks", query=query)]
+        return [parse_task(r) for r in await self._fetch_all_rows("runtime", "tasks", query=query)]
 
     @reject_unreadable
     async def list_closed_tasks(self, user: str) -> list[EngineTask]:
-        return await self._list_past_tasks({"taskAssignee": user, "finished": True, "sort": "endTime", "order": "asc"})
+        rows = await self._fetch_all_rows(
+            "query",
+            "historic-task-instances",
+            body={"taskAssignee": user, "finished": True, "sort": "endTime", "order": "asc"},
+        )
+        return [parse_task(r) for r in rows]
 
     @reject_unreadable
     async def list_activities(self, instance: str) -> list[ActivityInstance]:
         query = {"processInstanceId": instance, "sort": "startTime", "order": "asc"}
         rows = await self._fetch_all_rows("history", "historic-activity-instances", query=query)
-        return [
-            ActivityInstance(id=r["activityId"], at=r["startTime"], task=_parse_task(r) if r.get("taskId") else None)
-            for r in rows
-        ]
+        return [parse_activity(r) for r in rows]
 
     async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> str:
         body = {"processDefinitionId": definition, "businessKey": request, "variables": _encode_variables(variables)}
@@ -132,7 +138,10 @@ class FlowableApi:
     async def return_task(
         self, item: EngineTask, to: str, record: Mapping[str, VariableValue], *, is_shared: bool
     ) -> None:
-        execution = await self._find_step_execution(item) if is_shared else item.execution
+        execution, query = item.execution, {"processInstanceId": item.instance}
+        for row in await self._fetch_all_rows("runtime", "executions", query=query) if is_shared else ():
+            if row.get("id") == item.execution:  # it stays until its step ends, voted or not; the one above is the step
+                execution = str(row.get("parentId"))
         await self.set_variables(item.instance, record)
         await self._move_execution(execution, item.node, to)
 
@@ -145,15 +154,6 @@ class FlowableApi:
         if task.assignee != item.assignee:
             await self.assign_task(task, item.assignee)
         return task
-
-    @reject_unreadable
-    async def _find_step_execution(self, item: EngineTask) -> str:
-        """The execution above those of several people. Each of theirs stays until the step ends, whether they have
-        voted or not."""
-        try:
-            return str((await self._rest.read_json("runtime", "executions", item.execution))["parentId"])
-        except EngineNotFoundError:  # the step has ended, and so the write will be refused
-            return item.execution
 
     async def _move_execution(self, execution: str, node: str, to: str) -> None:
         body = {"cancelActivityIds": [node], "startActivityIds": [to]}
@@ -206,23 +206,15 @@ class FlowableApi:
         is_sibling: bool = False,
         page: int = 0,
     ) -> list[dict[str, Any]]:
-        """The rows of all pages. `page`: rows of a page, if they are longer than others. Raises the errors of
-        `RestClient.read_json`, and `ToolError` `engine_down` for a list that takes too long."""
-        rows, allowance = list[dict[str, Any]](), ByteBudget()
-        async with limit_list_time(self._rest):
-            for _ in range(MAX_PAGES):
-                limits = {"start": len(rows), "size": page or self._page}
-                answer = await self._rest.read_json(
-                    *path,
-                    query={**(query or {}), **limits} if body is None else None,
-                    body=None if body is None else {**body, **limits},
-                    is_sibling=is_sibling,
-                    allowance=allowance,
-                )
-                rows += parse_rows(answer["data"], page or self._page, rows)
-                if not answer["data"] or len(rows) >= answer["total"]:
-                    break
-        return rows
+        """The rows of all pages. `page`: rows of a page, if they are longer than others."""
+
+        async def read_page(first: int, budget: ByteBudget) -> Any:
+            asked = {**(body or query or {}), "start": first, "size": page or self._page}
+            words = {"query": asked} if body is None else {"body": asked}
+            answer = await self._rest.read_json(*path, **words, is_sibling=is_sibling, allowance=budget)
+            return answer["data"]
+
+        return await read_all_pages(self._rest, read_page, page or self._page)
 
 
 def _encode_variables(variables: Mapping[str, VariableValue]) -> list[dict[str, Any]]:
@@ -237,29 +229,3 @@ def _encode_variables(variables: Mapping[str, VariableValue]) -> list[dict[str, 
 def _match_variable(name: str, value: str) -> dict[str, str]:
     """The condition of a query that an instance has this variable."""
     return {"name": name, "operation": "equals", "type": "string", "value": value}
-
-
-def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
-    return ProcessInstance(
-        id=row["id"],
-        business_key=row.get("businessKey") or "",
-        started=row["startTime"],
-        ended=row.get("endTime"),
-        is_deleted=row.get("deleteReason") is not None,
-        variables={v["name"]: v.get("value") for v in row["variables"]},
-    )
-
-
-def _parse_task(row: Mapping[str, Any]) -> EngineTask:
-    """Parse a task: an open task has `createTime`, a task of the history `startTime`, a step of the history
-    `taskId`."""
-    is_step = "taskId" in row
-    return EngineTask(
-        id=row["taskId" if is_step else "id"],
-        instance=row["processInstanceId"],
-        execution=row["executionId"],
-        node=row["activityId" if is_step else "taskDefinitionKey"],
-        assignee=row.get("assignee") or "",
-        since=row.get("createTime") or row["startTime"],
-        ended=row.get("endTime"),
-    )

@@ -6,7 +6,7 @@ or has a user of the engine, the task is announced as it is, and the author hear
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tools.workflow.engine.authority import can_be_asked
 from tools.workflow.engine.commands import AssignCommand, RequestNotice
@@ -16,26 +16,21 @@ from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.rebuild import RemoteRequest
 
 
-async def stream_hand_ups(
+async def find_hand_up(
     found: RemoteRequest, gone: Mapping[str, Sequence[str]], users: EngineUsers
-) -> AsyncIterator[CommandRecord]:
-    """Yield the records of the tasks to hand up. `gone` maps people who have left to the people above them, nearest
-    first. The author's own task goes to nobody else."""
+) -> tuple[CommandRecord, RequestNotice] | None:
+    """The record of the first task to hand up, and the notice to the author. `gone` maps people who have left to the
+    people above them, nearest first. The author's own task goes to nobody else."""
     for task in found.request.open_tasks:
         for person in gone.get(task.assignee, ()) if task.kind is not TaskKind.REVISE else ():
             able = can_be_asked(found.process.definition, found.request, task, person)
             if able and await users.find_engine_user(person):
                 command = AssignCommand(task=task.id, actor=RULE, person=person, gone={task.assignee: (person,)})
                 # the leaver never had the task, so the person above has it since it was opened
-                yield CommandRecord(
-                    key=f"handed_up:{task.id}", at=task.since, command=command, round=found.request.round
+                key, round_ = f"handed_up:{task.id}", found.request.round
+                data = {"request": found.request.id, "task": task.id, "person": found.request.initiator}
+                return (
+                    CommandRecord(key=key, at=task.since, command=command, round=round_),
+                    RequestNotice(kind="stepped_up", data={**data, "by": task.assignee, "to": person}),
                 )
-                break
-
-
-def build_hand_up_notice(found: RemoteRequest, command: AssignCommand) -> RequestNotice:
-    """The notice to the author, like that of the embedded engine."""
-    request = found.request
-    (leaver,) = command.gone
-    data = {"request": request.id, "task": command.task, "person": request.initiator, "by": leaver}
-    return RequestNotice(kind="stepped_up", data={**data, "to": command.person})
+    return None

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from defusedxml.ElementTree import fromstring
+
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition
+from tools.workflow.bpmn.xml import NAMESPACES
 from tools.workflow.process.definition import Process, compile_process, get_process_by_key
 from tools.workflow.remote.api import EngineApi
-from tools.workflow.remote.extension_names import convert_to_engine, list_extension_engines
+from tools.workflow.remote.extension_names import convert_to_engine
 from tools.workflow.remote.key_value_store import KeyValueStore
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
@@ -120,6 +123,8 @@ async def require_same_meaning(api: EngineApi, definition: str, process: Process
     ours = process.definition.model_copy(update={"version": ""})
     if theirs is None or theirs.model_copy(update={"version": ""}) != ours:
         raise ToolError("not_deployed", f"the engine has another process called {name!r}", process=name)
-    if unread := sorted(list_extension_engines(source) - api.read_extensions):
+    names = [name for element in fromstring(source).iter() for name in element.attrib]
+    spaces = {e: f"{{{uri}}}" for e, uri in NAMESPACES.items() if e not in api.read_extensions}
+    if unread := sorted(e for e, space in spaces.items() if any(name.startswith(space) for name in names)):
         message = f"process {name!r} is deployed with attributes of {', '.join(unread)}, which the engine ignores"
         raise ToolError("not_deployed", message, process=name)

@@ -31,7 +31,6 @@ from tools.workflow.engine.commands import (
     CommentCommand,
     DecideCommand,
     RequestEvent,
-    StartCommand,
     TransferCommand,
     UrgeCommand,
     WithdrawCommand,
@@ -54,9 +53,9 @@ from tools.workflow.process.definition import Process
 from tools.workflow.remote.api import MARK, WORKER, ActivityInstance, EngineTask, ProcessInstance, VariableValue
 from tools.workflow.remote.command_records import (
     CommandRecord,
+    DecisionRecord,
     find_decision_record,
     find_start_record,
-    get_decide_command,
 )
 from tools.workflow.remote.command_records import list_action_records as acts_of
 
@@ -77,7 +76,7 @@ class RemoteRequest:
     instance: ProcessInstance
     variables: Mapping[str, object]
     engine_tasks: tuple[EngineTask, ...]
-    decision_records: Mapping[str, CommandRecord]
+    decision_records: Mapping[str, DecisionRecord]
     """Id of an engine task → the record of its decision."""
     action_records: tuple[CommandRecord, ...]
     steps: tuple[tuple[EngineTask, ...], ...]
@@ -108,18 +107,10 @@ def build_request_events(remote_request: RemoteRequest) -> tuple[RequestEvent, .
     """The events of a request, beginning with its present form. Steps and hashes are missing, because they would prove
     nothing here."""
     request = remote_request.request
-    start = StartCommand(
-        request=request.id,
-        process=request.process,
-        definition=request.definition,
-        form=request.form,
-        initiator=request.initiator,
-        filled=request.filled,
-    )
-    commands: list[tuple[datetime, Command]] = [
-        (request.started, start),
-        *((r.at, r.command) for r in remote_request.command_log),
-    ]
+    start = find_start_record(remote_request.variables)
+    first = [start.command.model_copy(update={"filled": request.filled})] if start else []
+    commands: list[tuple[datetime, Command]] = [(request.started, command) for command in first]
+    commands += [(r.at, r.command) for r in remote_request.command_log]
     events: list[RequestEvent] = []
     for n, (at, command) in enumerate(commands):
         is_back = isinstance(command, DecideCommand) and command.decision in (Decision.REJECT, Decision.RETURN)
@@ -184,11 +175,6 @@ def build_variables(
     return {**variables, INITIATOR: users[initiator], MARK: WORKER, **build_initial_decisions(process.definition)}
 
 
-def list_possible_assignees(process: Process, filled: FilledForm) -> frozenset[str]:
-    """Ids of everybody who may get a task."""
-    return frozenset(p for node in list_user_nodes(process.definition) for p in list_step_people(node, filled))
-
-
 def list_step_people(node: FlowNode, filled: FilledForm) -> tuple[str, ...]:
     return tuple(dict.fromkeys(p for name in node.who for p in filled.resolve_people(name)))
 
@@ -234,18 +220,19 @@ def rebuild_request(
     """Rebuild a request from its instance. `people_by_user` maps engine users to persons. `activities` may be missing
     for a running instance. Raises `ValueError` for an instance that was not started by us."""
     started = find_start_record(variables)
-    if started is None or not isinstance(started.command, StartCommand):
+    if started is None:
         raise ValueError("not started by us")
     start, definition = started.command, process.definition
     records = _collect_decision_records(definition, variables, items)
     acts = _filter_executed_records(acts_of(variables), instance, items, people_by_user)
-    resubmitted = sorted((r for r in records.values() if get_decide_command(r).filled), key=lambda r: r.at)
-    filled = (get_decide_command(resubmitted[-1]).filled if resubmitted else None) or start.filled
-    again = {name for name, r in records.items() if get_decide_command(r).decision is Decision.RESUBMIT}
+    resubmitted = sorted((r for r in records.values() if r.command.filled), key=lambda r: r.at)
+    filled = (resubmitted[-1].command.filled if resubmitted else None) or start.filled
+    again = {name for name, r in records.items() if r.command.decision is Decision.RESUBMIT}
     rounds = [i.ended for i in items if i.id in again and i.ended]
-    forms = [(r.at, get_decide_command(r).filled or start.filled) for r in resubmitted]
+    forms = [(r.at, r.command.filled or start.filled) for r in resubmitted]
     steps = _group_steps(definition, items, records, lambda at: ([start.filled, *(f for t, f in forms if t <= at)])[-1])
     tasks = tuple(_build_tasks(definition, start.request, items, records, acts, people_by_user, rounds, steps))
+    visits = tuple(_build_visits(definition, filled, tasks, items, steps))
     passed = [(at, node) for at, node in ((a.at, definition.nodes.get(a.id)) for a in activities) if node]
     ends = [(at, node.end) for at, node in passed if node.end]
     if ends and not instance.ended:
@@ -267,8 +254,8 @@ def rebuild_request(
         started=instance.started,
         changed=max([instance.ended or instance.started, *(t.closed or t.since for t in tasks)]),
         round=1 + len(rounds),
-        seats=len(items),
-        visits=tuple(_build_visits(definition, filled, tasks, items, steps)),
+        seats=max([len(items), *(seat.n for visit in visits for seat in visit.ballot.seats)]),
+        visits=visits,
         decisions=_compute_decisions(definition, steps, records),
         rule=rules[-1] if rules else "",  # one that acted after the last task
         tasks=tasks,
@@ -290,17 +277,16 @@ def rebuild_request(
 
 def _collect_decision_records(
     definition: ProcessDefinition, variables: Mapping[str, object], items: Sequence[EngineTask]
-) -> dict[str, CommandRecord]:
+) -> dict[str, DecisionRecord]:
     """Id of an engine task → the record of its decision. Flowable gets the record of a return before the return, so it
     counts only if its target was asked next."""
-    records: dict[str, CommandRecord] = {}
+    records: dict[str, DecisionRecord] = {}
     for item in items:
         record = find_decision_record(variables, item.id) if item.ended else None
         if record is None:
             continue
-        decide = get_decide_command(record)
-        if decide.decision is Decision.RETURN:
-            to = get_return_target(definition, decide)
+        if record.command.decision is Decision.RETURN:
+            to = get_return_target(definition, record.command)
             # not those who were asked together with it
             later = [i for i in items if i.since >= item.since and not (i.node == item.node and _overlap(i, item))]
             if not later or min(later, key=lambda i: i.since).node != to:
@@ -317,7 +303,7 @@ def _overlap(one: EngineTask, other: EngineTask) -> bool:
 def _group_steps(
     definition: ProcessDefinition,
     items: Sequence[EngineTask],
-    records: Mapping[str, CommandRecord],
+    records: Mapping[str, DecisionRecord],
     get_form: Callable[[datetime], FilledForm],
 ) -> tuple[tuple[EngineTask, ...], ...]:
     """The engine's tasks by visits. Where one person after another is asked, a visit goes on until somebody refuses or
@@ -327,7 +313,7 @@ def _group_steps(
         node = definition.nodes.get(item.node)
         step = next((s for s in reversed(steps) if s[0].node == item.node), None)
         if step and node and node.mode is VotingMode.ORDER:
-            agreed = [get_decide_command(records[i.id]).decision is Decision.APPROVE for i in step if i.id in records]
+            agreed = [records[i.id].command.decision is Decision.APPROVE for i in step if i.id in records]
             is_same = all(agreed) and len(step) < len(list_step_people(node, get_form(step[0].since)))
         else:
             is_same = bool(step) and all(_overlap(item, other) for other in step or ())
@@ -345,22 +331,14 @@ def _build_visits(
     items: Sequence[EngineTask],
     steps: Sequence[Sequence[EngineTask]],
 ) -> Iterator[Visit]:
-    """Yield the open visits. A seat whose task was closed without a record of ours counts as agreed, as the engine
-    counts it."""
+    """Yield the open visits. A closed task there has agreed, as the engine counts it."""
     last_tasks, spare = {task.seat: task for task in tasks}, count(len(items) + 1)
     for step in steps:
         if all(item.ended for item in step):
             continue
         own = [last_tasks[1 + items.index(item)] for item in step]
         node = definition.nodes.get(step[0].node)
-        seats = [
-            Seat(
-                n=t.seat,
-                person=t.assignee,
-                vote="" if t.is_open else Decision.APPROVE.value if t.outcome not in APPROVAL_DECISIONS else t.outcome,
-            )
-            for t in own
-        ]
+        seats = [Seat(n=t.seat, person=t.assignee, vote="" if t.is_open else Decision.APPROVE.value) for t in own]
         if node and node.mode is VotingMode.ORDER:
             seats += [Seat(n=next(spare), person=p) for p in list_step_people(node, filled)[len(step) :]]
         yield Visit(
@@ -371,27 +349,24 @@ def _build_visits(
 
 
 def _compute_decisions(
-    definition: ProcessDefinition, steps: Sequence[Sequence[EngineTask]], records: Mapping[str, CommandRecord]
+    definition: ProcessDefinition, steps: Sequence[Sequence[EngineTask]], records: Mapping[str, DecisionRecord]
 ) -> dict[str, str]:
     """The value of `Request.decisions`, by the reducer's rules. A step that is asked again is undecided, and so is one
-    where not all have voted. A return forgets its target and everything after it; a resubmission forgets all."""
+    with an open task. A return forgets its target and everything after it; a resubmission forgets all."""
     counts: dict[str, str] = {}
     over = {step: all(item.ended for item in step) for step in map(tuple, steps)}
     for step in sorted(over, key=lambda s: (not over[s], max(i.ended or i.since for i in s))):
         node = step[0].node
         counts.pop(node, None)
-        said = sorted((records[i.id] for i in step if i.id in records), key=lambda r: r.at)
-        decides = [get_decide_command(record) for record in said] if over[step] else []
-        votes = [decide.decision for decide in decides]
-        mode = definition.nodes[node].mode if node in definition.nodes else VotingMode.ALL
-        if Decision.RETURN in votes:
-            target = get_return_target(definition, decides[votes.index(Decision.RETURN)])
-            forgotten = set(list_reachable_nodes(definition, target))
-            counts = {node: decision for node, decision in counts.items() if node not in forgotten}
-        elif Decision.RESUBMIT in votes:
-            counts = {node: Decision.RESUBMIT.value}
-        elif votes and (mode is VotingMode.ANY or Decision.REJECT in votes or len(votes) == len(step)):
-            counts[node] = votes[-1].value
+        said = sorted((records[i.id] for i in step if i.id in records and over[step]), key=lambda r: r.at)
+        match said[-1].command if said else None:
+            case DecideCommand(decision=Decision.RETURN) as back:
+                forgotten = set(list_reachable_nodes(definition, get_return_target(definition, back)))
+                counts = {node: decision for node, decision in counts.items() if node not in forgotten}
+            case DecideCommand(decision=Decision.RESUBMIT):
+                counts = {node: Decision.RESUBMIT.value}
+            case DecideCommand(decision=last):
+                counts[node] = last.value
     return counts
 
 
@@ -399,7 +374,7 @@ def _build_tasks(
     definition: ProcessDefinition,
     request: str,
     items: Sequence[EngineTask],
-    records: Mapping[str, CommandRecord],
+    records: Mapping[str, DecisionRecord],
     acts: Sequence[CommandRecord],
     people: Mapping[str, str],
     rounds: Sequence[datetime],
@@ -415,7 +390,7 @@ def _build_tasks(
         item.id
         for step in steps
         for item in step
-        if any(i.id in records and get_decide_command(records[i.id]).decision is Decision.RETURN for i in step)
+        if any(i.id in records and records[i.id].command.decision is Decision.RETURN for i in step)
     }
     for seat, item in enumerate(items, 1):
         node = definition.nodes.get(item.node)
@@ -438,7 +413,7 @@ def _build_tasks(
             since = at
         ended: dict[str, object] = {}
         if item.ended:
-            decide = get_decide_command(records[item.id]) if item.id in records else None
+            decide = records[item.id].command if item.id in records else None
             # closed by somebody else's decision, or not through us
             outcome = decide.decision.value if decide else "returned" if item.id in returned else "settled"
             ended = {"outcome": outcome, "closed": item.ended, "by": decide.actor if decide else ""}
@@ -476,11 +451,10 @@ def _format_task_id(name: str, transfers: int) -> str:
 
 
 def _build_opinions(
-    tasks: Sequence[Task], records: Mapping[str, CommandRecord], acts: Sequence[CommandRecord]
+    tasks: Sequence[Task], records: Mapping[str, DecisionRecord], acts: Sequence[CommandRecord]
 ) -> Iterable[Opinion]:
-    opinions = [
-        (r, get_decide_command(r).task, get_decide_command(r).decision.value, get_decide_command(r).opinion)
-        for r in records.values()
+    opinions: list[tuple[CommandRecord, str, str, str]] = [
+        (r, r.command.task, r.command.decision.value, r.command.opinion) for r in records.values()
     ]
     for r in acts:
         match r.command:

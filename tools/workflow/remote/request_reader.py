@@ -10,7 +10,6 @@ from functools import partial
 
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
-from tools.workflow.engine.commands import StartCommand
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import APPROVAL_DECISIONS, Request
 from tools.workflow.remote.api import EngineApi, EngineTask, ProcessInstance
@@ -137,7 +136,7 @@ class RequestReader:
         if variables is None:
             variables = (await self._api.load_variables([instance]))[instance.id]
         record = find_start_record(variables)
-        if record is None or not isinstance(record.command, StartCommand):
+        if record is None:
             return None
         process = await self._versions.load_process(record.command.definition, record.command.form)
         passed = await self._api.list_activities(instance.id) if instance.ended or tasks is None else []

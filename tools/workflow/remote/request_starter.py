@@ -15,7 +15,7 @@ from tools.workflow.remote.command_records import CommandRecord, build_record_va
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
 from tools.workflow.remote.process_versions import RemoteVersions
-from tools.workflow.remote.rebuild import build_seat_variables, build_variables, list_possible_assignees
+from tools.workflow.remote.rebuild import build_seat_variables, build_variables, list_step_people, list_user_nodes
 from tools.workflow.remote.request_reader import RequestReader
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
@@ -52,11 +52,18 @@ class RequestStarter:
     async def start_request(
         self, process: Process, filled: FilledForm, initiator: str, key: str, now: datetime
     ) -> ProcessInstance:
-        """Start a request; the instance has its variables. The caller has to exclude other processes meanwhile. Raises
-        `ToolError`, and `EffectUnknownError`."""
+        """Start a request; the instance has its variables. Its number is the next one, or the one that belongs to this
+        key. The caller has to exclude other processes meanwhile. Raises `ToolError`, and `EffectUnknownError`."""
         definition = await self._versions.require_deployed_definition(process)
+        number, prefix = await self._store.get(f"number:{key}"), process.form.number
+        while number is None:
+            number = f"{prefix}-{await self._store.increment_counter(prefix):04d}"
+            if await self._api.list_instances(number):  # our store may have been emptied
+                number = None
+            else:
+                await self._store.put(f"number:{key}", number, ANSWER_MS)
         command = StartCommand(
-            request=await self._claim_request_number(process, key),
+            request=number,
             process=process.key,
             definition=process.definition.version,
             form=process.form_version,
@@ -71,12 +78,14 @@ class RequestStarter:
         return instance.model_copy(update={"variables": variables})
 
     async def resolve_variables(self, process: Process, filled: FilledForm, initiator: str) -> dict[str, VariableValue]:
-        people = list_possible_assignees(process, filled) | {initiator}
+        people = {p for node in list_user_nodes(process.definition) for p in list_step_people(node, filled)} | {
+            initiator
+        }
         users = {person: await self._users.get_engine_user(person) for person in people}
         return build_variables(process, filled, users, initiator)
 
     async def resolve_seats(self, process: Process, visits: Sequence[Visit]) -> dict[str, VariableValue]:
-        """Who is asked at these visits: where one of several decides, those who have no other say in the request."""
+        """The variables of the people asked at these visits. Where one of several decides, they have no other say."""
         people = [seat.person for visit in visits for seat in visit.ballot.seats]
         users = {person: await self._users.get_engine_user(person) for person in people}
         return {**build_seat_variables(process, visits, users)}
@@ -115,17 +124,6 @@ class RequestStarter:
         if found is not None:
             await self._store.set_row(RUNNING_TABLE, request, found.id)
         return found
-
-    async def _claim_request_number(self, process: Process, key: str) -> str:
-        """The next number, or the one that belongs to this key. Numbers that the engine already has are skipped,
-        because our store may have been emptied."""
-        if (number := await self._store.get(f"number:{key}")) is not None:
-            return number
-        while True:
-            number = f"{process.form.number}-{await self._store.increment_counter(process.form.number):04d}"
-            if not await self._api.list_instances(number):
-                await self._store.put(f"number:{key}", number, ANSWER_MS)
-                return number
 
 
 def _build_unknown_error() -> EffectUnknownError:

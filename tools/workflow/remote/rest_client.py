@@ -14,8 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from http import HTTPStatus
@@ -41,6 +40,8 @@ Query = Mapping[str, str | int]
 ANSWER_MAX, LIST_MAX = 2 * 1024 * 1024, 16 * 1024 * 1024
 """Most bytes of one answer, and of all pages of a list. A page of 100 variables of 2,000 characters has a quarter of
 one MB, a list of 20,000 tasks twelve."""
+MAX_PAGES = 200
+"""Most pages of one list."""
 WORDS_MAX = 1_000
 """Most characters of an engine's words about a file."""
 LIST_TIMEOUT_FACTOR = 3
@@ -82,10 +83,6 @@ class ByteBudget:
         self.bytes_left -= size
         if self.bytes_left < 0:
             raise build_too_large_error()
-
-
-class _AnswerTooLargeError(Exception):
-    """The answer exceeds the limit."""
 
 
 def reject_unreadable(read: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
@@ -154,18 +151,18 @@ class RestClient:
         self, *path: str, query: Query | None = None, body: object = None, is_sibling: bool = False
     ) -> str:
         """Run `read_json` without parsing."""
+        url = self._build_url(path, is_sibling=is_sibling)
         try:
-            return await self._send_request(
-                "GET" if body is None else "POST", self._build_url(path, is_sibling=is_sibling), query, body
-            )
+            text = await self._send_request("GET" if body is None else "POST", url, query, body)
         except EngineNoAnswerError:
             raise build_engine_down_error() from None
-        except _AnswerTooLargeError:
-            raise build_too_large_error() from None
         except EngineNotFoundError:
             raise
         except EngineRefusedError as refused:
             raise build_engine_failed_error(refused) from None
+        if text is None:
+            raise build_too_large_error()
+        return text
 
     async def write(
         self, method: str, *path: str, query: Query | None = None, body: object = None, is_sibling: bool = False
@@ -173,26 +170,21 @@ class RestClient:
         """Send a write; return the answer's body, or nothing if it is too long. With `is_sibling`, the path is a
         sibling of the base's last part, not below it. Raises `EngineRefusedError`, `EngineNoAnswerError`, or
         `ToolError` (`engine_down`, `engine_refused`); after a `ToolError`, nothing was done."""
-        try:
-            return await self._send_request(method, self._build_url(path, is_sibling=is_sibling), query, body)
-        except _AnswerTooLargeError:
-            return ""
+        return await self._send_request(method, self._build_url(path, is_sibling=is_sibling), query, body) or ""
 
     async def write_file(self, *path: str, file: str, content: bytes, fields: Mapping[str, str]) -> None:
         """Upload a file as a form, together with these fields. Raises the errors of `write`."""
         form = FormData(fields)
         form.add_field("data", content, filename=file, content_type="application/xml")
-        try:
-            await self._send_request("POST", self._build_url(path), None, form)
-        except _AnswerTooLargeError:
-            return
+        await self._send_request("POST", self._build_url(path), None, form)
 
     def _build_url(self, path: tuple[str, ...], *, is_sibling: bool = False) -> URL:
         """The address of a path. Each part is quoted, so that an id never becomes a path."""
         base = self._base.rpartition("/")[0] if is_sibling else self._base
         return URL("/".join((base, *(quote(part, safe="") for part in path))), encoded=True)
 
-    async def _send_request(self, method: str, url: URL, query: Query | None, body: object) -> str:
+    async def _send_request(self, method: str, url: URL, query: Query | None, body: object) -> str | None:
+        """Send a request; return the answer's body, or None if it is too long."""
         try:
             async with self._session.request(
                 method,
@@ -222,7 +214,11 @@ class RestClient:
         if status in (401, 403):
             raise ToolError("engine_refused", "the workflow engine refuses our login; an administrator has to look")
         if not 200 <= status < 300:
-            raise EngineNotFoundError(status) if status == 404 else EngineRefusedError(status, self._pick_words(text))
+            raise (
+                EngineNotFoundError(status)
+                if status == 404
+                else EngineRefusedError(status, self._pick_words(text or ""))
+            )
         return text
 
     def _pick_words(self, text: str) -> str:
@@ -237,24 +233,28 @@ class RestClient:
         return words[:WORDS_MAX]
 
 
-@asynccontextmanager
-async def limit_list_time(rest: RestClient) -> AsyncIterator[None]:
-    """Limit all pages of a list to `RestClient.list_timeout_s`. Raises `ToolError` `engine_down`."""
+@reject_unreadable
+async def read_all_pages(
+    rest: RestClient, read_page: Callable[[int, ByteBudget], Awaitable[Any]], size: int
+) -> list[dict[str, Any]]:
+    """The rows of all pages, of which a short one is the last. `read_page` gets how many rows were before. Raises the
+    errors of `RestClient.read_json`, `ToolError` `engine_down` if they take longer than `RestClient.list_timeout_s`,
+    and `ValueError` for anything but rows, too many of them, and a page that comes for ever."""
+    rows, budget = list[dict[str, Any]](), ByteBudget()
     try:
         async with asyncio.timeout(rest.list_timeout_s):
-            yield
+            for _ in range(MAX_PAGES):
+                page = await read_page(len(rows), budget)
+                if not isinstance(page, list) or len(page) > size or not all(isinstance(row, dict) for row in page):
+                    raise ValueError("no page of rows")
+                if page and page == rows[-len(page) :]:
+                    raise ValueError("the same page again")
+                rows += page
+                if len(page) < size:
+                    break
     except TimeoutError:
         raise build_engine_down_error() from None
-
-
-def parse_rows(answer: Any, max_rows: int, previous_rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of one page. Raises `ValueError` for anything else, for more rows than requested, and for a page equal
-    to the end of `previous_rows`, which would come for ever."""
-    if not isinstance(answer, list) or len(answer) > max_rows or not all(isinstance(row, dict) for row in answer):
-        raise ValueError("no page of rows")
-    if answer and answer == previous_rows[-len(answer) :]:
-        raise ValueError("the same page again")
-    return answer
+    return rows
 
 
 def parse_id(answer: str) -> str:
@@ -272,18 +272,17 @@ def build_engine_failed_error(refused: EngineRefusedError) -> ToolError:
     return ToolError("engine_failed", text, status=f"HTTP {refused.status}")
 
 
-async def _read_body(answer: ClientResponse) -> str:
-    """The whole body. Raises `_AnswerTooLargeError` for a body above `ANSWER_MAX`, and for a compressed body: nobody
-    requested one, and it may become a thousand times as long."""
-    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
-        answer.close()
-        raise _AnswerTooLargeError
+async def _read_body(answer: ClientResponse) -> str | None:
+    """The whole body. None for a body above `ANSWER_MAX`, and for a compressed body: nobody requested one, and it may
+    become a thousand times as long."""
     body = bytearray()
-    async for piece in answer.content.iter_chunked(CHUNK_BYTES):
+    is_long = answer.headers.get("Content-Encoding", "identity").lower() != "identity"
+    while not is_long and (piece := await answer.content.read(CHUNK_BYTES)):
         body += piece
-        if len(body) > ANSWER_MAX:
-            answer.close()
-            raise _AnswerTooLargeError
+        is_long = len(body) > ANSWER_MAX
+    if is_long:
+        answer.close()
+        return None
     return body.decode("utf-8", "replace")
 
 

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -21,6 +22,7 @@ from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.office import People
 from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD, Fault, Proxy, serving
 from tools.spec import AttachedFile, Person, ToolError
+from tools.workflow.bpmn.xml import NAMESPACES
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.port import CommandResult
@@ -278,6 +280,12 @@ class World:
             task=task, actor=actor.id, decision=Decision(decision), opinion=opinion, to=more.pop("to", "")
         )
         return await self.engine.execute_command(command, key or self.key(), NOW, **more)
+
+
+def list_named_engines(source: bytes) -> set[str]:
+    """The engines in whose namespaces a file has attributes."""
+    names = [name for element in ElementTree.fromstring(source).iter() for name in element.attrib]
+    return {engine for engine, uri in NAMESPACES.items() if any(name.startswith(f"{{{uri}}}") for name in names)}
 
 
 def get_item(task: str) -> str:

@@ -24,6 +24,7 @@ from tests.tools.workflow.remote.company import (
     ZHANG,
     ZHAO,
     World,
+    list_named_engines,
     refused,
 )
 from tools.spec import ToolError
@@ -34,7 +35,7 @@ from tools.workflow.engine.state import Decision, Delegation, FilledForm, Status
 from tools.workflow.process.definition import compile_process, load_shipped_processes
 from tools.workflow.remote.api import VariableValue
 from tools.workflow.remote.engine import RemoteEngine
-from tools.workflow.remote.extension_names import EngineName, convert_to_engine, list_extension_engines
+from tools.workflow.remote.extension_names import EngineName, convert_to_engine
 
 
 async def test_the_engine_itself_would_let_anybody_complete_anything(world: World) -> None:
@@ -131,7 +132,7 @@ def test_what_an_engine_is_given_is_all_in_its_own_name(engine: EngineName) -> N
         source = convert_to_engine(process.bpmn, engine)
         theirs = compile_process(source, process.toml).definition
         assert theirs.model_copy(update={"version": ""}) == process.definition.model_copy(update={"version": ""})
-        assert list_extension_engines(source) == {engine}
+        assert list_named_engines(source) == {engine}
         assert (b'type="external"' in source) == (engine != "flowable" and b'type="external"' in process.bpmn)
         assert convert_to_engine(source, engine) == source
         assert (b"historyTimeToLive" in source) == (engine != "flowable" or b"historyTimeToLive" in process.bpmn)

@@ -161,6 +161,20 @@ async def test_whoever_of_them_has_left_is_stood_in_for_and_cards_go_when_one_ha
     assert {"task_closed U3 settled", f"task_closed {ZHAO.id} settled"} <= set(told), told
 
 
+async def test_of_two_who_have_left_only_one_is_stood_in_for_by_the_same_person(finance: World) -> None:
+    embedded = EmbeddedEngine(MemoryStore(), PROCESSES, finance.people)
+    for engine in (finance.engine, embedded):
+        await engine.start_request("expense", CAR, ZHANG.id, "s", NOW)
+    gone = {one.id: one.model_copy(update={"active": False, "manager": WANG.id}) for one in (QIAN, SUN)}
+    finance.people.known = [gone.get(p.id, p) for p in finance.people.known]
+    for engine in (finance.engine, embedded):
+        task = find_task(await engine.get_request("E-0001"), LI)
+        await engine.execute_command(DecideCommand(task=task, actor=LI.id, decision=Decision.APPROVE), "d", NOW)
+    await finance.told(11)
+    here, there = await finance.engine.get_request("E-0001"), await embedded.get_request("E-0001")
+    assert sorted(here.waits_for) == sorted(there.waits_for) == sorted((WANG.id, SUN.id, ZHAO.id))
+
+
 async def test_a_vote_on_the_engine_s_own_page_counts_as_the_engine_counts_it_and_is_nobody_s_of_ours(
     finance: World,
 ) -> None:
