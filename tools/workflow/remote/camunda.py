@@ -103,10 +103,7 @@ class CamundaApi:
     @reject_unreadable
     async def list_closed_tasks(self, user: str) -> list[EngineTask]:
         sorting = [{"sortBy": "endTime", "sortOrder": "asc"}]
-        rows = await self._fetch_all_rows(
-            "history", "task", body={"taskAssignee": user, "finished": True, "sorting": sorting}
-        )
-        return [parse_task(r) for r in rows]
+        return await self._list_past_tasks({"taskAssignee": user, "finished": True, "sorting": sorting})
 
     @reject_unreadable
     async def list_activities(self, instance: str) -> list[ActivityInstance]:

@@ -54,7 +54,7 @@ def build_record_variables(record: CommandRecord, item: str = "") -> dict[str, s
     pieces = [text[i : i + PIECE_LENGTH] for i in range(0, len(text), PIECE_LENGTH)]
     # The first piece says how many there are, so that leftovers of a longer text do no harm.
     pieces[0] = f"{len(pieces)}|{pieces[0]}"
-    return {_format_piece_name(name, i): piece for i, piece in enumerate(pieces)}
+    return {f"{name}.{i}" if i else name: piece for i, piece in enumerate(pieces)}
 
 
 def find_decision_record(variables: Mapping[str, object], item: str) -> DecisionRecord | None:
@@ -78,12 +78,8 @@ def _parse_record(variables: Mapping[str, object], name: str, kind: type[R]) -> 
     count, _, text = str(variables.get(name) or "").partition("|")
     if not (count.isascii() and count.isdigit()):
         return None
-    text += "".join(str(variables.get(_format_piece_name(name, i), "")) for i in range(1, min(int(count), 100)))
+    text += "".join(str(variables.get(f"{name}.{i}", "")) for i in range(1, min(int(count), 100)))
     try:
         return kind.model_validate_json(text) if text else None
     except ValidationError:
         return None
-
-
-def _format_piece_name(name: str, number: int) -> str:
-    return f"{name}.{number}" if number else name

@@ -6,7 +6,7 @@ pages."""
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -66,16 +66,18 @@ class EngineUsers:
         self._person_by_user[user] = person
         return user if await self.resolve_person_id(user) == person else ""
 
-    async def resolve_person_id(self, user: str) -> str:
-        """The person id of an engine user. A user of no known person is returned unchanged, and can decide nothing."""
+    async def resolve_person_id(self, user: str, likely: Iterable[str] = ()) -> str:
+        """The person id of an engine user, perhaps one of the `likely` who has left. A user of no known person is
+        returned unchanged, and can decide nothing."""
         name = self._name_by_user.get(user)
         if name is None:
             return user
-        people = await self._directory.list_people()
-        return next(
-            (p.id for p in people if name == _fold_name(p.id) or (p.email and name == _fold_name(p.email))),
-            self._person_by_user.get(user, user),
-        )
+        for p in await self._directory.list_people():
+            if name == _fold_name(p.id) or (p.email and name == _fold_name(p.email)):
+                return p.id
+        for person in likely if user not in self._person_by_user else ():
+            await self.find_engine_user(person)
+        return self._person_by_user.get(user, user)
 
 
 def _fold_name(name: str) -> str:

@@ -82,12 +82,7 @@ class FlowableApi:
 
     @reject_unreadable
     async def list_tasks_started_by(self, user: str) -> list[EngineTask]:
-        rows = await self._fetch_all_rows(
-            "query",
-            "historic-task-instances",
-            body={"processVariables": [_match_variable("initiator", user)], **OLDEST},
-        )
-        return [parse_task(r) for r in rows]
+        return await self._list_past_tasks({"processVariables": [_match_variable("initiator", user)], **OLDEST})
 
     async def _list_past_instances(self, body: Mapping[str, Any]) -> list[ProcessInstance]:
         wanted = {"includeProcessVariables": True, **OLDEST, **body}
@@ -106,12 +101,7 @@ class FlowableApi:
 
     @reject_unreadable
     async def list_closed_tasks(self, user: str) -> list[EngineTask]:
-        rows = await self._fetch_all_rows(
-            "query",
-            "historic-task-instances",
-            body={"taskAssignee": user, "finished": True, "sort": "endTime", "order": "asc"},
-        )
-        return [parse_task(r) for r in rows]
+        return await self._list_past_tasks({"taskAssignee": user, "finished": True, "sort": "endTime", "order": "asc"})
 
     @reject_unreadable
     async def list_activities(self, instance: str) -> list[ActivityInstance]:

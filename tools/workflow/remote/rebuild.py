@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -225,12 +225,12 @@ def rebuild_request(
     start, definition = started.command, process.definition
     records = _collect_decision_records(definition, variables, items)
     acts = _filter_executed_records(acts_of(variables), instance, items, people_by_user)
-    resubmitted = sorted((r for r in records.values() if r.command.filled), key=lambda r: r.at)
-    filled = (resubmitted[-1].command.filled if resubmitted else None) or start.filled
-    again = {name for name, r in records.items() if r.command.decision is Decision.RESUBMIT}
-    rounds = [i.ended for i in items if i.id in again and i.ended]
-    forms = [(r.at, r.command.filled or start.filled) for r in resubmitted]
-    steps = _group_steps(definition, items, records, lambda at: ([start.filled, *(f for t, f in forms if t <= at)])[-1])
+    rounds, forms = list[datetime](), [start.filled]
+    for item in items:
+        if item.ended and item.id in records and records[item.id].command.decision is Decision.RESUBMIT:
+            rounds.append(item.ended)
+            forms.append(records[item.id].command.filled or forms[-1])
+    filled, steps = forms[-1], _group_steps(definition, items, records, rounds, forms)
     tasks = tuple(_build_tasks(definition, start.request, items, records, acts, people_by_user, rounds, steps))
     visits = tuple(_build_visits(definition, filled, tasks, items, steps))
     passed = [(at, node) for at, node in ((a.at, definition.nodes.get(a.id)) for a in activities) if node]
@@ -304,19 +304,21 @@ def _group_steps(
     definition: ProcessDefinition,
     items: Sequence[EngineTask],
     records: Mapping[str, DecisionRecord],
-    get_form: Callable[[datetime], FilledForm],
+    rounds: Sequence[datetime],
+    forms: Sequence[FilledForm],
 ) -> tuple[tuple[EngineTask, ...], ...]:
     """The engine's tasks by visits. Where one person after another is asked, a visit goes on until somebody refuses or
     all have agreed."""
     steps: list[list[EngineTask]] = []
     for item in items:
         node = definition.nodes.get(item.node)
-        step = next((s for s in reversed(steps) if s[0].node == item.node), None)
+        step = next((s for s in reversed(steps) if s[0].node == item.node), [])
         if step and node and node.mode is VotingMode.ORDER:
             agreed = [records[i.id].command.decision is Decision.APPROVE for i in step if i.id in records]
-            is_same = all(agreed) and len(step) < len(list_step_people(node, get_form(step[0].since)))
+            form = forms[sum(at <= step[0].since for at in rounds)]
+            is_same = all(agreed) and len(step) < len(list_step_people(node, form))
         else:
-            is_same = bool(step) and all(_overlap(item, other) for other in step or ())
+            is_same = all(_overlap(item, other) for other in step)
         if step and is_same:
             step.append(item)
         else:
@@ -386,12 +388,8 @@ def _build_tasks(
         match = TASK_ID.fullmatch(act.command.task) if isinstance(act.command, HandOver | UrgeCommand) else None
         if match and match["request"] == request:
             acts_by_item.setdefault(match["item"], []).append(act)
-    returned = {
-        item.id
-        for step in steps
-        for item in step
-        if any(i.id in records and records[i.id].command.decision is Decision.RETURN for i in step)
-    }
+    back = {name for name, record in records.items() if record.command.decision is Decision.RETURN}
+    returned = {item.id for step in steps if not back.isdisjoint(i.id for i in step) for item in step}
     for seat, item in enumerate(items, 1):
         node = definition.nodes.get(item.node)
         task = Task(
@@ -407,7 +405,11 @@ def _build_tasks(
         own = acts_by_item.get(item.id, [])
         transfers = [(r.at, r.command) for r in own if isinstance(r.command, HandOver)]
         for n, (at, command) in enumerate(transfers):
-            earlier = {"id": _format_task_id(task.id, n), "assignee": _get_earlier_holder(command), "since": since}
+            earlier = {
+                "id": f"{task.id}.{n}" if n else task.id,
+                "assignee": _get_earlier_holder(command),
+                "since": since,
+            }
             closed = {"outcome": "transferred", "closed": at, "by": command.actor}
             yield task.model_copy(update={**earlier, **closed})
             since = at
@@ -417,7 +419,7 @@ def _build_tasks(
             # closed by somebody else's decision, or not through us
             outcome = decide.decision.value if decide else "returned" if item.id in returned else "settled"
             ended = {"outcome": outcome, "closed": item.ended, "by": decide.actor if decide else ""}
-        name = _format_task_id(task.id, len(transfers))
+        name = f"{task.id}.{len(transfers)}" if transfers else task.id
         urged = tuple(r.at for r in own if isinstance(r.command, UrgeCommand) and r.command.task == name)
         yield task.model_copy(update={"id": name, "since": since, "urged": urged, **ended})
 
@@ -444,10 +446,6 @@ def _filter_executed_records(
 def _get_earlier_holder(command: TransferCommand | AssignCommand) -> str:
     """The person who had the task before: the actor of a transfer, or the person who has left."""
     return command.actor if isinstance(command, TransferCommand) else next(iter(command.gone), "")
-
-
-def _format_task_id(name: str, transfers: int) -> str:
-    return f"{name}.{transfers}" if transfers else name
 
 
 def _build_opinions(

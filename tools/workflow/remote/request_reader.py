@@ -16,7 +16,7 @@ from tools.workflow.remote.api import EngineApi, EngineTask, ProcessInstance
 from tools.workflow.remote.command_records import find_start_record
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.process_versions import RemoteVersions
-from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest, rebuild_request
+from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest, list_step_people, rebuild_request
 from tools.workflow.remote.rest_client import UNEXPECTED_SHAPE_ERRORS, build_engine_down_error, build_unreadable_error
 
 MAX_CONCURRENT_READS = 8
@@ -77,11 +77,8 @@ class RequestReader:
         """The instance that the start with this key created, if any."""
         instances = await self._api.list_instances(request)
         variables = await self._api.load_variables(instances)
-        for instance in instances:
-            record = find_start_record(variables[instance.id])
-            if record is not None and record.key == key:
-                return instance
-        return None
+        records = {instance.id: find_start_record(variables[instance.id]) for instance in instances}
+        return next((i for i in instances if (record := records[i.id]) and record.key == key), None)
 
     async def list_todo_tasks(self, person: str) -> list[AssignedTask]:
         user = await self._users.find_engine_user(person)
@@ -141,7 +138,8 @@ class RequestReader:
         process = await self._versions.load_process(record.command.definition, record.command.form)
         passed = await self._api.list_activities(instance.id) if instance.ended or tasks is None else []
         items = [step.task for step in passed if step.task] if tasks is None else tasks
-        people = {user: await self._users.resolve_person_id(user) for user in {i.assignee for i in items if i.assignee}}
+        asked = [p for n in process.definition.nodes.values() for p in list_step_people(n, record.command.filled)]
+        people = {i.assignee: await self._users.resolve_person_id(i.assignee, asked) for i in items if i.assignee}
         found = rebuild_request(process, instance, variables, items, people, passed)
         if found.instance.ended:
             self._ended[instance.id] = found
@@ -163,12 +161,9 @@ class RequestReader:
             async with semaphore:
                 try:
                     return await reading()
-                except ToolError as wrong:
-                    if wrong.code != "engine_unreadable":
+                except (ToolError, *UNEXPECTED_SHAPE_ERRORS) as wrong:  # InvalidDefinitionError, or pydantic's errors
+                    if isinstance(wrong, ToolError) and wrong.code != "engine_unreadable":
                         raise
-                    log.warning("%s cannot be read, and is not listed: %r", name, wrong)
-                    return None
-                except UNEXPECTED_SHAPE_ERRORS as wrong:  # InvalidDefinitionError, or pydantic's errors
                     log.warning("%s cannot be read, and is not listed: %r", name, wrong)
                     return None
 

@@ -15,7 +15,7 @@ from tools.workflow.remote.command_records import CommandRecord, build_record_va
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
 from tools.workflow.remote.process_versions import RemoteVersions
-from tools.workflow.remote.rebuild import build_seat_variables, build_variables, list_step_people, list_user_nodes
+from tools.workflow.remote.rebuild import build_seat_variables, build_variables, list_step_people
 from tools.workflow.remote.request_reader import RequestReader
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
@@ -78,10 +78,8 @@ class RequestStarter:
         return instance.model_copy(update={"variables": variables})
 
     async def resolve_variables(self, process: Process, filled: FilledForm, initiator: str) -> dict[str, VariableValue]:
-        people = {p for node in list_user_nodes(process.definition) for p in list_step_people(node, filled)} | {
-            initiator
-        }
-        users = {person: await self._users.get_engine_user(person) for person in people}
+        asked = [p for node in process.definition.nodes.values() for p in list_step_people(node, filled)]
+        users = {person: await self._users.get_engine_user(person) for person in {initiator, *asked}}
         return build_variables(process, filled, users, initiator)
 
     async def resolve_seats(self, process: Process, visits: Sequence[Visit]) -> dict[str, VariableValue]:

@@ -10,6 +10,7 @@ import pytest
 
 from bot.core.i18n import render_value
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
+from tests.tools.office import People
 from tests.tools.workflow.remote.company import BOSS, LI, LONG, NOW, SICK, WANG, ZHANG, World, refused
 from tests.tools.workflow.remote.proxy import Fault
 from tools.requests.timeline import build_timeline, format_timeline
@@ -57,6 +58,29 @@ async def test_the_task_of_somebody_who_has_left_goes_to_their_manager_in_the_en
     assert "李四 is not here, now with 王五" in format_timeline(notes, render_value, "en")
     done = await world.decide(await world.task(request), WANG, "approve")
     assert done.status == "approved"
+
+
+class PresentPeople(People):
+    async def list_people(self) -> tuple[Person, ...]:
+        """As a platform does: without who has left."""
+        return tuple(one for one in self.known if one.active)
+
+
+@pytest.mark.parametrize("is_on_the_form", [True, False])
+async def test_who_is_named_by_their_address_and_has_left_is_known_after_a_restart(
+    world: World, is_on_the_form: bool
+) -> None:
+    """By the request's form; somebody who is on no form stays an unknown user of the engine, as the control."""
+    world.people = PresentPeople(world.people.known)
+    request = await start_and_let_go(world, LI)
+    if not is_on_the_form:
+        other = Person(id="U6", name="吴六", email="lisi@example.com", active=False)
+        world.people.known = [p.model_copy(update={"email": ""}) if p.id == LI.id else p for p in world.people.known]
+        world.people.known.append(other)
+    world.engine = world.another(world.marks)
+    heard = await world.told(11)
+    assert (f"assigned {WANG.id}" in heard) == is_on_the_form
+    assert (await world.engine.get_request(request)).waits_for == ((WANG.id if is_on_the_form else "lisi"),)
 
 
 def above_wang(world: World, person: Person | None) -> None:
