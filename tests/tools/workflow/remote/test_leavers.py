@@ -71,16 +71,16 @@ async def test_who_is_named_by_their_address_and_has_left_is_known_after_a_resta
     world: World, is_on_the_form: bool
 ) -> None:
     """By the request's form; somebody who is on no form stays an unknown user of the engine, as the control."""
-    world.people = PresentPeople(world.people.known)
+    world.people = PresentPeople([*world.people.known, ADMIN])
     request = await start_and_let_go(world, LI)
     if not is_on_the_form:
         other = Person(id="U6", name="吴六", email="lisi@example.com", active=False)
         world.people.known = [p.model_copy(update={"email": ""}) if p.id == LI.id else p for p in world.people.known]
         world.people.known.append(other)
     world.engine = world.another(world.marks)
-    heard = await world.told(11)
-    assert (f"assigned {WANG.id}" in heard) == is_on_the_form
-    assert (await world.engine.get_request(request)).waits_for == ((WANG.id if is_on_the_form else "lisi"),)
+    assert f"assigned {ADMIN.id}" in await world.told(11)
+    first, second = (await world.engine.get_request(request)).tasks
+    assert (first.assignee, second.assignee) == (LI.id if is_on_the_form else "lisi", ADMIN.id)
 
 
 def above_wang(world: World, person: Person | None) -> None:
