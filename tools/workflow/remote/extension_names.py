@@ -36,8 +36,7 @@ def convert_to_engine(source: bytes, engine: EngineName) -> bytes:
         if element.tag == f"{BPMN}process" and engine != "flowable":
             named.setdefault(f"{own}historyTimeToLive", KEPT)
         if element.tag == f"{BPMN}serviceTask" and named.get(f"{own}type") in EXTERNAL_TYPES:
-            # An exclusive task locks its whole instance, and while one instance is locked, Flowable hands out no task
-            # of that topic.
+            # While one instance is locked by an exclusive task, Flowable hands out no other task of that topic.
             named.pop(f"{own}exclusive", "")
             named |= {f"{own}type": "external"}
             if engine == "flowable":

@@ -72,14 +72,16 @@ class ExternalTaskWorker:
         match job.topic:
             case ServiceTopic.CC | ServiceTopic.RULE:
                 return [
-                    _build_notice("told", remote_request, person=p, by=RULE)
+                    RequestNotice(kind="told", data={"request": request.id, "person": p, "by": RULE})
                     for p in await self._record_cc_people(job, remote_request)
                 ]
             case ServiceTopic.MAIL:
-                return [_build_notice("mail", remote_request, node=job.node, person=request.initiator)]
+                data = {"request": request.id, "node": job.node, "person": request.initiator}
+                return [RequestNotice(kind="mail", data=data)]
             case TimerAction.REMIND | TimerAction.ESCALATE:
                 return [
-                    _build_notice("reminded", remote_request, task=t.id, person=t.assignee) for t in request.open_tasks
+                    RequestNotice(kind="reminded", data={"request": request.id, "task": t.id, "person": t.assignee})
+                    for t in request.open_tasks
                 ]
         return []
 
@@ -96,7 +98,3 @@ class ExternalTaskWorker:
         if people:
             await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
         return command.people
-
-
-def _build_notice(notice: str, found: RemoteRequest, /, **data: str) -> RequestNotice:
-    return RequestNotice(kind=notice, data={"request": found.request.id, **data})

@@ -129,10 +129,6 @@ def build_request_events(remote_request: RemoteRequest) -> tuple[RequestEvent, .
     return tuple(events)
 
 
-def list_user_nodes(definition: ProcessDefinition) -> tuple[FlowNode, ...]:
-    return tuple(n for n in definition.nodes.values() if n.kind is NodeKind.USER)
-
-
 @lru_cache(maxsize=100)
 def list_shared_steps(bpmn: bytes) -> frozenset[str]:
     """The user tasks that several people may decide, which are written with counted variables for the engine."""
@@ -164,11 +160,11 @@ def build_variables(
         variables[name] = float(number)
         if Decimal(repr(float(number))) != number:
             raise build_not_remote_error(LONG_NUMBERS)
-    for node in list_user_nodes(process.definition):
+    for node in process.definition.nodes.values():
         people = list_step_people(node, filled)
         if node.id in list_shared_steps(process.bpmn):
             variables |= format_seat_variables(node.id, node.who, [users[person] for person in people])
-        elif not node.is_revision:
+        elif node.who and not node.is_revision:
             if len(people) > 1:
                 raise build_not_remote_error(SEVERAL_DECIDERS)
             variables[node.who[0]] = users[people[0]] if people else None
@@ -181,7 +177,8 @@ def list_step_people(node: FlowNode, filled: FilledForm) -> tuple[str, ...]:
 
 def build_initial_decisions(definition: ProcessDefinition) -> dict[str, VariableValue]:
     """The variables `decision`, and `decision_<task>` for all tasks, without any decision."""
-    return {DECISION: "", **{format_decision_variable(node.id): "" for node in list_user_nodes(definition)}}
+    tasks = [node for node in definition.nodes.values() if node.kind is NodeKind.USER]
+    return {DECISION: "", **{format_decision_variable(task.id): "" for task in tasks}}
 
 
 def build_decision_variables(node: str, decision: Decision, *, is_last: bool) -> dict[str, VariableValue]:

@@ -84,8 +84,8 @@ class RequestStarter:
 
     async def resolve_seats(self, process: Process, visits: Sequence[Visit]) -> dict[str, VariableValue]:
         """The variables of the people asked at these visits. Where one of several decides, they have no other say."""
-        people = [seat.person for visit in visits for seat in visit.ballot.seats]
-        users = {person: await self._users.get_engine_user(person) for person in people}
+        seats = [seat for visit in visits for seat in visit.ballot.seats]
+        users = {seat.person: await self._users.get_engine_user(seat.person) for seat in seats}
         return {**build_seat_variables(process, visits, users)}
 
     async def _start_instance(
