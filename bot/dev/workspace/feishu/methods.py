@@ -214,8 +214,8 @@ def get_resource(ws: FeishuWorkspace, call: OpenApiCall) -> web.Response:
     if call.query.get("type") not in ("image", "file"):
         raise FeishuError(234001, " ext=type")
     file = find_file(ws, call.ids["key"])
-    kind = methods_files.detect_mime_type(file)
-    return web.Response(body=file.content, content_type=kind)
+    named = {"Content-Disposition": f'attachment; filename="{file.id}"'}
+    return web.Response(body=file.content, content_type=methods_files.detect_mime_type(file), headers=named)
 
 
 def upload_image(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
