@@ -41,7 +41,6 @@ async def open_feishu(
     async with open_feishu_client(app.app_id, app.secret, app.url) as client:
         me = await identify_bot(client)
         sent = SentCards(stores.redis, stores.keys, me.tenant, timing.clock)
-        channel = FeishuChannel(client, RateLimiter(stores.redis, stores.keys), sent, team=me.tenant)
         directory = FeishuDirectory(
             client,
             DirectoryFile(services.directory_file),
@@ -51,6 +50,8 @@ async def open_feishu(
             languages=stores.preferences,
             fresh_s=timing.person_max_age_s,
         )
+        limits = RateLimiter(stores.redis, stores.keys)
+        channel = FeishuChannel(client, limits, sent, team=me.tenant, directory=directory)
         readers, home = FeishuReaderClassifier(client, tenant=me.tenant), FeishuHome(channel, sent, directory)
 
         def connect(ingress: Ingress, gate: IngressGate) -> AbstractAsyncContextManager[IsConnected]:

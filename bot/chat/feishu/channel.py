@@ -14,12 +14,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from bot.chat.feishu.cards import RenderedCard, render_post
+from bot.chat.feishu.cards import MAX_PICKED, RenderedCard, render_post
 from bot.chat.feishu.client import GONE_CODES, TOO_OLD_CODES, FeishuClient
 from bot.chat.feishu.presses import PressDesk
 from bot.chat.feishu.sent_cards import SentCard, SentCards
 from bot.chat.feishu.typing_sign import TypingSigns
-from bot.chat.messages import Card, MessageRef, Place, Post, RateSlot, SessionStatus, SuggestedPrompt
+from bot.chat.messages import Card, ChatDirectory, MessageRef, Place, Post, RateSlot, SessionStatus, SuggestedPrompt
 from bot.core import logs
 from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, PlaceClosedError
 from bot.core.held_lease import assert_lease_held
@@ -68,12 +68,14 @@ class FeishuChannel:
         sent: SentCards,
         *,
         team: str,
+        directory: ChatDirectory | None = None,
         spacing_ms: int = 300,
         burst: int = 4,
     ) -> None:
+        """`directory` has the people that a picker offers."""
         self.presses = PressDesk()
         self._client, self._limits, self._sent, self._team = client, limits, sent, team
-        self._spacing_ms, self._burst = spacing_ms, burst
+        self._directory, self._spacing_ms, self._burst = directory, spacing_ms, burst
         self._chats: dict[str, str] = {}
         """Person → their chat with the bot."""
         self._people: dict[str, str] = {}
@@ -87,7 +89,7 @@ class FeishuChannel:
     ) -> MessageRef:
         """Post a message, see `Channel.post_message`. If the post takes several messages, return the last, which has
         the buttons. If the first message of the thread was recalled, post outside of it."""
-        parts, ref = render_post(post, place), None
+        parts, ref = render_post(post, place, await self._list_pickable(post)), None
         for number, part in enumerate(parts, 1):
             message, name = _build_card_message(part), f"{key}:{number}"
             shown = post if number == len(parts) else None
@@ -96,6 +98,11 @@ class FeishuChannel:
         self._signs.note_post(place)
         assert ref is not None, "a post has a part"
         return ref
+
+    async def _list_pickable(self, post: Post) -> list[str]:
+        """Return the ids of the people that a picker of this post offers. In a larger company the person is typed."""
+        people = await self._directory.list_people() if post.picker and self._directory else ()
+        return [one.id for one in people] if len(people) <= MAX_PICKED else []
 
     async def _post_once(
         self,
@@ -181,7 +188,8 @@ class FeishuChannel:
         takes no more updates now."""
         card = await self._sent.load_card(ref.ts)
         place = card.place or Place(platform="feishu", team=self._team, channel=ref.channel)
-        rendered, has_buttons = render_post(post, place)[-1], has_lasting_buttons(post)
+        people = await self._list_pickable(post)
+        rendered, has_buttons = render_post(post, place, people)[-1], has_lasting_buttons(post)
         if wait_ms := self._take_update(ref.ts):
             raise ChatBusyError(wait_ms, "im/v1/messages")
         await assert_lease_held()

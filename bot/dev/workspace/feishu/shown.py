@@ -111,7 +111,14 @@ def list_problems(card: Json) -> Json:
 def build_blocks(card: Json) -> list[Json]:
     title = card.get("header", {}).get("title", {}).get("content", "")
     header = [{"type": "header", "text": {"type": "plain_text", "text": title}}] if title else []
-    return [*header, *_build_all(card["body"].get("elements", []))]
+    blocks: list[Json] = [*header]
+    for block in _build_all(card["body"].get("elements", [])):
+        last = blocks[-1].get("elements", [{}])[-1].get("type") if blocks else ""
+        if block["type"] == "actions" and block["elements"][0]["type"] == "users_select" and last == "button":
+            blocks[-1]["elements"] += block["elements"]  # a picker stands beside the buttons before it
+        else:
+            blocks.append(block)
+    return blocks
 
 
 def _build_all(elements: list[Json]) -> Iterator[Json]:
