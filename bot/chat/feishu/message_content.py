@@ -167,9 +167,9 @@ def _list_files(content: object, kind: str, message: str, depth: int = 0) -> Ite
     if kind in _FILES:
         type, field = _FILES[kind]
         id, name = f"{message}/{type}/{content.get(field)}", content.get("file_name")
-        yield SentFile(
-            id=id if FILE_ID.fullmatch(id) else "", name=replace_surrogates(name[:255]) if isinstance(name, str) else ""
-        )
+        # Feishu names no picture. People are shown a name, and never an id in its place.
+        shown = replace_surrogates(name[:255]) if isinstance(name, str) else f"{type}-{id[-4:]}"
+        yield SentFile(id=id if FILE_ID.fullmatch(id) else "", name=shown)
         return
     if kind != "post":
         return

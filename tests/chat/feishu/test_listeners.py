@@ -135,14 +135,14 @@ FILES = {
     "media": "file/file_v3_00cd_aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeeg",
     "audio": "file/file_v3_00ef_0123",
 }
-NAMES = {"file": "评审纪要.docx", "media": "现场.mp4"}
+NAMES = {"image": "image-88hg", "file": "评审纪要.docx", "media": "现场.mp4", "audio": "file-0123"}
 
 
 @pytest.mark.parametrize("name", FILES)
 async def test_a_file_comes_with_the_message_that_has_it(ears: Ears, name: str) -> None:
     await ears.hear(name)
     [(message, _)] = ears.inbox.messages
-    assert message.files == (SentFile(id=f"{message.at}/{FILES[name]}", name=NAMES.get(name, "")),)
+    assert message.files == (SentFile(id=f"{message.at}/{FILES[name]}", name=NAMES[name]),)
     assert message.text == ""
 
 

@@ -77,20 +77,17 @@ def send_message(
     thread_ts: str | None = None,
     *,
     files: Sequence[str] = (),
-    by_name: bool = False,
 ) -> str:
     """Send a message of a person; return its id.
 
-    Pictures stand in the message. Other files are messages of their own, sent before the text, and so are pictures that
-    are sent `by_name`: a picture in a message has no name."""
+    Pictures stand in the message. Other files are messages of their own, sent before the text."""
     who = ws.get_person(person)
     room = ws.get_room(channel, who.id)
     chosen = [methods_files.get_own_file(ws, id, who.id) for id in files]
     parent = get_parent(room, thread_ts)
     for file in chosen:
         file.rooms.add(room.id)
-    shown_types = () if by_name else methods_files.PICTURES.values()
-    pictures = [file for file in chosen if methods_files.detect_mime_type(file) in shown_types]
+    pictures = [file for file in chosen if methods_files.detect_mime_type(file) != methods_files.OTHER]
     sent = ""
     for file in chosen:
         if file not in pictures:

@@ -88,7 +88,7 @@ class FeishuDriver(WorkspaceDriver):
     async def send_message(
         self, user: str, channel: str, text: str, thread_ts: str | None = None, *, files: Sequence[str] = ()
     ) -> str:
-        return acts.send_message(self.ws, user, channel, text, thread_ts, files=files, by_name=True)
+        return acts.send_message(self.ws, user, channel, text, thread_ts, files=files)
 
     async def edit_message(self, user: str, channel: str, ts: str, text: str) -> None:
         acts.edit_message(self.ws, user, channel, ts, text)
