@@ -12,6 +12,10 @@ ENVELOPE = "Socket Mode: its envelopes, disconnect frames and tickets"
 BOLT = "the listeners of Bolt"
 SESSIONS = "sessions of agents: prompts above the composer, a title, a button that stops"
 BLOCKS = "the shape of Slack's blocks and its markup"
+FILE_INPUT = "inputs for files; on Feishu a file is sent in a message before the form is opened"
+STATUS = "the words of a status; on Feishu the sign of life is a reaction"
+MODAL = "modals and their triggers"
+BEFORE = "the version before, which has no Feishu"
 MISSED = "search for messages that nobody heard; Feishu delivers for seven hours"
 
 ONLY_SLACK = {
@@ -22,6 +26,17 @@ ONLY_SLACK = {
     "test_forms.py::test_guests_get_no_form": GUESTS,
     "test_forms.py::test_what_somebody_else_submits_is_their_own_and_nobody_elses": DIALOG,
     "test_forms.py::test_who_ends_the_bot_waits_for_no_listener_that_hangs_and_leaves_none": BOLT,
+    "test_files.py::test_a_message_with_a_receipt_is_made_an_expense": SHORTCUT,
+    "test_files.py::test_a_file_chosen_in_a_form_is_on_its_card": FILE_INPUT,
+    "test_files.py::test_what_a_form_could_not_take_is_said_and_its_card_comes_without_it": FILE_INPUT,
+    "test_files.py::test_edit_leaves_a_file_out_and_adds_another": FILE_INPUT,
+    "test_closed.py::test_socket_mode_that_was_switched_off_is_named_and_works_again_once_it_is_on": ENVELOPE,
+    "test_bad_input.py::test_every_command_works_as_plain_words_and_by_slash": COMMANDS,
+    "test_bad_input.py::test_a_mention_in_a_reason_is_text_on_every_card_and_pings_nobody": BLOCKS,
+    "test_long_texts.py::test_in_the_workspace_it_is_read_to_its_last_line_and_then_confirmed": MODAL,
+    "test_signs_of_life.py::test_a_status_is_there_while_the_model_thinks_and_goes_with_the_answer": STATUS,
+    "test_signs_of_life.py::test_in_a_channel_it_stands_in_the_thread_and_in_the_writers_language": STATUS,
+    "test_upgrade.py": BEFORE,
     "test_agent_view.py": SESSIONS,
     "test_missed.py": MISSED,
     "test_browser.py": "the page in Slack's look; the page in Feishu's look has tests of its own",
