@@ -1,4 +1,4 @@
-"""What the page reads and sends when the workspace speaks Feishu."""
+"""The page's API when the workspace speaks Feishu."""
 
 from __future__ import annotations
 
