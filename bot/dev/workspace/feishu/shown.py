@@ -87,7 +87,7 @@ def find_page(card: Json) -> int:
 
 def build_view(message_id: str, card: Json) -> Json:
     """Build the view that a card stands for: its title, its blocks, and the word on the button that hands it in. The
-    id has that button's value in it: a card shown again with its problems is the same view, the next page is another."""
+    id has that button's value in it: a card shown again with its problems is one view, the next page is another."""
     blocks = build_blocks(card)
     handed_in = [get_callback(one) for one, _ in list_controls(card) if is_submit(one)][:1]
     title = blocks.pop(0)["text"] if "header" in card else {"text": ""}
