@@ -10,7 +10,9 @@ import pytest
 
 from tests.harness.memory_store import MemoryStore
 from tests.tools.workflow.remote.company import (
+    EXPENSE,
     LI,
+    LONG,
     NOW,
     PROCESSES,
     WANG,
@@ -26,6 +28,7 @@ from tools.workflow.engine.commands import AddSignCommand, DecideCommand, SignPo
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.state import Decision, Request, Status
 from tools.workflow.remote.api import EngineTask
+from tools.workflow.remote.extension_names import convert_to_engine
 
 QIAN = Person(id="U7", name="钱七", email="qianqi@example.com", roles=frozenset({"finance"}))
 SUN = Person(id="U8", name="孙八", email="sunba@example.com", roles=frozenset({"finance"}))
@@ -57,6 +60,15 @@ STORIES: dict[str, tuple[str, Steps]] = {
     "any of them agrees": ("any", [(LI, OK), (QIAN, OK)]),
     "any of them refuses": ("any", [(LI, OK), (SUN, NO), (ZHANG, AGAIN), (LI, OK), (ZHAO, OK)]),
     "any of them returns it": ("any", [(LI, OK), (SUN, BACK), (ZHANG, AGAIN), (LI, OK), (QIAN, OK)]),
+    "one after the other on two levels": ("leave", [(LI, OK), (WANG, OK)]),
+    "the first level refuses": ("leave", [(LI, NO), (ZHANG, AGAIN), (LI, OK), (WANG, OK)]),
+    "the first level refuses for good": ("leave", [(LI, NO), (ZHANG, END)]),
+    "the second level refuses": ("leave", [(LI, OK), (WANG, NO), (ZHANG, AGAIN), (LI, OK), (WANG, OK)]),
+    "the second level returns it to the first": (
+        "leave",
+        [(LI, OK), (WANG, BACK, "first_level"), (LI, OK), (WANG, OK)],
+    ),
+    "the second level returns it to the author": ("leave", [(LI, OK), (WANG, BACK), (ZHANG, END)]),
     "a candidate agrees": ("group", [(LI, OK), (SUN, OK)]),
 }
 
@@ -95,7 +107,7 @@ async def start(world: World, process: str = "expense", approver: Person = LI) -
 async def play(world: World, process: str, steps: Steps) -> None:
     """On the embedded engine and on this one, which answers alike after each step."""
     embedded = EmbeddedEngine(MemoryStore(), PROCESSES, world.people)
-    form = {**CAR, "approver": steps[0][0].id}
+    form = {**(LONG if process == "leave" else CAR), "approver": steps[0][0].id}
     answers = [await world.start(form, process), await embedded.start_request(process, form, ZHANG.id, "s", NOW)]
     number = answers[0].request
     for n, (actor, decision, *to) in enumerate(steps):
@@ -235,6 +247,16 @@ async def test_a_return_of_one_task_alone_would_leave_the_others_of_its_step_ope
     _, sun = await play_until_one_has_voted(finance)
     monkeypatch.setattr(kind, "return_task", return_one)
     assert set((await finance.decide(sun, SUN, BACK, "退回")).waits_for) == {ZHANG.id, QIAN.id}
+
+
+async def test_a_file_that_counts_its_deciders_otherwise_is_not_used(finance: World) -> None:
+    source = convert_to_engine(EXPENSE.bpmn, finance.kind)
+    for before, after in ((b":n')}", b":0')}"), (b":'.concat", b":0'.concat"), (b"'finance:finance_", b"'finance:")):
+        assert before in source
+        await finance.deploy(source.replace(before, after))
+        assert (await refused(start(finance))).code == "not_deployed"
+    await finance.deploy(source)
+    assert (await start(finance))[0] == "E", "the control"
 
 
 async def test_several_are_not_asked_in_the_place_of_one(finance: World) -> None:
