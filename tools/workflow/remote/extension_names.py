@@ -3,7 +3,7 @@
 Each engine reads extension attributes in its own namespace, and has its own word for a service task that waits for a
 worker. An attribute that it does not read is ignored, and a task would have no assignee. Lists do not survive the
 engines' APIs, so the people of a step with several deciders are counted variables
-(`tools.workflow.bpmn.assignees.format_seat_variable`)."""
+(`tools.workflow.bpmn.assignees`)."""
 
 from __future__ import annotations
 
