@@ -210,7 +210,8 @@ def everything() -> Settings:
         slack_bot_token=SecretStr("bot-token-1"), slack_app_token=SecretStr("app-token-2"),
         slack_signing_secret=SecretStr("signing-3"), openai_api_key=SecretStr("openai-key-4"),
         openai_fallback_api_key=SecretStr("fallback-5"), engine_password=SecretStr("engine-6 with blanks"),
-        files_bucket_secret_key=SecretStr("bucket-14"),
+        files_bucket_secret_key=SecretStr("bucket-14"), feishu_app_secret=SecretStr("feishu-15"),
+        feishu_encrypt_key=SecretStr("encrypt-16"), feishu_verification_token=SecretStr("verify-17"),
         smtp_url=SecretStr("smtp://lisi:smtp%2Fpass-7@mail.example.com:587"),
         redis_url="redis+sentinel://u:redis-pass-8@host/service/0?sentinel_password=sentinel-9",
         openai_base_url="https://api-user:base-pass-10@models.example.com/v1?api-version=1&key=query-key-11",
@@ -221,7 +222,7 @@ def everything() -> Settings:
 EVERY = [
     *("bot-token-1", "app-token-2", "signing-3", "openai-key-4", "fallback-5", "engine-6 with blanks", "smtp/pass-7"),
     *("smtp%2Fpass-7", "redis-pass-8", "sentinel-9", "base-pass-10", "query-key-11", "otel-12", "otel-13-token"),
-    "bucket-14",
+    *("bucket-14", "feishu-15", "encrypt-16", "verify-17"),
 ]
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 
 TYPED_MENTION = re.compile(r"@(\S+)")
+MENTION_KEY = re.compile(r"(@_user_\d+)")
 TEXT_CHARS = 40_000
 
 
@@ -113,7 +114,7 @@ def send_message(
 def build_post_line(text: str, mentions: Sequence[Json]) -> list[Json]:
     """Build the pieces of a line of a post: text and mentions."""
     line: list[Json] = []
-    for piece in re.split(r"(@_user_\d+)", text):
+    for piece in MENTION_KEY.split(text):
         known = next((one for one in mentions if one["key"] == piece), None)
         if known:
             line.append({"tag": "at", "user_id": piece, "user_name": known["name"], "style": []})

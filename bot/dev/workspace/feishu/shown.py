@@ -39,7 +39,8 @@ KINDS = {
     "select_person": "users_select",
     "multi_select_person": "multi_users_select",
 }
-STYLED = re.compile(r"</?font[^>]*>|</at>")
+STYLED = re.compile(r"</?font[^<>]{0,100}>|</at>")
+CARRIED = re.compile(r'"cs": "(\w+)"')
 FACT = re.compile(r"^\*\*([^*\n]+)\*\* ", re.M)
 STEP = re.compile(r"^[✅⏳❌] ", re.M)
 
@@ -67,7 +68,7 @@ def name_action(value: Any) -> str:
 
 def find_kinds(card: Json) -> set[str]:
     """Return the kinds of what the buttons of a card carry."""
-    return set(re.findall(r'"cs": "(\w+)"', json.dumps(card)))
+    return set(CARRIED.findall(json.dumps(card)))
 
 
 def is_dialog(card: Json) -> bool:
