@@ -251,7 +251,7 @@ class Settings(BaseSettings, allow_inf_nan=False):
     local_port: int = Field(default=8484, ge=1, le=65534)
     """Where the local workspace page answers; the mail sink takes the next port."""
     local_chat: Literal["slack", "feishu"] = "slack"
-    """What the local workspace speaks and looks like: Slack, or Feishu."""
+    """Protocol and looks of the local workspace: Slack, or Feishu."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """The least severe lines that are written."""
     log_format: Literal["auto", "json", "console"] = "auto"

@@ -59,7 +59,7 @@ class StandInOptions:
     model: bool = False
     mail: bool = False
     chat: str = "slack"
-    """What the workspace speaks: `slack` or `feishu`."""
+    """The protocol of the workspace: `slack` or `feishu`."""
     bot_token: str = field(default="", repr=False)
     app_token: str = field(default="", repr=False)
     journal: str = field(default="", repr=False)
