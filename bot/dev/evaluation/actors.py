@@ -86,7 +86,7 @@ class ScenarioActors:
             card = self._pressed
             if not act.again:  # the newest card that has these words and this button now
                 room = self.environment.get_channel_id(act.where, ids[act.of] if act.of else person)
-                words = list_day_spellings(act.card)
+                words = list_day_spellings("" if act.card in self.environment.unnamed else act.card)
                 cards = (one for one in self.list_cards() if one.channel == room)
                 fitting = (one for one in cards if any(spelling in one.text for spelling in words))
                 card = next((one for one in reversed([*fitting]) if act.presses in list_choices(one.message)), None)
@@ -108,7 +108,7 @@ class ScenarioActors:
         for room in driver.ws.state.rooms.values():
             owner = next((person.id for person in self.environment.world.people if person.dm_id == room.id), "")
             humans = ""
-            for message in sorted(room.messages.values(), key=lambda one: str(one["ts"])):
+            for message in sorted(driver.list_messages(room.id), key=lambda one: str(one["ts"])):
                 if message.get("user") != driver.ws.app.user:
                     humans = message.get("user", "")
                 elif any(list_buttons(message)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 from bot.agent.model import Model
 from bot.app.build import Application, build_app
 from bot.app.resources import Timing
-from bot.app.services import Services
+from bot.app.services import FeishuApp, Services
 from bot.app.settings import Settings
 from bot.approvals.outbox import relay_events
 from bot.core.clock import Clock
@@ -30,9 +30,14 @@ from bot.dev.rehearsal.serve import RehearsalEndpoint
 from bot.dev.workspace import server
 from bot.dev.workspace.delivery import DeliveryTiming
 from bot.dev.workspace.driver import WorkspaceDriver
+from bot.dev.workspace.feishu.driver import FeishuDriver
+from bot.dev.workspace.feishu.workspace import FeishuWorkspace
+from bot.dev.workspace.feishu.world import APP_ID, FeishuSetup
 from bot.dev.workspace.workspace import Workspace, WorkspaceSetup
 from bot.dev.workspace.world import WorkspaceMember, World, read_world
 from bot.queue.keys import Keys
+from bot.redis.connect import connect_redis
+from bot.storage.preferences import Preferences, PreferenceStore
 
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-evaluation", "xapp-local-evaluation", "evaluation"
 OUTBOX = "cs:{wf}:outbox"
@@ -83,6 +88,8 @@ class ScenarioEnvironment:
     clock: AdjustableClock
     idle_timeout_s: float
     """Seconds that the bot may take to come to rest."""
+    unnamed: frozenset[str] = frozenset()
+    """Names of pictures that the platform does not tell the bot."""
 
     @property
     def person_ids(self) -> Mapping[str, str]:
@@ -148,6 +155,7 @@ async def open_environment(
     folder: Path,
     *,
     style: str,
+    chat: str,
     open_model: Callable[[str], contextlib.AbstractAsyncContextManager[Model]],
     patience_s: float,
 ) -> AsyncIterator[ScenarioEnvironment]:
@@ -155,17 +163,17 @@ async def open_environment(
 
     `redis_url` is an empty database for this scenario alone, and `folder` takes its files. `open_model` opens the
     model, given the address of the rehearsal's endpoint."""
-    world, clock = _build_world(scenario), AdjustableClock()
+    clock = AdjustableClock()
     today = datetime.combine(scenario.today, time(10), ZONE).astimezone(UTC)
     async with contextlib.AsyncExitStack() as stack:
         mailbox = Mailbox()
         smtp_port = await mailbox.start()
         stack.push_async_callback(mailbox.close)
-        workspace = Workspace(
-            WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SECRET, timing=DeliveryTiming(ack=5.0, redelivery=(0.1, 0.2, 0.3))),
-            world=world,
-            mailbox=mailbox,
-        )
+        names = (file.name for act in scenario.act for file in act.files)
+        unnamed = frozenset(names if chat == "feishu" else ())
+        driver = _open_workspace(chat, _build_world(scenario), mailbox)
+        workspace, world = driver.ws, driver.ws.world
+        await save_languages(redis_url, world.people if chat == "feishu" else ())
         address = await stack.enter_async_context(serve_workspace_and_model(workspace))
         services = Services(
             redis_url=redis_url,
@@ -173,6 +181,7 @@ async def open_environment(
             bot_token=BOT_TOKEN,
             app_token=APP_TOKEN,
             signing_secret=SECRET,
+            feishu=FeishuApp(url=address, app_id=APP_ID, secret=SECRET) if chat == "feishu" else None,
             model_url=f"{address}/v1",
             model_key="none",
             model_name="evaluation",
@@ -188,7 +197,7 @@ async def open_environment(
         model = await stack.enter_async_context(open_model(f"{address}/v1"))
         bot = await stack.enter_async_context(build_app(settings, services, timing=timing, model=model))
         await stack.enter_async_context(bot.connect())
-        here = ScenarioEnvironment(world, WorkspaceDriver(workspace), mailbox, bot, today, clock, patience_s)
+        here = ScenarioEnvironment(world, driver, mailbox, bot, today, clock, patience_s, unnamed)
         await here.driver.wait_for_sockets()
         working = asyncio.create_task(bot.worker.run())
         try:
@@ -196,6 +205,26 @@ async def open_environment(
         finally:
             bot.worker.stop()
             await working
+
+
+def _open_workspace(chat: str, world: World, mailbox: Mailbox) -> WorkspaceDriver:
+    timing = DeliveryTiming(ack=5.0, redelivery=(0.1, 0.2, 0.3))
+    if chat == "feishu":
+        app = FeishuSetup(app_secret=SECRET, timing=timing)
+        hands = FeishuDriver(FeishuWorkspace(app, world=world, mailbox=mailbox))
+        hands.by_name = False
+        return hands
+    setup = WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SECRET, timing=timing)
+    return WorkspaceDriver(Workspace(setup, world=world, mailbox=mailbox))
+
+
+async def save_languages(redis_url: str, people: Iterable[WorkspaceMember]) -> None:
+    """Save English as the choice of everybody who does not write Chinese. Feishu does not tell a person's language."""
+    redis = await connect_redis(redis_url)
+    for one in people:
+        if one.person.language != "zh" and not one.is_bot:
+            await PreferenceStore(redis, Keys()).save_preferences(one.id, Preferences(language="en"))
+    await redis.aclose()
 
 
 @contextlib.asynccontextmanager

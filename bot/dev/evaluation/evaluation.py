@@ -65,6 +65,8 @@ class Evaluation:
     scenarios: Sequence[Scenario]
     model: str = "scripted"
     style: Style | str = "native"
+    chat: str = "slack"
+    """The platform: `slack` or `feishu`."""
     repeat: int = 1
     endpoint: EvaluationEndpoint | None = None
     recorder: ExchangeRecorder | None = None
@@ -119,6 +121,7 @@ class Evaluation:
             player = ScenarioRunner(
                 _build_model_opener(hostile),
                 self.style,
+                self.chat,
                 intrude=build_intrusion(hostile.chance),
                 write_exchange=self._build_exchange_writer(job),
             )
@@ -131,14 +134,18 @@ class Evaluation:
                 scenario = scenario.model_copy(update={"setting": {**times, **scenario.setting, **prices}})
                 patience_s = SLOW_S
             player = ScenarioRunner(
-                self._open_endpoint_model, self.style, patience_s, write_exchange=self._build_exchange_writer(job)
+                self._open_endpoint_model,
+                self.style,
+                self.chat,
+                patience_s,
+                write_exchange=self._build_exchange_writer(job),
             )
             return await player.run_scenario(scenario, redis_url, job.seed)
         script = ScenarioScriptModel(list(job.scenario.reply), self._script_style)
         if self.model == "slips":
             return await self._run_slipping_job(script, job, redis_url)
         player = ScenarioRunner(
-            _build_model_opener(script), self.style, write_exchange=self._build_exchange_writer(job)
+            _build_model_opener(script), self.style, self.chat, write_exchange=self._build_exchange_writer(job)
         )
         return await player.run_scenario(job.scenario, redis_url, job.seed, script)
 
@@ -146,7 +153,7 @@ class Evaluation:
         """Play a script with slips. The script need not be played to its end: only the outcome counts."""
         model = SlippingModel(script, job.scenario.language, f"{job.scenario.name} {job.seed}")
         trial = await ScenarioRunner(
-            _build_model_opener(model), self.style, write_exchange=self._build_exchange_writer(job)
+            _build_model_opener(model), self.style, self.chat, write_exchange=self._build_exchange_writer(job)
         ).run_scenario(job.scenario, redis_url, job.seed)
         told = [f"slip: {one.kind} instead of {one.instead}{'' if one.mended else ', not told'}" for one in model.slips]
         reasons = trial.reasons if trial.passed else (*trial.reasons, *told)
@@ -160,9 +167,9 @@ class Evaluation:
         recorded = recording.exchanges[job.scenario.name, job.seed]
         model, exchanges = ReplayModel(deque(recorded)), list[ModelExchange]()
         style = recording.detect_style(job.scenario.name, job.seed)
-        trial = await ScenarioRunner(_build_model_opener(model), style, write_exchange=exchanges.append).run_scenario(
-            job.scenario, redis_url, job.seed
-        )
+        trial = await ScenarioRunner(
+            _build_model_opener(model), style, self.chat, write_exchange=exchanges.append
+        ).run_scenario(job.scenario, redis_url, job.seed)
         then = ModelEffort(
             calls=len(recorded),
             tokens_in=sum(one.request_tokens for one in recorded),

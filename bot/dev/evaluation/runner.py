@@ -57,6 +57,8 @@ class ScenarioRunner:
 
     open_model: Opened
     style: Style | str = "native"
+    chat: str = "slack"
+    """The platform: `slack` or `feishu`."""
     idle_timeout_s: float = 20.0
     """Seconds that the bot may take after each act."""
     intrude: Meddling | None = None
@@ -115,6 +117,7 @@ class ScenarioRunner:
             redis_url,
             folder,
             style=self.style,
+            chat=self.chat,
             open_model=open_recording_model,
             patience_s=self.idle_timeout_s,
         ) as here:
@@ -215,11 +218,7 @@ class ScenarioRun:
             for person in self.environment.world.people
             for m in self.environment.driver.list_ephemerals(person.id)
         ]
-        before = [
-            read_message_text({"blocks": one})
-            for old in self.environment.driver.ws.state.old_blocks.values()
-            for one in old
-        ]
+        before = [read_message_text({"blocks": one}) for one in self.environment.driver.list_old_blocks()]
         said = "\n".join([*map(read_message_text, posts), *before, *private])
         answers = "\n".join(read_message_text(one) for one in posts if read_message_key(one).endswith(ANSWERS))
         marks = tuple(words.partition("{")[0] for words in load_sentences()["evidence.unverified"].values())
@@ -233,7 +232,7 @@ class ScenarioRun:
         return [
             *(
                 f"nobody was told {one!r}"
-                for one in wanted.has
+                for one in set(wanted.has) - self.environment.unnamed
                 if not any(spelling in said for spelling in list_day_spellings(one))
             ),
             *(f"somebody was told {one!r}" for one in wanted.lacks if one in answers),
@@ -254,7 +253,8 @@ class ScenarioRun:
     def _build_transcript(self, model: RecordingModel, runs: Sequence[Run]) -> Transcript:
         calls = [call for run in runs for call in run.state.calls]
         compared, world = EffectComparison(self.environment.person_ids), self.environment.driver.ws
-        everything = [(m["ts"], room, m) for room in world.state.rooms.values() for m in room.messages.values()]
+        rooms, listed = world.state.rooms.values(), self.environment.driver.list_messages
+        everything = [(message["ts"], room, message) for room in rooms for message in listed(room.id)]
         said = list[TranscriptLine]()
         for _, room, message in sorted(everything, key=lambda one: str(one[0])):
             who = (

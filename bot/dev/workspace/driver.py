@@ -179,6 +179,10 @@ class WorkspaceDriver:
         """List every message of a room, oldest first, threads included."""
         return list(self.ws.state.rooms[channel].messages.values())
 
+    def list_old_blocks(self) -> list[list[Json]]:
+        """List what the app's messages showed before they were rewritten."""
+        return [blocks for past in self.ws.state.old_blocks.values() for blocks in past]
+
     def list_thread_messages(self, channel: str, ts: str) -> list[Json]:
         """List a thread, its first message included."""
         return [m for m in self.list_messages(channel) if ts in (m["ts"], m.get("thread_ts"))]

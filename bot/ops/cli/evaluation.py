@@ -60,12 +60,18 @@ class StyleOption(StrEnum):
     AUTO = "auto"
 
 
+class ChatOption(StrEnum):
+    SLACK = "slack"
+    FEISHU = "feishu"
+
+
 @app.command("eval")
 def run_evaluation(
     scenarios: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A folder of *.toml; the shipped ones otherwise.")
     ] = None,
     style: Annotated[StyleOption | None, typer.Option(help="How the model calls tools; REACT_STYLE otherwise.")] = None,
+    chat: Annotated[ChatOption, typer.Option(help="The platform on which they are played.")] = ChatOption.SLACK,
     repeat: Annotated[int, typer.Option(min=1, max=100, help="How often each; also gives pass^k.")] = 1,
     model: Annotated[
         str,
@@ -129,7 +135,7 @@ def run_evaluation(
         _print_unknown_scenarios(recording, wanted, only)
     with record.open("w", encoding="utf-8") if record else nullcontext() as lines:
         recorder = ExchangeRecorder(lines) if lines else None
-        played = _play_scenarios(Evaluation(wanted, model, wish, repeat, endpoint, recorder, recording))
+        played = _play_scenarios(Evaluation(wanted, model, wish, chat.value, repeat, endpoint, recorder, recording))
         # An endpoint, a model or a scenario may have put secrets into the report.
         done = EvaluationReport.model_validate_json(redact_text(played.model_dump_json(), addresses=False))
     if record:

@@ -104,3 +104,23 @@ async def test_a_script_must_be_used_up_and_must_be_enough() -> None:
     reasons = "\n".join(failures(await played([more, less])))
     assert "1 replies of the script were not asked for" in reasons
     assert "the script ended 1 replies too early" in reasons
+
+
+@pytest.mark.sample
+async def test_scenarios_come_out_the_same_on_feishu() -> None:
+    chosen = ("half_day_by_rule_zh", "a_colleagues_card_zh", "two_with_one_name_zh", "receipt_with_the_claim_zh")
+    assert failures(await played(named(*chosen), chat="feishu")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(PARTS))
+async def test_every_scenario_comes_out_the_same_on_feishu(number: int) -> None:
+    assert failures(await played(part(number), chat="feishu")) == []
+
+
+async def test_negative_control_an_unmet_expectation_fails_on_feishu_too() -> None:
+    [half] = named("half_day_by_rule_zh")
+    wrong = half.model_copy(update={"expect": (*half.expect, ExpectedEffect(kind="mailed", to="lisi"))})
+    [trial] = await played([wrong], chat="feishu")
+    assert not trial.passed and trial.unauthorised == ()
