@@ -21,6 +21,7 @@ MEASURES: dict[str, Callable[[Bench], list[Reading]]] = {
     "many": many.many,
     "history": cpu.history,
     "ack": chat.ack,
+    "click": chat.click,
     "rush": chat.rush,
     "confirm": confirm.confirm,
     "month": month.month,

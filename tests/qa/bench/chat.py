@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,18 @@ def rush(bench: Bench) -> list[Reading]:
     ]
 
 
-def _confirm_mails(bench: Bench, mails: int, others: int) -> dict[str, Any]:
+def click(bench: Bench) -> list[Reading]:
+    """Cards of mails are pressed, evenly spaced. On Feishu the answer to a press has the new card."""
+    presses, per_s, rounds = bench.options.few(300, 10), 100.0, list[list[float]]()
+    for number in range(1, bench.options.rounds + 1):
+        bench.doing(f"{presses} cards are pressed, round {number} of {bench.options.rounds}")
+        rounds.append(_confirm_mails(bench, presses, 0, per_s)["acks_ms"])
+    p99 = [compute_percentile(one, 0.99) for one in rounds]
+    middle, worst = map(format_rounded_number, (compute_percentile([*chain(*rounds)], 0.5), max(map(max, rounds))))
+    return [reading("click", median(p99), f"p50 {middle} ms, max {worst} ms", p99_by_round=p99)]
+
+
+def _confirm_mails(bench: Bench, mails: int, others: int, per_s: float = 0.0) -> dict[str, Any]:
     bench.empty()
     ids = [get_person_id(DIRECTORS + number) for number in range(mails + others)]
     asked = [(person, f"#c{number}-0 mail {get_person_id(0)}") for number, person in enumerate(ids[:mails])]
@@ -94,8 +106,7 @@ def _confirm_mails(bench: Bench, mails: int, others: int) -> dict[str, Any]:
     ):
         where = outside.heard(people)
         variables = town.build_variables(Path(folder), count, where, bench.redis, str(model["url"]))
-        token = {"SLACK_APP_TOKEN": town.APP_TOKEN}
-        with run_on_cores(CORES[:1]), outside.child("bot", "run", more=variables | token):
+        with run_on_cores(CORES[:1]), outside.child("bot", "run", more=variables):
             outside.tell(people, do="wait_for_link")
             outside.tell(people, do="ask_for_mails", lines=asked)
-            return outside.tell(people, do="confirm_mails", lines=said, per_s=OTHERS_PER_S)
+            return outside.tell(people, do="confirm_mails", lines=said, per_s=OTHERS_PER_S, presses_per_s=per_s)

@@ -72,6 +72,7 @@ FIGURES = (
     Figure("many-memory", "many", "1,000 runs at once: memory growth per run", "KB", most=60),
     Figure("ack", "ack", "Event → ack, burst of 500 events/s, p99", "ms", most=100),
     Figure("ack-late", "ack", "Of these, later than Slack's 3 s", "%", most=0),
+    Figure("click", "click", "Press → its answer, 100 presses/s, p99", "ms", most=300),
     Figure("history", "history", "CPU of a turn, 100,000 messages of history ÷ 10", "×", most=1.1),
     Figure("rush-mails", "rush", "100 mails confirmed at once: until the last is handed over", "s", most=15),
     Figure("rush-others", "rush", "Meanwhile, a message of somebody else → its answer, p99", "ms", most=1000),

@@ -37,7 +37,7 @@ class NotMeasured(Exception):
 
 def environment() -> dict[str, str]:
     """What a child sees: nothing of ours that could change what it does but the time, and no proxy."""
-    kept = ("HOME", "LANG", "TMPDIR", "SSL_CERT_FILE")
+    kept = ("HOME", "LANG", "TMPDIR", "SSL_CERT_FILE", "STORY_CHAT")
     return {name: os.environ[name] for name in kept if name in os.environ} | INHERITED | {"PYTHONPATH": str(ROOT)}
 
 

@@ -20,11 +20,24 @@ from bot.dev.mailbox import Mailbox
 from bot.dev.workspace import acts
 from bot.dev.workspace.delivery import AppTransport, DeliveryAttempt, NotAcknowledgedError
 from bot.dev.workspace.driver import WorkspaceDriver
+from bot.dev.workspace.feishu import messages
+from bot.dev.workspace.feishu.driver import FeishuDriver, build_shown
+from bot.dev.workspace.feishu.workspace import FeishuWorkspace
+from bot.dev.workspace.feishu.world import APP_ID, FeishuSetup
 from bot.dev.workspace.payloads import build_event_callback, build_message_event
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSetup
 from bot.dev.workspace.world import Json, read_world
-from tests.qa.company import DIRECTORS, build_directory_file, build_members, get_dm, list_buttons, read_key
+from tests.harness.office import CHAT
+from tests.qa.company import (
+    DIRECTORS,
+    build_directory_file,
+    build_members,
+    get_dm,
+    get_owner,
+    list_buttons,
+    read_key,
+)
 from tests.qa.process import read_lines
 from tests.qa.serving import serve_workspace
 
@@ -33,6 +46,8 @@ SEND = "cs:send"
 PATIENCE_S = 120.0
 HABITS = {"confirm": 0.94, "send": 0.94, "approve": 0.85}
 """By a button of a card: how often it is pressed; otherwise the card is forgotten."""
+FEISHU = {"API_URL": "url", "APP_ID": "app_id", "APP_SECRET": "secret"}
+"""A setting's end → what it is called where the town says where it is."""
 Said = Sequence[Sequence[str]]
 """Persons, and what each of them writes."""
 
@@ -41,9 +56,11 @@ def build_variables(folder: Path, people: int, where: Json, redis_url: str, mode
     """The settings of a bot for so many people: where everything is. Its own files lie in the folder."""
     directory = folder / "directory.toml"
     directory.write_text(build_directory_file(people), encoding="utf-8")
+    slack = {"SLACK_API_URL": where["api"], "SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN}
+    app = where.get("feishu", {})
+    feishu = {f"FEISHU_{name}": app[key] for name, key in FEISHU.items()} if app else {}
     return {
-        "SLACK_API_URL": where["api"],
-        "SLACK_BOT_TOKEN": BOT_TOKEN,
+        **(feishu or slack),
         "OPENAI_BASE_URL": f"{model}/v1",
         "OPENAI_MODEL": "scripted",
         "OPENAI_API_KEY": "none",
@@ -105,7 +122,8 @@ class Town:
     _dice: random.Random = field(default_factory=lambda: random.Random("town"))
 
     def __post_init__(self) -> None:
-        self.driver = WorkspaceDriver(self.workspace, recheck_s=0.02)
+        hands = FeishuDriver if isinstance(self.workspace, FeishuWorkspace) else WorkspaceDriver
+        self.driver = hands(self.workspace, recheck_s=0.02)
         self.workspace.changes.listeners.append(self._note_change)
         self._time_acks()
 
@@ -145,7 +163,7 @@ class Town:
             if per_s:
                 await asyncio.sleep(max(0.0, began + number / per_s - self.get_time_s()))
             said[get_dm(person)] = self.get_time_s()
-            acts.send_message(self.workspace, person, get_dm(person), text)
+            await self.driver.send_message(person, get_dm(person), text)
         return said
 
     async def hear_answers(self, lines: Said) -> Json:
@@ -160,15 +178,17 @@ class Town:
         await self.driver.wait_until(lambda: len(self.cards) == len(lines), PATIENCE_S)
         return {}
 
-    async def confirm_mails(self, lines: Said, per_s: float) -> Json:
-        """Every card is pressed at once, and meanwhile others say these lines. Returns when every mail has arrived and
-        everybody else is answered: `mails_s` since the presses, `answers_s` since each message, `acks_ms`, and
-        `late_cards`."""
+    async def confirm_mails(self, lines: Said, per_s: float, presses_per_s: float = 0.0) -> Json:
+        """Every card is pressed, at once or evenly spaced, and meanwhile others say these lines. Returns when every
+        mail has arrived and everybody else is answered: `mails_s` since the presses, `answers_s` since each message,
+        `acks_ms`, and `late_cards`."""
         self.answered.clear()
         self.acks_ms.clear()
         began = self.get_time_s()
         async with asyncio.TaskGroup() as presses:
-            for dm, ts in self.cards.items():
+            for number, (dm, ts) in enumerate(self.cards.items()):
+                if presses_per_s:
+                    await asyncio.sleep(max(0.0, began + number / presses_per_s - self.get_time_s()))
                 presses.create_task(self._press(dm, ts, SEND))
             said = await self.say(lines, per_s)
         await self.driver.wait_until(lambda: len(self.sent) >= len(self.cards), PATIENCE_S)
@@ -178,6 +198,7 @@ class Town:
             "answers_s": [self.answered[dm] - at for dm, at in said.items()],
             "acks_ms": self.acks_ms,
             "late_cards": self.late_cards,
+            "counts": self.counts,
         }
 
     async def send_burst(self, events: int, per_s: float, text: str) -> Json:
@@ -205,6 +226,11 @@ class Town:
         """The event of a message that a person writes in their DM."""
         ws = self.workspace
         one = ws.world.people[number % len(ws.world.people)]
+        if isinstance(ws, FeishuWorkspace):
+            room = ws.state.rooms[one.dm_id]
+            written = messages.post_message(ws, room, one.id, "text", {"text": text})
+            told = messages.build_event(ws, "im.message.receive_v1", messages.build_message_event(ws, room, written))
+            return {"event_id": told["header"]["event_id"], "payload": told}
         message = {"type": "message", "user": one.id, "text": text, "ts": ws.create_timestamp(), "team": ws.app.team}
         return build_event_callback(ws.app, build_message_event(message, ws.state.rooms[one.dm_id]), ws.clock())
 
@@ -226,10 +252,12 @@ class Town:
         if change.what == "mail":
             self.sent.append(self.get_time_s())
             rooms = self.workspace.state.rooms
-            self.late_cards = sum(any(list_buttons(rooms[dm].messages[ts])) for dm, ts in self.cards.items())
+            self.late_cards = sum(
+                any(list_buttons(self._show(rooms[dm].messages[ts]))) for dm, ts in self.cards.items()
+            )
         room = self.workspace.state.rooms.get(change.channel)
         if change.what == "messages" and room and room.messages:
-            newest = room.messages[next(reversed(room.messages))]
+            newest = self._show(room.messages[next(reversed(room.messages))])
             if read_key(newest).endswith(":final"):
                 self.answered.setdefault(change.channel, self.get_time_s())
             if any(button["action_id"] == SEND for button in list_buttons(newest)):
@@ -238,17 +266,21 @@ class Town:
                 for message in self._list_new_messages(change.channel, room.messages):
                     self._meet_card(change.channel, message)
 
+    def _show(self, message: Json) -> Json:
+        """A message with its blocks and what the bot calls it."""
+        return build_shown(message) if isinstance(self.workspace, FeishuWorkspace) else message
+
     def _list_new_messages(self, channel: str, messages: dict[str, Json]) -> list[Json]:
         new = list(takewhile(lambda ts: ts > self._looked.get(channel, ""), reversed(messages)))
         self._looked[channel] = next(reversed(messages), "")
         return [messages[ts] for ts in reversed(new)]
 
     def _meet_card(self, channel: str, message: Json) -> None:
-        shown = [str(button["action_id"]) for button in list_buttons(message)]
+        shown = [str(button["action_id"]) for button in list_buttons(self._show(message))]
         action = next((action for action in shown if action.removeprefix("cs:") in HABITS), "")
         if not action:
             return
-        if int(channel[3:]) >= DIRECTORS and self._dice.random() > HABITS[action.removeprefix("cs:")]:
+        if int(channel[-5:]) >= DIRECTORS and self._dice.random() > HABITS[action.removeprefix("cs:")]:
             self.counts["cards forgotten"] += 1
             return
         task = asyncio.create_task(self._press(channel, message["ts"], action))
@@ -257,7 +289,7 @@ class Town:
 
     async def _press(self, channel: str, ts: str, action: str) -> None:
         try:
-            done = await acts.click_button(self.workspace, f"U{channel[1:]}", channel, ts, action)
+            done = await self.driver.click_button(get_owner(channel), channel, ts, action)
         except WorkspaceError as refused:
             self.counts[f"not pressed: {refused}"] += 1
             return
@@ -276,11 +308,21 @@ ORDERS: dict[str, Callable[..., Coroutine[Any, Any, Json]]] = {
 async def serve(count: int) -> None:
     mailbox = Mailbox()
     smtp_port = await mailbox.start()
-    setup = WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SIGNING_SECRET)
     world = replace(read_world(), people=build_members(count), channels=())
-    town = Town(Workspace(setup, world=world, mailbox=mailbox), mailbox)
+    workspace = (
+        FeishuWorkspace(FeishuSetup(app_secret=SIGNING_SECRET), world=world, mailbox=mailbox)
+        if CHAT == "feishu"
+        else Workspace(WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SIGNING_SECRET), world=world, mailbox=mailbox)
+    )
+    town = Town(workspace, mailbox)
     async with serve_workspace(town.workspace) as address:
-        where = {"api": f"{address}/api/", "smtp": f"smtp://127.0.0.1:{smtp_port}", "team": town.workspace.app.team}
+        where: Json = {
+            "api": f"{address}/api/",
+            "smtp": f"smtp://127.0.0.1:{smtp_port}",
+            "team": town.workspace.app.team,
+        }
+        if CHAT == "feishu":
+            where["feishu"] = {"url": address, "app_id": APP_ID, "secret": SIGNING_SECRET}
         print(json.dumps({**where, "bot_token": BOT_TOKEN, "app_token": APP_TOKEN}), flush=True)
         async for line in read_lines():
             order = json.loads(line)

@@ -1,4 +1,5 @@
-"""The whole bot on its real connection, Socket Mode. Says `linked` when it stands, ends when its input ends."""
+"""The whole bot on its real connection, Socket Mode or Feishu's long one. Says `linked` when it stands, ends when its
+input ends."""
 
 from __future__ import annotations
 
@@ -7,14 +8,15 @@ import json
 import os
 import sys
 
+from bot.app.build import choose_platform
 from bot.app.lifecycle import freeze_garbage_collector
 from tests.qa.bench.job import Job
-from tests.qa.bench.programs.ours import working
+from tests.qa.bench.programs.ours import outside, working
 from tests.qa.process import read_lines
 
 
 async def linked(job: Job) -> None:
-    async with working(job) as bot, bot.connect():
+    async with working(job, choose_platform(outside(job))) as bot, bot.connect():
         freeze_garbage_collector()
         print(json.dumps({"linked": True}), flush=True)
         async for _ in read_lines():

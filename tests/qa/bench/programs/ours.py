@@ -18,7 +18,7 @@ from bot.agent.model import Model
 from bot.agent.models.model_profile import ApiWish
 from bot.app.build import Application, build_core
 from bot.app.resources import OpenPlatform, Platform, Timing, open_resources
-from bot.app.services import Services
+from bot.app.services import FeishuApp, Services
 from bot.app.settings import Settings
 from bot.app.slack_platform import open_slack
 from bot.chat.messages import Message, MessageRef, Place, Post, SessionStatus, SuggestedPrompt
@@ -172,6 +172,7 @@ def outside(job: Job) -> Services:
         slack_api_url=job.workspace.get("api", ""),
         bot_token=job.workspace.get("bot_token", ""),
         app_token=job.workspace.get("app_token", ""),
+        feishu=FeishuApp(**job.workspace["feishu"]) if "feishu" in job.workspace else None,
         model_url=job.model_url,
         model_key="none",
         model_name="mock-1",
