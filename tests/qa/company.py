@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from functools import cache
 
 from bot.dev.workspace.world import Json, WorkspaceMember
+from tests.harness.office import CHAT, name_id
 from tools.workflow.process.calendar import WorkCalendar
 
 DIRECTORS, TEAM = 3, 8
@@ -16,11 +17,20 @@ AHEAD, WEEKS = timedelta(weeks=3), 80
 
 
 def get_person_id(number: int) -> str:
-    return f"U0P{number:05d}"
+    return name_id(f"U0P{number:05d}")
 
 
 def get_dm(person: str) -> str:
-    return f"D{person[1:]}"
+    return f"oc_p2p{person[3:]}" if CHAT == "feishu" else f"D{person[1:]}"
+
+
+def is_dm(channel: str) -> bool:
+    return channel.startswith(("D", "oc_p2p"))
+
+
+def get_owner(dm: str) -> str:
+    """The person of a DM."""
+    return f"ou_{dm[6:]}" if CHAT == "feishu" else f"U{dm[1:]}"
 
 
 def get_email(number: int) -> str:

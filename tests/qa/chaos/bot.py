@@ -25,6 +25,7 @@ from bot.app.ingress import LaneIngress
 from bot.app.resources import Timing
 from bot.app.services import open_services
 from bot.app.settings import Settings
+from bot.chat.feishu import channel as feishu_channel
 from bot.chat.messages import Message, Place
 from bot.chat.slack import channel
 from bot.core import clock, logs
@@ -191,6 +192,7 @@ def no_look_for_copies() -> None:
         return False
 
     channel.SlackChannel._has_posted_file = never  # type: ignore[method-assign]
+    forget_posts_of_feishu()
 
 
 def no_outages() -> None:
@@ -212,6 +214,13 @@ def no_look_for_posts() -> None:
         return {}
 
     channel.SlackChannel._find_posted_parts = none  # type: ignore[method-assign]
+    forget_posts_of_feishu()
+
+
+def forget_posts_of_feishu() -> None:
+    """Every post to Feishu has a new name: neither Feishu nor the bot knows it again."""
+    build = feishu_channel.build_uuid
+    feishu_channel.build_uuid = lambda place, key: f"{secrets.token_hex(16)}{build(place, key)[32:]}"
 
 
 def no_timers() -> None:
@@ -367,6 +376,19 @@ def log_calls() -> None:
     scripts.build_script_source = build_logged  # type: ignore[assignment]
 
 
+def note_keys(file: Path) -> None:
+    """What a post is called is noted before it is posted: Feishu is told its hash, and the end of it."""
+    build = feishu_channel.build_uuid
+
+    def build_noted(place: str, key: str) -> str:
+        uuid = build(place, key)
+        with file.open("a") as notes:
+            notes.write(f"{uuid} {key}\n")
+        return uuid
+
+    feishu_channel.build_uuid = build_noted
+
+
 def forgets() -> None:
     """The process remembers nothing of what it has accepted and begun when another server takes over."""
 
@@ -383,6 +405,7 @@ LUA_EDITS = {
 
 CHANGES: dict[str, Callable[[str], None]] = {
     "CHAOS_LOG": lambda _: log_calls(),
+    "CHAOS_KEYS": lambda file: note_keys(Path(file)),
     "CHAOS_LUA": lambda name: change_lua(lambda _, text: text.replace(*LUA_EDITS[name])),
     "CHAOS_FORGETS": lambda _: forgets(),
     "CHAOS_HELD": lambda _: held_before_an_effect(),
@@ -400,10 +423,10 @@ def main() -> None:
     connect.SOCKET_TIMEOUT_S = max(SOCKET_TIMEOUT_MIN_S, connect.SOCKET_TIMEOUT_S / get_speed())
     store_watch.TOLERANCE_MS = round(store_watch.TOLERANCE_MS / get_speed())
     watch_deliveries()
+    WITHOUT[os.environ.get("CHAOS_WITHOUT", "")]()
     for name, change in CHANGES.items():
         if value := os.environ.get(name):
             change(value)
-    WITHOUT[os.environ.get("CHAOS_WITHOUT", "")]()
     end_when_orphaned()
     try:
         asyncio.run(serve(Settings(_env_file=None)))

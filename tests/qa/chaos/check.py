@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,10 +16,11 @@ from bot.core.run_state import CallStatus
 from bot.features import retry
 from bot.features.approver_question import MANAGER_CHOICE
 from bot.storage.journal import JournalRecord
-from tests.qa.chaos.facts import EVERYBODY, Facts, Posted, lane_of
+from tests.harness.files import png
+from tests.qa.chaos.facts import EVERYBODY, Facts, Posted, build_ts, lane_of
 from tests.qa.chaos.people import Spoken
 from tests.qa.chaos.plan import EVERY_S, TAG
-from tests.qa.company import get_dm
+from tests.qa.company import get_dm, is_dm
 from tools.mail.send_email import build_message_id
 from tools.spec import Gate
 from tools.workflow.engine.commands import AddSignCommand, DecideCommand, TransferCommand
@@ -29,7 +31,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 CARD = re.compile(r"^A\w+:.*:open:(R\w+):")
 """The key of a card that a run asked for."""
-MORNING = re.compile(r"set:(U\w+):\d{4}-\d\d-\d\d:")
+MORNING = re.compile(r"set:(\w+):\d{4}-\d\d-\d\d:")
 """The key of a morning list."""
 AHEAD_MS = 2_000
 """A clock may be ahead by so much (ms): less than two seconds are the time that a question takes."""
@@ -137,7 +139,7 @@ def _first_words(facts: Facts) -> dict[str, str]:
     direct = {run.id for run in facts.runs if run.message.place.direct}
     for record in facts.journal:
         if record.run in direct and began_to_wait(record):
-            ts = f"{record.at_ms / 1000:.6f}"
+            ts = build_ts(record.at_ms)
             first[record.run] = min(ts, first.get(record.run, ts))
     return first
 
@@ -188,7 +190,7 @@ def _is_left_of(said: Sequence[str], found: Sequence[str]) -> bool:
 
 def _brought(lane: str, asked: Spoken | None) -> bool:
     """True for a line of the person of a DM, said in a thread."""
-    return asked is not None and lane.endswith(f":{get_dm(asked.line.person)}") and not asked.channel.startswith("D")
+    return asked is not None and lane.endswith(f":{get_dm(asked.line.person)}") and not is_dm(asked.channel)
 
 
 def _difference(expected: Sequence[str], found: Sequence[str]) -> str:
@@ -375,7 +377,8 @@ def files(facts: Facts) -> Findings:
         request, name = requests.get(one.line.tag), one.line.file
         if request is None or not name:
             continue
-        times = sum(file.name == name for file in request.filled.files)
+        content = hashlib.sha256(png(one.line.tag)).hexdigest()  # Feishu names no picture
+        times = sum(name == file.name or content == file.sha256 for file in request.filled.files)
         if times > 1:
             yield f"{name} is on {request.id} {times} times"
         if not times and not any(name in post.text for post in facts.posts):

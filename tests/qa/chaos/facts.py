@@ -17,6 +17,7 @@ from bot.chat.messages import Place
 from bot.core.history_entries import HistoryEntry
 from bot.core.records import Approval, Run
 from bot.dev.mailbox import Mail
+from bot.dev.workspace.feishu.world import TENANT
 from bot.dev.workspace.world import WorkspaceApp
 from bot.queue.keys import Keys
 from bot.redis.connect import connect_redis
@@ -25,17 +26,28 @@ from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.journal import Journal, JournalRecord
 from bot.storage.runs import RunStore
-from tests.qa.chaos.outside import BOT_TOKEN, Outside
+from tests.harness.office import CHAT
+from tests.qa.chaos.outside import Outside
 from tests.qa.chaos.people import Button, People, Spoken, buttons_of, text_of
 from tests.qa.chaos.plan import Wanted
 from tests.qa.chaos.town import Town
 from tests.qa.chaos.witness import Witnessed, witness
-from tests.qa.company import read_payload
+from tests.qa.company import is_dm, read_payload
 from tools.workflow.engine.commands import RequestEvent
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Request
 
 EVERYBODY = -1
+
+
+def read_time_s(ts: str) -> float:
+    """When a message was posted, by its id in the local workspace."""
+    return int(ts.removeprefix("om_"), 16) / 1e6 if ts.startswith("om_") else float(ts)
+
+
+def build_ts(at_ms: int) -> str:
+    """The id that a message of this time would have."""
+    return f"om_{at_ms * 1000:032x}" if CHAT == "feishu" else f"{at_ms / 1000:.6f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +61,7 @@ class HeldUp:
     def explains(self, ts: str, by: int) -> bool:
         """Such a message may have been on its way while its bot was held up."""
         mine = EVERYBODY in (self.bot, by) or self.bot == by
-        return mine and self.since_s <= float(ts) <= self.until_s
+        return mine and self.since_s <= read_time_s(ts) <= self.until_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +167,11 @@ async def collected(
         ]
         kept = [one for one in requests if one is not None]
         lines = [line for one in kept for line in await store.load_events(one.id)]
-        told = await _histories(redis, found)
+        told, posts = await _histories(redis, found), _posts(out)
         return Facts(
             wanted=wanted,
             spoken=tuple(people.spoken),
-            posts=_posts(out),
+            posts=posts,
             runs=found,
             approvals=[one for one in cards if one is not None],
             open_index=await _members(redis, "open"),
@@ -177,7 +189,9 @@ async def collected(
             shown=_list_shown(out),
             **_logs(town),
             counts=dict(counts),
-            witnessed=await witness(url, out.address, BOT_TOKEN, out.mailbox.kept, sorted(out.ws.state.rooms)),
+            witnessed=await witness(
+                url, out.address, out.token, out.mailbox.kept, sorted(out.ws.state.rooms), _list_named(posts)
+            ),
             given_up=_list_given_up(out, people.spoken),
             ended_ms=int(time.time() * 1000),
             held_up=[*held_up, *_list_late(town, wanted.lease_s)],
@@ -189,13 +203,17 @@ async def collected(
 
 def lane_of(spoken: Spoken) -> str:
     """The conversation a line belongs to."""
-    direct = spoken.channel.startswith("D")
-    return Place(team=WorkspaceApp().team, channel=spoken.channel, thread=spoken.thread, direct=direct).conversation
+    team, direct = TENANT if CHAT == "feishu" else WorkspaceApp().team, is_dm(spoken.channel)
+    return Place(platform=CHAT, team=team, channel=spoken.channel, thread=spoken.thread, direct=direct).conversation
 
 
 def _list_given_up(out: Outside, spoken: Sequence[Spoken]) -> frozenset[str]:
     lost = {str(one["event_id"]) for one in out.ws.delivery.abandoned_events}
     return frozenset(one.line.tag for one in spoken if lost.intersection(one.events))
+
+
+def _list_named(posts: Sequence[Posted]) -> dict[tuple[str, str], tuple[str, int]]:
+    return {(one.channel, one.ts): (one.key, one.part) for one in posts if one.key}
 
 
 def _run_ids(spoken: Sequence[Spoken], journal: Sequence[JournalRecord]) -> list[str]:
@@ -226,7 +244,13 @@ def _list_shown(out: Outside) -> list[ShownFile]:
             known = out.ws.files.get(str(file["id"]))
             sha256 = hashlib.sha256(known.content).hexdigest() if known and known.content else ""
             found.append(
-                ShownFile(channel, str(one.get("thread_ts", "")), str(file.get("title", "")), sha256, str(one["ts"]))
+                ShownFile(
+                    channel,
+                    str(one.get("thread_ts") or one.get("root_id", "")),
+                    str(file.get("title") or file["name"]),
+                    sha256,
+                    str(one["ts"]),
+                )
             )
     return found
 

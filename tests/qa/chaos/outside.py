@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from bot.dev.mailbox import Fault, Mail, Mailbox
+from bot.dev.workspace import server
 from bot.dev.workspace.delivery import (
     AppDelivery,
     AppTransport,
@@ -22,10 +25,14 @@ from bot.dev.workspace.delivery import (
     NotAcknowledgedError,
 )
 from bot.dev.workspace.driver import WorkspaceDriver
-from bot.dev.workspace.faults import Outcome, PlannedFaults
-from bot.dev.workspace.webapi import WebApi
+from bot.dev.workspace.faults import Outcome
+from bot.dev.workspace.feishu.driver import FeishuDriver, build_shown
+from bot.dev.workspace.feishu.transports import FeishuFaults
+from bot.dev.workspace.feishu.workspace import FeishuWorkspace
+from bot.dev.workspace.feishu.world import FeishuSetup
 from bot.dev.workspace.workspace import Workspace, WorkspaceSetup
 from bot.dev.workspace.world import Json
+from tests.harness.office import CHAT, SECRET
 from tests.qa.chaos.plan import Plan, Rates, dice
 from tests.qa.serving import serve_workspace
 
@@ -35,6 +42,9 @@ REDELIVERY_S = (0.3, 0.5, *(1.0 for _ in range(600)))
 LATE_S = 1.0
 """How late a payload may come: a dialog opens no later than three seconds after its button."""
 OUTCOMES: tuple[Outcome, ...] = (429, 500, "drop", "drop_after")
+API = re.compile(r"/(?:api|open-apis|callback|ws)/")
+POSTS = re.compile(r"/chat\.postMessage$|/im/v1/messages(?:/\w+/reply)?$")
+"""The paths on which a bot posts."""
 SMTP: dict[str, float] = {"down": 0.4, "refuse_data": 0.1, "drop_before_data": 0.25, "drop_after_data": 0.25}
 """What goes wrong with a mail, as parts of the whole."""
 
@@ -63,7 +73,7 @@ class Troubles:
         return True
 
 
-class ApiFaults(PlannedFaults):
+class ApiFaults(FeishuFaults):
     """Faults of the Web API and lost acknowledgements, drawn instead of ordered."""
 
     __slots__ = ("troubles",)
@@ -193,7 +203,7 @@ class Callers:
         @web.middleware
         async def watch(request: web.Request, handler: Handler) -> web.StreamResponse:
             bot = int(request.match_info.get("bot", -1))
-            posts = bot >= 0 and request.match_info.get("method") == "chat.postMessage"
+            posts = bot >= 0 and request.method == "POST" and POSTS.search(request.path) is not None
             if posts:
                 self._spring(bot, after=False)
             response = await handler(request)
@@ -208,6 +218,8 @@ class Callers:
         told = json.loads(response.body) if isinstance(response, web.Response) and response.body else {}  # type: ignore[arg-type]
         if told.get("ok"):
             self.posters[str(told["channel"]), str(told["ts"])] = bot
+        elif CHAT == "feishu" and told.get("code") == 0:
+            self.posters[str(told["data"]["chat_id"]), str(told["data"]["message_id"])] = bot
 
     def _spring(self, bot: int, *, after: bool) -> None:
         for trap in [trap for trap in self._traps if trap[0] == after][:1]:
@@ -226,10 +238,18 @@ class Outside:
     mailbox: BadMailbox
     address: str
     smtp_url: str
+    keys_file: Path = field(default_factory=Path)
+    """Where Feishu's bots note what they call each post: Feishu is told the end of that only."""
+    _keys: dict[str, str] = field(default_factory=dict)
 
     @property
     def ws(self) -> Workspace:
         return self.driver.ws
+
+    @property
+    def token(self) -> str:
+        """With which somebody who looks from outside reads the chat."""
+        return self.ws.create_token() if isinstance(self.ws, FeishuWorkspace) else BOT_TOKEN
 
     def taken(self, event: str) -> asyncio.Future[None]:
         assert isinstance(self.ws.delivery, Telling)
@@ -247,7 +267,29 @@ class Outside:
     def posts(self) -> list[tuple[str, dict[str, Any]]]:
         """(channel, message) of everything the bot has said."""
         rooms, bot = self.ws.state.rooms.values(), self.ws.app.user
-        return [(room.id, one) for room in rooms for one in room.messages.values() if one.get("user") == bot]
+        listed = self.driver.list_messages
+        return [(room.id, self._name(one)) for room in rooms for one in listed(room.id) if one.get("user") == bot]
+
+    def show(self, message: dict[str, Any]) -> dict[str, Any]:
+        """A message as Slack would have it: with blocks, and with what the bot calls it."""
+        return self._name(build_shown(message) if CHAT == "feishu" else message)
+
+    def _name(self, message: dict[str, Any]) -> dict[str, Any]:
+        if CHAT != "feishu":
+            return message
+        uuid = message.get("uuid", "")
+        if uuid and uuid not in self._keys and self.keys_file.is_file():
+            self._keys |= dict(line.split(" ", 1) for line in self.keys_file.read_text().splitlines())
+        key, _, part = self._keys.get(uuid, "").rpartition(":")
+        payload = {"key": key, "part": part} if part.isdigit() else {}  # a notice for one person has no key
+        return {**message, "metadata": {"event_payload": payload}}
+
+
+def _open_workspace(plan: Plan, timing: DeliveryTiming) -> Workspace:
+    if CHAT == "feishu":
+        keys = {"encrypt_key": SECRET, "verification_token": SECRET}
+        return FeishuWorkspace(FeishuSetup(app_secret=SECRET, timing=timing, **keys), world=plan.world)
+    return Workspace(WorkspaceSetup(BOT_TOKEN, APP_TOKEN, timing=timing), world=plan.world)
 
 
 @asynccontextmanager
@@ -255,17 +297,19 @@ async def outside(plan: Plan, *, ack_s: float = DeliveryTiming().ack) -> AsyncIt
     """Opens the workspace of a plan and the mail server."""
     troubles = Troubles(plan.wanted.seed, plan.wanted.rates.only(plan.wanted.faults))
     timing = DeliveryTiming(ack=ack_s, redelivery=REDELIVERY_S)
-    workspace = Workspace(WorkspaceSetup(BOT_TOKEN, APP_TOKEN, timing=timing), world=plan.world)
+    workspace = _open_workspace(plan, timing)
     workspace.faults = workspace.sockets.faults = ApiFaults(troubles)
     carrier = Careless(workspace.sockets, troubles, ack_s)
     workspace.delivery = Telling(carrier, timing, workspace.state.waiting, workspace._notify_acks)
     mailbox = BadMailbox(troubles)
     port = await mailbox.start()
     callers = Callers()
-    bots = web.route("*", "/bot{bot}/api/{method}", WebApi(workspace).handle_request)
-    smtp_url, driver = f"smtp://127.0.0.1:{port}", WorkspaceDriver(workspace, recheck_s=0.1)
+    routes = server.build_routes(workspace)
+    bots = [web.route(one.method, f"/bot{{bot}}{one.path}", one.handler) for one in routes if API.match(one.path)]
+    hands = FeishuDriver if isinstance(workspace, FeishuWorkspace) else WorkspaceDriver
+    smtp_url, driver = f"smtp://127.0.0.1:{port}", hands(workspace, recheck_s=0.1)
     try:
-        async with serve_workspace(workspace, callers.watching(), more=[bots]) as address:
+        async with serve_workspace(workspace, callers.watching(), more=bots) as address:
             yield Outside(driver, carrier, callers, troubles, mailbox, address, smtp_url)
     finally:
         await mailbox.close()

@@ -12,13 +12,14 @@ from itertools import takewhile
 from typing import Any
 
 from bot.dev.workspace.acts import ActResult, send_message
-from bot.dev.workspace.methods_files import upload_file
+from bot.dev.workspace.feishu import acts as feishu_acts
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import WorkspaceChange
 from tests.harness.files import png
+from tests.harness.office import CHAT
 from tests.qa.chaos.outside import Outside
 from tests.qa.chaos.plan import TAG, Conversation, Line, Plan, dice, draw
-from tests.qa.company import DIRECTORS, get_dm, get_person_id, list_buttons, read_key
+from tests.qa.company import DIRECTORS, get_dm, get_owner, get_person_id, is_dm, list_buttons, read_key
 
 LOOK_S = 0.2
 """How often people look for new cards."""
@@ -116,6 +117,12 @@ def text_of(node: Any) -> str:
     return "\n".join(map(text_of, node)) if isinstance(node, list) else ""
 
 
+def read_event_message(event: dict[str, Any]) -> str:
+    """The message of which an event tells."""
+    told = event["payload"]["event"] if "payload" in event else event["event"]
+    return str(told.get("ts") or told.get("message", {}).get("message_id", ""))
+
+
 @dataclass
 class People:
     """Everybody. `spoken`, `counts`: what they have done."""
@@ -180,10 +187,11 @@ class People:
 
     def _say(self, talk: Conversation, line: Line, thread: str | None) -> Spoken:
         mention = "" if talk.direct else f"@{self.out.ws.app.real_name} "
-        noted = [upload_file(self.out.ws, line.person, line.file, png(line.tag)).id] if line.file else []
-        ts = send_message(self.out.ws, line.person, talk.channel, mention + line.text, thread, files=noted)
+        noted = [self.out.driver.upload_file(line.person, line.file, png(line.tag))] if line.file else []
+        send = feishu_acts.send_message if CHAT == "feishu" else send_message
+        ts = send(self.out.ws, line.person, talk.channel, mention + line.text, thread, files=noted)  # type: ignore[arg-type]
         given = list(self.out.ws.delivery.delivered_events)[-2:]
-        events = tuple(str(one["event_id"]) for one in given if one["event"].get("ts") == ts)
+        events = tuple(str(one["event_id"]) for one in given if read_event_message(one) == ts)
         spoken = Spoken(line, ts, thread or ts, talk.channel, events)
         self.spoken.append(spoken)
         self._writers[line.tag] = line.person
@@ -213,12 +221,13 @@ class People:
 
     def cards(self, channel: str) -> list[Seen]:
         """What has buttons now in a channel."""
-        messages = self.out.ws.state.rooms[channel].messages
+        messages, show = self.out.ws.state.rooms[channel].messages, self.out.show
         mine = self._cards.setdefault(channel, [])
         mine += reversed(list(takewhile(lambda ts: ts > self._looked.get(channel, ""), reversed(messages))))
         self._looked[channel] = next(reversed(messages), "")
-        self._cards[channel] = mine = [ts for ts in mine if ts in messages and is_card(messages[ts])]
-        return [Seen(channel, ts, text_of(messages[ts]), own) for ts in mine if (own := buttons_of(messages[ts]))]
+        self._cards[channel] = mine = [ts for ts in mine if ts in messages and is_card(show(messages[ts]))]
+        shown = [(ts, show(messages[ts])) for ts in mine]
+        return [Seen(channel, ts, text_of(one), own) for ts, one in shown if (own := buttons_of(one))]
 
     def _meet(self, card: Seen) -> None:
         """A card that was not seen before, or not like this."""
@@ -247,14 +256,15 @@ class People:
     def _meet_sets(self, channel: str, waiting: int) -> None:
         """Of those for whom several tasks wait, some decide them at once: they ask on Home, and press twice what comes
         of it, while their single cards are pressed too."""
-        for ts, message in self.out.ws.state.rooms[channel].messages.items():
+        for ts, one in self.out.ws.state.rooms[channel].messages.items():
+            message = self.out.show(one)
             own = buttons_of(message) if read_key(message).startswith("set:") else ()
             if own and (channel, ts, own) not in self._seen:
                 self._seen.add((channel, ts, own))
                 self._start(self._press_set(Seen(channel, ts, text_of(message), own)))
         if waiting > 1 and (channel, waiting) not in self._asked:
             self._asked.add((channel, waiting))
-            self._start(self._ask_for_set(f"U{channel[1:]}"))
+            self._start(self._ask_for_set(get_owner(channel)))
 
     def _start(self, deed: Coroutine[Any, Any, None]) -> None:
         task = self.crew.create_task(deed)
@@ -303,8 +313,8 @@ class People:
 
     def _reader(self, card: Seen) -> str:
         """Whose card it is: the DM's owner; in a channel, who wrote what it came from."""
-        if card.channel.startswith("D"):
-            return f"U{card.channel[1:]}"
+        if is_dm(card.channel):
+            return get_owner(card.channel)
         told = TAG.search(card.text)
         assert told is not None, f"a card without a tag in a channel: {card.text}"
         return self._writers[told[1]]
@@ -320,7 +330,7 @@ class People:
 
     def text(self, card: Seen) -> str:
         """What the card says now."""
-        return text_of(self.out.ws.state.rooms[card.channel].messages[card.ts])
+        return text_of(self.out.show(self.out.ws.state.rooms[card.channel].messages[card.ts]))
 
     async def _one(self, person: str, card: Seen, choice: str) -> None:
         button = next(one for one in card.buttons if one.choice == choice)
@@ -338,7 +348,7 @@ class People:
         button = next(one for one in card.buttons if one.choice == choice)
         self.counts["presses by others"] += 1
         own = next(iter(self.out.ws.state.rooms[get_dm(person)].messages), "")
-        if not card.channel.startswith("D"):
+        if not is_dm(card.channel):
             self._ended(await self._click(person, card.channel, card.ts, button))
         elif own:
             self._ended(await self._click(person, get_dm(person), own, button, force=True))
@@ -370,9 +380,13 @@ class People:
                     ended = await self.out.driver.submit_view(person, view["id"], given)
                     self.counts[f"dialogs {'submitted' if ended.ok else ended.error}"] += 1
                     self.counts[choice] += ended.ok
-            while self.out.driver.find_top_view(person):
+            for _ in range(TIMES):  # on Feishu it closes once a bot has heard of it
+                if (left := self.out.driver.find_top_view(person)) is None:
+                    return
                 with suppress(WorkspaceError):
-                    await self.out.driver.close_view(person, str((self.out.driver.find_top_view(person) or {})["id"]))
+                    await self.out.driver.close_view(person, str(left["id"]))
+                await asyncio.sleep(LOOK_S)
+            self.counts["dialogs that did not close"] += 1
 
     def _fill(self, view: dict[str, Any], person: str, card: Seen) -> dict[str, Any]:
         """Words for what takes words, a director for what takes people; everything else stays as it is offered."""
@@ -387,7 +401,7 @@ class People:
         end = asyncio.get_running_loop().time() + PATIENCE_S
         while asyncio.get_running_loop().time() < end:
             message = self.out.ws.state.rooms[card.channel].messages.get(card.ts)
-            if message is None or buttons_of(message) != card.buttons:
+            if message is None or buttons_of(self.out.show(message)) != card.buttons:
                 return True
             await asyncio.sleep(LOOK_S)
         return False

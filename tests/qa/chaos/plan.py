@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from bot.app.settings import Settings
 from bot.dev.workspace.world import WorkspaceApp, World
+from tests.harness.office import name_id
 from tests.qa.company import TEAM, build_directory_file, build_members, get_dm, get_manager, get_person_id, is_leader
 
 PER_CHANNEL = 8
@@ -207,7 +208,7 @@ def draw(among: Sequence[tuple[str, int]], rng: random.Random) -> str:
 def planned(wanted: Wanted) -> Plan:
     directs = (wanted.conversations + 1) // 2
     crowd = max(directs, 3 * TEAM)
-    channels = tuple((f"C{n:03d}", f"room-{n}") for n in range(wanted.conversations // PER_CHANNEL + 1))
+    channels = tuple((name_id(f"C{n:03d}"), f"room-{n}") for n in range(wanted.conversations // PER_CHANNEL + 1))
     talks = tuple(_conversation(wanted, n, crowd, directs) for n in range(wanted.conversations))
     world = World(WorkspaceApp(), build_members(crowd), channels)
     return Plan(wanted, world, build_directory_file(crowd), talks, _strikes(wanted))
@@ -216,7 +217,7 @@ def planned(wanted: Wanted) -> Plan:
 def _conversation(wanted: Wanted, number: int, crowd: int, directs: int) -> Conversation:
     rng = dice(wanted.seed, "talk", number)
     direct = number < directs
-    channel = get_dm(get_person_id(number)) if direct else f"C{(number - directs) // PER_CHANNEL:03d}"
+    channel = get_dm(get_person_id(number)) if direct else name_id(f"C{(number - directs) // PER_CHANNEL:03d}")
     speakers = [number] if direct else rng.sample(range(crowd), SPEAKERS)
     moments = sorted(rng.uniform(0, wanted.lasts_s) for _ in range(wanted.messages))
     lines = [_line(rng, number, index, at, rng.choice(speakers), crowd) for index, at in enumerate(moments)]

@@ -23,8 +23,10 @@ from typing import Any
 import aiohttp
 
 from bot.core.cancellation import cancel_and_wait
+from bot.dev.workspace.feishu.world import APP_ID
 from tests.harness.command_server import CommandServer
 from tests.harness.forked import ForkedProcess, fork_process
+from tests.harness.office import CHAT, SECRET
 from tests.qa.chaos.outside import APP_TOKEN, BOT_TOKEN, Outside
 from tests.qa.chaos.plan import Plan, Wanted
 from tests.qa.chaos.store import Absent
@@ -253,9 +255,10 @@ def environment(
     directory.write_text(plan.directory, encoding="utf-8")
     expiry = {"APPROVAL_TTL_HOURS": str(plan.wanted.expires_s / 3600)} if "expiry" in plan.wanted.faults else {}
     escalation = {"CHAOS_ENGINE_FASTER": str(plan.wanted.engine_faster)} if "escalation" in plan.wanted.faults else {}
+    slack = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN}
+    feishu = {"FEISHU_APP_ID": APP_ID, "FEISHU_APP_SECRET": SECRET, "CHAOS_KEYS": str(out.keys_file)}
     return {
-        "SLACK_BOT_TOKEN": BOT_TOKEN,
-        "SLACK_APP_TOKEN": APP_TOKEN,
+        **(feishu if CHAT == "feishu" else slack),
         "OPENAI_BASE_URL": f"{model}/v1",
         "OPENAI_MODEL": "scripted",
         "REDIS_URL": redis_url,
@@ -279,9 +282,10 @@ async def town(
     plan: Plan, out: Outside, redis_url: str, folder: Path, more: Mapping[str, str], crew: asyncio.TaskGroup
 ) -> AsyncIterator[Town]:
     """The bots of a plan, none at work yet, and the model. `more`: environment of the bots."""
-    model = await started_model(plan.wanted, folder)
+    model, out.keys_file = await started_model(plan.wanted, folder), folder / "keys"
     env = environment(plan, out, model.address, redis_url, folder, more)
-    own = [{**env, "SLACK_API_URL": f"{out.address}/bot{n}/api/"} for n in range(plan.wanted.processes)]
+    places = [f"{out.address}/bot{n}" for n in range(plan.wanted.processes)]
+    own = [{**env, "SLACK_API_URL": f"{one}/api/", "FEISHU_API_URL": one} for one in places]
     bots = [BotProcess(n, folder, one, n % plan.wanted.versions > 0, plan.wanted.odd) for n, one in enumerate(own)]
     opened = Town(bots, model, crew)
     try:
