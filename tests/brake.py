@@ -14,9 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MOST = {
     "product lines": 75_100,
-    "lines of the second platform": 7_700,
+    "lines of the second platform": 7_290,
     "kernel lines": 18_722,
-    "helpers used once, of 1,000 functions": 95,
+    "helpers used once, of 1,000 functions": 94,
     "helpers of three lines or fewer": 32,
     "clauses as subjects in docstrings": 0,
     "clauses as subjects in papers": 0,
@@ -26,7 +26,7 @@ MOST = {
 KERNEL = ("agent", "approvals", "conversation", "queue", "storage", "core", "chat", "app")
 BESIDE_KERNEL = (
     *("bot/chat/people/", "bot/chat/slack/", "bot/chat/feishu/", "bot/agent/models/", "bot/agent/formats/"),
-    *("bot/chat/http_mode.py", "bot/app/slack_platform.py", "bot/app/feishu_platform.py"),
+    *("bot/chat/shared_parts.py", "bot/chat/http_mode.py", "bot/app/slack_platform.py", "bot/app/feishu_platform.py"),
 )
 PRODUCT = (".py", ".lua", ".js", ".css", ".html")
 SECOND_PLATFORM = re.compile(

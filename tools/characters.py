@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -46,6 +46,28 @@ _LETTER = "\u0620-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17d3\u1820-\u18aa"
 _SPELLING = re.compile(f"(?<=[{_LETTER}])[\u200c\u200d](?=[{_LETTER}])")
 """One joiner or non-joiner between two letters of a script whose spelling it changes, such as Arabic and Indic scripts.
 Persian, Hindi and other languages need it (RFC 5892, appendix A)."""
+
+
+def replace_surrogates(text: str) -> str:
+    """Return the text without lone surrogates, which no store or wire can carry."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def split_text(text: str, limit: int, count_cost: Callable[[str], int]) -> Iterator[str]:
+    """Yield pieces whose characters cost at most `limit`, cut after a line where one ends in time. Joined, the pieces
+    are the text."""
+    start, size, newline = 0, 0, 0
+    for at, sign in enumerate(text):
+        cost = count_cost(sign)
+        while size + cost > limit and start < at:
+            end = newline if newline > start + (at - start) // 2 else at
+            yield text[start:end]
+            start, size = end, sum(map(count_cost, text[end:at]))
+        size += cost
+        if sign == "\n":
+            newline = at + 1
+    if start < len(text):
+        yield text[start:]
 
 
 def has_invisible(text: str) -> bool:

@@ -18,7 +18,7 @@ from bot.chat.feishu.client import FeishuClient, identify_bot, open_feishu_clien
 from bot.chat.feishu.connection import open_long_connection
 from bot.chat.feishu.directory import FeishuDirectory
 from bot.chat.feishu.files import FeishuFileSource
-from bot.chat.feishu.home_cards import FeishuHome
+from bot.chat.feishu.home import FeishuHome
 from bot.chat.feishu.listeners import FeishuListeners
 from bot.chat.feishu.renewals import keep_cards_renewed
 from bot.chat.feishu.sent_cards import SentCards
@@ -50,8 +50,7 @@ async def open_feishu(
             languages=stores.preferences,
             fresh_s=timing.person_max_age_s,
         )
-        limits = RateLimiter(stores.redis, stores.keys)
-        channel = FeishuChannel(client, limits, sent, team=me.tenant, directory=directory)
+        channel = FeishuChannel(client, RateLimiter(stores.redis, stores.keys), sent, directory, team=me.tenant)
         readers, home = FeishuReaderClassifier(client, tenant=me.tenant), FeishuHome(channel, sent, directory)
 
         def connect(ingress: Ingress, gate: IngressGate) -> AbstractAsyncContextManager[IsConnected]:
@@ -72,7 +71,7 @@ async def open_feishu(
                 jobs=(partial(keep_cards_renewed, channel, sent),),
             )
         finally:
-            await channel.stop_statuses()
+            await channel.signs.close()
 
 
 @asynccontextmanager

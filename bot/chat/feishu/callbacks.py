@@ -13,6 +13,7 @@ import hmac
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
@@ -40,35 +41,25 @@ _SIGNED_BY = ("X-Lark-Request-Timestamp", "X-Lark-Request-Nonce", "X-Lark-Signat
 
 
 def build_callback_app(
-    handle: Handle,
-    encrypt_key: str,
-    verification_token: str,
-    gate: IngressGate,
-    clock: Callable[[], float] = time.time,
+    handle: Handle, encrypt_key: str, token: str, gate: IngressGate, clock: Callable[[], float] = time.time
 ) -> web.Application:
-    """Build the web application of HTTP mode: `/feishu/events` for events and presses. `verification_token` may be
-    empty."""
-    receiver = CallbackReceiver(handle, encrypt_key, verification_token, gate, clock)
+    """Build the web application of HTTP mode: `/feishu/events` for events and presses. `token` is the Verification
+    Token, and may be empty."""
+    if not encrypt_key:
+        raise ValueError("without a key, nothing would be verified")
     application = web.Application(client_max_size=BODY_MAX)
-    application.router.add_post(PATH, receiver.receive)
+    application.router.add_post(PATH, CallbackReceiver(handle, encrypt_key, token, gate, clock, BodyReader()).receive)
     return application
 
 
+@dataclass(frozen=True, slots=True)
 class CallbackReceiver:
-    """Verifies requests, and hands in verified payloads."""
-
-    def __init__(
-        self,
-        handle: Handle,
-        encrypt_key: str,
-        verification_token: str,
-        gate: IngressGate,
-        clock: Callable[[], float],
-    ) -> None:
-        if not encrypt_key:
-            raise ValueError("without a key, nothing would be verified")
-        self._handle, self._key, self._token = handle, encrypt_key, verification_token
-        self._gate, self._clock, self._bodies = gate, clock, BodyReader()
+    _handle: Handle
+    _key: str
+    _token: str
+    _gate: IngressGate
+    _clock: Callable[[], float]
+    _bodies: BodyReader
 
     async def receive(self, request: web.Request) -> web.Response:
         payload = await self.read_payload(request)

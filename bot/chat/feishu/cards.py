@@ -11,19 +11,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, TypeAlias
 
 from bot.chat.feishu.text import (
     convert_markdown,
     count_cost,
     count_markdown_cost,
+    count_plain_cost,
     escape_text,
     format_label,
     format_mention,
     has_layout,
     limit_tables,
-    split_text,
 )
 from bot.chat.feishu.values import TICK, OpenFormValue, PressValue, RateValue, Value, build_value
 from bot.chat.messages import (
@@ -41,7 +40,7 @@ from bot.chat.messages import (
     StepState,
     TickList,
 )
-from tools.characters import show_invisible
+from tools.characters import show_invisible, split_text
 
 Element: TypeAlias = dict[str, Any]
 LabelledValue: TypeAlias = tuple[str, str | NamedPeople]
@@ -86,14 +85,22 @@ def render_post(post: Post, place: Place, people: Sequence[str] = ()) -> tuple[R
         return build_press_value(button, place)
 
     if post.card is None:
-        pieces = [*_render_said(post), *_render_people(post.people), *render_small_print(post.receipt)]
-        rows = render_button_rows([(one.label, one.style, name_button(one)) for one in post.buttons])
+        rich = "".join(map(_format_piece, post.rich))
+        if rich.strip() and count_cost(rich) <= PIECE:
+            said = [build_markdown(rich)]
+        elif post.plain:
+            said = list(render_literal(post.text))
+        else:
+            chunks = split_text(limit_tables(show_invisible(post.text)), PROSE, count_markdown_cost)
+            said = [build_markdown(convert_markdown(chunk)) for chunk in chunks if chunk.strip()]
+        pieces = [*said, *_render_people(post.people), *render_small_print(post.receipt)]
+        rows = build_rows([(one.label, one.style, name_button(one)) for one in post.buttons])
         last = [*rows, *_render_picker(post.picker, place, people), *_render_feedback(post.feedback)]
         return _build_cards(post.text if post.plain else post.text.replace("**", ""), "", pieces, last)
     card = post.card
     pieces = [*render_title_in_full(card.title), *render_card_content(card), *render_small_print(post.receipt)]
     buttons = [(one.label, one.style, name_button(one)) for one in card.buttons]
-    last = [*_render_ticks(card.ticks, buttons)] if card.ticks else render_button_rows(buttons)
+    last = [*_render_ticks(card.ticks, buttons)] if card.ticks else build_rows(buttons)
     template = "blue" if card.buttons else "grey" if card.is_void else "default"
     return _build_cards(post.text or card.title, card.title, pieces, last, template)
 
@@ -112,19 +119,6 @@ def build_press_value(
         on_page=on_page,
         in_dialog=in_dialog,
     )
-
-
-def _render_said(post: Post) -> Iterator[Element]:
-    """Render what a post without a card says."""
-    rich = "".join(map(_format_piece, post.rich))
-    if rich.strip() and count_cost(rich) <= PIECE:
-        yield build_markdown(rich)
-    elif post.plain:
-        yield from render_literal(post.text)
-    else:
-        for chunk in split_text(limit_tables(show_invisible(post.text)), PROSE, count_markdown_cost):
-            if chunk.strip():
-                yield build_markdown(convert_markdown(chunk))
 
 
 def _build_cards(
@@ -189,7 +183,7 @@ def build_markdown(content: str, **style: str) -> Element:
 
 def render_literal(text: str, **style: str) -> Iterator[Element]:
     """Render a person's text unchanged and in full."""
-    for piece in split_text(show_invisible(text), PIECE):
+    for piece in split_text(show_invisible(text), PIECE, count_plain_cost):
         if piece.strip():
             yield build_text(piece, **style)
 
@@ -201,7 +195,6 @@ def render_title_in_full(title: str) -> Iterator[Element]:
 
 
 def render_small_print(text: str | RichText) -> Iterator[Element]:
-    """Render small print, in full."""
     if not isinstance(text, str):
         formatted = "".join(map(_format_piece, text))
         if count_cost(formatted) <= PIECE:
@@ -217,16 +210,16 @@ def _format_piece(piece: str | NamedPerson | Moment) -> str:
 
 
 def _read_piece(piece: str | NamedPerson | Moment) -> str:
-    match piece:
-        case Moment():
-            return piece.text
-        case NamedPerson():
-            return piece.name
-        case str():
-            return piece
+    if isinstance(piece, str):
+        return piece
+    return piece.name if isinstance(piece, NamedPerson) else piece.text
 
 
-def format_bold(label: str) -> str:
+def build_bold(label: str) -> Element:
+    return build_markdown(_format_bold(label))
+
+
+def _format_bold(label: str) -> str:
     return f"**{escape_text(format_label(label, HEADER)) or '—'}**"
 
 
@@ -252,25 +245,20 @@ def _strike_facts(facts: tuple[LabelledValue, ...]) -> Iterator[Element]:
 
 
 def _render_facts(facts: tuple[LabelledValue, ...]) -> Iterator[Element]:
-    for is_short, group in groupby(facts, lambda fact: _format_line(fact) is not None):
-        if is_short:
-            yield from _join_lines(_format_line(fact) or "" for fact in group)
+    lines = ""
+    for fact in facts:
+        line = _format_line(fact)
+        if lines and (line is None or count_cost(lines + line) > PIECE):
+            yield build_markdown(lines)
+            lines = ""
+        if line is not None:
+            lines += ("\n" if lines else "") + line
             continue
-        for label, value in group:
-            yield build_markdown(format_bold(label))
-            yield from render_literal(value) if isinstance(value, str) else _render_people(value)
-
-
-def _join_lines(lines: Iterable[str]) -> Iterator[Element]:
-    """Render lines of markdown in as few elements as needed."""
-    text = ""
-    for line in lines:
-        if text and count_cost(text + line) > PIECE:
-            yield build_markdown(text)
-            text = ""
-        text += ("\n" if text else "") + line
-    if text:
-        yield build_markdown(text)
+        label, value = fact
+        yield build_bold(label)
+        yield from render_literal(value) if isinstance(value, str) else _render_people(value)
+    if lines:
+        yield build_markdown(lines)
 
 
 def _format_line(fact: LabelledValue) -> str | None:
@@ -283,13 +271,12 @@ def _format_line(fact: LabelledValue) -> str | None:
     else:
         words = "\n".join(filter(None, (escape_text(value.text), *map(_format_person, value.people))))
         is_flat = len(value.people) == 1 and not has_layout(show_invisible(value.text))
-    line = f"{format_bold(label)} {words}"
+    line = f"{_format_bold(label)} {words}"
     fits = format_label(label, HEADER) == label and count_cost(line) <= FIELD
     return line if is_flat and fits else None
 
 
 def _render_people(named: NamedPeople | None) -> Iterator[Element]:
-    """Render people one below the other."""
     if named is None:
         return
     yield from render_literal(named.text)
@@ -359,13 +346,9 @@ def build_submit_button(label: str, style: str, value: Value, name: str) -> Elem
     return {**build_button(label, style, value), "name": name, "form_action_type": "submit"}
 
 
-def render_button_rows(buttons: Sequence[LabelledButton]) -> list[Element]:
-    """Render rows of buttons."""
-    return build_rows([build_button(*button) for button in buttons])
-
-
-def build_rows(buttons: Sequence[Element]) -> list[Element]:
-    return [build_row(buttons[start : start + BUTTONS]) for start in range(0, len(buttons), BUTTONS)]
+def build_rows(buttons: Sequence[LabelledButton]) -> list[Element]:
+    shown = [build_button(*button) for button in buttons]
+    return [build_row(shown[start : start + BUTTONS]) for start in range(0, len(shown), BUTTONS)]
 
 
 def build_row(elements: Sequence[Element]) -> Element:
@@ -381,23 +364,24 @@ def _render_ticks(ticks: TickList, buttons: Sequence[LabelledButton]) -> Iterato
         for option in ticks.options[start : start + BOXES]:
             words = "\n".join(filter(None, (option.text, option.details)))
             text = format_label(option.text, BOX) if count_cost(words) > 12 * BOX else words
-            if text != words or has_layout(show_invisible(option.text)):
+            if text != words or has_layout(show_invisible(option.text)) or not buttons:
                 yield from render_literal(words)
             shown = build_plain_text(show_invisible(text) or "…")
-            boxes.append(
-                {"tag": "checker", "name": f"{TICK}{option.value}", "checked": option.is_ticked, "text": shown}
-            )
+            box = {"tag": "checker", "name": f"{TICK}{option.value}", "checked": option.is_ticked}
+            boxes.append({**box, "text": shown})
         presses = [build_submit_button(*one, f"press{start}_{number}") for number, one in enumerate(buttons)]
-        yield {"tag": "form", "name": f"ticks{start}", "elements": [*boxes, *build_rows(presses)]}
+        if presses:  # Feishu takes no form without a button
+            yield {"tag": "form", "name": f"ticks{start}", "elements": [*boxes, build_row(presses)]}
 
 
 def _render_picker(picker: PersonPicker | None, place: Place, people: Sequence[str]) -> Iterator[Element]:
     # Without options, Feishu offers the members of the chat: in a DM, these are the person and the bot.
-    if picker is not None and (people or not place.direct):
+    options = [{"value": one} for one in people if format_mention(one)] if len(people) <= MAX_PICKED else []
+    if picker is not None and (options or not place.direct):
         yield {
             "tag": "select_person",
             "placeholder": build_plain_text(format_label(picker.label, LABEL) or "…"),
-            "options": [{"value": one} for one in people[:MAX_PICKED] if format_mention(one)],
+            "options": options,
             "behaviors": [build_callback(build_press_value(picker, place))],
         }
 
@@ -406,13 +390,9 @@ def _render_feedback(feedback: FeedbackButtons | None) -> Iterator[Element]:
     """Render the two feedback buttons, small, with their words where the pointer rests."""
     if feedback is None:
         return
-    buttons = [
-        {
-            **build_button(face, "", RateValue(run=feedback.run, rating=rating)),
-            "type": "text",
-            "size": "small",
-            "hover_tips": build_plain_text(format_label(label, LABEL)),
-        }
-        for face, rating, label in (("👍", "good", feedback.good), ("👎", "bad", feedback.bad))
-    ]
-    yield build_row(buttons)
+    row = list[Element]()
+    for face, rating, label in (("👍", "good", feedback.good), ("👎", "bad", feedback.bad)):
+        tips = build_plain_text(format_label(label, LABEL))
+        button = build_button(face, "", RateValue(run=feedback.run, rating=rating))
+        row.append({**button, "type": "text", "size": "small", "hover_tips": tips})
+    yield build_row(row)

@@ -12,14 +12,16 @@ import math
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from bot.chat.feishu.cards import MAX_PICKED, RenderedCard, render_post
+from bot.chat.feishu.cards import RenderedCard, render_post
 from bot.chat.feishu.client import GONE_CODES, TOO_OLD_CODES, FeishuClient
+from bot.chat.feishu.directory import list_people_to_pick
 from bot.chat.feishu.presses import PressDesk
 from bot.chat.feishu.sent_cards import SentCard, SentCards
 from bot.chat.feishu.typing_sign import TypingSigns
 from bot.chat.messages import Card, ChatDirectory, MessageRef, Place, Post, RateSlot, SessionStatus, SuggestedPrompt
+from bot.chat.shared_parts import SharedRateLimiter
 from bot.core import logs
 from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, PlaceClosedError
 from bot.core.held_lease import assert_lease_held
@@ -47,16 +49,6 @@ FILE_TYPES = {
 """Ending of a name → Feishu's type of the file. All others are `stream`."""
 
 
-class SharedRateLimiter(Protocol):
-    """Slots of a rate shared by all processes (`bot.queue.rate_limits.RateLimiter`)."""
-
-    async def reserve_slot(self, key: str, spacing_ms: int, burst: int) -> int:
-        """Take the next slot and return the ms to wait for it."""
-
-    async def apply_penalty(self, key: str, ms: int) -> None:
-        """Block all slots for `ms`, as the platform has demanded."""
-
-
 class FeishuChannel:
     """Implements `bot.chat.messages.Channel`. Posts in one chat keep `spacing_ms` apart after `burst`, because Feishu
     allows five a second for all bots of the chat together."""
@@ -66,43 +58,37 @@ class FeishuChannel:
         client: FeishuClient,
         limits: SharedRateLimiter,
         sent: SentCards,
+        directory: ChatDirectory,
         *,
         team: str,
-        directory: ChatDirectory | None = None,
         spacing_ms: int = 300,
         burst: int = 4,
     ) -> None:
-        """`directory` has the people that a picker offers."""
-        self.presses = PressDesk()
-        self._client, self._limits, self._sent, self._team = client, limits, sent, team
-        self._directory, self._spacing_ms, self._burst = directory, spacing_ms, burst
+        self.presses, self.signs = PressDesk(), TypingSigns(client, sent)
+        self._client, self._limits, self._sent, self._directory = client, limits, sent, directory
+        self._team, self._spacing_ms, self._burst = team, spacing_ms, burst
         self._chats: dict[str, str] = {}
         """Person → their chat with the bot."""
-        self._people: dict[str, str] = {}
-        """Chat with the bot → its person, for people to whom the first post went by their own id."""
         self._next_updates: dict[str, float] = {}
         """Message → when its updates would be spaced evenly again."""
-        self._signs = TypingSigns(client, sent)
 
     async def post_message(
         self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
     ) -> MessageRef:
         """Post a message, see `Channel.post_message`. If the post takes several messages, return the last, which has
         the buttons. If the first message of the thread was recalled, post outside of it."""
-        parts, ref = render_post(post, place, await self._list_pickable(post)), None
+        parts, ref = await self._render(post, place), None
         for number, part in enumerate(parts, 1):
-            message, name = _build_card_message(part), f"{key}:{number}"
             shown = post if number == len(parts) else None
-            ref = await self._post_once(place, message, name, again=again, wait_ms=wait_ms, post=shown)
+            message = _build_card_message(part)
+            ref = await self._post_once(place, message, f"{key}:{number}", again=again, wait_ms=wait_ms, post=shown)
             wait_ms = None
-        self._signs.note_post(place)
+        self.signs.note_post(place)
         assert ref is not None, "a post has a part"
         return ref
 
-    async def _list_pickable(self, post: Post) -> list[str]:
-        """Return the ids of the people that a picker of this post offers. In a larger company the person is typed."""
-        people = await self._directory.list_people() if post.picker and self._directory else ()
-        return [one.id for one in people] if len(people) <= MAX_PICKED else []
+    async def _render(self, post: Post, place: Place) -> tuple[RenderedCard, ...]:
+        return render_post(post, place, list(await list_people_to_pick(self._directory)) if post.picker else ())
 
     async def _post_once(
         self,
@@ -116,21 +102,19 @@ class FeishuChannel:
     ) -> MessageRef:
         """Post one message under this key, and save what it became. With `again`, return the message that is there.
         `post` is what its buttons belong to."""
-        if again and (found := await self._find_post(place, key)):
-            return found
         uuid = build_uuid(place.channel, key)
+        if again and (found := await self._sent.find_post(uuid)):
+            return found
         ref = await self.send_message(place, content, uuid, wait_ms)
         has_place = post is not None and bool(post.card or post.picker or post.buttons)
         is_renewed = post is not None and has_lasting_buttons(post)
-        await self._sent.save_post(uuid, place if has_place else None, ref, content["content"] if is_renewed else "")
+        card = content["content"] if is_renewed else ""
+        # A person's first post goes to their own id, before their chat is known.
+        names = uuid, build_uuid(ref.channel, key)
+        await self._sent.save_post(ref, *names, place=place if has_place else None, content=card)
         if place.channel != ref.channel:
             await self.note_dm(place.channel, ref.channel)
         return ref
-
-    async def _find_post(self, place: Place, key: str) -> MessageRef | None:
-        """Find what a post became. A person's first post went to their own id, before their chat was known."""
-        names = {place.channel, self._people.get(place.channel, place.channel)}
-        return await self._sent.find_post(*(build_uuid(one, key) for one in names))
 
     async def send_message(
         self, place: Place, content: Mapping[str, str], uuid: str, wait_ms: int | None = None
@@ -188,8 +172,7 @@ class FeishuChannel:
         takes no more updates now."""
         card = await self._sent.load_card(ref.ts)
         place = card.place or Place(platform="feishu", team=self._team, channel=ref.channel)
-        people = await self._list_pickable(post)
-        rendered, has_buttons = render_post(post, place, people)[-1], has_lasting_buttons(post)
+        rendered, has_buttons = (await self._render(post, place))[-1], has_lasting_buttons(post)
         if wait_ms := self._take_update(ref.ts):
             raise ChatBusyError(wait_ms, "im/v1/messages")
         await assert_lease_held()
@@ -220,13 +203,8 @@ class FeishuChannel:
 
     async def patch_card(self, message: str, content: dict[str, Any]) -> None:
         """Replace a card. Raises `ChatBusyError` when Feishu takes no more updates now."""
-        await self._client.call(
-            "PATCH",
-            f"im/v1/messages/{message}",
-            body={"content": encode_content(content)},
-            before_each_try=assert_lease_held,
-            waits_out_limit=False,
-        )
+        path, body = f"im/v1/messages/{message}", {"content": encode_content(content)}
+        await self._client.call("PATCH", path, body=body, before_each_try=assert_lease_held, waits_out_limit=False)
 
     async def post_anew(self, card: SentCard, place: Place, content: str) -> str:
         """Post a card again, as the next of its messages, and return its id. However often and by whatever process this
@@ -256,9 +234,8 @@ class FeishuChannel:
         found = next((one for one in answer.get("items") or () if one.get("message_id") == newest), None)
         if found is None or found.get("deleted"):
             return True
-        place = Place(platform="feishu", team=self._team, channel=ref.channel)
-        shown = [_describe_button(one) for one in _list_button_values(_read_content(found))]
-        return shown == [_describe_button(one) for one in _list_button_values(render_post(post, place)[-1].content)]
+        content = render_post(post, Place(platform="feishu", team=self._team, channel=ref.channel))[-1].content
+        return list(_describe_buttons(_read_content(found))) == list(_describe_buttons(content))
 
     async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
         """Post a message that one person sees: as the answer to their press, in the group, or in their chat with the
@@ -269,22 +246,16 @@ class FeishuChannel:
             return
         try:
             for part in render_post(Post(text=text), place):
+                body = {"chat_id": place.channel, "open_id": person, "msg_type": "interactive", "card": part.content}
                 try:
                     if place.direct:
                         raise PlaceClosedError("direct")
-                    message = {"chat_id": place.channel, "open_id": person, "msg_type": "interactive"}
-                    await self._client.call(
-                        "POST",
-                        "ephemeral/v1/send",
-                        body={**message, "card": part.content},
-                        before_each_try=assert_lease_held,
-                    )
+                    await self._client.call("POST", "ephemeral/v1/send", body=body, before_each_try=assert_lease_held)
                 except ChatUnavailableError:
                     raise
                 except ChatError:
-                    await self.send_message(
-                        await self.open_dm(person), _build_card_message(part), secrets.token_hex(16)
-                    )
+                    dm = await self.open_dm(person)
+                    await self.send_message(dm, _build_card_message(part), secrets.token_hex(16))
         except ChatUnavailableError:
             raise
         except ChatError as refused:
@@ -304,59 +275,41 @@ class FeishuChannel:
                 log.debug("dm.not_named", code=refused.code)
                 answer = {}
             found = (str(one["chat_id"]) for one in answer.get("p2p_chats") or () if one.get("chat_id"))
-            await self._sent.save_dm(person, chat := next(found, person))
-        if chat != person:
-            self._remember_dm(person, chat)
+            await self.note_dm(person, chat := next(found, person))
         return Place(platform="feishu", team=self._team, channel=chat, direct=True)
-
-    def _remember_dm(self, person: str, chat: str) -> None:
-        if len(self._chats) >= MAX_KNOWN:
-            self._chats.clear()
-            self._people.clear()
-        self._chats[person], self._people[chat] = chat, person
 
     async def note_dm(self, person: str, chat: str) -> None:
         """Note the person's chat with the bot, as a verified payload or an answer names it."""
         if self._chats.get(person) != chat:
             await self._sent.save_dm(person, chat)
-            self._remember_dm(person, chat)
+            if len(self._chats) >= MAX_KNOWN:
+                self._chats.clear()
+            self._chats[person] = chat
 
     def show_status(self, place: Place, text: str) -> None:
         """See `Channel.show_status`. The status is a reaction."""
-        self._signs.show_sign(place, is_at_work=bool(text))
+        self.signs.show_sign(place, is_at_work=bool(text))
 
     def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
         """See `Channel.set_session_status`. The session at work is shown by a reaction."""
-        self._signs.show_session(place, is_at_work=status is SessionStatus.PROCESSING)
+        self.signs.show_session(place, is_at_work=status is SessionStatus.PROCESSING)
 
     async def wait_for_session(self, place: Place) -> None:
-        """See `Channel.wait_for_session`."""
-        await self._signs.wait_for_sign(place)
+        await self.signs.wait_for_sign(place)
 
     async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None:
         """Do nothing. Feishu shows no prompts, and the welcome names them."""
-
-    def note_message(self, place: Place, message_id: str) -> None:
-        """Note a person's message in a place. The sign of life is a reaction on the latest one."""
-        self._signs.note_message(place, message_id)
-
-    async def stop_statuses(self) -> None:
-        """End the sending of reactions at the end of the process."""
-        await self._signs.close()
 
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
     ) -> None:
         """Post a PNG with its title and its description, see `Channel.upload_picture`."""
-        if again and await self._find_post(place, f"{key}:1"):
+        if again and await self._sent.find_post(build_uuid(place.channel, f"{key}:1")):
             return
-        await assert_lease_held()
-        fields = {"image_type": "message"}
-        given = await self._client.upload("im/v1/images", fields, file_field="image", name=name, content=picture)
-        words = {"tag": "text", "text": alt[:MAX_ALT_LENGTH]}
-        rows = [[words], [{"tag": "img", "image_key": str(given["image_key"])}]]
-        content = {"zh_cn": {"title": title, "content": rows}}
-        await self._post_once(place, {"msg_type": "post", "content": encode_content(content)}, f"{key}:1", again=again)
+        image = await self._upload("image", name, picture, image_type="message")
+        rows = [[{"tag": "text", "text": alt[:MAX_ALT_LENGTH]}], [{"tag": "img", "image_key": image}]]
+        content = encode_content({"zh_cn": {"title": title, "content": rows}})
+        await self._post_once(place, {"msg_type": "post", "content": content}, f"{key}:1", again=again)
 
     async def upload_files(
         self, place: Place, files: Sequence[tuple[str, bytes]], *, comment: str, key: str, again: bool = False
@@ -366,22 +319,24 @@ class FeishuChannel:
             [*_, words] = render_post(Post(text=comment[:MAX_ALT_LENGTH], plain=True), place)
             await self._post_once(place, _build_card_message(words), f"{key}:0", again=again)
         for number, (name, content) in enumerate(files, 1):
-            if again and await self._find_post(place, f"{key}:{number}"):
+            if again and await self._sent.find_post(build_uuid(place.channel, f"{key}:{number}")):
                 continue
-            await assert_lease_held()
-            fields = {"file_type": FILE_TYPES.get(name.rpartition(".")[2].lower(), "stream"), "file_name": name}
-            given = await self._client.upload("im/v1/files", fields, file_field="file", name=name, content=content)
-            file = {"msg_type": "file", "content": encode_content({"file_key": str(given["file_key"])})}
-            await self._post_once(place, file, f"{key}:{number}", again=again)
+            kind = FILE_TYPES.get(name.rpartition(".")[2].lower(), "stream")
+            file = encode_content(
+                {"file_key": await self._upload("file", name, content, file_type=kind, file_name=name)}
+            )
+            await self._post_once(place, {"msg_type": "file", "content": file}, f"{key}:{number}", again=again)
+
+    async def _upload(self, kind: str, name: str, content: bytes, **fields: str) -> str:
+        await assert_lease_held()
+        path = f"im/v1/{kind}s"
+        given = await self._client.upload(path, fields, file_field=kind, name=name, content=content)
+        return str(given[f"{kind}_key"])
 
     async def post_form(self, person: str, card: RenderedCard, *, key: str) -> MessageRef:
         """Post a form in the person's chat with the bot. `key` names the press or command that opens it, so that a
         repeated one opens no second form. Raises `ChatError`."""
         return await self._post_once(await self.open_dm(person), _build_card_message(card), f"form:{key}", again=True)
-
-    async def update_form(self, ref: MessageRef, card: RenderedCard) -> None:
-        """Show another state of a form that `post_form` has posted. Raises `ChatError`."""
-        await self.patch_card(ref.ts, card.content)
 
     async def find_original(self, ref: MessageRef) -> MessageRef:
         """Return the ref that the rest of the bot knows for the message of a press. It differs if the card was posted
@@ -389,7 +344,6 @@ class FeishuChannel:
         return MessageRef(channel=ref.channel, ts=await self._sent.find_first(ref.ts))
 
     def find_rate_slot(self, place: Place) -> RateSlot:
-        """Return the rate limit of a chat's posts."""
         return RateSlot(f"feishu:{self._team}:{place.channel}", self._spacing_ms, self._burst)
 
 
@@ -430,15 +384,11 @@ def _read_content(message: Mapping[str, Any]) -> object:
         return {}
 
 
-def _list_button_values(content: object) -> Iterator[Mapping[str, Any]]:
-    """Yield the values of all buttons of a card, in order."""
+def _describe_buttons(content: object) -> Iterator[tuple[str, ...]]:
+    """Yield what each button of a card does, in order, without the place of its card."""
     for one in content.values() if isinstance(content, Mapping) else content if isinstance(content, list) else ():
-        if isinstance(one, Mapping) and one.get("type") == "callback" and isinstance(one.get("value"), Mapping):
-            yield one["value"]
+        value = one.get("value") if isinstance(one, Mapping) and one.get("type") == "callback" else None
+        if isinstance(value, Mapping):
+            yield tuple(str(value.get(name, "")) for name in ("cs", "approval", "version", "choice", "seal"))
         else:
-            yield from _list_button_values(one)
-
-
-def _describe_button(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """Describe what a button does, without the place of its card."""
-    return tuple(str(value.get(name, "")) for name in ("cs", "approval", "version", "choice", "seal"))
+            yield from _describe_buttons(one)

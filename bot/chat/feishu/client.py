@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -64,7 +64,6 @@ UNCLEAR_CODES = frozenset({"1", "1500", "2200", "55001", "230049", "1000040343",
 NO_SCOPE_CODES = frozenset({"99991672", "99991679", "230027", "234002", "234019"})
 """The app lacks a permission."""
 TOO_LARGE_CODES = frozenset({"234006", "234037"})
-NO_BOT = "11205"
 TOKEN_PATH, ENDPOINT_PATH = "/open-apis/auth/v3/tenant_access_token/internal", "/callback/ws/endpoint"
 _OUTCOMES = {"0": "ok", RATE_LIMITED: "limited", UNREACHABLE: "unreachable"}
 _ID = re.compile(r"/(?=[^/]*\d)(?:[a-z]{1,4}_|[A-Z0-9])[\w-]{5,}+")
@@ -73,8 +72,6 @@ _CHUNK = 65_536
 
 @dataclass(frozen=True, slots=True)
 class FeishuBot:
-    """The bot's identity in this tenant."""
-
     open_id: str
     name: str
     tenant: str
@@ -82,19 +79,37 @@ class FeishuBot:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What Feishu said. `code` is its number as text, or ours."""
+    """Feishu's answer. `code` is its number as text, or ours."""
 
     code: str
     content: Mapping[str, Any] = field(default_factory=dict)
     log_id: str = ""
+    """Feishu's support finds a call by it."""
     wait_s: float | None = None
     """How long a rate limit wants a pause; None if it does not say."""
+
+    def get_data(self) -> dict[str, Any]:
+        """Return `data`. Older methods, like `bot/v3/info`, put it beside the code."""
+        beside = {name: value for name, value in self.content.items() if name not in ("code", "msg")}
+        data = self.content.get("data", beside)
+        return data if isinstance(data, dict) else {}
+
+    def build_chat_error(self, name: str) -> ChatError:
+        """Build the exception for a failure of a call. An outage differs from a refusal: after an outage the call is
+        tried again later, also when the app has to be fixed."""
+        where = f"{name} [{self.log_id}]" if self.log_id else name
+        if self.code == RATE_LIMITED and self.wait_s is not None:
+            return ChatBusyError(math.ceil(self.wait_s * 1000), where)
+        kinds = (
+            (ACCOUNT_CODES | DEAD_TOKEN_CODES, ChatAccountError),
+            (CLOSED_CODES, PlaceClosedError),
+            ({UNREACHABLE, RATE_LIMITED}, ChatUnavailableError),
+        )
+        return next((kind for codes, kind in kinds if self.code in codes), ChatError)(self.code, where)
 
 
 @dataclass(slots=True)
 class FeishuClient:
-    """Feishu's API, by one connection pool."""
-
     session: ClientSession
     base_url: str
     app_id: str
@@ -111,23 +126,15 @@ class FeishuClient:
         *,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
-        tries: int = 3,
-        before_each_try: Callable[[], Awaitable[None]] | None = None,
-        waits_out_limit: bool = True,
-        retry_delay_s: float = 0.3,
+        **how: Any,
     ) -> dict[str, Any]:
         """Call a path below `/open-apis/` and return the answer's `data`. A call has to be repeatable: a message by its
-        `uuid`. The call waits out a rate limit; without `waits_out_limit`, it raises `ChatBusyError` at once.
-        `before_each_try` runs right before each try, and an exception there ends the call. Raises `ChatError` with
-        Feishu's number, and `ChatUnavailableError` when Feishu cannot be reached or takes no more."""
+        `uuid`. `how`: see `ask_until_answered`."""
 
         async def ask(headers: Mapping[str, str]) -> _Answer:
             return await self._ask(method, f"/open-apis/{path}", headers=headers, params=query, json=body)
 
-        answer = await self._ask_until_answered(
-            _name_call(method, path), ask, tries, before_each_try, waits_out_limit, retry_delay_s
-        )
-        return _get_data(answer)
+        return (await self.ask_until_answered(_name_call(method, path), ask, **how)).get_data()
 
     async def upload(
         self, path: str, fields: Mapping[str, str], *, file_field: str, name: str, content: bytes
@@ -140,7 +147,7 @@ class FeishuClient:
             limit = ClientTimeout(total=FILE_S)
             return await self._ask("POST", f"/open-apis/{path}", headers=headers, data=form, timeout=limit)
 
-        return _get_data(await self._ask_until_answered(_name_call("POST", path), ask))
+        return (await self.ask_until_answered(_name_call("POST", path), ask)).get_data()
 
     async def download(self, path: str, *, query: Mapping[str, str], max_bytes: int) -> bytes:
         """Download a file, never more than one chunk over the limit, whatever length the server states. Raises
@@ -167,7 +174,7 @@ class FeishuClient:
                 return _Answer(UNREACHABLE)
 
         try:
-            await self._ask_until_answered(_name_call("GET", path), ask, tries=2)
+            await self.ask_until_answered(_name_call("GET", path), ask, tries=2)
         except ChatUnavailableError:
             raise
         except ChatError as failed:
@@ -183,15 +190,15 @@ class FeishuClient:
         credentials = {"AppID": self.app_id, "AppSecret": self.app_secret}
         answer = await self._ask("POST", ENDPOINT_PATH, json=credentials, headers={"locale": "zh"})
         if answer.code != "0":
-            raise _build_error(answer, "ws/endpoint")
-        return _get_data(answer)
+            raise answer.build_chat_error("ws/endpoint")
+        return answer.get_data()
 
     def stop_renewal(self) -> None:
         """Stop fetching a token, before the connection pool is closed."""
         if self._renewal is not None:
             self._renewal.cancel()
 
-    async def _ask_until_answered(
+    async def ask_until_answered(
         self,
         name: str,
         ask: Callable[[Mapping[str, str]], Awaitable[_Answer]],
@@ -200,7 +207,10 @@ class FeishuClient:
         waits_out_limit: bool = True,
         retry_delay_s: float = 0.3,
     ) -> _Answer:
-        """Ask with a token until Feishu answers with success. A dead token is replaced once and counts as no try."""
+        """Ask with a token until Feishu answers with success. A dead token is replaced once and counts as no try. A
+        rate limit is waited out; without `waits_out_limit`, it raises `ChatBusyError` at once. `before_each_try`
+        runs right before each try, and an exception there ends the call. Raises `ChatError` with Feishu's number, and
+        `ChatUnavailableError` when Feishu cannot be reached or takes no more."""
         is_token_new = False
         for tried in itertools.count(1):
             if before_each_try:
@@ -221,9 +231,9 @@ class FeishuClient:
                 metrics.CHAT_LIMITS.labels(name).inc()
                 pause_s = max(pause_s, answer.wait_s or 0)
                 if not waits_out_limit or tried >= tries or pause_s > WAIT_MAX_S:
-                    raise ChatBusyError(math.ceil(pause_s * 1000), _name_place(name, answer))
+                    raise replace(answer, wait_s=pause_s).build_chat_error(name)
             elif answer.code != UNREACHABLE or tried >= tries:
-                raise _build_error(answer, name)
+                raise answer.build_chat_error(name)
             await asyncio.sleep(pause_s)
         raise AssertionError("the count has no end")
 
@@ -249,12 +259,13 @@ class FeishuClient:
         credentials = {"app_id": self.app_id, "app_secret": self.app_secret}
         answer = await self._ask("POST", TOKEN_PATH, json=credentials)
         token, life_s = answer.content.get("tenant_access_token"), answer.content.get("expire")
+        name = "tenant_access_token"
         if answer.code == RATE_LIMITED:
-            raise ChatBusyError(math.ceil((answer.wait_s or 1) * 1000), _name_place("tenant_access_token", answer))
+            raise replace(answer, wait_s=answer.wait_s or 1).build_chat_error(name)
         if answer.code not in ("0", UNREACHABLE):
-            raise ChatAccountError(answer.code, _name_place("tenant_access_token", answer))
+            raise ChatAccountError(answer.code, name)
         if not (answer.code == "0" and isinstance(token, str) and token and isinstance(life_s, int)):
-            raise ChatUnavailableError(UNREACHABLE, _name_place("tenant_access_token", answer))
+            raise replace(answer, code=UNREACHABLE).build_chat_error(name)
         now = time.monotonic()
         self._token, self._ends_at = token, now + life_s
         self._renew_at = now + max(life_s - RENEW_S, life_s / 2)
@@ -337,31 +348,6 @@ async def _read_answer(response: ClientResponse) -> _Answer:
     return _Answer(code, known, log_id[:100])
 
 
-def _get_data(answer: _Answer) -> dict[str, Any]:
-    """Return `data`. Older methods, like `bot/v3/info`, put it beside the code."""
-    data = answer.content.get(
-        "data", {name: value for name, value in answer.content.items() if name not in ("code", "msg")}
-    )
-    return data if isinstance(data, dict) else {}
-
-
 def _name_call(method: str, path: str) -> str:
     """Name a call for logs and metrics, without the ids in its path."""
     return f"{method} {_ID.sub('/:id', path)}"
-
-
-def _name_place(name: str, answer: _Answer) -> str:
-    """Name a call with Feishu's log id, by which Feishu's support finds it."""
-    return f"{name} [{answer.log_id}]" if answer.log_id else name
-
-
-def _build_error(answer: _Answer, name: str) -> ChatError:
-    """Build the exception for a failure. An outage differs from a refusal: after an outage the call is tried again
-    later, also when the app has to be fixed."""
-    kinds = (
-        (ACCOUNT_CODES | DEAD_TOKEN_CODES, ChatAccountError),
-        (CLOSED_CODES, PlaceClosedError),
-        ({UNREACHABLE, RATE_LIMITED}, ChatUnavailableError),
-    )
-    kind = next((kind for codes, kind in kinds if answer.code in codes), ChatError)
-    return kind(answer.code, _name_place(name, answer))

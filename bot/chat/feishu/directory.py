@@ -5,19 +5,20 @@ kept."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from bot.chat.directory_file import DirectoryEntry, DirectoryFile
 from bot.chat.feishu.client import FeishuClient
-from bot.chat.feishu.message_content import is_person_id, is_short_text, list_mappings
-from bot.chat.feishu.text import replace_surrogates
-from bot.chat.member_store import MemberRecord, UserProfile
+from bot.chat.feishu.message_content import is_person_id, is_short_text
+from bot.chat.member_store import MemberRecord
+from bot.chat.messages import ChatDirectory
 from bot.chat.people.directory import PlatformDirectory
-from bot.chat.people.member_cache import INVALID_CURSOR, Member, MemberFacts
+from bot.chat.people.member_cache import INVALID_CURSOR, Member, MemberFacts, MemberSource
+from bot.chat.shared_parts import list_mappings
 from bot.core import logs
 from bot.core.errors import ChatError, ChatUnavailableError
-from tools.characters import remove_invisible
+from tools.characters import remove_invisible, replace_surrogates
 
 log = logs.get_logger(__name__)
 
@@ -33,12 +34,10 @@ INACTIVE = ("is_frozen", "is_resigned", "is_exited", "is_unjoin")
 OPEN_IDS = {"user_id_type": "open_id", "department_id_type": "open_department_id"}
 
 
-class FeishuMembers:
-    """Implements `bot.chat.people.member_cache.MemberSource`. The list goes through all departments. Needs
+class FeishuMembers(MemberSource):
+    """Feishu's contacts, which are people and no bots. The list goes through all departments. Needs
     `contact:contact.base:readonly`, `contact:user.base:readonly`, `contact:user.email:readonly`,
     `contact:user.employee:readonly`, `contact:user.department:readonly` and `contact:department.base:readonly`."""
-
-    has_profiles = False
 
     def __init__(self, client: FeishuClient, *, locale: str, timezone: str) -> None:
         """`locale` and `timezone` are everybody's, because Feishu does not tell them."""
@@ -88,47 +87,37 @@ class FeishuMembers:
         if not isinstance(user, Mapping) or user.get("open_id") != person:
             return None
         if (department := _choose_department(user)) not in ("", ROOT, *self._departments):
-            await self._find_department(department)
+            self._departments[department] = await self._find_department(department)
         return {"id": person, **user}
 
-    async def _find_department(self, id: str) -> None:
+    async def _find_department(self, id: str) -> str:
         """Find the name of a department that is newer than the list. Without the name, the person has none."""
         try:
-            answer = await self._client.call("GET", f"contact/v3/departments/{id}", query=OPEN_IDS)
+            about = (await self._client.call("GET", f"contact/v3/departments/{id}", query=OPEN_IDS)).get("department")
         except ChatUnavailableError:
             raise
         except ChatError as failed:
             log.info("a department is not read", code=failed.code)
-            answer = {}
-        about = answer.get("department")
-        self._departments[id] = _clean_name(about.get("name")) if isinstance(about, Mapping) else ""
+            return ""
+        return _clean_name(about.get("name")) if isinstance(about, Mapping) else ""
 
     async def find_member_by_email(self, email: str) -> Member | None:
-        answer = await self._client.call(
-            "POST",
-            "contact/v3/users/batch_get_id",
-            query={"user_id_type": "open_id"},
-            body={"emails": [email], "include_resigned": False},
-        )
+        query, body = {"user_id_type": "open_id"}, {"emails": [email], "include_resigned": False}
+        answer = await self._client.call("POST", "contact/v3/users/batch_get_id", query=query, body=body)
         ids = [one.get("user_id") for one in list_mappings(answer.get("user_list"))]
         return next(({"id": id} for id in ids if is_person_id(id)), None)
-
-    async def load_profiles(self, people: Iterable[str]) -> Mapping[str, UserProfile]:
-        return {}
 
     def is_person_id(self, id: str) -> bool:
         return is_person_id(id)
 
     def cut_down_member(self, member: Member) -> dict[str, Any]:
-        status = member.get("status")
+        status, leader = member.get("status"), member.get("leader_user_id")
         flags = status if isinstance(status, Mapping) else {}
-        leader, title = member.get("leader_user_id"), member.get("job_title")
+        emails = [one.strip() for name in ("email", "enterprise_email") if is_short_text(one := member.get(name))]
         kept: dict[str, Any] = {name: _clean_name(member.get(name)) for name in NAMES}
-        kept["email"] = next(
-            (one for name in ("email", "enterprise_email") if is_short_text(one := member.get(name))), ""
-        ).strip()
         kept |= {
-            "title": _clean_name(title),
+            "email": emails[0] if emails else "",
+            "title": _clean_name(member.get("job_title")),
             "leader": leader if is_person_id(leader) else "",
             "department": self._departments.get(_choose_department(member), ""),
             "active": flags.get("is_activated") is True and not any(flags.get(name) for name in INACTIVE),
@@ -136,18 +125,8 @@ class FeishuMembers:
         }
         return {"id": str(member.get("open_id"))} | {name: value for name, value in kept.items() if value}
 
-    def get_update_mark(self, member: Member) -> float:
-        return 0
-
-    def is_bot(self, member: Member) -> bool:
-        """Return False. Feishu's contacts are people."""
-        return False
-
     def is_full_member(self, member: Member) -> bool:
         return bool(member.get("active"))
-
-    def is_own_bot(self, member: Member) -> bool:
-        return False
 
     def get_email(self, member: Member) -> str:
         return str(member.get("email") or "")
@@ -192,3 +171,12 @@ def _clean_name(name: object) -> str:
     """Remove invisible characters from a text that people chose, so that names which look alike become equal."""
     text = replace_surrogates(name[:255]) if isinstance(name, str) else ""
     return " ".join(remove_invisible(text, keep_joiners=False).split())
+
+
+async def list_people_to_pick(directory: ChatDirectory) -> dict[str, str]:
+    """List the members for a picker: open id → words that find the person. Return none if they cannot be listed."""
+    try:
+        return {one.id: one.email or one.name for one in await directory.list_people()}
+    except ChatError as failed:
+        log.info("nobody to pick", reason=str(failed))
+        return {}

@@ -1,4 +1,4 @@
-"""Files on Feishu: those of a message, and their bytes.
+"""Looks up messages on Feishu: their files, the bytes of these, and what they forward.
 
 The id of a file names its message, its type and its key. The uploader is the sender of that message, as Feishu says."""
 
@@ -7,8 +7,16 @@ from __future__ import annotations
 from typing import Any
 
 from bot.chat.feishu.client import NO_SCOPE_CODES, FeishuClient
-from bot.chat.feishu.message_content import list_mappings, read_content
-from bot.chat.messages import FetchedFile, Place, SentFile
+from bot.chat.feishu.message_content import read_content
+from bot.chat.messages import ChatDirectory, FetchedFile, Message, Place, SentFile
+from bot.chat.shared_parts import (
+    MAX_QUOTES,
+    cut_quote,
+    get_known_language,
+    join_quotes,
+    list_mappings,
+    quote_forwarded,
+)
 from bot.core import logs
 from bot.core.errors import ChatError, ChatUnavailableError, FileRefusedError
 from tools.platform_ids import FILE_ID
@@ -23,7 +31,6 @@ class FeishuFileSource:
         self._client = client
 
     async def list_message_files(self, place: Place, at: str) -> tuple[SentFile, ...]:
-        """Look up the message for its files."""
         message = await find_message(self._client, at)
         return read_content(message, "", "en").files if message and message["chat_id"] == place.channel else ()
 
@@ -52,20 +59,36 @@ class FeishuFileSource:
         return FetchedFile(await self._client.download(path, query={"type": type}, max_bytes=max_bytes), uploader)
 
 
+async def read_bundle(client: FeishuClient, directory: ChatDirectory, message: Message) -> str:
+    """Read the messages of a forwarded bundle as text, each under a line that names its writer. Raises `ChatError`."""
+    language = get_known_language(directory, message.person)
+    bundled = [one for one in await list_messages(client, message.at) if one.get("upper_message_id") == message.at]
+    quotes = list[str]()
+    for one in bundled[:MAX_QUOTES]:
+        writer, text = directory.find_known_person(one["sender"]), read_content(one, "", language).text
+        quotes.append(quote_forwarded(writer.name if writer else "?", cut_quote(text), language))
+    return join_quotes(quotes, len(bundled) - MAX_QUOTES, language)
+
+
 async def find_message(client: FeishuClient, id: str) -> dict[str, Any] | None:
-    """Look a message up. The result has the form of an event's message, with the id of the person who sent it as
-    `sender` (empty for others), and `deleted`. Raises `ChatError`."""
+    """Look a message up. Raises `ChatError`."""
+    return next((one for one in await list_messages(client, id) if one.get("message_id") == id), None)
+
+
+async def list_messages(client: FeishuClient, id: str) -> list[dict[str, Any]]:
+    """Look up a message, and those that it forwards. Each has the form of an event's message, with the id of the person
+    who sent it as `sender` (empty for others), and `deleted`. Raises `ChatError`."""
     answer = await client.call("GET", f"im/v1/messages/{id}", query={"user_id_type": "open_id"})
-    found = next((one for one in list_mappings(answer.get("items")) if one.get("message_id") == id), None)
-    if found is None:
-        return None
-    sender, body = found.get("sender"), found.get("body")
-    is_person = isinstance(sender, dict) and (sender.get("sender_type"), sender.get("id_type")) == ("user", "open_id")
-    return {
-        **found,
-        "message_type": found.get("msg_type"),
-        "content": body.get("content") if isinstance(body, dict) else None,
-        "chat_id": str(found.get("chat_id")),
-        "sender": str(sender["id"]) if is_person and isinstance(sender, dict) and sender.get("id") else "",
-        "deleted": found.get("deleted") is True,
-    }
+    messages = list[dict[str, Any]]()
+    for found in list_mappings(answer.get("items")):
+        sender, body = (one if isinstance(one := found.get(name), dict) else {} for name in ("sender", "body"))
+        is_person = (sender.get("sender_type"), sender.get("id_type")) == ("user", "open_id")
+        shape = {
+            "message_type": found.get("msg_type"),
+            "content": body.get("content"),
+            "chat_id": str(found.get("chat_id")),
+            "sender": str(sender.get("id") or "") if is_person else "",
+            "deleted": found.get("deleted") is True,
+        }
+        messages.append({**found, **shape})
+    return messages

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 CONTROL, DATA = 0, 1
 """Values of `method`: pings and their answers; events and their acknowledgements."""
-_VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
+_VARINT, _BYTES = 0, 2
+_SIZES = {1: 8, _BYTES: 0, 5: 4}
+"""Kinds of fields with a size: fixed, or told first."""
 _MASK = (1 << 64) - 1
 
 
@@ -42,18 +44,10 @@ class Frame:
 
 
 def encode_frame(frame: Frame) -> bytes:
-    numbers = ((1, frame.seq_id), (2, frame.log_id), (3, frame.service), (4, frame.method))
-    parts = [_encode_varint(number << 3) + _encode_varint(value) for number, value in numbers]
-    parts += [
-        _encode_bytes(5, _encode_bytes(1, key.encode()) + _encode_bytes(2, value.encode()))
-        for key, value in frame.headers
-    ]
-    for number, content in (
-        (6, frame.payload_encoding), (7, frame.payload_type), (8, frame.payload), (9, frame.log_id_new)
-    ):  # fmt: skip
-        if content is not None:
-            parts.append(_encode_bytes(number, content.encode() if isinstance(content, str) else content))
-    return b"".join(parts)
+    headers = [(5, _encode_fields((1, key), (2, value))) for key, value in frame.headers]
+    numbers = (1, frame.seq_id), (2, frame.log_id), (3, frame.service), (4, frame.method)
+    texts = (6, frame.payload_encoding), (7, frame.payload_type), (8, frame.payload), (9, frame.log_id_new)
+    return _encode_fields(*numbers, *headers, *texts)
 
 
 def decode_frame(data: bytes) -> Frame:
@@ -77,18 +71,25 @@ def decode_frame(data: bytes) -> Frame:
         raise FrameError(type(error).__name__) from error
 
 
+def _encode_fields(*fields: tuple[int, int | str | bytes | None]) -> bytes:
+    """Encode fields by their numbers. None is left out."""
+    out = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            out += _encode_varint(number << 3 | _VARINT) + _encode_varint(value)
+        elif value is not None:
+            content = value.encode() if isinstance(value, str) else value
+            out += _encode_varint(number << 3 | _BYTES) + _encode_varint(len(content)) + content
+    return out
+
+
 def _encode_varint(value: int) -> bytes:
     value &= _MASK  # a negative number is sent as ten bytes
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _encode_bytes(number: int, content: bytes) -> bytes:
-    return _encode_varint(number << 3 | _BYTES) + _encode_varint(len(content)) + content
+    return bytes([*out, value])
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
@@ -110,12 +111,9 @@ def _read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             value, at = _read_varint(data, at)
             yield tag >> 3, value
             continue
-        if kind == _BYTES:
-            size, at = _read_varint(data, at)
-        elif kind in (_FIXED_64, _FIXED_32):
-            size = 8 if kind == _FIXED_64 else 4
-        else:
+        if kind not in _SIZES:
             raise FrameError("a kind of field is unknown")
+        size, at = _read_varint(data, at) if kind == _BYTES else (_SIZES[kind], at)
         if at + size > len(data):
             raise FrameError("a field is cut off")
         if kind == _BYTES:

@@ -1,30 +1,24 @@
-"""Renders a person's Home, and the dialogs that it opens, as Feishu cards in the DM."""
+"""A person's Home on Feishu: one card in their chat with the bot, which is rewritten, and the dialogs that it opens."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from uuid import uuid4
 
-from bot.chat.feishu.cards import (
-    MAX_BYTES,
-    MAX_ELEMENTS,
-    Element,
-    LabelledButton,
-    RenderedCard,
-    build_card,
-    build_press_value,
-    count_bytes,
-    count_elements,
-    render_button_rows,
-    render_card_content,
-    render_literal,
-    render_small_print,
-    render_title_in_full,
-)
-from bot.chat.feishu.forms import build_form_card, build_home_submit, place_problems, render_fields
+from bot.chat.feishu import cards
+from bot.chat.feishu.cards import MAX_BYTES, MAX_ELEMENTS, Element, LabelledButton, RenderedCard, render_small_print
+from bot.chat.feishu.channel import FeishuChannel
+from bot.chat.feishu.forms import build_form_card, render_form_inputs
+from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.feishu.text import format_label
 from bot.chat.feishu.values import HomeDialogValue, HomeValue, OpenFormValue
-from bot.chat.messages import FormProblem, HomeButton, HomeDialog, HomeEntry, HomeView, Place
+from bot.chat.messages import ChatDirectory, FormProblem, HomeButton, HomeDialog, HomeEntry, HomeView, Place
+from bot.chat.shared_parts import find_language, fit_entries
+from bot.core import logs
+from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.i18n import translate
+
+log = logs.get_logger(__name__)
 
 _DM = Place(platform="feishu", team="", channel="", direct=True)
 """The place of a press on Home. Team and channel are those of the payload."""
@@ -32,43 +26,58 @@ RESERVE = 1_000
 """Bytes for the line that counts what was left out."""
 
 
+class FeishuHome:
+    def __init__(self, channel: FeishuChannel, sent: SentCards, directory: ChatDirectory) -> None:
+        self._channel, self._sent, self._directory = channel, sent, directory
+
+    async def publish_home(self, person: str, view: HomeView) -> None:
+        """Rewrite a person's latest Home card. Post a new one if there is none, if it was recalled, or if it is older
+        than the 14 days for which Feishu takes updates. Raises `ChatError`, `StoreUnavailableError`."""
+        card, name = render_home(view, await find_language(self._directory, person, "zh")), f"home:{person}"
+        if (known := await self._sent.find_post(name)) is not None:
+            try:
+                await self._channel.patch_card(known.ts, card.content)
+            except ChatUnavailableError:
+                raise
+            except ChatError as refused:
+                log.info("home.posted_anew", code=refused.code)
+            else:
+                return
+        ref = await self._channel.post_form(person, card, key=f"home:{uuid4().hex}")
+        await self._sent.save_post(ref, name)
+
+
 def render_home(view: HomeView, language: str) -> RenderedCard:
-    """Render Home. An entry is shown whole or, when the card is full, counted and left out, so that buttons never stand
-    under a part of their card."""
+    """Render Home. Entries for which there is no room are left out and counted."""
     opens: list[LabelledButton] = [(view.request, "primary", OpenFormValue())] if view.request else []
-    top = [*render_title_in_full(view.title), *render_small_print(view.freshness), *render_button_rows(opens)]
+    top = [*cards.render_title_in_full(view.title), *render_small_print(view.freshness), *cards.build_rows(opens)]
     top += render_small_print(view.start)
     frames = list[tuple[list[Element], list[Element]]]()
     for section in view.sections:
-        head: list[Element] = [{"tag": "hr"}, *render_literal(section.title, text_size="heading")]
+        head: list[Element] = [{"tag": "hr"}, *cards.render_literal(section.title, text_size="heading")]
         head += render_small_print(section.empty) if not section.entries else []
-        frames.append((head, [*render_small_print(section.note), *render_button_rows(_list_buttons(section.buttons))]))
-    fixed = [*top, *(one for head, foot in frames for one in (*head, *foot))]
-    room = MAX_BYTES - RESERVE - count_bytes([build_card(view.title, fixed, view.title)])
-    count_left = MAX_ELEMENTS - 2 - count_elements(build_card(view.title, fixed, view.title))
-    shown, left = top, 0
-    for section, (head, foot) in zip(view.sections, frames, strict=True):
-        shown = [*shown, *head]
-        for entry in section.entries:
-            elements = list(_render_entry(entry))
-            bytes_needed, count_needed = count_bytes(elements), count_elements(elements)
-            if bytes_needed <= room and count_needed <= count_left:
-                shown, room, count_left = [*shown, *elements], room - bytes_needed, count_left - count_needed
-            else:
-                left += 1
-        shown += foot
-    if left:
-        shown += render_small_print(translate("slack.more_at_home", language, count=left))
-    title = format_label(view.title, 100) or "…"
-    return RenderedCard(build_card(view.title, shown, title, "blue"), title)
+        frames.append((head, [*render_small_print(section.note), *cards.build_rows(_list_buttons(section.buttons))]))
+    frame = cards.build_card(view.title, [*top, *(one for pair in frames for part in pair for one in part)], view.title)
+    room = MAX_BYTES - RESERVE - cards.count_bytes([frame]), MAX_ELEMENTS - 2 - cards.count_elements(frame)
+
+    def measure(shown: list[Element]) -> tuple[int, int]:
+        return cards.count_bytes(shown), cards.count_elements(shown)
+
+    def render(entry: HomeEntry, where: str) -> list[Element]:
+        return list(_render_entry(entry))
+
+    fitting, left = fit_entries(view.sections, frames, room, render, measure)
+    rest = render_small_print(translate("slack.more_at_home", language, count=left)) if left else ()
+    title = format_label(view.title, cards.HEADER) or "…"
+    return RenderedCard(cards.build_card(view.title, [*top, *fitting, *rest], title, "blue"), title)
 
 
 def _render_entry(entry: HomeEntry, *, in_dialog: bool = False) -> Iterator[Element]:
-    yield from render_literal(entry.card.title, text_size="heading")
-    yield from render_card_content(entry.card)
+    yield from cards.render_literal(entry.card.title, text_size="heading")
+    yield from cards.render_card_content(entry.card)
     where = {"on_page": True, "in_dialog": in_dialog}
-    pressed = [(one.label, one.style, build_press_value(one, _DM, **where)) for one in entry.card.buttons]
-    yield from render_button_rows([*pressed, *_list_buttons(entry.buttons)])
+    buttons = [(one.label, one.style, cards.build_press_value(one, _DM, **where)) for one in entry.card.buttons]
+    yield from cards.build_rows([*buttons, *_list_buttons(entry.buttons)])
 
 
 def _list_buttons(buttons: tuple[HomeButton, ...]) -> list[LabelledButton]:
@@ -86,14 +95,13 @@ def render_home_dialog(
     """Render a dialog of Home. A card that is too long is not pressed here, because it is in the DM as a whole. Return
     None if the dialog does not fit into a card even so."""
     value = HomeDialogValue(action=dialog.action, value=dialog.value, form=dict(dialog.form), seal=dialog.seal)
-    rows = [(one.field, one.label, one.options, one.hint) for one in dialog.inputs]
-    placed = place_problems(problems, dialog.inputs)
-    form = list[Element]()
-    if dialog.submit:
-        fields = render_fields(rows, language, typed or {}, placed, people or {})
-        form = [*fields, build_home_submit(dialog.submit, value)]
-    entry = list(_render_entry(HomeEntry(dialog.card), in_dialog=True)) if dialog.card else []
-    notice, below = list(render_small_print(dialog.notice)), render_button_rows(_list_buttons(dialog.buttons))
-    whole = list(render_small_print(translate("home.whole_in_dm", language))) if entry else []
-    shown = build_form_card(dialog.title, [*notice, *entry], form, dialog.cancel, below)
-    return shown or build_form_card(dialog.title, [*notice, *whole], form, dialog.cancel, below)
+    whole = list(_render_entry(HomeEntry(dialog.card), in_dialog=True)) if dialog.card else []
+    pointer = list(render_small_print(translate("home.whole_in_dm", language))) if dialog.card else []
+    for entry in (whole, pointer):
+        above = [*render_small_print(dialog.notice), *entry]
+        fields = render_form_inputs(dialog.inputs, language, typed, problems, people)
+        submit = [(dialog.submit, value)] if dialog.submit else []
+        below = cards.build_rows(_list_buttons(dialog.buttons))
+        if shown := build_form_card(dialog.title, above, fields, submit, dialog.cancel, below):
+            return shown
+    return None

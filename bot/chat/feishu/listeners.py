@@ -5,24 +5,22 @@ Feishu never sends a press again: `press_listeners` answers it."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
-from weakref import WeakValueDictionary
 
 from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.channel_readers import FeishuReaderClassifier
 from bot.chat.feishu.client import FeishuBot, FeishuClient
-from bot.chat.feishu.files import find_message
+from bot.chat.feishu.files import find_message, read_bundle
 from bot.chat.feishu.message_content import (
-    MessageContent,
     is_person_id,
     is_short_text,
-    list_mappings,
     read_content,
 )
 from bot.chat.feishu.press_listeners import PressListeners
 from bot.chat.messages import ChatDirectory, HomeView, Ingress, Message, Place
+from bot.chat.shared_parts import FollowUps, get_known_language, list_mappings, welcome_person
 from bot.core import logs
 from bot.core.errors import ChatError, ChatUnavailableError, StoreUnavailableError
 from bot.core.i18n import translate
@@ -30,9 +28,6 @@ from bot.core.i18n import translate
 log = logs.get_logger(__name__)
 
 Event: TypeAlias = Mapping[str, Any]
-RECHECK_S, RECHECK_INTERVAL_S = 0.75, 0.25
-"""How long and how often to check whether a thread is ours (s): far less than the three seconds in which Feishu wants
-an acknowledgement."""
 PRESS = "card.action.trigger"
 HOME, REQUEST = "home", "request"
 """Keys of the bot's menu. With a suffix like `:expense`, `request` opens the form of that process."""
@@ -56,7 +51,7 @@ class FeishuListeners:
         self._client, self._me, self._intake, self._channel = client, me, intake, channel
         self._directory, self._readers, self._note_changed_person = directory, readers, note_changed_person
         self._presses = PressListeners(me, intake, channel, directory, publish_home)
-        self._threads = WeakValueDictionary[str, asyncio.Lock]()
+        self._follow_ups = FollowUps(intake.is_engaged)
         self._recent: dict[str, tuple[str, Place]] = {}
         """Message id → its writer and place, as the verified event said."""
         changed_chats = (
@@ -82,11 +77,9 @@ class FeishuListeners:
         header, event = payload.get("header"), payload.get("event")
         if "header" not in payload and "event" not in payload:
             return await self.handle_old_press(payload)
-        if not (isinstance(header, Mapping) and isinstance(event, Mapping)):
-            log.warning("an event of an odd shape is dropped")
-            return None
-        kind, id, tenant = header.get("event_type"), header.get("event_id"), header.get("tenant_key")
-        if not (is_short_text(kind) and is_short_text(id)):
+        about = header if isinstance(header, Mapping) else {}
+        kind, id, tenant = (about.get(name) for name in ("event_type", "event_id", "tenant_key"))
+        if not (isinstance(event, Mapping) and is_short_text(kind) and is_short_text(id)):
             log.warning("an event of an odd shape is dropped")
             return None
         if kind == PRESS:  # the presser's own company decides
@@ -98,7 +91,6 @@ class FeishuListeners:
         return None
 
     async def finish(self) -> None:
-        """End the work that goes on, once no more events come."""
         await self._presses.finish()
 
     async def handle_old_press(self, payload: Event) -> dict[str, Any] | None:
@@ -122,10 +114,14 @@ class FeishuListeners:
             return
         mentioned = [one.get("id") for one in list_mappings(event["message"].get("mentions"))]
         is_mentioned = any(isinstance(id, Mapping) and id.get("open_id") == self._me.open_id for id in mentioned)
+        if message.place.direct:
+            await self._channel.note_dm(message.person, message.place.channel)
+        is_bundle = event["message"].get("message_type") == "merge_forward"
+        submit = partial(self._submit_bundle if is_bundle else self._submit_message, message)
         if message.place.direct or is_mentioned:
-            await self._submit_message(message)
+            await submit()
         elif message.place.thread != message.at:
-            await self._accept_follow_up(message)
+            await self._follow_ups.accept(message.place, submit)
 
     def _parse_message(self, id: str, event: Event) -> Message | None:
         """Return a person's message. Return None for everything else that looks like one, and for payloads without the
@@ -133,39 +129,26 @@ class FeishuListeners:
         sender, about = event.get("sender"), event.get("message")
         if not (isinstance(sender, Mapping) and isinstance(about, Mapping)) or sender.get("sender_type") != "user":
             return None
-        ids = sender.get("sender_id")
-        person = ids.get("open_id") if isinstance(ids, Mapping) else None
-        at, chat, kind = about.get("message_id"), about.get("chat_id"), about.get("chat_type")
-        root, tenant = about.get("root_id") or "", sender.get("tenant_key") or self._me.tenant
-        if not (is_person_id(person) and all(map(is_short_text, (at, chat, kind, root or "-")))):
+        ids, tenant = sender.get("sender_id"), sender.get("tenant_key") or self._me.tenant
+        person, kind = ids.get("open_id") if isinstance(ids, Mapping) else None, about.get("chat_type")
+        return self._build_message(id, person, about, is_direct=kind == "p2p", is_shared=tenant != self._me.tenant)
+
+    def _build_message(
+        self, id: str, person: object, about: Event, *, is_direct: bool, is_shared: bool = False
+    ) -> Message | None:
+        """Build a message of a person. The answer goes beside it in a chat with one person, and under it elsewhere."""
+        at, chat, root = about.get("message_id"), about.get("chat_id"), about.get("root_id") or about.get("message_id")
+        if not (is_person_id(person) and is_short_text(at) and is_short_text(chat) and is_short_text(root)):
             log.warning("a message of an odd shape is dropped")
             return None
         if person == self._me.open_id:
             return None
-        place = self._build_place(str(chat), str(at), str(root), is_direct=kind == "p2p", tenant=tenant)
-        return self._build_message(id, place, person, str(at), about)
-
-    def _build_place(self, chat: str, at: str, root: str, *, is_direct: bool, tenant: object) -> Place:
-        """Build the place of a message. The answer goes beside it in a chat with one person, and under it
-        elsewhere."""
-        return Place(
-            platform="feishu",
-            team=self._me.tenant,
-            channel=chat,
-            thread=None if is_direct else root or at,
-            direct=is_direct,
-            shared=tenant != self._me.tenant,
-        )
-
-    def _build_message(self, id: str, place: Place, person: str, at: str, about: Event) -> Message:
-        known = self._directory.find_known_person(person)
-        content = read_content(about, self._me.open_id, known.language if known else "en")
-        return self._fill_message(id, place, person, at, content)
-
-    def _fill_message(self, id: str, place: Place, person: str, at: str, content: MessageContent) -> Message:
+        thread, language = None if is_direct else root, get_known_language(self._directory, person)
+        where = {"channel": chat, "thread": thread, "direct": is_direct, "shared": is_shared}
+        content = read_content(about, self._me.open_id, language)
         return Message(
             id=id,
-            place=place,
+            place=Place(platform="feishu", team=self._me.tenant, **where),
             person=person,
             text=content.text,
             at=at,
@@ -173,27 +156,22 @@ class FeishuListeners:
             files=content.files,
         )
 
-    async def _accept_follow_up(self, message: Message) -> None:
-        """Accept a reply without a mention in a thread with the bot. Events overtake each other: a reply right after a
-        mention may arrive before the mention is durable, so the check is repeated for a moment. Within a thread,
-        replies are handled in order."""
-        loop, name = asyncio.get_running_loop(), message.place.conversation
-        until, turn = loop.time() + RECHECK_S, self._threads.setdefault(name, asyncio.Lock())
-        async with turn:
-            while not await self._intake.is_engaged(message.place):
-                if loop.time() > until:
-                    return
-                await asyncio.sleep(RECHECK_INTERVAL_S)
-            await self._submit_message(message)
+    async def _submit_bundle(self, message: Message) -> None:
+        """Make a forwarded bundle durable, with the words of its messages if Feishu tells them."""
+        try:
+            text = await read_bundle(self._client, self._directory, message)
+        except ChatError as failed:
+            log.info("a bundle is not read", reason=str(failed))
+            text = ""
+        await self._submit_message(message.model_copy(update={"text": text or message.text}))
 
     async def _submit_message(self, message: Message) -> None:
         """Make a message durable. Feishu may send it in two events, which its own id shows."""
-        place = message.place
-        await self._intake.accept_message(message, aliases=(f"{place.channel}:{message.at}",))
+        await self._intake.accept_message(message, aliases=(f"{message.place.channel}:{message.at}",))
         while len(self._recent) >= RECENT_MAX:
             del self._recent[next(iter(self._recent))]
-        self._recent[message.at] = (message.person, place)
-        self._channel.note_message(message.thread_place, message.at)
+        self._recent[message.at] = (message.person, message.place)
+        self._channel.signs.note_message(message.thread_place, message.at)
         if known := self._directory.find_known_person(message.person):
             self._channel.show_status(message.thread_place, translate("steps.working", known.language))
 
@@ -202,48 +180,41 @@ class FeishuListeners:
     async def handle_edit(self, id: str, event: Event) -> None:
         """Accept that a message was changed. If the event names no sender, Feishu is asked for the writer."""
         about = event.get("message")
-        if not (isinstance(about, Mapping) and is_short_text(about.get("message_id"))):
+        if not (isinstance(about, Mapping) and is_short_text(at := about.get("message_id"))):
             return
-        sender = event.get("sender")
-        named = isinstance(sender, Mapping) and is_short_text(about.get("chat_type"))
-        message = self._parse_message(id, event) if named else await self._find_changed(id, str(about["message_id"]))
-        if message and (message.place.direct or await self._intake.is_engaged(message.place)):
-            await self._intake.accept_change(message, is_deleted=False)
+        is_whole = isinstance(event.get("sender"), Mapping) and is_short_text(about.get("chat_type"))
+        message = self._parse_message(id, event) if is_whole else await self._find_message(id, at)
+        await self._accept_change(message, is_deleted=False)
 
     async def handle_recall(self, id: str, event: Event) -> None:
         """Accept that a person has recalled their own message. The event names neither the writer nor the thread."""
         at, chat = event.get("message_id"), event.get("chat_id")
         if event.get("recall_type") != "message_owner" or not (is_short_text(at) and is_short_text(chat)):
             return
-        person, place = self._recent.get(at, ("", None))
-        message = (
-            self._fill_message(id, place, person, at, MessageContent())
-            if place is not None
-            else await self._find_changed(id, at)
-        )
-        if message is None or message.place.channel != chat:
-            return
-        if message.place.direct or await self._intake.is_engaged(message.place):
-            await self._intake.accept_change(message, is_deleted=True)
+        if known := self._recent.get(at):
+            message: Message | None = Message(id=id, place=known[1], person=known[0], text="", at=at)
+        else:
+            message = await self._find_message(id, at)
+        if message and message.place.channel == chat:
+            await self._accept_change(message, is_deleted=True)
 
-    async def _find_changed(self, id: str, at: str) -> Message | None:
+    async def _accept_change(self, message: Message | None, *, is_deleted: bool) -> None:
+        if message and (message.place.direct or await self._intake.is_engaged(message.place)):
+            await self._intake.accept_change(message, is_deleted=is_deleted)
+
+    async def _find_message(self, id: str, at: str) -> Message | None:
         """Ask Feishu for a changed message. Return None if Feishu does not name a person as its sender. Raises
         `ChatUnavailableError`, and the event then comes again."""
         try:
-            found = await find_message(self._client, at)
-            if found is None or not is_person_id(found["sender"]) or found["sender"] == self._me.open_id:
+            if (found := await find_message(self._client, at)) is None or not found["sender"]:
                 return None
-            is_direct = await self._readers.is_direct(found["chat_id"])
+            chat = await self._client.call("GET", f"im/v1/chats/{found['chat_id']}")
         except ChatUnavailableError:
             raise
         except ChatError as failed:
             log.info("a changed message cannot be looked up", reason=str(failed))
             return None
-        root = found.get("root_id")
-        place = self._build_place(
-            found["chat_id"], at, root if is_short_text(root) else "", is_direct=is_direct, tenant=self._me.tenant
-        )
-        return self._build_message(id, place, found["sender"], at, found)
+        return self._build_message(id, found["sender"], found, is_direct=chat.get("chat_mode") == "p2p")
 
     # Menu and Home
 
@@ -268,25 +239,18 @@ class FeishuListeners:
             log.warning("Home not shown", reason=str(failed))
 
     async def handle_entered(self, id: str, event: Event) -> None:
-        """Welcome a person who opens their chat with the bot."""
         ids, chat = event.get("operator_id"), event.get("chat_id")
         person = ids.get("open_id") if isinstance(ids, Mapping) else None
         if is_person_id(person) and is_short_text(chat):
             place = Place(platform="feishu", team=self._me.tenant, channel=chat, direct=True)
-            self._presses.go_on(self.welcome_person(person, place))
-
-    async def welcome_person(self, person: str, place: Place) -> None:
-        try:
-            await self._intake.welcome_person(person, place)
-            await self._channel.suggest_prompts(place, await self._intake.list_prompts(person))
-        except (StoreUnavailableError, ChatError) as failed:
-            log.warning("nothing shown in the chat that was opened", reason=str(failed))
+            await self._channel.note_dm(person, chat)
+            self._presses.go_on(welcome_person(self._intake, self._channel, person, place))
 
     # People and chats
 
     async def handle_changed_chat(self, id: str, event: Event) -> None:
         if is_short_text(chat := event.get("chat_id")):
-            self._readers.note_changed_chat(chat)
+            self._readers.note_changed_place(chat)
 
     async def handle_changed_person(self, id: str, event: Event) -> None:
         """Look up a person whose record has changed. The event's own data about them is not relied on."""

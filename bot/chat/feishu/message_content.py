@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from bot.chat.feishu.text import replace_surrogates
 from bot.chat.messages import SentFile
+from bot.chat.shared_parts import list_mappings
 from bot.core.i18n import translate
-from tools.characters import show_invisible
+from tools.characters import replace_surrogates, show_invisible
 from tools.platform_ids import FILE_ID
 
 CONTENT_MAX = 150_000
 """Characters of content, as Feishu sends it, that are read. Feishu's own limit is 150 KB."""
-ID_MAX, NAME_MAX, FILES_MAX, DEPTH_MAX = 255, 80, 50, 4
-"""Characters of an id and of a name, files of a message, and levels of objects around the words."""
+ID_MAX, NAME_MAX, FILES_MAX, DEPTH_MAX = 255, 80, 50, 6
+"""Characters of an id and of a name, files of a message, and levels of objects and lists around the words."""
 ALL = "@_all"
 _KEY = re.compile(r"@_(?:user_[0-9]{1,4}|all)(?![A-Za-z0-9_])")
 _AFTER_MENTION = re.compile(r"[ \t]*+[,:，：]?")
@@ -52,10 +52,6 @@ def is_short_text(value: object) -> TypeGuard[str]:
 
 def is_person_id(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and bool(_PERSON.fullmatch(value))
-
-
-def list_mappings(value: object) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
 def read_mentions(message: Mapping[str, Any], bot: str) -> dict[str, str]:
@@ -90,7 +86,7 @@ def read_content(message: Mapping[str, Any], bot: str, language: str) -> Message
         typed = content.get("text") if isinstance(content, Mapping) else None
         text = _replace_keys(typed, mentions) if isinstance(typed, str) else ""
         return MessageContent(replace_surrogates(text).strip())
-    files = tuple(_list_files(content, kind, id))[:FILES_MAX]
+    files = tuple(dict.fromkeys(_list_files(content, kind, id)))[:FILES_MAX]
     text = replace_surrogates("\n".join(_read_lines(content, mentions, bot))).strip()
     if kind == "merge_forward" or (kind != "post" and not (text or files)):
         text = "\n".join(filter(None, (translate("feishu.no_words", language, type=show_invisible(kind)), text)))
@@ -162,25 +158,18 @@ def _replace_keys(text: str, mentions: Mapping[str, str]) -> str:
 
 def _list_files(content: object, kind: str, message: str, depth: int = 0) -> Iterator[SentFile]:
     """Yield the files of a message, or of the parts of a rich text. A file without a usable key is kept by its name."""
-    if not isinstance(content, Mapping) or depth > DEPTH_MAX:
+    if depth > DEPTH_MAX or (kind != "post" and kind not in _FILES):
         return
-    if kind in _FILES:
+    if isinstance(content, list):
+        for one in content:
+            yield from _list_files(one, kind, message, depth + 1)
+    elif isinstance(content, Mapping) and kind == "post":
+        for name, inner in content.items() if content.get("tag") not in _FILES else ():
+            yield from _list_files(inner, "file" if name == "files" else "post", message, depth + 1)
+        yield from _list_files(content, str(content.get("tag")), message, depth + 1)
+    elif isinstance(content, Mapping) and content.get("is_folder") is not True:
         type, field = _FILES[kind]
         id, name = f"{message}/{type}/{content.get(field)}", content.get("file_name")
         # Feishu names no picture. People are shown a name, and never an id in its place.
         shown = replace_surrogates(name[:255]) if isinstance(name, str) else f"{type}-{id[-4:]}"
         yield SentFile(id=id if FILE_ID.fullmatch(id) else "", name=shown)
-        return
-    if kind != "post":
-        return
-    rows = content.get("content")
-    for paragraph in rows if isinstance(rows, list) else []:
-        for part in list_mappings(paragraph):
-            if part.get("tag") in _FILES:
-                yield from _list_files(part, str(part["tag"]), message, depth + 1)
-    for file in list_mappings(content.get("files")):
-        if file.get("is_folder") is not True:
-            yield from _list_files(file, "file", message, depth + 1)
-    if not isinstance(rows, list):
-        for inner in content.values():
-            yield from _list_files(inner, "post", message, depth + 1)

@@ -17,62 +17,52 @@ MAX_NOTICE_LENGTH = 300
 """Longest text that is shown as a toast, in characters. A longer one could not be read in the seconds of a toast."""
 
 
-@dataclass(frozen=True, slots=True)
-class PressResult:
-    """The result of a press so far."""
-
-    card: dict[str, Any] | None = None
-    """The card as it is now, if it came in time."""
-    notice: str = ""
-    """The notice for the presser alone, if one came in time."""
-
-
 @dataclass(slots=True, eq=False)
 class WaitingPress:
-    """A press whose answer is not sent yet."""
+    """A press whose answer is not sent yet, with what has come for it so far."""
 
-    card: MessageRef
+    message: MessageRef
     person: str
-    result: PressResult = field(default_factory=PressResult)
+    card: dict[str, Any] | None = None
+    """The card as it is now."""
+    notice: str = ""
+    """The notice for the presser alone."""
     has_result: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def wait_for_result(self, timeout_s: float) -> PressResult:
-        """Wait for a card or a notice. Return what is there after `timeout_s` at the latest."""
+    async def wait_for_result(self, timeout_s: float) -> WaitingPress:
+        """Wait for a card or a notice, until `timeout_s` at the latest."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.has_result.wait(), timeout_s)
-        return self.result
+        return self
 
 
 class PressDesk:
-    """The presses that wait in this process."""
-
     def __init__(self) -> None:
         self._waiting: list[WaitingPress] = []
 
     @contextmanager
-    def open_press(self, card: MessageRef, person: str) -> Iterator[WaitingPress]:
+    def open_press(self, message: MessageRef, person: str) -> Iterator[WaitingPress]:
         """Let a press wait as long as the context is open. Open it before the press is accepted, because the work
-        begins at once. `card` is the ref that the rest of the bot knows."""
-        press = WaitingPress(card, person)
+        begins at once. `message` is the ref that the rest of the bot knows."""
+        press = WaitingPress(message, person)
         self._waiting.append(press)
         try:
             yield press
         finally:
             self._waiting.remove(press)
 
-    def give_card(self, ref: MessageRef, card: dict[str, Any]) -> None:
-        """Give the new card to everybody who has pressed it and waits."""
+    def give_card(self, message: MessageRef, card: dict[str, Any]) -> None:
         for press in self._waiting:
-            if press.card == ref:
-                press.result = PressResult(card, press.result.notice)
+            if press.message == message:
+                press.card = card
                 press.has_result.set()
 
     def give_notice(self, channel: str, person: str, text: str) -> bool:
         """Give a notice to this person's oldest press in this chat that has none. Return whether the toast shows it
         whole."""
         for press in self._waiting:
-            if (press.card.channel, press.person, press.result.notice) == (channel, person, ""):
-                press.result = PressResult(press.result.card, text[:MAX_NOTICE_LENGTH])
+            if (press.message.channel, press.person, press.notice) == (channel, person, ""):
+                press.notice = text[:MAX_NOTICE_LENGTH]
                 press.has_result.set()
                 return len(text) <= MAX_NOTICE_LENGTH
         return False

@@ -8,7 +8,8 @@ import json
 from collections.abc import Awaitable, Callable
 
 from bot.chat.feishu.channel import FeishuChannel
-from bot.chat.feishu.sent_cards import DAY_MS, SentCards
+from bot.chat.feishu.sent_cards import DAY_MS, SentCard, SentCards
+from bot.chat.messages import Place
 from bot.core import logs
 from bot.core.errors import ChatError, ChatUnavailableError, CountersignError
 
@@ -41,30 +42,28 @@ async def renew_cards(channel: FeishuChannel, sent: SentCards) -> int:
     for first in await sent.list_old_cards(AGE_MS, MOST):
         if not await sent.claim_renewal(first):
             continue
-        try:
-            renewed += await _renew_card(channel, sent, first)
-        except ChatUnavailableError:
-            raise
-        except ChatError as refused:  # the bot is not in the group any more
-            log.warning("card.not_renewed", message=first, code=refused.code)
+        card = await sent.load_card(first)
+        if not (card.content and card.place):
             await sent.drop_card(first)
+        elif sent.clock.now_ms() - card.posted_ms >= AGE_MS:  # otherwise, another process was faster
+            try:
+                await _renew_card(channel, sent, card, card.place)
+                renewed += 1
+            except ChatUnavailableError:
+                raise
+            except ChatError as refused:  # the bot is not in the group any more
+                log.warning("card.not_renewed", message=first, code=refused.code)
+                await sent.drop_card(first)
     return renewed
 
 
-async def _renew_card(channel: FeishuChannel, sent: SentCards, first: str) -> bool:
+async def _renew_card(channel: FeishuChannel, sent: SentCards, card: SentCard, place: Place) -> None:
     """Post a card anew. Until the new message is on record, everything can be repeated: it is the same message, and
     gets the content of today. An update meanwhile went to the old message, and is made up for."""
-    card = await sent.load_card(first)
-    if not (card.content and card.place):
-        await sent.drop_card(first)
-        return False
-    if sent.clock.now_ms() - card.posted_ms < AGE_MS:  # another process was faster
-        return False
-    newest, content = await channel.post_anew(card, card.place, card.content), json.loads(card.content)
+    newest, content = await channel.post_anew(card, place, card.content), json.loads(card.content)
     await channel.patch_card(newest, content)
     await channel.show_moved(card.newest, content)
     saved = await sent.save_newest(card, newest)
     if saved.content and saved.content != card.content:
         await channel.patch_card(newest, json.loads(saved.content))
         await channel.show_moved(card.newest, content)
-    return True

@@ -23,6 +23,8 @@ If they are lost, cards are not posted anew, and a card that was is no longer up
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,144 +79,137 @@ class SentCards:
     def _build_key(self, *parts: str) -> str:
         return ":".join((self.keys.prefix, "{sent}", self.team, *parts))
 
-    async def find_post(self, *uuids: str) -> MessageRef | None:
-        """Find the message of a post by one of its names."""
+    async def _ask(self, answer: Any) -> Any:
         with translate_redis_errors():
-            found: Any = await self.redis.mget([self._build_key("post", uuid) for uuid in uuids])
-        texts = [str(one).split(" ") for one in found if one]
-        return MessageRef(channel=texts[0][0], ts=texts[0][1]) if texts else None
+            return await answer
 
-    async def save_post(self, uuid: str, place: Place | None, ref: MessageRef, content: str = "") -> None:
-        """Save the message of a post. `place` is that of a card, and `content` is a card with buttons (JSON)."""
+    @asynccontextmanager
+    async def _open_pipeline(self) -> AsyncIterator[Any]:
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=True) as pipe:
-                pipe.set(self._build_key("post", uuid), f"{ref.channel} {ref.ts}", px=POSTS_MS)
-                if place:
-                    whole = place.model_copy(update={"channel": ref.channel})
-                    pipe.set(self._build_key("place", ref.ts), whole.model_dump_json(), px=CARDS_MS)
-                if content:
-                    self._save_card(pipe, SentCard(first=ref.ts, newest=ref.ts), content)
-                await pipe.execute()
+                yield pipe
+
+    # Posts and cards
+
+    async def find_post(self, name: str) -> MessageRef | None:
+        found = await self._ask(self.redis.get(self._build_key("post", name)))
+        channel, _, message = str(found).partition(" ")
+        return MessageRef(channel=channel, ts=message) if found else None
+
+    async def save_post(self, ref: MessageRef, *names: str, place: Place | None = None, content: str = "") -> None:
+        """Save the message of a post. `place` is that of a card, and `content` is a card with buttons (JSON)."""
+        async with self._open_pipeline() as pipe:
+            for name in names:
+                pipe.set(self._build_key("post", name), f"{ref.channel} {ref.ts}", px=POSTS_MS)
+            if place:
+                whole = place.model_copy(update={"channel": ref.channel})
+                pipe.set(self._build_key("place", ref.ts), whole.model_dump_json(), px=CARDS_MS)
+            if content:
+                self._save_card(pipe, SentCard(first=ref.ts, newest=ref.ts), content)
+            await pipe.execute()
 
     def _save_card(self, pipe: Any, card: SentCard, content: str) -> None:
-        posted_ms = card.posted_ms or self.clock.now_ms()
         pipe.set(self._build_key("card", card.first), content, px=CARDS_MS)
         pipe.delete(self._build_key("decided", card.first))
-        pipe.zadd(self._build_key("renewals"), {card.first: posted_ms})
+        pipe.zadd(self._build_key("renewals"), {card.first: card.posted_ms or self.clock.now_ms()})
         pipe.pexpire(self._build_key("renewals"), CARDS_MS)
 
     async def load_card(self, first: str) -> SentCard:
-        """Load the record of a message."""
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as pipe:
-                self._read_card(pipe, first)
-                return _parse_card(first, await pipe.execute())
+        async with self._open_pipeline() as pipe:
+            return await self._read_card(pipe, first)
 
-    def _read_card(self, pipe: Any, first: str) -> None:
+    async def _read_card(self, pipe: Any, first: str) -> SentCard:
+        """Run what the pipeline holds, and read a card with it."""
         pipe.hmget(self._build_key("newest", first), ["message", "generation"])
         for name in ("place", "card", "decided"):  # a pipeline of a cluster has no MGET
             pipe.get(self._build_key(name, first))
         pipe.zscore(self._build_key("renewals"), first)
+        (newest, generation), place, content, decided, posted_ms = (await pipe.execute())[-5:]
+        return SentCard(
+            first=first,
+            newest=str(newest or first),
+            generation=int(generation or 0),
+            place=Place.model_validate_json(place) if place else None,
+            content=str(content or decided or ""),
+            posted_ms=int(posted_ms or 0),
+        )
 
     async def save_content(self, card: SentCard, content: str, *, has_buttons: bool) -> SentCard:
         """Save the content of a card after an update, and return its record as it is then. A card without buttons
         leaves the record soon."""
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=True) as pipe:
-                pipe.pexpire(self._build_key("place", card.first), CARDS_MS)
-                if has_buttons:
-                    self._save_card(pipe, card, content)
-                elif card.content:
-                    pipe.delete(self._build_key("card", card.first))
-                    pipe.zrem(self._build_key("renewals"), card.first)
-                    pipe.set(self._build_key("decided", card.first), content, px=DECIDED_MS)
-                self._read_card(pipe, card.first)
-                return _parse_card(card.first, (await pipe.execute())[-5:])
+        async with self._open_pipeline() as pipe:
+            pipe.pexpire(self._build_key("place", card.first), CARDS_MS)
+            if has_buttons:
+                self._save_card(pipe, card, content)
+            elif card.content:
+                pipe.delete(self._build_key("card", card.first))
+                pipe.zrem(self._build_key("renewals"), card.first)
+                pipe.set(self._build_key("decided", card.first), content, px=DECIDED_MS)
+            return await self._read_card(pipe, card.first)
 
     async def save_newest(self, card: SentCard, newest: str) -> SentCard:
         """Save that a new message has taken the place of the card's last one, and return its record as it is then."""
-        key, now_ms = self._build_key("newest", card.first), self.clock.now_ms()
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=True) as pipe:
-                pipe.hset(key, mapping={"message": newest, "generation": card.generation + 1})
-                pipe.pexpire(key, CARDS_MS)
-                pipe.set(self._build_key("first", newest), card.first, px=CARDS_MS)
-                pipe.zadd(self._build_key("renewals"), {card.first: now_ms}, xx=True)
-                for name in ("place", "card"):
-                    pipe.pexpire(self._build_key(name, card.first), CARDS_MS)
-                self._read_card(pipe, card.first)
-                return _parse_card(card.first, (await pipe.execute())[-5:])
+        key = self._build_key("newest", card.first)
+        async with self._open_pipeline() as pipe:
+            pipe.hset(key, mapping={"message": newest, "generation": card.generation + 1})
+            pipe.set(self._build_key("first", newest), card.first, px=CARDS_MS)
+            pipe.zadd(self._build_key("renewals"), {card.first: self.clock.now_ms()}, xx=True)
+            for one in (key, self._build_key("place", card.first), self._build_key("card", card.first)):
+                pipe.pexpire(one, CARDS_MS)
+            return await self._read_card(pipe, card.first)
 
     async def find_first(self, message: str) -> str:
         """Find the id that the rest of the bot knows for this message."""
-        with translate_redis_errors():
-            return str(await self.redis.get(self._build_key("first", message)) or message)
+        return str(await self._ask(self.redis.get(self._build_key("first", message))) or message)
 
     async def list_old_cards(self, age_ms: int, most: int) -> list[str]:
         """List cards with buttons whose message is older than `age_ms`, the oldest first."""
-        oldest, newest = 0, self.clock.now_ms() - age_ms
-        with translate_redis_errors():
-            found: Any = await self.redis.zrangebyscore(self._build_key("renewals"), oldest, newest, 0, most)
+        newest_ms = self.clock.now_ms() - age_ms
+        found = await self._ask(self.redis.zrangebyscore(self._build_key("renewals"), 0, newest_ms, 0, most))
         return [str(one) for one in found]
 
     async def claim_renewal(self, first: str) -> bool:
         """Claim posting this card anew. Only one process gets True for a while."""
-        with translate_redis_errors():
-            return bool(await self.redis.set(self._build_key("renewing", first), "1", nx=True, px=RENEWING_MS))
+        return bool(await self._ask(self.redis.set(self._build_key("renewing", first), "1", nx=True, px=RENEWING_MS)))
 
     async def drop_card(self, first: str) -> None:
         """Drop a card that cannot be posted anew."""
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=True) as pipe:
-                pipe.zrem(self._build_key("renewals"), first)
-                pipe.delete(self._build_key("card", first))
-                await pipe.execute()
+        async with self._open_pipeline() as pipe:
+            pipe.zrem(self._build_key("renewals"), first)
+            pipe.delete(self._build_key("card", first))
+            await pipe.execute()
+
+    # Signs of life
 
     async def claim_sign(self, thread: str) -> bool:
         """Claim showing the sign of life of a thread. Return False if it is shown, or just over."""
-        with translate_redis_errors():
-            return bool(await self.redis.set(self._build_key("sign", thread), "", nx=True, px=SIGN_MS))
+        return bool(await self._ask(self.redis.set(self._build_key("sign", thread), "", nx=True, px=SIGN_MS)))
 
     async def save_sign(self, thread: str, sign: str) -> bool:
         """Save the sign that is shown. Return False if it is over by now."""
-        with translate_redis_errors():
-            before: Any = await self.redis.set(self._build_key("sign", thread), sign, xx=True, get=True, px=SIGN_MS)
-            if before == "":
-                return True
-            await self.redis.delete(self._build_key("sign", thread))
+        key = self._build_key("sign", thread)
+        if await self._ask(self.redis.set(key, sign, xx=True, get=True, px=SIGN_MS)) == "":
+            return True
+        await self.drop_sign(thread)
         return False
 
     async def drop_sign(self, thread: str) -> None:
         """Drop the claim of a sign that could not be shown."""
-        with translate_redis_errors():
-            await self.redis.delete(self._build_key("sign", thread))
+        await self._ask(self.redis.delete(self._build_key("sign", thread)))
 
     async def end_sign(self, thread: str) -> str:
         """End the sign of a thread, whichever process shows it. Return the sign to remove, if any."""
-        with translate_redis_errors():
-            before: Any = await self.redis.set(self._build_key("sign", thread), OVER, get=True, px=OVER_MS)
+        before = await self._ask(self.redis.set(self._build_key("sign", thread), OVER, get=True, px=OVER_MS))
         return "" if before in (None, OVER) else str(before)
+
+    # People's chats with the bot
 
     async def find_dm(self, person: str) -> str:
         """Find the person's chat with the bot. Return an empty text if it is not known."""
-        with translate_redis_errors():
-            return str(await self.redis.get(self._build_dm_key(person)) or "")
+        return str(await self._ask(self.redis.get(self._build_dm_key(person))) or "")
 
     async def save_dm(self, person: str, chat: str) -> None:
-        with translate_redis_errors():
-            await self.redis.set(self._build_dm_key(person), chat, px=DM_MS)
+        await self._ask(self.redis.set(self._build_dm_key(person), chat, px=DM_MS))
 
     def _build_dm_key(self, person: str) -> str:
         return self.keys.build_key(self.keys.get_partition(person), "dm", person)
-
-
-def _parse_card(first: str, found: Any) -> SentCard:
-    (newest, generation), place, content, decided, posted_ms = found
-    return SentCard(
-        first=first,
-        newest=str(newest or first),
-        generation=int(generation or 0),
-        place=Place.model_validate_json(place) if place else None,
-        content=str(content or decided or ""),
-        posted_ms=int(posted_ms or 0),
-    )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
 
 from tools.characters import show_invisible
 
@@ -16,7 +15,7 @@ _MARKS = re.compile(r"[&<>*_~`\[\]()!#|\\$:+=-]|^\d{1,9}\.", re.MULTILINE)
 _BLANKS = re.compile(r"^ +| {2,}| $|\t|(?<=\n)(?=\n)", re.MULTILINE)
 """The characters and the blanks of a text that Feishu's markdown would not show as written."""
 _CODE = re.compile(
-    r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]* *$|\Z)|(?<!`)(`{1,9})(?!`).{1,400}?(?<!`)\2(?!`)",
+    r"^ {0,3}(`{3,}+|~{3,}+).*?(?:^ {0,3}\1[`~]*+ *+$|\Z)|(?<!`)(`{1,9}+)[^`]{1,400}+\2(?!`)",
     re.DOTALL | re.MULTILINE,
 )
 _TAG = re.compile(r"<(?=[A-Za-z/!?@])")
@@ -32,11 +31,6 @@ MAX_TABLES = 4
 def format_mention(id: str) -> str:
     """Return a real mention for an open id, or an empty text for anything else. Only for ids from the directory."""
     return f"<at id={id}></at>" if _PERSON.fullmatch(id) else ""
-
-
-def replace_surrogates(text: str) -> str:
-    """Return the text without lone surrogates, which no store or wire can carry."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def escape_text(text: str) -> str:
@@ -84,7 +78,6 @@ def format_label(text: str, length: int) -> str:
 
 
 def count_cost(text: str) -> int:
-    """Count the bytes of a text in a request."""
     return len(json.dumps(json.dumps(text, ensure_ascii=False))) - len(json.dumps(json.dumps("")))
 
 
@@ -100,20 +93,3 @@ def count_plain_cost(sign: str) -> int:
 def count_markdown_cost(sign: str) -> int:
     """Count the bytes of a character once converted."""
     return 6 if sign in "<&!]#" else count_plain_cost(sign)
-
-
-def split_text(text: str, limit: int, count_cost: Callable[[str], int] = count_plain_cost) -> Iterator[str]:
-    """Yield pieces of at most `limit` bytes, cut after a line where one ends in time. Joined, the pieces are the
-    text."""
-    start, size, newline = 0, 0, 0
-    for at, sign in enumerate(text):
-        cost = count_cost(sign)
-        while size + cost > limit and start < at:
-            end = newline if newline > start + (at - start) // 2 else at
-            yield text[start:end]
-            start, size = end, sum(map(count_cost, text[end:at]))
-        size += cost
-        if sign == "\n":
-            newline = at + 1
-    if start < len(text):
-        yield text[start:]

@@ -4,41 +4,28 @@ Nothing relies on it. Where Feishu refuses it, the bot works without."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-
 from bot.chat.feishu.client import GONE_CODES, FeishuClient
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.messages import Place
-from bot.core import logs
+from bot.chat.shared_parts import LatestCalls, OptionalFeature, Thread
 from bot.core.errors import ChatError, ChatUnavailableError, PlaceClosedError, StoreUnavailableError
 
-log = logs.get_logger(__name__)
-
 EMOJI = "Typing"
-UNAVAILABLE_S = 600.0
-"""How long no reaction is sent after Feishu has refused one (s)."""
 WAIT_S = 5.0
 """How long the end of a run waits for the reaction at most (s)."""
 MAX_THREADS = 1_000
 """Number of threads whose latest message is known."""
 
-Thread = tuple[str, str]
-"""Chat and first message."""
-
 
 class TypingSigns:
-    """Adds and removes reactions. Calls of a thread follow each other, so that none overtakes another. Any process can
-    end the sign that another one has shown."""
+    """Adds and removes reactions. Any process can end the sign that another one has shown."""
 
     def __init__(self, client: FeishuClient, sent: SentCards) -> None:
         self._client, self._sent = client, sent
         self._latest: dict[Thread, str] = {}
         self._sessions = set[Thread]()
         """Threads with a session at work in this process."""
-        self._wanted: dict[Thread, bool] = {}
-        self._sending: dict[Thread, asyncio.Task[None]] = {}
-        self._off_until = float("-inf")
+        self._states, self._reactions = LatestCalls(self._send_sign), OptionalFeature("reactions")
 
     def note_message(self, place: Place, message_id: str) -> None:
         """Note the latest message of a person in a thread. In a DM, each message is a thread of its own."""
@@ -61,40 +48,28 @@ class TypingSigns:
             self.show_sign(place, is_at_work=False)
 
     def show_sign(self, place: Place, *, is_at_work: bool) -> None:
-        """Show or remove the sign of this thread, soon."""
-        if not place.thread:
-            return
-        thread = (place.channel, place.thread)
-        self._wanted[thread] = is_at_work
-        if thread not in self._sending:
-            self._sending[thread] = asyncio.get_running_loop().create_task(self._send_signs(thread))
+        if place.thread:
+            self._states.send_soon((place.channel, place.thread), is_at_work)
 
     async def wait_for_sign(self, place: Place) -> None:
         """Wait until the wanted sign of this thread is sent, for `WAIT_S` at most."""
-        if task := self._sending.get((place.channel, place.thread or "")):
-            await asyncio.wait({task}, timeout=WAIT_S)
+        await self._states.wait(place, WAIT_S)
 
-    async def _send_signs(self, thread: Thread) -> None:
-        """Send the wanted signs. The task leaves `_sending` in the same step in which nothing more is wanted."""
+    async def _send_sign(self, thread: Thread, is_at_work: bool) -> None:
         try:
-            while (is_at_work := self._wanted.pop(thread, None)) is not None:
-                try:
-                    if is_at_work:
-                        await self._add_sign(thread)
-                    elif sign := await self._sent.end_sign(":".join(thread)):
-                        await self._client.call("DELETE", f"im/v1/messages/{sign}")
-                except (ChatUnavailableError, PlaceClosedError, StoreUnavailableError):
-                    continue
-                except ChatError as failed:
-                    if failed.code not in GONE_CODES:
-                        log.info("no reaction is shown", code=failed.code)
-                        self._off_until = time.monotonic() + UNAVAILABLE_S
-        finally:
-            self._sending.pop(thread, None)
+            if is_at_work:
+                await self._add_sign(thread)
+            elif sign := await self._sent.end_sign(":".join(thread)):
+                await self._client.call("DELETE", f"im/v1/messages/{sign}")
+        except (ChatUnavailableError, PlaceClosedError, StoreUnavailableError):
+            return
+        except ChatError as failed:
+            if failed.code not in GONE_CODES:
+                self._reactions.record_refusal(failed.code)
 
     async def _add_sign(self, thread: Thread) -> None:
         name, message = ":".join(thread), self._latest.get(thread, thread[1])
-        if time.monotonic() < self._off_until or not await self._sent.claim_sign(name):
+        if not self._reactions.is_available or not await self._sent.claim_sign(name):
             return
         body = {"reaction_type": {"emoji_type": EMOJI}}
         try:
@@ -107,7 +82,4 @@ class TypingSigns:
             await self._client.call("DELETE", f"im/v1/messages/{sign}")
 
     async def close(self) -> None:
-        """End the sending at the end of the process. Signs that are not on their way yet are not sent."""
-        for task in list(self._sending.values()):
-            task.cancel()
-        await asyncio.gather(*self._sending.values(), return_exceptions=True)
+        await self._states.close()

@@ -63,7 +63,7 @@ class OpenFormValue(FrozenModel):
 
 
 class DialogValue(FrozenModel):
-    """The submit button of a dialog (kind `dialog`), or the button of its next page (kind `dialog_more`)."""
+    """The submit button of a dialog."""
 
     approval: Short
     version: Number
@@ -79,11 +79,11 @@ class DialogValue(FrozenModel):
 
 
 class DialogMoreValue(DialogValue):
-    pass
+    """The button of a dialog's next page, which submits nothing."""
 
 
 class FormValue(FrozenModel):
-    """The submit button of a form (kind `form`), or the button of its next page (kind `form_more`)."""
+    """The submit button of a form."""
 
     process: Short
     page: Page = 0
@@ -95,7 +95,7 @@ class FormValue(FrozenModel):
 
 
 class FormMoreValue(FormValue):
-    pass
+    """The button of a form's next page, which submits nothing."""
 
 
 class HomeValue(FrozenModel):
@@ -132,17 +132,10 @@ Value: TypeAlias = (
     PressValue | OpenFormValue | DialogValue | FormValue | HomeValue | HomeDialogValue | CancelValue | RateValue
 )
 KINDS: dict[str, type[Value]] = {
-    "press": PressValue,
-    "open_form": OpenFormValue,
-    "dialog": DialogValue,
-    "dialog_more": DialogMoreValue,
-    "form": FormValue,
-    "form_more": FormMoreValue,
-    "home": HomeValue,
-    "home_dialog": HomeDialogValue,
-    "cancel": CancelValue,
-    "rate": RateValue,
-}
+    "press": PressValue, "open_form": OpenFormValue, "dialog": DialogValue, "dialog_more": DialogMoreValue,
+    "form": FormValue, "form_more": FormMoreValue, "home": HomeValue, "home_dialog": HomeDialogValue,
+    "cancel": CancelValue, "rate": RateValue,
+}  # fmt: skip
 _NAMES = {model: kind for kind, model in KINDS.items()}
 
 

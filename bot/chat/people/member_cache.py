@@ -54,9 +54,10 @@ class MemberFacts:
 
 
 class MemberSource(Protocol):
-    """A platform's people. Every call may raise `ChatError`."""
+    """A platform's people. Every call may raise `ChatError`. By default, a platform has no profiles, tells no time of a
+    change, and lists no bots."""
 
-    has_profiles: bool
+    has_profiles: bool = False
     """Whether some data is read one by one, apart from the members."""
 
     async def list_page(self, cursor: str) -> tuple[Mapping[str, Member], str]:
@@ -69,7 +70,8 @@ class MemberSource(Protocol):
     async def find_member_by_email(self, email: str) -> Member | None:
         """Return the active member with this address. The answer may lack some data."""
 
-    async def load_profiles(self, people: Iterable[str]) -> Mapping[str, UserProfile]: ...
+    async def load_profiles(self, people: Iterable[str]) -> Mapping[str, UserProfile]:
+        return {}
 
     def is_person_id(self, id: str) -> bool: ...
 
@@ -78,13 +80,16 @@ class MemberSource(Protocol):
 
     def get_update_mark(self, member: Member) -> float:
         """Return when the platform last changed the object. 0 if it does not say."""
+        return 0
 
-    def is_bot(self, member: Member) -> bool: ...
+    def is_bot(self, member: Member) -> bool:
+        return False
 
     def is_full_member(self, member: Member) -> bool:
         """Return whether somebody is a full, active member of this workspace."""
 
-    def is_own_bot(self, member: Member) -> bool: ...
+    def is_own_bot(self, member: Member) -> bool:
+        return False
 
     def get_email(self, member: Member) -> str: ...
 

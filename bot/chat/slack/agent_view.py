@@ -3,14 +3,13 @@ prompts. Nothing relies on them. Where Slack refuses them, the bot works without
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Place, SessionStatus, SuggestedPrompt
+from bot.chat.shared_parts import LatestCalls, OptionalFeature, Thread
 from bot.chat.slack.rate_limits import LocalRateLimiter
 from bot.chat.slack.text import truncate_text
 from bot.chat.slack.web_api import Method, call_slack
@@ -19,8 +18,6 @@ from bot.core.errors import ChatError, ChatUnavailableError, PlaceClosedError
 
 log = logs.get_logger(__name__)
 
-UNAVAILABLE_S = 600.0
-"""How long a feature is not used after Slack has refused it (s)."""
 PROMPTS, PROMPT_TITLE, SESSION_TITLE = 4, 75, 200
 """Most suggested prompts, and UTF-16 units of a prompt's title and of a session's title."""
 CALL_MS, CALL_BURST = 1_200, 10
@@ -34,24 +31,6 @@ PLACE_ERRORS = frozenset(
 """Errors that say nothing about the app, so that the feature stays in use."""
 
 
-class OptionalFeature:
-    """A feature that Slack has for some installations only. After a refusal it is not used for a while, and the log
-    says so once."""
-
-    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._name, self._clock = name, clock
-        self._unavailable_until, self._logged_code = float("-inf"), ""
-
-    @property
-    def is_available(self) -> bool:
-        return self._clock() >= self._unavailable_until
-
-    def record_refusal(self, code: str) -> None:
-        if code != self._logged_code:
-            log.info("not available", feature=self._name, code=code)
-        self._unavailable_until, self._logged_code = self._clock() + UNAVAILABLE_S, code
-
-
 class AgentView:
     """Sends sessions and prompts to Slack. Calls of a session follow each other, so that none overtakes another.
     Outdated statuses are not sent."""
@@ -59,11 +38,9 @@ class AgentView:
     def __init__(self, client: AsyncWebClient) -> None:
         self._client = client
         self._sessions, self._prompts = OptionalFeature("sessions"), OptionalFeature("suggested prompts")
-        self._wanted: dict[tuple[str, str], dict[str, str]] = {}
-        """(channel, thread) → the status that is not sent yet."""
         self._skipped = set[tuple[str, str]]()
         """(channel, thread) of sessions at work of which Slack was not told."""
-        self._sending: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._statuses = LatestCalls(self.send_status)
         self._calls = LocalRateLimiter(CALL_MS, CALL_BURST)
 
     def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
@@ -80,23 +57,17 @@ class AgentView:
             if status is not SessionStatus.PROCESSING:
                 return
         beginning = {"initiator_user_id": person, "title": truncate_text(" ".join(title.split()), SESSION_TITLE)}
-        self._wanted[key] = {"status": status.value, **{name: text for name, text in beginning.items() if text}}
-        if key not in self._sending:
-            self._sending[key] = asyncio.get_running_loop().create_task(self._send_statuses(*key))
+        told = {name: text for name, text in beginning.items() if text}
+        self._statuses.send_soon(key, {"status": status.value, **told})
 
     async def wait_for_session(self, place: Place) -> None:
         """Wait until the wanted status of this thread is sent, for `WAIT_S` at most."""
-        if task := self._sending.get((place.channel, place.thread or "")):
-            await asyncio.wait({task}, timeout=WAIT_S)
+        await self._statuses.wait(place, WAIT_S)
 
-    async def _send_statuses(self, channel: str, thread: str) -> None:
-        """Send the wanted statuses. The task leaves `_sending` in the same step in which nothing more is wanted."""
-        try:
-            while (wanted := self._wanted.pop((channel, thread), None)) is not None and self._sessions.is_available:
-                session = {"channel_id": channel, "thread_ts": thread, **wanted}
-                await self._call_feature(self._sessions, self._client.agents_sessions_setStatus, session)
-        finally:
-            self._sending.pop((channel, thread), None)
+    async def send_status(self, thread: Thread, wanted: Mapping[str, str]) -> None:
+        if self._sessions.is_available:
+            session = {"channel_id": thread[0], "thread_ts": thread[1], **wanted}
+            await self._call_feature(self._sessions, self._client.agents_sessions_setStatus, session)
 
     async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None:
         """Show prompts in a DM. The call has no `thread_ts`, because with it the call does nothing for an agent."""
@@ -118,7 +89,5 @@ class AgentView:
                 feature.record_refusal(refused.code)
 
     async def close(self) -> None:
-        """End the sending at the end of the process. Statuses that are not on their way yet are not sent."""
-        for task in list(self._sending.values()):
-            task.cancel()
-        await asyncio.gather(*self._sending.values(), return_exceptions=True)
+        """End the sending at the end of the process."""
+        await self._statuses.close()

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import MessageRef, Place, Post, RateSlot, SessionStatus, SuggestedPrompt
+from bot.chat.shared_parts import LatestCalls, OptionalFeature, SharedRateLimiter, Thread
 from bot.chat.slack.agent_view import AgentView
 from bot.chat.slack.blocks import RenderedMessage, render_post
 from bot.chat.slack.rate_limits import LocalRateLimiter
@@ -35,21 +35,9 @@ MISSING_THREAD_ERRORS = frozenset({"cannot_reply_to_message", "thread_not_found"
 """Errors that mean that the author has deleted the first message of the thread."""
 _UNFURLED = {"unfurl_links": False, "unfurl_media": False}
 """No previews, because a preview would fetch a page that a text links to."""
-NO_STATUS_S = 600.0
-"""How long no status is shown after Slack has refused one (s)."""
 UPDATE_MS, UPDATE_BURST = 1_200, 10
 """Rate of chat.update, which is tier 3: 50 per minute and workspace. Each process keeps this rate for itself. If
 several processes together are faster, Slack answers 429 with a time, and they wait that long."""
-
-
-class SharedRateLimiter(Protocol):
-    """Slots of a rate shared by all processes (`bot.queue.rate_limits.RateLimiter`)."""
-
-    async def reserve_slot(self, key: str, spacing_ms: int, burst: int) -> int:
-        """Take the next slot and return the ms to wait for it."""
-
-    async def apply_penalty(self, key: str, ms: int) -> None:
-        """Block all slots for `ms`, as the platform has demanded."""
 
 
 class SlackChannel:
@@ -69,10 +57,7 @@ class SlackChannel:
         self._spacing_ms, self._burst = spacing_ms, burst
         self._updates = LocalRateLimiter(UPDATE_MS, UPDATE_BURST)
         self._directs: dict[str, str] = {}
-        self._setting: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._wanted_statuses: dict[tuple[str, str], str] = {}
-        """(channel, thread) → the status that is not sent yet."""
-        self._no_status_until = float("-inf")
+        self._statuses, self._status_feature = LatestCalls(self._set_status), OptionalFeature("statuses")
         self._agent_view = AgentView(client)
 
     async def post_message(
@@ -90,8 +75,7 @@ class SlackChannel:
     async def _post_missing_parts(
         self, place: Place, post: Post, key: str, again: bool, wait_ms: int | None = None
     ) -> MessageRef:
-        if setting := self._setting.get((place.channel, place.thread or "")):
-            await setting  # a status that came after the message would stay
+        await self._statuses.wait(place)  # a status that came after the message would stay
         parts = render_post(post)
         posted = await self._find_posted_parts(place, key) if again else {}
         for number, part in enumerate(parts, 1):
@@ -182,33 +166,19 @@ class SlackChannel:
     def show_status(self, place: Place, text: str) -> None:
         """See `Channel.show_status`. `assistant.threads.setStatus` needs no scope but `chat:write`. Slack removes the
         status with the next message, or after two minutes."""
-        if not place.thread or not self._shows_statuses:
+        if place.thread and self._status_feature.is_available:
+            self._statuses.send_soon((place.channel, place.thread), text)
+
+    async def _set_status(self, thread: Thread, text: str) -> None:
+        if not self._status_feature.is_available:
             return
-        key = (place.channel, place.thread)
-        self._wanted_statuses[key] = text
-        if key not in self._setting:
-            self._setting[key] = asyncio.get_running_loop().create_task(self._set_statuses(*key))
-
-    @property
-    def _shows_statuses(self) -> bool:
-        """Whether statuses are shown. No status is shown for a while after Slack has refused one."""
-        return time.monotonic() >= self._no_status_until
-
-    async def _set_statuses(self, channel: str, thread: str) -> None:
-        """Set the wanted statuses of a thread one after the other, so that none overtakes another. The task leaves
-        `_setting` in the same step in which nothing more is wanted."""
+        status = {"channel_id": thread[0], "thread_ts": thread[1], "status": text}
         try:
-            while (text := self._wanted_statuses.pop((channel, thread), None)) is not None and self._shows_statuses:
-                status = {"channel_id": channel, "thread_ts": thread, "status": text}
-                try:
-                    await call_slack(self._client.assistant_threads_setStatus, status, tries=1)
-                except ChatUnavailableError:
-                    continue
-                except ChatError as failed:
-                    log.info("no status is shown", code=failed.code)
-                    self._no_status_until = time.monotonic() + NO_STATUS_S
-        finally:
-            self._setting.pop((channel, thread), None)
+            await call_slack(self._client.assistant_threads_setStatus, status, tries=1)
+        except ChatUnavailableError:
+            return
+        except ChatError as failed:
+            self._status_feature.record_refusal(failed.code)
 
     def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
         """See `Channel.set_session_status`."""
@@ -225,9 +195,7 @@ class SlackChannel:
     async def stop_statuses(self) -> None:
         """End the sending at the end of the process. Statuses that are not on their way yet are not sent."""
         await self._agent_view.close()
-        for task in list(self._setting.values()):
-            task.cancel()
-        await asyncio.gather(*self._setting.values(), return_exceptions=True)
+        await self._statuses.close()
 
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False

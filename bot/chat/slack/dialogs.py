@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from datetime import date
-from itertools import zip_longest
 from typing import Any
 
 from bot.chat.messages import Card, Click, Dialog, MessageRef, Place, SentFile
+from bot.chat.shared_parts import list_dialog_rows, read_day, split_value
 from bot.chat.slack.blocks import format_bold, render_card_content, render_card_title, render_literal
 from bot.chat.slack.files import parse_sent_files
-from bot.chat.slack.text import count_utf16_units, format_plain_label, replace_surrogates
+from bot.chat.slack.text import count_utf16_units, format_plain_label
+from tools.characters import replace_surrogates
 from tools.spec import DialogField
 
 CALLBACK = "cs:dialog"
@@ -44,11 +43,7 @@ View = dict[str, Any]
 def render_modal(dialog: Dialog, page: int = 0, values: Mapping[str, str] | None = None) -> View:
     """Render the modal of a dialog: the subject of the decision, then at most `PAGE` inputs. `page` counts from 0.
     `values` is the input of the pages before. Only opened pages are submitted. All other fields keep their values."""
-    rows = [
-        (field, label or field.name, options or (), hint)
-        for field, label, options, hint in zip_longest(dialog.fields, dialog.labels, dialog.options, dialog.hints)
-        if field is not None
-    ]
+    rows = list_dialog_rows(dialog)
     inputs = [row for row in rows if row[0].kind != "shown"]
     blocks: list[View] = []
     if not page:
@@ -107,12 +102,8 @@ def render_inputs(field: DialogField, label: str, options: tuple[tuple[str, str]
                 "element": {"type": "checkboxes", "action_id": INPUT, "options": shown, "initial_options": shown},
             }
         return
-    values, half = [field.value], LONGEST // 2
-    while field.kind in ("text", "long") and count_utf16_units(text := values[-1]) > LONGEST:
-        # The cut is inside a word, because an input may lose outer white space.
-        inside = (i for i in range(half, 0, -1) if not any(map(str.isspace, text[i - 1 : i + 1])))
-        at = next(inside, half)
-        values[-1:] = [text[:at], text[at:]]
+    is_text = field.kind in ("text", "long")
+    values = split_value(field.value, LONGEST, count_utf16_units) if is_text else [field.value]
     for number, value in enumerate(values, 1):
         count = f" ({number}/{len(values)})" if len(values) > 1 else ""
         yield {
@@ -127,10 +118,7 @@ def render_inputs(field: DialogField, label: str, options: tuple[tuple[str, str]
 def _build_element(field: DialogField, value: str, options: tuple[tuple[str, str], ...]) -> View:
     match field.kind:
         case "date":
-            day = ""
-            with suppress(ValueError):
-                day = value if date.fromisoformat(value).isoformat() == value else ""
-            return _set_initial_value({"type": "datepicker"}, "initial_date", day)
+            return _set_initial_value({"type": "datepicker"}, "initial_date", read_day(value))
         case "person":
             return _set_initial_value({"type": "users_select"}, "initial_user", value if _is_user_id(value) else "")
         case "people":

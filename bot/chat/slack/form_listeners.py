@@ -16,6 +16,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Channel, ChatDirectory, FormDialog, FormSubmission, Ingress, Place
+from bot.chat.shared_parts import get_known_language
 from bot.chat.slack import dialogs, forms
 from bot.chat.slack.dialogs import MAX_FILES
 from bot.chat.slack.files import parse_sent_files
@@ -195,5 +196,4 @@ class FormListeners:
 
     async def _translate(self, person: str, key: str) -> str:
         """Translate a sentence into the language of a known person. Nobody is asked."""
-        found = self._directory.find_known_person(person)
-        return translate(key, found.language if found else "en")
+        return translate(key, get_known_language(self._directory, person))

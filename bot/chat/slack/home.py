@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bot.chat.messages import FormProblem, HomeButton, HomeDialog, HomeEntry, HomePress, HomeSubmission, HomeView, Place
+from bot.chat.shared_parts import fit_entries
 from bot.chat.slack.blocks import (
     BUTTONS,
     LABEL,
@@ -51,16 +52,15 @@ def render_home_view(home: HomeView, language: str, dm: str = "") -> View:
         frames.append((head, [*render_context(section.note), *_render_buttons(section.buttons, f"{number}.section")]))
     room = MAX_BLOCKS - 1 - len(blocks) - sum(len(head) + len(foot) for head, foot in frames)
     bytes_left = MAX_BYTES - count_json_bytes(blocks) - sum(count_json_bytes([*head, *foot]) for head, foot in frames)
-    left = 0
-    for number, (section, (head, foot)) in enumerate(zip(home.sections, frames, strict=True)):
-        blocks += head
-        for index, entry in enumerate(section.entries):
-            shown = list(_render_entry(entry, f"{number}.{index}."))
-            if len(shown) <= room and count_json_bytes(shown) <= bytes_left:
-                blocks, room, bytes_left = [*blocks, *shown], room - len(shown), bytes_left - count_json_bytes(shown)
-            else:
-                left += 1
-        blocks += foot
+
+    def measure(shown: list[Block]) -> tuple[int, int]:
+        return len(shown), count_json_bytes(shown)
+
+    def render(entry: HomeEntry, where: str) -> list[Block]:
+        return list(_render_entry(entry, where))
+
+    fitting, left = fit_entries(home.sections, frames, (room, bytes_left), render, measure)
+    blocks += fitting
     if left:
         blocks += render_context(translate("slack.more_at_home", language, count=left))
     return {"type": "home", "blocks": blocks, "private_metadata": json.dumps({"dm": dm})}

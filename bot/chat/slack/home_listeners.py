@@ -11,6 +11,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Channel, ChatDirectory, HomeView, Ingress, Place
+from bot.chat.shared_parts import find_language, get_known_language, welcome_person
 from bot.chat.slack import home
 from bot.chat.slack.listeners import AckFunction, acknowledge_malformed, is_button_press, watch_acknowledgement
 from bot.chat.slack.payload_shape import is_short_text
@@ -30,15 +31,8 @@ class SlackHome:
     async def publish_home(self, person: str, page: HomeView) -> None:
         """Publish a person's Home page. Raises `ChatError`, `StoreUnavailableError`."""
         dm = await self._channel.open_dm(person)
-        view = home.render_home_view(page, await self.find_language(person), dm.channel)
+        view = home.render_home_view(page, await find_language(self._directory, person), dm.channel)
         await call_slack(self._client.views_publish, {"user_id": person, "view": view})
-
-    async def find_language(self, person: str) -> str:
-        try:
-            found = await self._directory.find_person(person)
-        except ChatError:
-            found = None
-        return found.language if found else "en"
 
 
 class HomeListeners:
@@ -61,11 +55,7 @@ class HomeListeners:
             await self._publish(person, is_opened=True)
         if event.get("tab") == "messages" and is_short_text(person) and is_short_text(channel):
             place = Place(team=self._me.team, channel=channel, direct=True)
-            try:
-                await self._intake.welcome_person(person, place)
-                await self._channel.suggest_prompts(place, await self._intake.list_prompts(person))
-            except (StoreUnavailableError, ChatError) as failed:
-                _log.warning("nothing shown in the DM that was opened: %s", failed)
+            await welcome_person(self._intake, self._channel, person, place)
 
     async def _publish(self, person: str, *, is_opened: bool = False) -> None:
         try:
@@ -87,7 +77,7 @@ class HomeListeners:
             if dialog is None:
                 await self._publish(press.person)
                 return
-            dm, language = await self._channel.open_dm(press.person), await self._pages.find_language(press.person)
+            dm, language = await self._channel.open_dm(press.person), await find_language(self._directory, press.person)
             shown, pressed = home.render_home_dialog(dialog, language, dm.channel), body.get("view") or {}
             if pressed.get("type") == "modal":  # in place of the dialog that has the button
                 await call_slack(self._client.views_update, {"view_id": pressed["id"], "view": shown})
@@ -112,8 +102,7 @@ class HomeListeners:
         if answer.problems:
             await ack(response_action="errors", errors=home.assign_home_problems(answer.problems, body["view"]))
         elif answer.dialog is not None:
-            known = self._directory.find_known_person(submission.person)  # nobody is asked, because the platform waits
-            language = known.language if known else "en"
+            language = get_known_language(self._directory, submission.person)
             view = home.render_home_dialog(answer.dialog, language, submission.place.channel)
             await ack(response_action="update" if submission.seal else "push", view=view)
         else:
@@ -121,7 +110,7 @@ class HomeListeners:
 
     async def _tell(self, person: str, key: str) -> None:
         try:
-            text = translate(key, await self._pages.find_language(person))
+            text = translate(key, await find_language(self._directory, person))
             await self._channel.post_ephemeral(await self._channel.open_dm(person), person, text)
         except (StoreUnavailableError, ChatError) as failed:
             _log.warning("could not tell %s: %s", person, failed)

@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias
-from weakref import WeakValueDictionary
 
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.response import BoltResponse
@@ -32,6 +31,7 @@ from bot.chat.messages import (
     Place,
     SentFile,
 )
+from bot.chat.shared_parts import NOT_ACCEPTED, FollowUps, find_language, get_known_language
 from bot.chat.slack import dialogs, home
 from bot.chat.slack.files import parse_sent_files
 from bot.chat.slack.payload_shape import is_short_text
@@ -47,20 +47,12 @@ from bot.core.i18n import load_sentences, translate
 _log = logging.getLogger(__name__)
 
 Body: TypeAlias = Mapping[str, Any]
-RECHECK_S, RECHECK_INTERVAL_S = 0.75, 0.25
-"""How long and how often to check whether a thread is ours (s): far less than the three seconds in which Slack wants an
-acknowledgement."""
 ACK_S = 3.0
 """How long Slack waits for an acknowledgement of a press, a dialog or a command (s). After that, Slack shows an error,
 whatever comes later."""
 RAW_MAX = 60_000
 """Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
 `&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
-NOT_ACCEPTED = {
-    Acceptance.TAKEN: "slack.taken_late",
-    Acceptance.NOT_TAKEN: "slack.not_taken",
-    Acceptance.UNKNOWN: "slack.not_known",
-}
 _ANYTHING, _BUTTONS = re.compile(".*", re.DOTALL), re.compile(r"^cs:(?!form:|home:)")
 CLOCK_MARGIN_S = 60.0
 """Margin by which a press is dated earlier than our clock (s). Slack gives no time of a press, and a press has to be
@@ -115,7 +107,7 @@ class SlackListeners:
         self._note_changed_person, self._note_activity = note_changed_person, note_activity
         self._client, self._me, self._intake = client, me, intake
         self._channel, self._directory, self._clock = channel, directory, clock
-        self._threads = WeakValueDictionary[str, asyncio.Lock]()
+        self._follow_ups = FollowUps(intake.is_engaged)
 
     def register_listeners(self, app: AsyncApp, command: str) -> None:
         """Register the listeners for messages and presses. Forms and Home have listeners of their own. Bolt takes the
@@ -142,9 +134,9 @@ class SlackListeners:
         await self._accept_change(body)
         raw_message = self._parse_message_event(body)
         if raw_message and (raw_message.place.direct or f"<@{self._me.user}" in raw_message.raw):
-            await self._submit_message(self._to_message(raw_message), aliases=_build_event_aliases(raw_message))
+            await self._submit_event(raw_message)
         elif raw_message and raw_message.is_reply:
-            await self._accept_follow_up(raw_message)
+            await self._follow_ups.accept(raw_message.place, partial(self._submit_event, raw_message))
         await next()
         return None
 
@@ -166,7 +158,7 @@ class SlackListeners:
         if not (all(map(is_short_text, (person, ts, channel, thread, kind, id_))) and isinstance(raw, str)):
             _log.warning("an event of an odd shape is dropped: %.60s", event.get("type"))
             return None
-        shared, known = bool(body.get("is_ext_shared_channel")), self._directory.find_known_person(person)
+        shared, language = bool(body.get("is_ext_shared_channel")), get_known_language(self._directory, person)
         place = self._build_place(channel, thread or self._choose_thread(channel, ts, kind), kind, shared=shared)
         return RawMessage(
             id=id_,
@@ -175,7 +167,7 @@ class SlackListeners:
             raw=raw,
             ts=ts,
             is_reply=bool(thread),
-            quotes=read_quotes(event, self._me.user, known.language if known else "en"),
+            quotes=read_quotes(event, self._me.user, language),
             files=(*parse_sent_files(event.get("files")), *list_forwarded_files(event)),
             has_unlisted_files=event["type"] == "app_mention" and "files" not in event,
         )
@@ -196,18 +188,9 @@ class SlackListeners:
             has_unlisted_files=raw_message.has_unlisted_files,
         )
 
-    async def _accept_follow_up(self, message: RawMessage) -> None:
-        """Accept a reply without a mention in a thread with the bot. Events overtake each other: a reply right after a
-        mention may arrive before the mention is durable, so the check is repeated for a moment. Within a thread,
-        replies are handled in order."""
-        loop, name = asyncio.get_running_loop(), message.place.conversation
-        until, turn = loop.time() + RECHECK_S, self._threads.setdefault(name, asyncio.Lock())
-        async with turn:
-            while not await self._intake.is_engaged(message.place):
-                if loop.time() > until:
-                    return
-                await asyncio.sleep(RECHECK_INTERVAL_S)
-            await self._submit_message(self._to_message(message), aliases=_build_event_aliases(message))
+    async def _submit_event(self, message: RawMessage) -> None:
+        """Make a message durable. The two events of one mention share its place and time."""
+        await self._submit_message(self._to_message(message), aliases=(f"{message.place.channel}:{message.ts}",))
 
     async def _submit_message(self, message: Message, aliases: tuple[str, ...] = ()) -> None:
         await self._intake.accept_message(message, aliases=aliases)
@@ -311,7 +294,7 @@ class SlackListeners:
         elif click and is_late():
             await tell("slack.taken_late")
         if click and not opens_dialog and _is_in_dialog(body):  # no button stays that has done its work
-            language, choice = await self._find_language(click.person), f"choice.{click.choice}"
+            language, choice = await find_language(self._directory, click.person), f"choice.{click.choice}"
             known = translate(choice, language) if choice in load_sentences() else click.choice
             text, close = translate("home.pressed", language, choice=known), translate("card.close", language)
             view = home.render_notice_modal(str((body["view"].get("title") or {}).get("text") or ""), text, close)
@@ -451,14 +434,7 @@ class SlackListeners:
             _log.warning("could not tell %s: %s", person, failed)
 
     async def _translate_for_person(self, key: str, person: str) -> str:
-        return translate(key, await self._find_language(person))
-
-    async def _find_language(self, person: str) -> str:
-        try:
-            found = await self._directory.find_person(person)
-        except ChatError:
-            found = None
-        return found.language if found else "en"
+        return translate(key, await find_language(self._directory, person))
 
 
 @asynccontextmanager
@@ -478,11 +454,6 @@ async def watch_acknowledgement(tell: Callable[[str], Awaitable[None]]) -> Async
         yield lambda: loop.time() - began > ACK_S
     finally:
         await cancel_and_wait([waiting])
-
-
-def _build_event_aliases(message: RawMessage) -> tuple[str, ...]:
-    """Return the name that the two events of one mention share."""
-    return (f"{message.place.channel}:{message.ts}",)
 
 
 def _is_in_dialog(body: Body) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bot.chat.slack.text import replace_surrogates
-from tools.characters import remove_invisible
+from tools.characters import remove_invisible, replace_surrogates
 
 ADMIN_FLAGS = ("is_admin", "is_owner", "is_primary_owner")
 """Flags of people who run the workspace."""

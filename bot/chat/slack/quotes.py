@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.chat.messages import SentFile
+from bot.chat.shared_parts import MAX_QUOTE, MAX_QUOTES, join_quotes, list_mappings, quote, quote_forwarded
 from bot.chat.slack.files import parse_sent_files
 from bot.chat.slack.text import parse_message_text
 from bot.core.i18n import translate
 from tools.characters import show_invisible
 
-MAX_QUOTES, MAX_QUOTE, MAX_AUTHOR = 10, 4_000, 80
-"""Most quotes that are read, and most characters of a quote and of its author's name."""
+MAX_AUTHOR = 80
+"""Most characters of an author's name."""
 MAX_ROWS, MAX_CELLS = 100, 20
 """Rows and cells of a table: Slack's own limits."""
 MAX_DEPTH = 4
@@ -31,11 +32,9 @@ def read_quotes(event: Mapping[str, Any], bot: str, language: str) -> str:
         named = one.get("author_name") or one.get("author_subname")
         author = show_invisible(" ".join(named[:MAX_AUTHOR].split())) if isinstance(named, str) else "?"
         text = "\n".join(filter(None, (_read_text(one.get("text"), bot), *_quote_tables(one, bot, language))))
-        title = translate("slack.forwarded" if text else "slack.forwarded_empty", language, author=author)
-        quotes.append(_quote(title, text))
+        quotes.append(quote_forwarded(author, text, language))
     quotes += _quote_tables(event, bot, language)
-    left = len(forwarded) - MAX_QUOTES
-    return "\n\n".join((*quotes, *([translate("slack.quotes_unread", language, n=left)] if left > 0 else [])))
+    return join_quotes(quotes, len(forwarded) - MAX_QUOTES, language)
 
 
 def list_forwarded_files(event: Mapping[str, Any]) -> tuple[SentFile, ...]:
@@ -43,12 +42,12 @@ def list_forwarded_files(event: Mapping[str, Any]) -> tuple[SentFile, ...]:
 
 
 def _list_forwarded(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [one for one in _list_mappings(event.get("attachments")) if one.get("is_share") is True]
+    return [one for one in list_mappings(event.get("attachments")) if one.get("is_share") is True]
 
 
 def _quote_tables(holder: Mapping[str, Any], bot: str, language: str) -> list[str]:
     """Quote the tables of a message, with a line for each row, as far as there is room."""
-    quotes, tables = list[str](), [one for one in _list_mappings(holder.get("blocks")) if one.get("type") == "table"]
+    quotes, tables = list[str](), [one for one in list_mappings(holder.get("blocks")) if one.get("type") == "table"]
     for table in tables[:MAX_QUOTES]:
         rows, lines, room = table.get("rows"), list[str](), MAX_QUOTE
         for row in rows[:MAX_ROWS] if isinstance(rows, list) else []:
@@ -58,7 +57,7 @@ def _quote_tables(holder: Mapping[str, Any], bot: str, language: str) -> list[st
             lines.append("…" if room < 0 else line)
             if room < 0:
                 break
-        quotes.append(_quote(translate("slack.table", language), "\n".join(lines)))
+        quotes.append(quote(translate("slack.table", language), "\n".join(lines)))
     return quotes
 
 
@@ -69,7 +68,7 @@ def _read_cell(cell: object, bot: str, depth: int = 0) -> str:
     own = cell.get("text")
     if isinstance(own, str):
         return _read_text(own, bot)
-    return "".join(_read_cell(part, bot, depth + 1) for part in _list_mappings(cell.get("elements"))[:MAX_CELLS])
+    return "".join(_read_cell(part, bot, depth + 1) for part in list_mappings(cell.get("elements"))[:MAX_CELLS])
 
 
 def _read_text(text: object, bot: str) -> str:
@@ -78,11 +77,3 @@ def _read_text(text: object, bot: str) -> str:
         return ""
     shown = parse_message_text(text[:MAX_QUOTE], bot)
     return shown + "…" if len(text) > MAX_QUOTE else shown
-
-
-def _quote(title: str, text: str) -> str:
-    return "\n".join((title, *(f"> {line}" for line in text.splitlines())))
-
-
-def _list_mappings(value: object) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []

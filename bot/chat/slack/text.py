@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tools.characters import show_invisible
+from tools.characters import replace_surrogates, show_invisible, split_text
 
 _MENTION = re.compile(r"<@([A-Z0-9]+)(?:\|[^<>]*+)?>[ \t]*+[,:，：]?")
 _REFERENCE = re.compile(r"<([^<>\n]+)>")
@@ -19,11 +19,6 @@ _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")
 _HIDES_TARGET = re.compile(r"\](?=[(\[:])")
 _ENTITY = re.compile(r"&(?=#?\w{1,31};)")
 _QUOTATION = re.compile(r"^(?:[ ]{0,3}>)+", re.MULTILINE)
-
-
-def replace_surrogates(text: str) -> str:
-    """Return the text without lone surrogates, which no store or wire can carry."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def parse_message_text(text: str, bot: str) -> str:
@@ -124,18 +119,7 @@ def replace_brackets(text: str) -> str:
 
 def split_into_chunks(text: str, limit: int) -> Iterator[str]:
     """Yield pieces of at most `limit` UTF-8 bytes once escaped. Joined, the pieces are the text."""
-    start, size, newline = 0, 0, 0
-    for at, sign in enumerate(text):
-        cost = count_escaped_bytes(sign)
-        while size + cost > limit and start < at:
-            end = newline if newline > start + (at - start) // 2 else at
-            yield text[start:end]
-            start, size = end, sum(map(count_escaped_bytes, text[end:at]))
-        size += cost
-        if sign == "\n":
-            newline = at + 1
-    if start < len(text):
-        yield text[start:]
+    return split_text(text, limit, count_escaped_bytes)
 
 
 def count_escaped_bytes(sign: str) -> int:

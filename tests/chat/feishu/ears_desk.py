@@ -163,7 +163,7 @@ async def ears(redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Asy
         async with open_feishu_client(APP, "secret", f"http://{host}:{port}") as client:
             inbox, homes = FormInbox(), list[tuple[str, HomeView]]()
             directory = FeishuDirectory(client, {})
-            channel = FeishuChannel(client, Slots(), SentCards(redis, keys, TENANT, here.clock), team=TENANT)
+            channel = FeishuChannel(client, Slots(), SentCards(redis, keys, TENANT, here.clock), directory, team=TENANT)
             readers = FeishuReaderClassifier(client, tenant=TENANT)
 
             async def publish_home(person: str, page: HomeView) -> None:
@@ -174,6 +174,6 @@ async def ears(redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Asy
             )
             yield Ears(here, client, inbox, directory, channel, readers, listeners, homes)
             await listeners.finish()
-            await channel.stop_statuses()
+            await channel.signs.close()
     finally:
         await runner.cleanup()

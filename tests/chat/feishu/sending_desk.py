@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from bot.chat.feishu.cards import render_post
 from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.client import FeishuClient
+from bot.chat.feishu.directory import FeishuDirectory
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.messages import Button, Card, Place, Post
 from bot.queue.keys import Keys
@@ -51,9 +52,13 @@ class Desk:
     sent: SentCards
     channel: FeishuChannel
 
+    def open_channel(self) -> FeishuChannel:
+        """Another process."""
+        return FeishuChannel(self.client, self.slots, self.sent, FeishuDirectory(self.client, {}), team=TENANT)
+
     def start_again(self) -> None:
         """Another process takes over: nothing of the memory is left."""
-        self.channel = FeishuChannel(self.client, self.slots, self.sent, team=TENANT)
+        self.channel = self.open_channel()
 
     def render(self, post: Post) -> dict[str, Any]:
         return render_post(post, PLACE)[-1].content
@@ -68,9 +73,9 @@ async def desk(redis: Redis, keys: Keys) -> AsyncIterator[Desk]:
     async with open_feishu_server() as (feishu, client):
         feishu.hear(GROUP, ROOT)
         slots, sent = Slots(), SentCards(redis, keys, TENANT, feishu.clock)
-        channel = FeishuChannel(client, slots, sent, team=TENANT)
+        channel = FeishuChannel(client, slots, sent, FeishuDirectory(client, {}), team=TENANT)
         yield Desk(feishu, client, slots, sent, channel)
-        await channel.stop_statuses()
+        await channel.signs.close()
 
 
 def has_buttons(said: Said) -> bool:

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from bot.chat.feishu.cards import render_post
 from bot.chat.feishu.channel import FeishuChannel, build_uuid, encode_content
+from bot.chat.feishu.directory import FeishuDirectory
 from bot.chat.feishu.renewals import renew_cards
 from bot.chat.messages import Card, MessageRef, Place, Post, SessionStatus
 from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, LeaseLost, PlaceClosedError
@@ -131,7 +132,9 @@ async def test_rate_limits_are_waited_out_and_told_to_the_others(desk: Desk) -> 
 async def test_the_shared_limiter_spaces_the_posts_of_a_chat_and_not_those_of_another(
     desk: Desk, redis: Redis, keys: Keys
 ) -> None:
-    channel = FeishuChannel(desk.client, RateLimiter(redis, keys), desk.sent, team=TENANT)
+    channel = FeishuChannel(
+        desk.client, RateLimiter(redis, keys), desk.sent, FeishuDirectory(desk.client, {}), team=TENANT
+    )
     loop = asyncio.get_running_loop()
     began = loop.time()
     await asyncio.gather(*(channel.post_message(PLACE, CARD, key=f"k{n}") for n in range(6)))
@@ -382,7 +385,7 @@ async def test_a_form_is_posted_once_and_shows_its_end(desk: Desk) -> None:
     form, closed = render_post(CARD, DM)[-1], render_post(OVER, DM)[-1]
     ref = await desk.channel.post_form(ZHANG, form, key="click-1")
     assert await desk.channel.post_form(ZHANG, form, key="click-1") == ref
-    await desk.channel.update_form(ref, closed)
+    await desk.channel.patch_card(ref.ts, closed.content)
     assert [one.content for one in desk.feishu.in_chat(DM.channel)] == [closed.content]
 
 
@@ -413,7 +416,7 @@ async def test_the_bot_shows_that_it_is_at_work_until_it_rests(desk: Desk) -> No
 
 async def test_without_a_session_the_next_post_ends_the_sign_as_on_slack(desk: Desk) -> None:
     later = desk.feishu.hear(GROUP)
-    desk.channel.note_message(PLACE, later.id)
+    desk.channel.signs.note_message(PLACE, later.id)
     desk.channel.show_status(PLACE, "working")
     await settle(desk)
     assert later.reactions and count_signs(desk) == 1, "on the message that is answered"
@@ -431,7 +434,7 @@ async def test_without_a_session_the_next_post_ends_the_sign_as_on_slack(desk: D
 
 
 async def test_the_sign_ends_whichever_process_shows_it(desk: Desk) -> None:
-    listening, working = desk.channel, FeishuChannel(desk.client, desk.slots, desk.sent, team=TENANT)
+    listening, working = desk.channel, desk.open_channel()
     listening.show_status(PLACE, "working")
     await listening.wait_for_session(PLACE)
     for status in (SessionStatus.PROCESSING, SessionStatus.ACTIVE):
@@ -441,7 +444,7 @@ async def test_the_sign_ends_whichever_process_shows_it(desk: Desk) -> None:
 
 
 async def test_a_sign_that_comes_after_its_end_does_not_stay(desk: Desk) -> None:
-    working = FeishuChannel(desk.client, desk.slots, desk.sent, team=TENANT)
+    working = desk.open_channel()
 
     async def end() -> None:
         working.set_session_status(PLACE, SessionStatus.ACTIVE)

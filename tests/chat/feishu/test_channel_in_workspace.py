@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 
 from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.client import identify_bot, open_feishu_client
+from bot.chat.feishu.directory import FeishuDirectory
 from bot.chat.feishu.renewals import renew_cards
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.messages import Place, Post
@@ -64,11 +65,11 @@ async def open_local(redis: Redis, keys: Keys) -> AsyncIterator[Local]:
     async with serve_workspace(ws) as address, open_feishu_client(ws.setup.app_id, SECRET, address) as client:
         me = await identify_bot(client)
         sent = SentCards(redis, keys, me.tenant, Clock(read_now=lambda: datetime.fromtimestamp(ws.clock(), UTC)))
-        channel = FeishuChannel(client, RateLimiter(redis, keys), sent, team=me.tenant)
+        channel = FeishuChannel(client, RateLimiter(redis, keys), sent, FeishuDirectory(client, {}), team=me.tenant)
         here = Local(ws, channel, sent, me.tenant)
         ws.clock = lambda: clock() + here.passed.total_seconds()
         yield here
-        await channel.stop_statuses()
+        await channel.signs.close()
 
 
 async def test_a_card_is_posted_decided_and_seen(local: Local) -> None:

@@ -78,7 +78,7 @@ async def test_a_chat_that_changes_while_it_is_asked_about_is_not_kept(ears: Ear
     call = ears.client.call
 
     async def change_meanwhile(*arguments: Any, **more: Any) -> Any:
-        ears.readers.note_changed_chat(CHAT)
+        ears.readers.note_changed_place(CHAT)
         return await call(*arguments, **more)
 
     ears.readers._client = type("Client", (), {"call": staticmethod(change_meanwhile)})()  # type: ignore[assignment]

@@ -45,6 +45,43 @@ async def test_a_message_that_comes_twice_is_taken_once(ears: Ears) -> None:
     assert len(ears.inbox.messages) == 1
 
 
+async def test_the_messages_of_a_forwarded_bundle_are_read(ears: Ears) -> None:
+    about = load_payload("merge_forward")["event"]["message"]
+    sender, other = {"id": LI, "id_type": "open_id", "sender_type": "user"}, {"id": BOT, "sender_type": "app"}
+    inner = {"upper_message_id": about["message_id"], "msg_type": "text", "sender": sender}
+    texts = [
+        {**inner, "message_id": f"om_{n}", "body": {"content": json.dumps({"text": f"第{n}条\n完"})}} for n in range(12)
+    ]
+    texts[1] |= {"sender": other, "body": {"content": json.dumps({"text": "x" * 9_000})}}
+    await ears.directory.list_people()
+    ears.feishu.pages[f"im/v1/messages/{about['message_id']}"] = {"items": [{**about, "body": {}}, *texts]}
+    await ears.hear("merge_forward")
+    [(message, _)] = ears.inbox.messages
+    assert message.text.startswith("（转发的消息，作者：李四）\n> 第0条\n> 完\n\n（转发的消息，作者：?）")
+    assert "还有 2 条转发的内容没有读" in message.text and len(message.text) < 5_000
+
+
+async def test_a_bundle_that_cannot_be_read_is_a_message_all_the_same(ears: Ears) -> None:
+    ears.feishu.is_away = True
+    about = load_payload("merge_forward")["event"]["message"]
+    ears.feishu.pages[f"im/v1/messages/{about['message_id']}"] = {}
+    await ears.hear("merge_forward")
+    assert "merge_forward" in ears.inbox.messages[0][0].text
+
+
+@pytest.mark.parametrize("name", ["text_p2p", "entered"])
+async def test_the_chat_that_is_named_is_where_its_person_is_told(ears: Ears, name: str) -> None:
+    payload = load_payload(name)
+    where = payload["event"].get("message", payload["event"])
+    where["chat_id"], person = (
+        "oc_named",
+        (payload["event"].get("sender", {}).get("sender_id") or payload["event"]["operator_id"]),
+    )
+    assert (await ears.channel.open_dm(person["open_id"])).channel != "oc_named", "the control"
+    await ears.listeners.handle_payload(payload)
+    assert (await ears.channel.open_dm(person["open_id"])).channel == "oc_named"
+
+
 async def test_words_without_a_mention_are_no_message(ears: Ears) -> None:
     await ears.hear("text_group_without_mention")
     assert not ears.inbox.messages and "engaged" not in ears.inbox.log, "it begins a thread of its own"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ from bot.chat.messages import (
     HomeDialog,
     HomeView,
     MessageRef,
+    PersonPicker,
     Place,
     Post,
 )
@@ -244,7 +246,7 @@ async def test_a_late_form_shows_that_it_was_taken(ears: Ears, monkeypatch: pyte
     ears.inbox.moving.clear()
     payload = build_press(FormValue(process="leave"), form_value={"reason": "x"})
     payload["event"]["context"] |= {"open_message_id": form.ts, "open_chat_id": form.channel}
-    assert "还不能确定" in show(await ears.listeners.handle_payload(payload))
+    assert "现在还不能确定" in show(await ears.listeners.handle_payload(payload)), "known since the form was opened"
     ears.inbox.moving.set()
     await eventually(lambda: "已提交" in show(ears.feishu.said[form.ts].content))
 
@@ -260,6 +262,42 @@ async def test_a_dialog_is_a_form_in_the_pressers_own_chat(ears: Ears) -> None:
     assert "Reject" in show(form.content) and not ears.inbox.clicks and not ears.feishu.in_chat(GROUP)
     await press(ears, APPROVE)
     assert len(ears.feishu.in_chat("oc_dm_li")) == 1, "the press is the same"
+
+
+async def test_in_the_pressers_own_chat_the_toast_points_below(ears: Ears) -> None:
+    ears.inbox.dialogs["approve"] = DIALOG
+    payload = build_press(APPROVE.model_copy(update={"direct": True, "thread": ""}))
+    payload["event"]["context"]["open_chat_id"] = "oc_dm_li"
+    answer = await ears.listeners.handle_payload(payload)
+    assert answer is not None and answer["toast"]["content"] == "请填写下方的表单。"
+
+
+async def test_a_form_offers_the_members_by_their_ids(ears: Ears) -> None:
+    ears.inbox.dialogs["approve"] = replace(DIALOG, fields=(DialogField(name="who", label="Who", kind="person"),))
+    await press(ears, APPROVE)
+    [form] = ears.feishu.in_chat("oc_dm_li")
+    assert show([{"value": LI}, {"value": ZHANG}])[1:-1] in show(form.content) and "select_person" in show(form.content)
+
+
+async def test_a_picker_in_a_chat_with_one_person_offers_the_members(ears: Ears) -> None:
+    """Control: without contacts, Feishu would offer the person and the bot, so there is no picker."""
+    chat, post = await ears.channel.open_dm(LI), Post("Who?", picker=PersonPicker("Choose", "pick", "A1", 1))
+    children = "contact/v3/departments/0/children"
+    ears.feishu.pages[children] = 99991672
+    await ears.channel.post_message(chat, post, key="without")
+    del ears.feishu.pages[children]
+    await ears.channel.post_message(chat, post, key="with")
+    without, offered = (show(one.content) for one in ears.feishu.in_chat("oc_dm_li"))
+    assert "select_person" not in without and ZHANG in offered and LI in offered
+
+
+async def test_without_contacts_a_person_is_typed(ears: Ears) -> None:
+    """The negative control."""
+    ears.feishu.pages["contact/v3/departments/0/children"] = 99991672
+    ears.inbox.dialogs["approve"] = replace(DIALOG, fields=(DialogField(name="who", label="Who", kind="person"),))
+    await press(ears, APPROVE)
+    [form] = ears.feishu.in_chat("oc_dm_li")
+    assert "select_person" not in show(form.content) and "email address" in show(form.content)
 
 
 SUBMIT = DialogValue(

@@ -8,7 +8,7 @@ import json
 import pytest
 from redis.asyncio import Redis
 
-from bot.chat.feishu.channel import FeishuChannel, encode_content
+from bot.chat.feishu.channel import encode_content
 from bot.chat.feishu.renewals import keep_cards_renewed, renew_cards
 from bot.chat.feishu.sent_cards import DECIDED_MS, SentCards
 from bot.chat.messages import Button, Card, MessageRef, PersonPicker, Post
@@ -83,7 +83,7 @@ async def test_only_cards_that_wait_are_posted_anew(desk: Desk) -> None:
 async def test_processes_that_look_at_once_post_it_once(desk: Desk) -> None:
     refs = [await desk.channel.post_message(PLACE, CARD, key=f"k{number}") for number in range(5)]
     desk.feishu.passed += 13 * DAY
-    others = [FeishuChannel(desk.client, desk.slots, desk.sent, team=TENANT) for _ in range(4)]
+    others = [desk.open_channel() for _ in range(4)]
     assert sum(await asyncio.gather(*(renew_cards(one, desk.sent) for one in others))) == len(refs)
     assert len(desk.cards) == 2 * len(refs) == 2 * sum(says_moved(one) for one in desk.cards)
 

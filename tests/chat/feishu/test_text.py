@@ -14,11 +14,10 @@ from bot.chat.feishu.text import (
     escape_text,
     format_mention,
     limit_tables,
-    split_text,
 )
 from tests.chat.feishu.reader import list_tags, list_tokens, read_markdown, squeeze
 from tests.chat.feishu.strategies import WRITTEN
-from tools.characters import show_invisible
+from tools.characters import show_invisible, split_text
 
 INVISIBLE_FREE = WRITTEN.map(show_invisible)
 
@@ -89,7 +88,7 @@ def test_a_card_has_at_most_four_tables_and_the_others_are_readable() -> None:
 
 @given(st.text(), st.integers(12, 60))
 def test_pieces_are_the_text_and_keep_their_cost(text: str, limit: int) -> None:
-    pieces = list(split_text(text, limit))
+    pieces = list(split_text(text, limit, count_plain_cost))
     assert "".join(pieces) == text
     assert all(sum(map(count_plain_cost, piece)) <= limit for piece in pieces)
 

@@ -11,7 +11,8 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.chat.messages import ChannelReaders, Place
-from bot.chat.slack.channel_readers import CACHE_S, FAILURE_CACHE_S, PAGES, SHARED_FLAGS, SlackReaderClassifier
+from bot.chat.shared_parts import CACHE_S, FAILURE_CACHE_S
+from bot.chat.slack.channel_readers import PAGES, SHARED_FLAGS, SlackReaderClassifier
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import ME, member
 from tests.harness.memory_platform import MemoryDirectory

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from bot.chat import shared_parts
 from bot.chat.messages import (
     Acceptance,
     Card,
@@ -149,7 +150,7 @@ async def test_follow_ups_that_overtake_their_mention_are_taken_in_order(desk: D
 
 async def test_looking_only_once_would_drop_them(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control."""
-    monkeypatch.setattr(listeners, "RECHECK_S", -1)
+    monkeypatch.setattr(shared_parts, "RECHECK_S", -1)
     await overtaking(desk)
     assert desk.inbox.texts == ["hello", "and 3"]
 

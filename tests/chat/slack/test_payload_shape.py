@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bot.chat import shared_parts
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Dialog, MessageRef, Place
 from bot.chat.slack import dialogs, listeners
@@ -65,7 +66,7 @@ async def test_whatever_stands_where_a_text_should_be_nothing_breaks(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the socket and the server hand it on: what `has_slack_shape` lets through, Bolt and the bot can read."""
-    monkeypatch.setattr(listeners, "RECHECK_S", -1)
+    monkeypatch.setattr(shared_parts, "RECHECK_S", -1)
     passed, failed = list[int](), list[str]()
     for body in real():
         assert has_slack_shape(body), "the payload itself is one of Slack's"
@@ -118,7 +119,7 @@ def test_reading_is_linear() -> None:
 
 
 async def test_what_is_not_for_the_bot_is_not_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listeners, "RECHECK_S", -1)
+    monkeypatch.setattr(shared_parts, "RECHECK_S", -1)
     read = list[str]()
     monkeypatch.setattr(listeners, "parse_message_text", lambda text, bot: read.append(text) or text)
     await dispatch(desk.app, event(written("chat among people", "C01GENERAL"), "Ev1"))
