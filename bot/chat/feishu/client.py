@@ -55,7 +55,7 @@ CLOSED_CODES = frozenset(
 )
 """The bot may not post in this chat: not in it, switched off for this person, groups that let nobody write."""
 ACCOUNT_CODES = frozenset(
-    {"10003", "10005", "10013", "10014", "10015", "11205", "230006", "99991401", "99991543", "99991662", "99991673"}
+    {"10005", "10013", "10014", "10015", "11205", "230006", "99991401", "99991543", "99991662", "99991673"}
 )
 """The app or its credentials are not valid (any more): unknown, switched off, without a bot, not from this address."""
 DEAD_TOKEN_CODES = frozenset({"99991661", "99991663", "99991664", "99991668"})
