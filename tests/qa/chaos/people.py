@@ -362,7 +362,9 @@ class People:
             return ActResult(refused.error)
 
     def _ended(self, done: ActResult) -> None:
-        self.counts["presses taken" if done.ok else f"presses: {done.error}"] += 1
+        """On Feishu a press that was not taken is answered too, and says so."""
+        is_taken = done.ok and done.answer.get("toast", {}).get("type") != "error"
+        self.counts["presses taken" if is_taken else f"presses: {done.error}"] += 1
 
     async def _decide_in_dialog(self, person: str, card: Seen, choice: str) -> None:
         """What needs words, or people: its dialog, filled in."""
