@@ -67,6 +67,8 @@ TOO_LARGE_CODES = frozenset({"234006", "234037"})
 TOKEN_PATH, ENDPOINT_PATH = "/open-apis/auth/v3/tenant_access_token/internal", "/callback/ws/endpoint"
 _OUTCOMES = {"0": "ok", RATE_LIMITED: "limited", UNREACHABLE: "unreachable"}
 _ID = re.compile(r"/(?=[^/]*\d)(?:[a-z]{1,4}_|[A-Z0-9])[\w-]{5,}+")
+_PATH = re.compile(r"[\w-]+(?:/[\w:@~-]+)+", re.ASCII)
+"""A path of the API: no dots, no blanks and no signs by which an id would make another path."""
 _CHUNK = 65_536
 
 
@@ -349,5 +351,8 @@ async def _read_answer(response: ClientResponse) -> _Answer:
 
 
 def _name_call(method: str, path: str) -> str:
-    """Name a call for logs and metrics, without the ids in its path."""
+    """Name a call for logs and metrics, without the ids in its path. Raises `ChatError` for a path that an id has
+    changed into another."""
+    if not _PATH.fullmatch(path):
+        raise ChatError("invalid_path", f"{method} {path[:100]!a}")
     return f"{method} {_ID.sub('/:id', path)}"

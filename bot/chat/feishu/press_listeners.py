@@ -41,9 +41,9 @@ from bot.core.i18n import translate
 
 log = logs.get_logger(__name__)
 
-ANSWER_S, RESULT_S = 2.4, 1.0
+ANSWER_S, RESULT_S = 2.4, 0.2
 """How long a press may take before it is answered without its outcome, and how long an accepted press waits for its new
-card (s). Feishu shows an error after 3 s."""
+card (s). Feishu shows an error after 3 s. A later card is shown by an update of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,6 +261,15 @@ async def test_an_endless_answer_is_not_read(api: Api, client: FeishuClient, mon
         await post(client, tries=1)
 
 
+@pytest.mark.parametrize("id", ["../../contact/v3/users", "om_1/reply?x=1", "om_1#", "..", "", "om_1%2f..", "om 1"])
+async def test_no_id_makes_another_path(api: Api, client: FeishuClient, id: str) -> None:
+    """An id comes from a payload, and a path with dots or signs of its own would ask for something else."""
+    for ask in (client.call("GET", f"im/v1/messages/{id}/x"), client.download(f"a/{id}/b", query={}, max_bytes=9)):
+        with pytest.raises((ChatError, FileRefusedError)):
+            await ask
+    assert api.calls == []
+
+
 async def test_no_secret_is_written(api: Api, client: FeishuClient, capsys: pytest.CaptureFixture[str]) -> None:
     api.replies = [{"code": 230001, "msg": "x"}]
     with pytest.raises(ChatError) as failed:
