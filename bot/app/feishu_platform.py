@@ -50,7 +50,8 @@ async def open_feishu(
             languages=stores.preferences,
             fresh_s=timing.person_max_age_s,
         )
-        channel = FeishuChannel(client, RateLimiter(stores.redis, stores.keys), sent, directory, team=me.tenant)
+        limits, spacing_ms = RateLimiter(stores.redis, stores.keys), min(300, settings.post_spacing_ms)
+        channel = FeishuChannel(client, limits, sent, directory, team=me.tenant, spacing_ms=spacing_ms)
         readers, home = FeishuReaderClassifier(client, tenant=me.tenant), FeishuHome(channel, sent, directory)
 
         def connect(ingress: Ingress, gate: IngressGate) -> AbstractAsyncContextManager[IsConnected]:
