@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.channel_readers import FeishuReaderClassifier
 from bot.chat.feishu.client import FeishuBot, FeishuClient
+from bot.chat.feishu.connection import PRESS
 from bot.chat.feishu.files import find_message, read_bundle
 from bot.chat.feishu.message_content import (
     is_person_id,
@@ -28,7 +29,6 @@ from bot.core.i18n import translate
 log = logs.get_logger(__name__)
 
 Event: TypeAlias = Mapping[str, Any]
-PRESS = "card.action.trigger"
 HOME, REQUEST = "home", "request"
 """Keys of the bot's menu. With a suffix like `:expense`, `request` opens the form of that process."""
 RECENT_MAX = 2_000
