@@ -19,7 +19,7 @@ from tools.platform_ids import FILE_ID
 
 CONTENT_MAX = 150_000
 """Characters of content, as Feishu sends it, that are read. Feishu's own limit is 150 KB."""
-ID_MAX, NAME_MAX, FILES_MAX, DEPTH_MAX = 255, 80, 50, 6
+ID_MAX, NAME_MAX, FILES_MAX, DEPTH_MAX = 255, 80, 500, 6
 """Characters of an id and of a name, files of a message, and levels of objects and lists around the words."""
 ALL = "@_all"
 _KEY = re.compile(r"@_(?:user_[0-9]{1,4}|all)(?![A-Za-z0-9_])")
