@@ -13,6 +13,7 @@ BOLT = "the listeners of Bolt"
 SESSIONS = "sessions of agents: prompts above the composer, a title, a button that stops"
 BLOCKS = "the shape of Slack's blocks and its markup"
 FILE_INPUT = "inputs for files; on Feishu a file is sent in a message before the form is opened"
+ELSEWHERE = "files that another service stores; on Feishu such a file is a link in the text"
 STATUS = "the words of a status; on Feishu the sign of life is a reaction"
 MODAL = "modals and their triggers"
 BEFORE = "the version before, which has no Feishu"
@@ -29,6 +30,7 @@ ONLY_SLACK = {
     "test_files.py::test_a_message_with_a_receipt_is_made_an_expense": SHORTCUT,
     "test_files.py::test_a_file_chosen_in_a_form_is_on_its_card": FILE_INPUT,
     "test_files.py::test_what_a_form_could_not_take_is_said_and_its_card_comes_without_it": FILE_INPUT,
+    "test_files.py::test_a_file_that_is_stored_with_another_service_is_said": ELSEWHERE,
     "test_files.py::test_edit_leaves_a_file_out_and_adds_another": FILE_INPUT,
     "test_closed.py::test_socket_mode_that_was_switched_off_is_named_and_works_again_once_it_is_on": ENVELOPE,
     "test_bad_input.py::test_every_command_works_as_plain_words_and_by_slash": COMMANDS,

@@ -58,6 +58,7 @@ async def test_a_model_is_shown_pictures_only_where_it_sees_any(empty: Office, s
         files = [empty.driver.upload_file(ZHANG, "r.png", png("r")), empty.driver.upload_file(ZHANG, "r.pdf", pdf("r"))]
         await empty.says(ZHANG, "看看", files=files)
         await empty.until(lambda: empty.finals(empty.dm(ZHANG)))
+        await empty.quiet()
     assert len(model.pictures) == (1 if setting == "on" else 0)
 
 
@@ -66,12 +67,14 @@ async def test_a_used_up_budget_stops_the_reading_of_pictures_and_says_so(empty:
     """Control: without a budget both are read."""
     model = SeeingModel(json.dumps(READ), lambda messages: DONE, tokens=100)
     async with empty.opened(model=model, openai_vision="on", budget_tokens_per_day=budget):
-        for name in ("first.png", "second.png"):
-            await empty.answer(ZHANG, "看看", files=[empty.driver.upload_file(ZHANG, name, png(name))])
+        files = [empty.driver.upload_file(ZHANG, name, png(name)) for name in ("first.png", "second.png")]
+        first, second = map(empty.driver.name_file, files)
+        for one in files:
+            await empty.answer(ZHANG, "看看", files=[one])
         said = empty.said(empty.dm(ZHANG))
     assert len(model.pictures) == (2 if budget is None else 1)
-    assert ("没有识别上面的内容：second.png" in said) is (budget is not None)
-    assert "first.png" not in said.partition("没有识别")[2].partition("\n")[0]
+    assert ("没有识别上面的内容：" + second in said) is (budget is not None)
+    assert first not in said.partition("没有识别")[2].partition("\n")[0]
 
 
 HOSTILE = (

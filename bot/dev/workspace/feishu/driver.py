@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.core.i18n import translate
+from bot.dev.workspace import methods_files
 from bot.dev.workspace.acts import ActResult
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.faults import Outcome
 from bot.dev.workspace.feishu import acts
 from bot.dev.workspace.feishu.cards import get_callback, list_controls
+from bot.dev.workspace.feishu.methods import build_file_key
 from bot.dev.workspace.feishu.shown import (
     BOXES,
     DAY,
@@ -82,6 +84,25 @@ class FeishuDriver(WorkspaceDriver):
         """(person, message) → field → what they have put into its form on their screen."""
         self.old_homes: dict[str, Json | None] = {}
         """Person → the card of their Home when they opened it last."""
+
+    posting = "POST im/v1/messages"
+
+    def name_file(self, id: str, *, is_kept: bool = True) -> str:
+        """See `WorkspaceDriver`. Feishu names no picture: it is named by its key, and once it is there by its type."""
+        file = self.ws.files[id]
+        type = methods_files.detect_mime_type(file)
+        if type == methods_files.OTHER:
+            return file.name
+        return f"image-{build_file_key(file, 'image')[-4:]}" + f".{type.partition('/')[2]}" * is_kept
+
+    def find_file_id(self, id: str) -> str:
+        sent = [one for room in self.ws.state.rooms.values() for one in room.messages.values()]
+        return next(
+            f"{message['ts']}/{file['type']}/{file['key']}"
+            for message in sent
+            for file in message.get("files", ())
+            if file["id"] == id
+        )
 
     # Acts of people
 
@@ -291,7 +312,12 @@ def forge_value(action_id: str, value: Any, block_id: str | None, controls: Sequ
 
 
 def build_shown(message: Json) -> Json:
-    """Return a message with its blocks and the key under which the bot has posted it."""
-    blocks = {"blocks": build_blocks(message["card"])} if message.get("card") else {}
+    """Return a message with its blocks, the message that it answers, the titles of its files, and the key under which
+    the bot has posted it."""
+    more: Json = {"blocks": build_blocks(message["card"])} if message.get("card") else {}
+    if "parent_id" in message:
+        more["thread_ts"] = message.get("thread_ts") or message["parent_id"]
+    if "files" in message:
+        more["files"] = [{**one, "title": one["name"]} for one in message["files"]]
     key = str(message.get("uuid", "")).rpartition(":")[0]  # the end is the number of the part
-    return {**message, **blocks, "metadata": {"event_payload": {"key": key}}}
+    return {**message, **more, "metadata": {"event_payload": {"key": key}}}
