@@ -148,7 +148,8 @@ class StoredPeople:
         record = (await self._store.load_records([person])).get(person)
         if record is None:
             return None
-        name, *others = list_member_names(record.member)
+        on_feishu = [str(record.member.get(one) or "") for one in ("en_name", "nickname")]
+        name, *others = filter(None, list_member_names(record.member) + on_feishu)
         return Person(id=person, name=name, names=tuple(others))
 
     async def list_people(self) -> tuple[Person, ...]:
