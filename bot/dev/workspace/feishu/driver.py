@@ -256,7 +256,11 @@ class FeishuDriver(WorkspaceDriver):
 
     @property
     def events(self) -> list[Json]:
-        return [one["payload"] for one in self.ws.delivery.delivered_events]
+        return [describe_event(one["payload"]) for one in self.ws.delivery.delivered_events]
+
+    @property
+    def sent_envelopes(self) -> list[Json]:
+        return [{**one, "payload": describe_event(one["payload"])} for one in super().sent_envelopes]
 
     @property
     def homes(self) -> Mapping[str, Json]:
@@ -299,6 +303,13 @@ class FeishuDriver(WorkspaceDriver):
 
     def find_top_view(self, user: str) -> Json | None:
         return next(reversed(self.list_open_views(user)), None)
+
+
+def describe_event(payload: Json) -> Json:
+    """Return a payload with its event's id and the writer of its message where Slack's have them."""
+    writer = payload["event"].get("sender", {}).get("sender_id", {}).get("open_id")
+    event = {**payload["event"], **({"user": writer} if writer else {})}
+    return {**payload, "event_id": payload["header"]["event_id"], "event": event}
 
 
 def forge_value(action_id: str, value: Any, block_id: str | None, controls: Sequence[Json]) -> Json:

@@ -42,7 +42,8 @@ KINDS = {
 STYLED = re.compile(r"</?font[^<>]{0,100}>|</at>")
 CARRIED = re.compile(r'"cs": "(\w+)"')
 FACT = re.compile(r"^\*\*([^*\n]+)\*\* ", re.M)
-STEP = re.compile(r"^[✅⏳❌] ", re.M)
+STATUSES = {"✅": "complete", "⏳": "pending", "❌": "error"}
+STEP = re.compile(r"^([✅⏳❌]) ", re.M)
 
 
 def read_markdown(content: str) -> str:
@@ -157,8 +158,12 @@ def build_element(element: Json) -> Iterator[Json]:
         yield {"type": "divider"}
     elif tag == "collapsible_panel":
         text = "\n".join(one.get("content", "") for one in element["elements"])
-        steps = [step.partition("\n") for step in STEP.split(text)[1:]]
-        tasks = [{"title": read_markdown(a), "details": {"text": read_markdown(b)}} for a, _, b in steps]
+        signs = STEP.split(text)[1:]
+        steps = [(sign, *step.strip("\n").partition("\n")) for sign, step in zip(signs[::2], signs[1::2], strict=True)]
+        tasks = [
+            {"title": read_markdown(title), "status": STATUSES[sign], "details": {"text": read_markdown(details)}}
+            for sign, title, _, details in steps
+        ]
         yield {"type": "plan", "title": element["header"]["title"]["content"], "tasks": tasks}
         if not tasks:
             yield from _build_all(element["elements"])
