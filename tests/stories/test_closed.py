@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from bot.chat.slack import app as slack_app
-from tests.harness.office import GENERAL, ZHANG, Office
+from bot.dev.workspace.feishu.driver import CODES
+from tests.harness.office import CHAT, GENERAL, ZHANG, Office
 
 
 async def test_a_token_that_is_no_longer_valid_is_an_outage_that_says_its_cause_and_loses_nothing(
@@ -17,7 +18,8 @@ async def test_a_token_that_is_no_longer_valid_is_an_outage_that_says_its_cause_
     async with empty.opened():
         await empty.says(ZHANG, "帮助")
         [noted] = await empty.noted("chat.refused")
-        assert "token_revoked" in noted.text and "Install the app again" in noted.text
+        code = CODES["token_revoked"] if CHAT == "feishu" else "token_revoked"
+        assert code in noted.text and "Install the app again" in noted.text
         assert not await empty.dead() and not empty.said(empty.dm(ZHANG))
     empty.driver.ws.faults.calls.clear()
     async with empty.opened():

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from bot.core.errors import StoreUnavailableError
 from bot.redis.cluster import ClusterClient
 from tests.harness.cluster import server_program
-from tests.harness.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, found_request, office, read_message_key
+from tests.harness.office import LI, ZHANG, Office, found_request, office, read_message_text
 from tests.harness.programs import ran
 from tests.harness.sentinel import SERVICE, watched
 from tests.stories.behind import request_of, times_told
@@ -33,13 +33,7 @@ async def clustered(ring: str, redis_cluster: Redis) -> AsyncIterator[Office]:
 
 async def told(desk: Office, folder: Path, *arguments: str) -> str:
     """Return the output of a command."""
-    env = {
-        "REDIS_URL": desk.redis_url,
-        "SLACK_BOT_TOKEN": BOT_TOKEN,
-        "SLACK_APP_TOKEN": APP_TOKEN,
-        "SLACK_API_URL": f"{desk.address}/api/",
-        "SMTP_URL": desk.smtp_url,
-    }
+    env = {name: value for name, value in desk.shell.items() if name != "OPENAI_BASE_URL"}
     end = await ran(*arguments, cwd=folder, env=env)
     assert "FAIL" not in end.out and end.code == 0, end.all
     return end.out
@@ -116,7 +110,7 @@ async def test_a_decision_that_no_replica_had_when_the_master_died_is_asked_for_
         await desk.until(lambda: not desk.cards(desk.dm(LI)))
         await desk.quiet()
         assert (await request_of(desk, "L-0001")).status is Status.APPROVED
-        assert [read_message_key(one).startswith("lost:") for one in desk.posts(desk.dm(LI))].count(True) == 1
+        assert [lost in read_message_text(one) for one in desk.posts(desk.dm(LI))].count(True) == 1
 
 
 async def writable(desk: Office) -> None:

@@ -92,7 +92,7 @@ async def thinking(desk: Office) -> str:
     """Start work for Zhang in a thread, and return the thread."""
     desk.answering.clear()
     thread = await desk.driver.mention_bot(ZHANG, GENERAL, "我能申请什么？")
-    await desk.until(lambda: len(desk.driver.acks) >= 2)
+    await desk.until(lambda: len(desk.driver.acks) >= len(desk.driver.events))
     return thread
 
 
