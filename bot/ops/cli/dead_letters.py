@@ -36,24 +36,16 @@ def print_dead_letters(context: typer.Context, as_json: Json = False) -> None:
         if not letters:
             console.print_sentence("dead.none")
             return
-        columns = ("at", "id", "kind", "person", "error", "lane", "tries")
-        is_narrow = console.is_terminal_narrow()
-        shown = columns[1:5] if is_narrow else columns  # the time then stands below the id
-        least = {"at": 19, "id": 15, "person": 14}
-        titles = (
-            Column(
-                translate(f"dead.title_{one}", language), overflow="fold", min_width=least.get(one), no_wrap=one == "id"
-            )
-            for one in shown  # no time and no id is broken
-        )
+        shown = ("id", "kind", "person", "error", "lane", "tries")[: 4 if console.is_terminal_narrow() else 6]
+        words = (translate(f"dead.title_{one}", language) for one in shown)
+        titles = (Column(one, overflow="fold", no_wrap=number == 0) for number, one in enumerate(words))
         table = Table(*titles, box=box.SIMPLE_HEAD, pad_edge=False)
         for letter in letters:
             kind = f"dead.kind_{letter.kind}"
             word = translate(kind if kind in load_sentences() else "dead.kind_other", language)
-            at = console.format_terminal_time(letter.given_up_ms)
-            fields = _to_letter_fields(letter) | {"at": at, "kind": word, "person": who[letter.person]}
-            first, *others = (sanitize_for_terminal(str(fields[name])) for name in shown)
-            table.add_row(f"{first}\n{at}" if is_narrow else first, *others)
+            fields = _to_letter_fields(letter) | {"kind": word, "person": who[letter.person]}
+            id, *others = (sanitize_for_terminal(str(fields[name])) for name in shown)
+            table.add_row(f"{id}\n{console.format_terminal_time(letter.given_up_ms)}", *others)
         console.build_rich_console().print(table)
         console.print_sentence("dead.cure")
 
