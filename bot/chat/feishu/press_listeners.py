@@ -32,8 +32,9 @@ from bot.chat.messages import (
     Ingress,
     MessageRef,
     Place,
+    Post,
 )
-from bot.chat.shared_parts import NOT_ACCEPTED, get_known_language
+from bot.chat.shared_parts import NOT_ACCEPTED, get_known_language, list_dialog_rows
 from bot.core import logs
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatError, StoreRefusedError, StoreUnavailableError
@@ -298,9 +299,16 @@ class PressListeners:
         return Outcome(dialog, is_error=True) if isinstance(dialog, str) else await self._post_page(press, dialog)
 
     async def _post_page(self, press: Press, dialog: Dialog | FormDialog | HomeDialog) -> Outcome:
-        """Post a page in the presser's chat with the bot."""
+        """Post a page in the presser's chat with the bot. Texts to read that no card holds stand in messages above."""
         press, people = await self._look_up(press)
-        if (shown := _render_page(press, dialog, people=people)) is None:
+        shown = _render_page(press, dialog, people=people)
+        if shown is None and isinstance(dialog, Dialog) and all(one.kind == "shown" for one in dialog.fields):
+            here = await self._channel.open_dm(press.person)
+            for field, label, _, _ in list_dialog_rows(dialog):
+                post, key = Post(text=f"{label}\n{field.value}", plain=True), f"{press.id}:{field.name}:read"
+                await self._channel.post_message(here, post, key=key, again=True)
+            shown = _render_page(press, replace(dialog, fields=()), people=people)
+        if shown is None:
             return press.refuse_with("form.too_much")
         posted = await self._channel.post_form(press.person, shown, key=press.id)
         is_here = posted.channel == press.message.channel
