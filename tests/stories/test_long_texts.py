@@ -15,7 +15,7 @@ from bot.chat.slack.text import unescape_text
 from bot.core.i18n import translate
 from bot.core.records import EffectState
 from tests.harness.memory_bot import Bot
-from tests.harness.office import LI, ZHANG, Office, read_message_text
+from tests.harness.office import CHAT, LI, ZHANG, Office, read_message_key, read_message_text
 from tests.harness.scripted_model import ScriptedModel
 from tests.stories.behind import rewritten
 from tests.stories.script import DONE, calls
@@ -76,8 +76,15 @@ def settings(world: World, tmp_path: Path) -> dict[str, Any]:
     return {"model": ScriptedModel([WRITE, WROTE]), "mcp_file": file}
 
 
-def read(view: dict[str, Any]) -> str:
-    """Return the text of a dialog below its subject, as people read it."""
+def read(desk: Office, view: dict[str, Any]) -> str:
+    """Return the text of a dialog below its subject, as people read it. On Feishu it stands in messages above."""
+    if CHAT == "feishu":
+        told = [
+            one["card"]["body"]["elements"]
+            for one in desk.posts(desk.dm(ZHANG))
+            if read_message_key(one).endswith(":read")
+        ]
+        return "".join(one["text"]["content"] for elements in told for one in elements).partition("\n")[2]
     line = [block["type"] for block in view["blocks"]].index("divider")
     texts = [block["text"]["text"] for block in view["blocks"][line + 1 :]]
     return "".join(unescape_text(text).split("```\n", 1)[1].removesuffix("\n```") for text in texts)
@@ -99,7 +106,7 @@ async def test_in_the_workspace_it_is_read_to_its_last_line_and_then_confirmed(
         assert world.done == [] and empty.driver.find_top_view(ZHANG) is None
         await empty.press(ZHANG, card, "confirm")
         view = await empty.until(lambda: empty.driver.find_top_view(ZHANG))
-        assert read(view) == f'"{TEXT}"' and view["title"]["text"] == translate("card.read_first", "zh")
+        assert read(empty, view) == f'"{TEXT}"' and view["title"]["text"] == translate("card.read_first", "zh")
         assert view["submit"]["text"] == "确认" and world.done == []
         assert empty.driver.find_top_view(LI) is None and empty.posts(empty.dm(LI)) == [], "nobody else's business"
     async with empty.opened(**settings):

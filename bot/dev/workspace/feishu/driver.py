@@ -38,6 +38,7 @@ from bot.dev.workspace.world import Json
 from tools.languages import LANGUAGES
 
 METHODS = {
+    "views.open": "message.send",
     "chat.postMessage": "message.send",
     "chat.update": "message.patch",
     "chat.delete": "message.delete",
@@ -59,6 +60,7 @@ CODES = {
     "restricted_action": "230018",
     "channel_not_found": "230002",
     "fatal": "230099",
+    "expired_trigger_id": "230099",
     "not_allowed": "514",
 }
 """Slack's error → the code that says this here."""
