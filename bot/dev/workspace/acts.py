@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.dev.workspace import answers, methods_files, methods_streams, posting, views
+from bot.dev.workspace import answers, methods_files, posting, views
 from bot.dev.workspace.delivery import Kind, NotAcknowledgedError
 from bot.dev.workspace.fields import (
     VALUE_OF,
@@ -424,7 +424,6 @@ def stop_session(ws: Workspace, person: str, channel: str, thread_ts: str, *, fo
     session = ws.state.sessions.get((channel, thread_ts))
     if not force and (session is None or session["status"] != "processing"):
         raise WorkspaceError("action_not_found")
-    streams = methods_streams.stop_streams(ws, channel, thread_ts)
-    event = build_session_stopped_event(who, room, thread_ts, streams, ws.create_timestamp())
+    event = build_session_stopped_event(who, room, thread_ts, ws.create_timestamp())
     ws.notify_change("messages", channel)
     return ws.send_event("agent_session_stopped", event)

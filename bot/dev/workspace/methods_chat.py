@@ -111,8 +111,6 @@ def get_bot_message(ws: Workspace, args: MethodArguments, error: str) -> tuple[W
 def chat_update(ws: Workspace, args: MethodArguments) -> Json:
     """Update a message. Omitted blocks stay; `[]` clears them."""
     room, message = get_bot_message(ws, args, "cant_update_message")
-    if (room.id, message["ts"]) in ws.state.streams and message["streaming_state"] == "in_progress":
-        raise WorkspaceError("streaming_state_conflict")
     found = read_message_content(args)
     if not found:
         raise WorkspaceError("no_text")

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from aiohttp import web
 
 from bot.core.i18n import load_sentences, translate
-from bot.dev.workspace import acts, methods_files, methods_streams, views
+from bot.dev.workspace import acts, methods_files, views
 from bot.dev.workspace.arguments import MethodArguments, read_json_body
 from bot.dev.workspace.feed import PageFeed
 from bot.dev.workspace.guard import HEADERS, build_file_response, require_own_page
@@ -188,7 +188,6 @@ def build_page_messages(api: PageApi, me: WorkspaceMember, request: web.Request)
     room = ws.get_room(request.query.get("channel", ""), me.id)
     return {
         "messages": [drop_metadata(message) for message in room.messages.values()],
-        "streams": methods_streams.list_live_streams(ws, room.id),
         "private": [notice for notice in ws.state.private.get(me.id, []) if notice["channel"] == room.id],
         "status": [
             {"thread_ts": thread, "status": words}

@@ -169,15 +169,13 @@ def build_home_opened_event(person: WorkspaceMember, view: Json | None, stamp: s
     }
 
 
-def build_session_stopped_event(
-    person: WorkspaceMember, room: WorkspaceRoom, thread_ts: str, streams: list[str], stamp: str
-) -> Json:
+def build_session_stopped_event(person: WorkspaceMember, room: WorkspaceRoom, thread_ts: str, stamp: str) -> Json:
     return {
         "type": "agent_session_stopped",
         "user": person.id,
         "channel": room.id,
         "thread_ts": thread_ts,
-        "streaming_message_ts": streams,
+        "streaming_message_ts": [],
         "event_ts": stamp,
     }
 

@@ -106,14 +106,10 @@ def announce_message(ws: Workspace, room: WorkspaceRoom, message: Json) -> None:
 
 def update_message(ws: Workspace, room: WorkspaceRoom, message: Json, changes: Json, editor: str) -> None:
     """Rewrite a message in place, marked as edited by `editor`."""
-    change_message(ws, room, message, {**changes, "edited": {"user": editor, "ts": ws.create_timestamp()}})
-
-
-def change_message(ws: Workspace, room: WorkspaceRoom, message: Json, changes: Json) -> None:
     previous = dict(message)
     if "blocks" in changes:
         ws.state.remember_blocks(room.id, message["ts"], message.get("blocks", []))
-    message |= changes
+    message |= {**changes, "edited": {"user": editor, "ts": ws.create_timestamp()}}
     if not message.get("blocks", True):
         del message["blocks"]
     ws.notify_change("messages", room.id)
@@ -125,7 +121,6 @@ def change_message(ws: Workspace, room: WorkspaceRoom, message: Json, changes: J
 
 def remove_message(ws: Workspace, room: WorkspaceRoom, message: Json) -> None:
     """Delete a message; the first one of a thread leaves a tombstone."""
-    ws.state.streams.pop((room.id, message["ts"]), None)
     previous = dict(message)
     if message.get("reply_count"):
         for name in ("blocks", "metadata", "attachments", "client_msg_id", "edited", "reactions"):

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bot.core.private import make_private_folder, open_private
-from bot.dev.workspace.streams import MessageStream
 from bot.dev.workspace.world import Json, WorkspaceMember, WorkspaceRoom, World
 
 ROOM_CAP = 2000
@@ -22,8 +21,8 @@ VERSION = 1
 
 @dataclass(slots=True)
 class WorkspaceState:
-    """The state of a workspace. People see all of it, except `waiting`, `old_blocks`, `typed`, `ticked`, `statuses` and
-    `streams`."""
+    """The state of a workspace. People see all of it, except `waiting`, `old_blocks`, `typed`, `ticked` and
+    `statuses`."""
 
     people: dict[str, WorkspaceMember]
     rooms: dict[str, WorkspaceRoom]
@@ -48,8 +47,6 @@ class WorkspaceState:
     """(room, thread) → status that the app shows there."""
     sessions: dict[tuple[str, str], Json] = field(default_factory=dict)
     """(room, thread) → its session: `status`, `title`, `user`."""
-    streams: dict[tuple[str, str], MessageStream] = field(default_factory=dict)
-    """(room, ts) → parts of the message that is streamed there."""
     prompts: dict[str, list[Json]] = field(default_factory=dict)
     """room → prompts that the app suggests there, until somebody writes."""
 

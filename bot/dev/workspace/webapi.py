@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from bot.dev.workspace import methods_chat, methods_files, methods_people, methods_streams, methods_views
+from bot.dev.workspace import methods_chat, methods_files, methods_people, methods_views
 from bot.dev.workspace.arguments import MethodArguments, read_method_arguments
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import WebApiCall, Workspace
@@ -60,9 +60,6 @@ METHODS: dict[str, WebApiMethod] = {
     "chat.update": WebApiMethod(methods_chat.chat_update, "chat:write"),
     "chat.delete": WebApiMethod(methods_chat.chat_delete, "chat:write"),
     "chat.postEphemeral": WebApiMethod(methods_chat.chat_post_ephemeral, "chat:write"),
-    "chat.startStream": WebApiMethod(methods_streams.chat_start_stream, "chat:write"),
-    "chat.appendStream": WebApiMethod(methods_streams.chat_append_stream, "chat:write"),
-    "chat.stopStream": WebApiMethod(methods_streams.chat_stop_stream, "chat:write"),
     "chat.getPermalink": WebApiMethod(methods_chat.chat_get_permalink),
     "assistant.threads.setStatus": WebApiMethod(methods_chat.assistant_threads_set_status, "chat:write"),
     "assistant.threads.setSuggestedPrompts": WebApiMethod(

@@ -285,34 +285,6 @@ async def test_a_picture_is_shown_in_its_thread(workspace: Workspace, driver: Wo
 
 
 @pytest.mark.slow
-async def test_a_stream_is_read_while_it_grows(workspace: Workspace, driver: WorkspaceDriver, page: Opener) -> None:
-    root = await driver.send_message(ZHANG, DM_ZHANG, "查一下")
-    client = web_client(workspace)
-    task = {"type": "task_update", "id": "a", "title": "查余额"}
-    async with page() as browser:
-        await browser.click(".thread-link, #list button[title]")
-        stream = await client.chat_stream(channel=DM_ZHANG, thread_ts=root, buffer_size=1)
-        await stream.append(chunks=[{**task, "status": "in_progress", "details": "年假"}])
-        await browser.find(f"{THREAD} .streaming .task.in_progress", "查余额")
-        source = {"type": "url", "url": "https://example.com/a", "text": "制度"}
-        await stream.append(chunks=[{**task, "status": "complete", "output": "余 5 天", "sources": [source]}])
-        await browser.find(f"{THREAD} .streaming .task.complete", "查余额")
-        await browser.find(f"{THREAD} .streaming .plan .context", "余 5 天")
-        await browser.find(f"{THREAD} .sources a", "制度")
-        await stream.append(markdown_text="还有 **5** 天")
-        await browser.find(f"{THREAD} .streaming strong", "5")
-        await stream.stop(blocks=[{"type": "actions", "elements": [button("ask", "去请假")]}])
-        await browser.find(f"{THREAD} button", "去请假")
-        await browser.gone(".streaming")
-        left = await client.chat_startStream(channel=DM_ZHANG, thread_ts=root, markdown_text="写到一半")
-        await browser.find(f"{THREAD} .streaming", "写到一半")
-        workspace.state.streams.clear()  # as after a restart
-        workspace.notify_change("messages", DM_ZHANG)
-        await browser.find(f"{THREAD} [data-ts='{left['ts']}'] .edited", "没有写完")
-        await browser.gone(".streaming")
-
-
-@pytest.mark.slow
 async def test_log_lines_are_shown_and_filtered(workspace: Workspace, page: Opener) -> None:
     line = {"at_ms": 1_790_000_000_000, "kind": "step", "run": "R03abc", "person": ZHANG, "channel": DM_ZHANG}
     workspace.append_log_line({**line, "text": "查找同事"})

@@ -94,11 +94,8 @@ const row = (key, print, make) => ({ key, print: `${print} ${model.spoken}`, mak
 const together = (one, other) =>
   author(one).id === author(other).id && Boolean(one.private) === Boolean(other.private) && !replies(one.ts).length;
 
-/** Whether more of a message is coming: a stream that nobody has ended, and that has not run out of time. */
-const grows = ({ ts }) => model.streams.includes(ts);
-
 const print = (message, { compact, count }) =>
-  JSON.stringify([message, grows(message), compact, count.length, count.at(-1)?.ts, author(message).name, model.thread === message.ts]);
+  JSON.stringify([message, compact, count.length, count.at(-1)?.ts, author(message).name, model.thread === message.ts]);
 
 const separator = (label, kind) => h("div", { class: `separator ${kind}`, role: "separator" }, h("span", {}, label));
 
@@ -123,7 +120,6 @@ function bubble(message, options) {
       { class: "body" },
       !options.compact && h("header", {}, h("b", {}, who.name), who.is_bot && h("span", { class: "badge" }, t("app")), time),
       content(message),
-      message.streaming_state === "in_progress" && !grows(message) && h("small", { class: "edited" }, t("stream_broken")),
       files(message),
       message.edited && !who.is_bot && h("small", { class: "edited" }, t("edited")),
       reactions(message),
@@ -132,8 +128,6 @@ function bubble(message, options) {
     ),
   );
   node.classList.toggle("compact", Boolean(options.compact));
-  node.classList.toggle("streaming", grows(message));
-  if (grows(message)) node.setAttribute("aria-busy", "true");
   node.classList.toggle("private", Boolean(message.private));
   node.classList.toggle("mine", message.user === model.person);
   node.classList.toggle("current", !options.inThread && model.thread === message.ts);

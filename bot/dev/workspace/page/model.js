@@ -28,7 +28,6 @@ export const model = {
   private: [],
   status: [],
   sessions: [],
-  streams: [],
   prompts: [],
   thread: null,
   view: null,
@@ -139,7 +138,7 @@ export const refresh = {
       model.messages = found.messages;
       model.private = found.private.filter(({ toast }) => !toast); // its person has seen it already
       Object.assign(model, { status: found.status ?? [], sessions: found.sessions ?? [] });
-      Object.assign(model, { prompts: found.prompts ?? [], streams: found.streams ?? [] });
+      model.prompts = found.prompts ?? [];
       emit("messages");
     },
   ),
