@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.dev.workspace import answers, methods_files, posting, views
+from bot.dev.workspace import methods_files, posting, views
+from bot.dev.workspace.arguments import MethodArguments
 from bot.dev.workspace.delivery import Kind, NotAcknowledgedError
 from bot.dev.workspace.fields import (
     VALUE_OF,
@@ -18,8 +19,9 @@ from bot.dev.workspace.fields import (
     find_element,
     keep_typed_values,
 )
-from bot.dev.workspace.once import ResponseUrl
+from bot.dev.workspace.methods_chat import require_message_content
 from bot.dev.workspace.payloads import (
+    RESPONSE_URL,
     build_home_opened_event,
     build_interaction,
     build_message_shortcut,
@@ -172,7 +174,7 @@ async def click_button(
     if not force and person not in element.get("visible_to_user_ids", [person]):
         raise WorkspaceError("action_not_found")
     action = build_action(ws, block, element, value, force)
-    if element["type"] in VALUE_OF and element["type"] != "overflow":
+    if element["type"] in VALUE_OF:
         put = ws.state.ticked.setdefault((person, channel, ts), {})
         put[block["block_id"]] = {action_id: build_state_entry(element, value)}
     payload = build_block_actions(ws, who, room, on, action)
@@ -223,7 +225,6 @@ def build_block_actions(
 ) -> Json:
     message = on.message
     thread = message.get("thread_ts")
-    reply = ResponseUrl(who.id, room.id, ws.clock(), message["ts"], thread, on.is_ephemeral)
     container = {
         "type": "message",
         "message_ts": message["ts"],
@@ -240,7 +241,7 @@ def build_block_actions(
         "channel": {"id": room.id, "name": room.name},
         **visible,
         "state": {"values": build_state_values(blocks, put)},
-        "response_url": f"{ws.address}/response/{ws.reply_urls.create_url(reply)}",
+        "response_url": RESPONSE_URL,
         "actions": [pressed],
     }
 
@@ -376,13 +377,12 @@ async def run_slash_command(ws: Workspace, person: str, channel: str, command: s
     who, room = ws.get_person(person), ws.get_room(channel, person)
     if command not in ws.setup.commands:
         raise WorkspaceError("unknown_command")
-    reply = ResponseUrl(who.id, room.id, ws.clock())
-    url = f"{ws.address}/response/{ws.reply_urls.create_url(reply)}"
     trigger = ws.triggers.create_trigger(who.id)
-    payload = build_slash_command(ws.app, who, room, command, escape_text(text.strip()), trigger, url)
+    payload = build_slash_command(ws.app, who, room, command, escape_text(text.strip()), trigger)
     done = await send_interaction(ws, "slash_commands", payload)
     if done.ok and (done.answer.get("text") or done.answer.get("blocks")):
-        answers.apply_response(ws, reply, done.answer)
+        found = require_message_content(MethodArguments(done.answer))
+        posting.post_ephemeral(ws, room, who.id, found.get("text", ""), found.get("blocks", []), None)
     return done
 
 
@@ -397,8 +397,7 @@ async def use_shortcut(ws: Workspace, person: str, callback_id: str, channel: st
         return await send_interaction(ws, "interactive", build_shortcut(ws.app, who, callback_id, trigger))
     room = ws.get_room(channel, who.id)
     message = posting.get_message(ws, channel, ts)
-    url = f"{ws.address}/response/{ws.reply_urls.create_url(ResponseUrl(who.id, room.id, ws.clock()))}"
-    payload = build_message_shortcut(ws.app, who, room, message, callback_id, trigger, url)
+    payload = build_message_shortcut(ws.app, who, room, message, callback_id, trigger)
     return await send_interaction(ws, "interactive", payload)
 
 

@@ -11,20 +11,10 @@ from bot.dev.workspace.world import Json
 
 VALUE_OF = {
     "plain_text_input": "value",
-    "email_text_input": "value",
-    "url_text_input": "value",
     "number_input": "value",
-    "rich_text_input": "rich_text_value",
     "datepicker": "selected_date",
-    "timepicker": "selected_time",
-    "datetimepicker": "selected_date_time",
     "users_select": "selected_user",
-    "conversations_select": "selected_conversation",
-    "channels_select": "selected_channel",
     "static_select": "selected_option",
-    "external_select": "selected_option",
-    "radio_buttons": "selected_option",
-    "overflow": "selected_option",
     "checkboxes": "selected_options",
     "multi_static_select": "selected_options",
     "multi_users_select": "selected_users",
@@ -35,14 +25,9 @@ SEVERAL = ("selected_options", "selected_users", "files")
 """Fields with a list as value."""
 INITIAL_OF = {
     "value": "initial_value",
-    "rich_text_value": "initial_value",
     "selected_date": "initial_date",
-    "selected_time": "initial_time",
-    "selected_date_time": "initial_date_time",
     "selected_user": "initial_user",
     "selected_users": "initial_users",
-    "selected_conversation": "initial_conversation",
-    "selected_channel": "initial_channel",
     "selected_option": "initial_option",
     "selected_options": "initial_options",
     "files": "",
@@ -90,8 +75,6 @@ def find_option(element: Json, given: Any) -> Json | None:
     wanted = given.get("value") if isinstance(given, Mapping) else given
     if wanted in (None, ""):
         return None
-    if element["type"] == "external_select":
-        return {"text": {"type": "plain_text", "text": str(wanted)}, "value": str(wanted)}
     for known in list_options(element):
         if known["value"] == wanted:
             return known
@@ -108,7 +91,7 @@ def build_state_values(blocks: list[Json], given: Mapping[str, Any]) -> Json:
     if unknown := set(given) - known:
         raise WorkspaceError("invalid_block_id", [f"[ERROR] no such block: {name}" for name in sorted(unknown)])
     for block, element in list_interactive_elements(blocks):
-        if element["type"] not in VALUE_OF or element["type"] == "overflow":
+        if element["type"] not in VALUE_OF:
             continue
         name, put = element["action_id"], given.get(block["block_id"])
         if isinstance(put, Mapping) and name in put:

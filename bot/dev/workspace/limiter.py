@@ -10,13 +10,11 @@ PER_MINUTE = {
     "agents.sessions.setStatus": 50,
     "assistant.threads.setSuggestedPrompts": 50,
     "chat.update": 50,
-    "chat.delete": 50,
     "chat.postEphemeral": 100,
     "conversations.open": 50,
     "conversations.info": 50,
     "conversations.history": 50,
     "conversations.replies": 50,
-    "conversations.list": 20,
     "conversations.members": 100,
     "users.info": 100,
     "users.list": 20,
@@ -27,8 +25,6 @@ PER_MINUTE = {
     "views.push": 100,
     "views.update": 100,
     "views.publish": 100,
-    "reactions.add": 50,
-    "reactions.remove": 20,
 }
 """Method → allowed calls a minute (docs.slack.dev/apis/web-api/rate-limits)."""
 POST_BURST = 4

@@ -1,4 +1,4 @@
-"""Web API: chat.*, histories, reactions, status."""
+"""Web API: chat.*, histories, status."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.schema import check_items, check_shape, check_string
 from bot.dev.workspace.validate import (
     BLOCK_TEXT,
-    MARKDOWN_TEXT,
     METADATA_BYTES,
     POST_TEXT,
     UPDATE_BYTES,
@@ -35,17 +34,13 @@ def get_bot_room(ws: Workspace, channel: str) -> WorkspaceRoom:
 
 
 def read_message_content(args: MethodArguments) -> Json:
-    """Read and check `text`, `blocks`, `attachments` and `metadata` of a message."""
+    """Read and check `text`, `blocks` and `metadata` of a message."""
     found: Json = {}
     blocks = args.read_blocks()
-    if args.has_value("markdown_text"):
-        blocks = build_markdown_blocks(args, blocks)
     if args.has_value("text"):
         found["text"] = args.read_text("text")
     if blocks is not None:
         found["blocks"] = require_valid_blocks(blocks)
-    if (attachments := args.read_json("attachments")) is not None:
-        found["attachments"] = attachments
     if (metadata := args.read_json("metadata")) is not None:
         found["metadata"] = require_valid_metadata(metadata)
     if len(found.get("text", "")) > POST_TEXT:
@@ -59,14 +54,6 @@ def require_message_content(args: MethodArguments) -> Json:
     if not (found.get("text") or found.get("blocks")):
         raise WorkspaceError("no_text")
     return found
-
-
-def build_markdown_blocks(args: MethodArguments, blocks: list[Json] | None) -> list[Json]:
-    if blocks or args.read_text("text"):
-        raise WorkspaceError("markdown_text_conflict")
-    if len(args.read_text("markdown_text")) > MARKDOWN_TEXT:
-        raise WorkspaceError("msg_too_long")
-    return [{"type": "markdown", "text": args.read_text("markdown_text")}]
 
 
 def require_valid_blocks(blocks: list[Json]) -> list[Json]:
@@ -90,12 +77,7 @@ def chat_post_message(ws: Workspace, args: MethodArguments) -> Json:
     if not channel:
         raise WorkspaceError("channel_not_found")
     room = get_bot_room(ws, channel)
-    found = read_message_content(args)
-    if not (found.get("text") or found.get("blocks") or found.get("attachments")):
-        raise WorkspaceError("no_text")
-    message = {"text": "", **found, **posting.build_bot_fields(ws)}
-    if args.read_flag("reply_broadcast") and args.read_text("thread_ts"):
-        message["subtype"] = "thread_broadcast"
+    message = {"text": "", **require_message_content(args), **posting.build_bot_fields(ws)}
     posted = posting.post_message(ws, room, message, args.read_text("thread_ts") or None)
     return {"channel": room.id, "ts": posted["ts"], "message": posted}
 
@@ -122,12 +104,6 @@ def chat_update(ws: Workspace, args: MethodArguments) -> Json:
     return {"channel": room.id, "ts": message["ts"], "text": message["text"], "message": message}
 
 
-def chat_delete(ws: Workspace, args: MethodArguments) -> Json:
-    room, message = get_bot_message(ws, args, "cant_delete_message")
-    posting.remove_message(ws, room, message)
-    return {"channel": room.id, "ts": message["ts"]}
-
-
 def chat_post_ephemeral(ws: Workspace, args: MethodArguments) -> Json:
     room = get_bot_room(ws, args.require_text("channel"))
     user = args.require_text("user")
@@ -138,13 +114,6 @@ def chat_post_ephemeral(ws: Workspace, args: MethodArguments) -> Json:
     posting.find_thread_root(room, thread)
     notice = posting.post_ephemeral(ws, room, user, found.get("text", ""), found.get("blocks", []), thread)
     return {"message_ts": notice["ts"]}
-
-
-def chat_get_permalink(ws: Workspace, args: MethodArguments) -> Json:
-    room = ws.get_room(args.require_text("channel"), ws.app.user)
-    message = posting.get_message(ws, room.id, args.require_text("message_ts"))
-    link = f"{ws.address}/archives/{room.id}/p{message['ts'].replace('.', '')}"
-    return {"channel": room.id, "permalink": link}
 
 
 def build_history_message(message: Json, args: MethodArguments) -> Json:
@@ -177,13 +146,9 @@ def parse_cursor(cursor: str) -> int:
 
 
 def conversations_history(ws: Workspace, args: MethodArguments) -> Json:
-    """List the messages of a room, newest first. Replies in threads are left out, unless they were broadcast."""
+    """List the messages of a room, newest first, without replies in threads."""
     room = ws.get_room(args.require_text("channel"), ws.app.user)
-    top = [
-        message
-        for message in reversed(room.messages.values())
-        if message.get("thread_ts", message["ts"]) == message["ts"] or message.get("subtype") == "thread_broadcast"
-    ]
+    top = [one for one in reversed(room.messages.values()) if one.get("thread_ts", one["ts"]) == one["ts"]]
     return build_message_page([message for message in top if is_in_time_range(message, args)], args)
 
 
@@ -244,36 +209,3 @@ def assistant_threads_set_suggested_prompts(ws: Workspace, args: MethodArguments
 def require_agent(ws: Workspace) -> None:
     if not ws.setup.is_agent:
         raise WorkspaceError("not_allowed")
-
-
-def reactions_add(ws: Workspace, args: MethodArguments) -> Json:
-    message, found = find_reaction(ws, args)
-    if found is not None and ws.app.user in found["users"]:
-        raise WorkspaceError("already_reacted")
-    if found is None:
-        found = {"name": args.require_text("name"), "users": [], "count": 0}
-        message.setdefault("reactions", []).append(found)
-    found["users"].append(ws.app.user)
-    found["count"] = len(found["users"])
-    ws.notify_change("messages", args.read_text("channel"))
-    return {}
-
-
-def reactions_remove(ws: Workspace, args: MethodArguments) -> Json:
-    message, found = find_reaction(ws, args)
-    if found is None or ws.app.user not in found["users"]:
-        raise WorkspaceError("no_reaction")
-    found["users"].remove(ws.app.user)
-    found["count"] = len(found["users"])
-    message["reactions"] = [r for r in message["reactions"] if r["count"]]
-    ws.notify_change("messages", args.read_text("channel"))
-    return {}
-
-
-def find_reaction(ws: Workspace, args: MethodArguments) -> tuple[Json, Json | None]:
-    room = ws.get_room(args.require_text("channel"), ws.app.user)
-    message = posting.get_message(ws, room.id, args.require_text("timestamp"))
-    name = args.require_text("name")
-    if not all(c.isalnum() or c in "_+-:'" for c in name):
-        raise WorkspaceError("invalid_name")
-    return message, next((r for r in message.get("reactions", []) if r["name"] == name), None)

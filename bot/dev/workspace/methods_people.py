@@ -1,4 +1,4 @@
-"""Web API methods about people and rooms: auth.test, users.*, conversations.*, team.info, bots.info."""
+"""Web API methods about people and rooms: auth.test, users.*, conversations.*."""
 
 from __future__ import annotations
 
@@ -25,19 +25,6 @@ def auth_test(ws: Workspace, args: MethodArguments) -> Json:
         "bot_id": app.bot,
         "is_enterprise_install": False,
     }
-
-
-def team_info(ws: Workspace, args: MethodArguments) -> Json:
-    app = ws.app
-    return {"team": {"id": app.team, "name": app.team_name, "domain": app.domain, "email_domain": "", "icon": {}}}
-
-
-def bots_info(ws: Workspace, args: MethodArguments) -> Json:
-    app = ws.app
-    if args.has_value("bot") and args.read_text("bot") != app.bot:
-        raise WorkspaceError("bot_not_found")
-    bot = {"id": app.bot, "deleted": False, "name": app.name, "updated": 1, "app_id": app.app, "user_id": app.user}
-    return {"bot": {**bot, "icons": {}}}
 
 
 def slice_cursor_page(rows: list[T], args: MethodArguments, usual: int) -> tuple[list[T], Json]:
@@ -114,24 +101,15 @@ def conversations_info(ws: Workspace, args: MethodArguments) -> Json:
     return {"channel": build_channel_object(ws.app, room)}
 
 
-def conversations_list(ws: Workspace, args: MethodArguments) -> Json:
+def users_conversations(ws: Workspace, args: MethodArguments) -> Json:
+    """List the rooms of a person; without `user`, those of the app itself."""
     types = {kind.strip() for kind in (args.read_text("types") or "public_channel").split(",")}
     kinds = {"im": "im", "mpim": "mpim", "public_channel": "channel", "private_channel": "group"}
     wanted = {kinds[kind] for kind in types if kind in kinds}
-    rooms = [
-        room
-        for room in ws.state.rooms.values()
-        if room.kind in wanted and (room.kind == "channel" or ws.app.user in room.members)
-    ]
+    inside = {ws.app.user, args.read_text("user") or ws.app.user}
+    rooms = [room for room in ws.state.rooms.values() if room.kind in wanted and inside <= {*room.members}]
     chosen, following = slice_cursor_page(rooms, args, 100)
     return {"channels": [build_channel_object(ws.app, room) for room in chosen], **following}
-
-
-def users_conversations(ws: Workspace, args: MethodArguments) -> Json:
-    """List the rooms of a person; without `user`, those of the app itself."""
-    person = args.read_text("user") or ws.app.user
-    listed = conversations_list(ws, args)
-    return {**listed, "channels": [one for one in listed["channels"] if person in ws.state.rooms[one["id"]].members]}
 
 
 def conversations_members(ws: Workspace, args: MethodArguments) -> Json:

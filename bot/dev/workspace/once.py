@@ -1,4 +1,4 @@
-"""Handles that the platform gives out for one use or a few: trigger ids and response URLs."""
+"""Trigger ids, which the platform gives out for one use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class TriggerIds:
 
     def create_trigger(self, person: str) -> str:
         now = self.clock()
-        _drop_expired_handles(self.known, before=now - KEPT_SECONDS)
+        while self.known and self.known[oldest := next(iter(self.known))].at <= now - KEPT_SECONDS:
+            del self.known[oldest]
         id = f"{int(now * 1000)}.{secrets.randbelow(10**9)}.{secrets.token_hex(16)}"
         self.known[id] = TriggerId(person, now)
         return id
@@ -44,52 +45,3 @@ class TriggerIds:
             raise WorkspaceError("exchanged_trigger_id")
         trigger.used = True
         return trigger.person
-
-
-@dataclass(slots=True)
-class ResponseUrl:
-    """A place where an app may answer an interaction, and the message that the interaction began at."""
-
-    person: str
-    channel: str
-    at: float
-    message: str | None = None
-    """Timestamp of the message whose button was pressed."""
-    thread: str | None = None
-    is_ephemeral: bool = False
-    """Whether only the person sees the message."""
-    uses: int = 0
-
-
-class ResponseUrls:
-    """Response URLs: 5 uses within 30 minutes."""
-
-    MOST_USES = 5
-
-    def __init__(self, clock: Callable[[], float], seconds: float) -> None:
-        self.clock, self.seconds = clock, seconds
-        self.known: dict[str, ResponseUrl] = {}
-
-    def create_url(self, reply: ResponseUrl) -> str:
-        now = self.clock()
-        _drop_expired_handles(self.known, before=now - 2 * self.seconds)
-        key = secrets.token_hex(16)
-        self.known[key] = reply
-        return key
-
-    def use_url(self, key: str) -> ResponseUrl:
-        reply = self.known.get(key)
-        if reply is None:
-            raise WorkspaceError("invalid_url")
-        if self.clock() - reply.at > self.seconds:
-            raise WorkspaceError("expired_url")
-        if reply.uses >= self.MOST_USES:
-            raise WorkspaceError("used_url")
-        reply.uses += 1
-        return reply
-
-
-def _drop_expired_handles(known: dict[str, TriggerId] | dict[str, ResponseUrl], *, before: float) -> None:
-    """Drop expired handles. Handles are in order of creation, so only the expired ones are looked at."""
-    while known and known[oldest := next(iter(known))].at <= before:
-        del known[oldest]

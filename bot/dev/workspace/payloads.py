@@ -9,6 +9,8 @@ from zoneinfo import ZoneInfo
 from bot.dev.workspace.signed import VERIFICATION_TOKEN
 from bot.dev.workspace.world import Json, WorkspaceApp, WorkspaceMember, WorkspaceRoom
 
+RESPONSE_URL = "http://127.0.0.1:9/response"
+"""Address for later answers to an interaction. Nothing listens there, because the bot answers by the Web API."""
 SLACKBOT = WorkspaceMember("USLACKBOT", "slackbot", "Slackbot", "Slackbot")
 """Slackbot, listed by `users.list` as on the platform, where it is not marked as a bot either."""
 
@@ -212,7 +214,6 @@ def build_message_shortcut(
     message: Json,
     callback_id: str,
     trigger: str,
-    response_url: str,
 ) -> Json:
     """Build the payload of a shortcut in a message's menu."""
     return {
@@ -222,7 +223,7 @@ def build_message_shortcut(
         "message_ts": message["ts"],
         "channel": {"id": room.id, "name": room.name},
         "message": drop_metadata(message),
-        "response_url": response_url,
+        "response_url": RESPONSE_URL,
     }
 
 
@@ -233,7 +234,6 @@ def build_slash_command(
     command: str,
     text: str,
     trigger: str,
-    response_url: str,
 ) -> Json:
     return {
         "token": VERIFICATION_TOKEN,
@@ -247,6 +247,6 @@ def build_slash_command(
         "text": text,
         "api_app_id": app.app,
         "is_enterprise_install": "false",
-        "response_url": response_url,
+        "response_url": RESPONSE_URL,
         "trigger_id": trigger,
     }

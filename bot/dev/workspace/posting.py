@@ -32,7 +32,7 @@ def fill_block_id(block: Json) -> Json:
     if block["type"] in ("actions", "context_actions"):
         out["elements"] = [fill_action_id(element) for element in block["elements"]]
     for slot in ("accessory", "element"):
-        if isinstance(block.get(slot), dict) and block[slot]["type"] != "image":
+        if isinstance(block.get(slot), dict):
             out[slot] = fill_action_id(block[slot])
     return out
 

@@ -123,14 +123,6 @@ def check_any_field(*names: str) -> Check:
     return check_value
 
 
-def check_one_field(*names: str) -> Check:
-    def check_value(value: Any, at: str) -> Iterator[str]:
-        if sum(value.get(name) is not None for name in names) != 1:
-            yield format_problem(f"exactly one of these fields is required: {', '.join(names)}", at)
-
-    return check_value
-
-
 def check_both(first: Check, second: Check) -> Check:
     """Run `second` only if `first` finds nothing, so that it can rely on the shape."""
 

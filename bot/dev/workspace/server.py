@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from bot.dev.workspace.answers import ResponseUrlApi
 from bot.dev.workspace.feishu.openapi import OpenApi
 from bot.dev.workspace.feishu.page_acts import FeishuPageApi
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
@@ -23,7 +22,6 @@ def build_routes(workspace: Workspace) -> list[web.RouteDef]:
         web.get("/api/{method}", api),
         web.post("/api/{method}", api),
         web.get("/link/", workspace.sockets.handle_request),
-        web.post("/response/{key}", ResponseUrlApi(workspace).handle_request),
         web.post("/upload/{key}", FileUploadApi(workspace).handle_request),
         web.get("/files-pri/{id}/{name:.+}", FileDownloadApi(workspace).handle_request),
         *PageApi(workspace).build_routes(),

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from slack_sdk.errors import SlackObjectFormationError
 from slack_sdk.models.blocks import Block
 
-from bot.dev.workspace.kit import BLOCKS, MESSAGE_ONLY, MODAL_ONLY, check_plain_text
+from bot.dev.workspace.kit import BLOCKS, MESSAGE_ONLY, check_plain_text
 from bot.dev.workspace.schema import (
     check_anything,
     check_boolean,
@@ -36,7 +36,6 @@ BLOCK_TEXT = 13_200
 """Maximum characters of all text in a message's blocks together (observed: slackapi/bolt-js issue 2509)."""
 METADATA_BYTES = 8_000
 VIEW_BYTES = 250_000
-TABLE_TEXT = 10_000
 EVENT_TYPE = re.compile(r"^[A-Za-z0-9_.:-]{1,255}$")
 
 VIEW = check_by_type(
@@ -48,7 +47,6 @@ VIEW = check_by_type(
                 "submit": check_plain_text(24),
                 "private_metadata": check_string(3000, 0),
                 "callback_id": check_string(255, 0),
-                "external_id": check_string(255, 0),
                 "clear_on_close": check_boolean,
                 "notify_on_close": check_boolean,
                 "submit_disabled": check_boolean,
@@ -59,7 +57,6 @@ VIEW = check_by_type(
             {
                 "private_metadata": check_string(3000, 0),
                 "callback_id": check_string(255, 0),
-                "external_id": check_string(255, 0),
             },
         ),
     }
@@ -93,19 +90,13 @@ def check_across_blocks(blocks: Sequence[Json], surface: Surface, at: str) -> It
     yield from check_inputs(blocks, at)
     if sum(len(block["text"]) for block in blocks if block["type"] == "markdown") > MARKDOWN_TEXT:
         yield format_problem(f"markdown text must be less than {MARKDOWN_TEXT + 1} characters", at)
-    tables = [block for block in blocks if block["type"] == "table"]
-    if len(tables) > 1:
-        yield format_problem("only one table is allowed", at)
-    if sum(count_text_characters(table) for table in tables) > TABLE_TEXT:
-        yield format_problem(f"table text must be less than {TABLE_TEXT + 1} characters", at)
     for index, block in enumerate(blocks):
         yield from check_with_slack_sdk(block, f"{at}/{index}")
 
 
 def check_placement(blocks: Sequence[Json], surface: Surface, at: str) -> Iterator[str]:
-    refused = MODAL_ONLY if surface == "message" else MESSAGE_ONLY | (MODAL_ONLY if surface == "home" else set())
     for index, block in enumerate(blocks):
-        if block["type"] in refused:
+        if surface != "message" and block["type"] in MESSAGE_ONLY:
             yield format_problem(f"unsupported type: {block['type']}", f"{at}/{index}/type")
 
 
@@ -126,7 +117,7 @@ def check_unique_ids(blocks: Sequence[Json], at: str) -> Iterator[str]:
 
 
 def list_elements(block: Json) -> list[Json]:
-    """List the interactive elements and images in a block."""
+    """List the interactive elements in a block."""
     inside = [*block.get("elements", ())] if block.get("type") in ("actions", "context_actions") else []
     inside += [block[name] for name in ("accessory", "element") if isinstance(block.get(name), dict)]
     return inside
@@ -148,13 +139,10 @@ def check_inputs(blocks: Sequence[Json], at: str) -> Iterator[str]:
 
 
 def list_options(element: Json) -> list[Json]:
-    grouped = [option for group in element.get("option_groups") or () for option in group["options"]]
-    return [*(element.get("options") or ()), *grouped]
+    return list(element.get("options") or ())
 
 
 def list_initial_options(element: Json) -> list[Json]:
-    if element["type"].startswith("external"):
-        return []
     one = element.get("initial_option")
     return [*([one] if one else []), *(element.get("initial_options") or ())]
 

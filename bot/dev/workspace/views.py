@@ -35,7 +35,7 @@ def build_full_view(ws: Workspace, view: Json, id: str, root: str, previous: str
         "blocks": fill_block_ids(view["blocks"]),
         "private_metadata": view.get("private_metadata", ""),
         "callback_id": view.get("callback_id", ""),
-        "external_id": view.get("external_id", ""),
+        "external_id": "",
         "state": {"values": {}},
         "hash": f"{ws.create_timestamp()}.{secrets.token_hex(4)}",
         "title": view.get("title", {"type": "plain_text", "text": "View Title", "emoji": True}),
@@ -53,7 +53,6 @@ def build_full_view(ws: Workspace, view: Json, id: str, root: str, previous: str
 
 def open_view(ws: Workspace, person: str, view: Json) -> Json:
     """Open a dialog checked by `require_valid_view`, in place of all dialogs that the person had open."""
-    claim_external_id(ws, view, "")
     close_all_views(ws, person)
     return add_to_stack(ws, person, view)
 
@@ -62,7 +61,6 @@ def push_view(ws: Workspace, person: str, view: Json) -> Json:
     """Put a dialog checked by `require_valid_view` on top of the open one."""
     if len(ws.state.stacks.get(person, [])) >= MOST_STACKED:
         raise WorkspaceError("push_limit_reached")
-    claim_external_id(ws, view, "")
     return add_to_stack(ws, person, view)
 
 
@@ -77,17 +75,14 @@ def add_to_stack(ws: Workspace, person: str, view: Json) -> Json:
     return ws.state.views[id]
 
 
-def update_view(ws: Workspace, id: str, external_id: str, view: object, hash: str = "") -> Json:
+def update_view(ws: Workspace, id: str, view: object, hash: str = "") -> Json:
     """Replace an open dialog's content."""
-    known = ws.state.views.get(id) or next(
-        (v for v in ws.state.views.values() if external_id and v["external_id"] == external_id), None
-    )
+    known = ws.state.views.get(id)
     if known is None:
         raise WorkspaceError("not_found")
     if hash and hash != known["hash"]:
         raise WorkspaceError("hash_conflict")
     body = require_valid_view(view, "modal")
-    claim_external_id(ws, body, known["id"])
     ws.state.views[known["id"]] = build_full_view(
         ws, body, known["id"], known["root_view_id"], known["previous_view_id"]
     )
@@ -105,12 +100,6 @@ def publish_home(ws: Workspace, person: str, view: object, hash: str = "") -> Js
     ws.state.homes[person] = build_full_view(ws, body, id, id, None)
     ws.notify_change("home", person=person)
     return ws.state.homes[person]
-
-
-def claim_external_id(ws: Workspace, view: Json, own: str) -> None:
-    external = view.get("external_id")
-    if external and any(v["external_id"] == external and v["id"] != own for v in ws.state.views.values()):
-        raise WorkspaceError("duplicate_external_id")
 
 
 def find_view_owner(ws: Workspace, view_id: str) -> str:
@@ -156,7 +145,7 @@ def apply_response_action(ws: Workspace, person: str, view_id: str, body: Json) 
         errors = body.get("errors")
         return {str(k): str(v) for k, v in errors.items()} if isinstance(errors, dict) else {}
     if action == "update":
-        update_view(ws, view_id, "", body.get("view"))
+        update_view(ws, view_id, body.get("view"))
     elif action == "push":
         push_view(ws, person, require_valid_view(body.get("view"), "modal"))
     elif action == "clear":

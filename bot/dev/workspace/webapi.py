@@ -1,4 +1,5 @@
-"""The Web API: `POST /api/{method}` in all three encodings, with the platform's errors, scopes and rate limits."""
+"""The Web API as far as the bot uses it: `POST /api/{method}` in all three encodings, with the platform's errors,
+scopes and rate limits."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class WebApiMethod:
     scope: str = ""
     """Scopes separated by spaces, of which one is needed."""
     token: str = "bot"  # noqa: S105  a kind of token
-    """`bot`, `app`, or empty for a method without a token."""
+    """`bot` or `app`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +41,17 @@ READ_HISTORY = "channels:history groups:history im:history mpim:history"
 READ_ROOMS = "channels:read groups:read im:read mpim:read"
 
 
-def api_test(ws: Workspace, args: MethodArguments) -> Json:
-    if args.has_value("error"):
-        raise WorkspaceError(args.read_text("error"), args=args.values)
-    return {"args": args.values}
-
-
 def apps_connections_open(ws: Workspace, args: MethodArguments) -> Json:
     address = ws.address.replace("http://", "ws://", 1)
     return {"url": f"{address}/link/?ticket={ws.sockets.create_ticket()}&app_id={ws.app.app}"}
 
 
 METHODS: dict[str, WebApiMethod] = {
-    "api.test": WebApiMethod(api_test, token=""),
     "auth.test": WebApiMethod(methods_people.auth_test),
     "apps.connections.open": WebApiMethod(apps_connections_open, token="app"),  # noqa: S106
-    "blocks.validate": WebApiMethod(methods_views.blocks_validate, token=""),
     "chat.postMessage": WebApiMethod(methods_chat.chat_post_message, "chat:write"),
     "chat.update": WebApiMethod(methods_chat.chat_update, "chat:write"),
-    "chat.delete": WebApiMethod(methods_chat.chat_delete, "chat:write"),
     "chat.postEphemeral": WebApiMethod(methods_chat.chat_post_ephemeral, "chat:write"),
-    "chat.getPermalink": WebApiMethod(methods_chat.chat_get_permalink),
     "assistant.threads.setStatus": WebApiMethod(methods_chat.assistant_threads_set_status, "chat:write"),
     "assistant.threads.setSuggestedPrompts": WebApiMethod(
         methods_chat.assistant_threads_set_suggested_prompts, "assistant:write"
@@ -68,7 +59,6 @@ METHODS: dict[str, WebApiMethod] = {
     "agents.sessions.setStatus": WebApiMethod(methods_chat.agents_sessions_set_status, "chat:write"),
     "conversations.open": WebApiMethod(methods_people.conversations_open, "im:write"),
     "conversations.info": WebApiMethod(methods_people.conversations_info, READ_ROOMS),
-    "conversations.list": WebApiMethod(methods_people.conversations_list, READ_ROOMS),
     "conversations.members": WebApiMethod(methods_people.conversations_members, READ_ROOMS),
     "conversations.history": WebApiMethod(methods_chat.conversations_history, READ_HISTORY),
     "conversations.replies": WebApiMethod(methods_chat.conversations_replies, READ_HISTORY),
@@ -78,10 +68,6 @@ METHODS: dict[str, WebApiMethod] = {
     "users.lookupByEmail": WebApiMethod(methods_people.users_lookup_by_email, "users:read.email"),
     "users.profile.get": WebApiMethod(methods_people.users_profile_get, "users.profile:read"),
     "team.profile.get": WebApiMethod(methods_people.team_profile_get, "users.profile:read"),
-    "team.info": WebApiMethod(methods_people.team_info, "team:read"),
-    "bots.info": WebApiMethod(methods_people.bots_info, "users:read"),
-    "reactions.add": WebApiMethod(methods_chat.reactions_add, "reactions:write"),
-    "reactions.remove": WebApiMethod(methods_chat.reactions_remove, "reactions:write"),
     "views.open": WebApiMethod(methods_views.views_open),
     "views.push": WebApiMethod(methods_views.views_push),
     "views.update": WebApiMethod(methods_views.views_update),
@@ -131,8 +117,7 @@ class WebApi:
         method = METHODS.get(name)
         if method is None:
             raise WorkspaceError("unknown_method", req_method=name)
-        if method.token:
-            self._authorize_call(request, args, method)
+        self._authorize_call(request, args, method)
         if wait := self.ws.limiter.reserve_call(name, args.read_text("channel")):
             return build_rate_limit_answer(wait)
         return WebApiAnswer({"ok": True, **method.run(self.ws, args)})

@@ -18,7 +18,7 @@ from bot.dev.real_models import RealModel
 from bot.dev.workspace.delivery import AppDelivery, DeliveryTiming
 from bot.dev.workspace.faults import PlannedFaults
 from bot.dev.workspace.limiter import MethodRateLimiter
-from bot.dev.workspace.once import ResponseUrls, TriggerIds
+from bot.dev.workspace.once import TriggerIds
 from bot.dev.workspace.payloads import build_event_callback
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.signed import SignedHttpTransport
@@ -182,7 +182,6 @@ class Workspace:
         self.changes, self.faults = ChangeNotifier(), PlannedFaults()
         self.limiter = MethodRateLimiter(clock)
         self.triggers = TriggerIds(clock, setup.timing.trigger)
-        self.reply_urls = ResponseUrls(clock, setup.timing.reply_url)
         self.state_file = StateFile(folder, setup.timing.save)
         self.state: WorkspaceState = self.state_file.load_state(self.world)
         self.sockets = SocketModeTransport(self.app, setup.timing, self.faults, self._notify_acks)

@@ -87,11 +87,11 @@ def approval_app(workspace: Workspace, seen: list[dict[str, Any]]) -> AsyncApp:
         await client.chat_postMessage(channel=LI, text="A card", blocks=CARD)
 
     @app.action("approve")
-    async def approve(ack: Any, body: dict[str, Any], client: Any, respond: Any) -> None:
+    async def approve(ack: Any, body: dict[str, Any], client: Any) -> None:
         await ack()
         where = {"channel": body["channel"]["id"], "ts": body["message"]["ts"]}
         await client.chat_update(**where, text=f"approved by <@{body['user']['id']}>", blocks=[])
-        await respond(text="Thank you", response_type="ephemeral", replace_original=False)
+        await client.chat_postEphemeral(channel=where["channel"], user=body["user"]["id"], text="Thank you")
 
     @app.action("reject")
     async def reject(ack: Any, body: dict[str, Any], client: Any) -> None:

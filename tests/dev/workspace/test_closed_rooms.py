@@ -30,7 +30,7 @@ async def test_each_kind_is_listed_and_described_as_what_it_is(client: AsyncWebC
         ("mpim", TRIO, {"is_mpim", "is_private"}),
         ("public_channel", GENERAL, {"is_channel"}),
     ):
-        [listed] = (await client.conversations_list(types=kind))["channels"]
+        [listed] = (await client.users_conversations(types=kind))["channels"]
         told = (await client.conversations_info(channel=room))["channel"]
         assert listed == told and told["id"] == room
         assert {mark for mark in ("is_channel", "is_group", "is_mpim", "is_im", "is_private") if told[mark]} == marks
@@ -62,7 +62,7 @@ async def test_an_app_that_did_not_subscribe_hears_nothing_and_that_is_not_in_it
         assert not driver.events
         ws.state.rooms[LEADS].members.remove(BOT)
         assert await error_of(client.conversations_info(channel=LEADS)) == "channel_not_found"
-        assert not (await client.conversations_list(types="private_channel"))["channels"]
+        assert not (await client.users_conversations(types="private_channel"))["channels"]
 
 
 async def test_a_colleague_of_the_grid_is_a_member_all_the_same(workspace: Workspace, client: AsyncWebClient) -> None:

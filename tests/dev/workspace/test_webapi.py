@@ -52,7 +52,6 @@ async def test_tokens(workspace: Workspace, client: AsyncWebClient) -> None:
             assert (await response.json())["error"] == "not_authed"
         async with session.post(f"{workspace.address}/api/auth.test", data={"token": BOT_TOKEN}) as response:
             assert (await response.json())["ok"]
-    assert (await client.api_test())["ok"]
     assert await error_of(client.api_call("chat.invented")) == "unknown_method"
     assert all(BOT_TOKEN not in str(call) for call in workspace.calls)
 
@@ -62,9 +61,9 @@ async def test_scopes_are_needed() -> None:
     async with serve_workspace(ws):
         client = web_client(ws)
         with pytest.raises(SlackApiError) as refused:
-            await client.reactions_add(channel=GENERAL, timestamp="1.0", name="eyes")
+            await client.conversations_open(users=LI)
         assert refused.value.response["error"] == "missing_scope"
-        assert refused.value.response["needed"] == "reactions:write"
+        assert refused.value.response["needed"] == "im:write"
         assert "email" not in (await client.users_info(user=ZHANG))["user"]["profile"]
         assert (await client.chat_postMessage(channel=GENERAL, text="x"))["ok"]
 
@@ -84,11 +83,6 @@ async def test_posting(workspace: Workspace, driver: WorkspaceDriver, client: As
     assert await error_of(client.chat_postMessage(channel="C02SECRET", text="x")) == "not_in_channel"
     long = [{"type": "section", "text": {"type": "mrkdwn", "text": "x" * 3000}} for _ in range(5)]
     assert await error_of(client.chat_postMessage(channel=GENERAL, text="x", blocks=long)) == "msg_blocks_too_long"
-    assert (await client.chat_postMessage(channel=GENERAL, markdown_text="# Hi"))["message"]["blocks"][0][
-        "type"
-    ] == "markdown"
-    both = client.chat_postMessage(channel=GENERAL, markdown_text="# Hi", text="x")
-    assert await error_of(both) == "markdown_text_conflict"
     with pytest.raises(SlackApiError) as refused:
         await client.chat_postMessage(channel=GENERAL, text="x", blocks=[{"type": "bogus"}])
     assert refused.value.response["error"] == "invalid_blocks"
@@ -109,9 +103,6 @@ async def test_update_keeps_blocks_that_are_left_out(driver: WorkspaceDriver, cl
     theirs = await driver.send_message(ZHANG, GENERAL, "mine")
     assert await error_of(client.chat_update(channel=GENERAL, ts=theirs, text="x")) == "cant_update_message"
     assert await error_of(client.chat_update(channel=GENERAL, ts=ts, text="语" * 1334)) == "msg_too_long"
-    assert await error_of(client.chat_delete(channel=GENERAL, ts=theirs)) == "cant_delete_message"
-    await client.chat_delete(channel=GENERAL, ts=ts)
-    assert [m["ts"] for m in driver.list_messages(GENERAL)] == [theirs]
 
 
 async def test_threads_are_kept_book_of(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
@@ -126,9 +117,9 @@ async def test_threads_are_kept_book_of(driver: WorkspaceDriver, client: AsyncWe
     assert (await client.conversations_replies(channel=GENERAL, ts=first))["messages"][0]["ts"] == root
     assert [m["ts"] for m in (await client.conversations_history(channel=GENERAL))["messages"]] == [root]
     assert await error_of(client.conversations_replies(channel=GENERAL, ts="1.0")) == "thread_not_found"
-    await client.chat_delete(channel=GENERAL, ts=first)
+    await driver.delete_message(LI, GENERAL, last)
     assert driver.list_messages(GENERAL)[0]["reply_count"] == 1
-    nested = client.chat_postMessage(channel=GENERAL, text="x", thread_ts=last)
+    nested = client.chat_postMessage(channel=GENERAL, text="x", thread_ts=first)
     assert await error_of(nested) == "cannot_reply_to_message"
     await driver.delete_message(ZHANG, GENERAL, root)
     assert driver.list_messages(GENERAL)[0]["subtype"] == "tombstone"
@@ -191,35 +182,26 @@ async def test_people_and_rooms(client: AsyncWebClient) -> None:
     assert await error_of(client.conversations_open(users="U0BOT")) == "cannot_dm_bot"
     assert (await client.conversations_info(channel=DM_LI))["channel"]["user"] == LI
     assert (await client.conversations_info(channel=GENERAL))["channel"]["is_member"] is True
-    assert [c["id"] for c in (await client.conversations_list())["channels"]] == [GENERAL]
-    assert len((await client.conversations_list(types="im"))["channels"]) == 5
+    assert [c["id"] for c in (await client.users_conversations())["channels"]] == [GENERAL]
+    assert len((await client.users_conversations(types="im"))["channels"]) == 5
     assert LI in (await client.conversations_members(channel=GENERAL))["members"]
     labels = {f["id"]: f["label"] for f in (await client.team_profile_get())["profile"]["fields"]}
     profile = (await client.users_profile_get(user="U04ZHAO"))["profile"]
     assert {labels[id]: one["value"] for id, one in profile["fields"].items()} == {"上级": "U03WANG", "部门": "Finance"}
     assert await error_of(client.users_profile_get(user="U0NOBODY")) == "user_not_found"
-    assert (await client.team_info())["team"]["id"] == "T0LOCAL"
-    assert (await client.bots_info(bot="B0BOT"))["bot"]["user_id"] == "U0BOT"
     mine = await client.users_conversations(types="public_channel,im", user=ZHANG)
     assert [one["id"] for one in mine["channels"]] == [GENERAL, DM_ZHANG]
     assert DM_LI in [one["id"] for one in (await client.users_conversations(types="im"))["channels"]]
 
 
-async def test_reactions_status_permalink(
+async def test_a_status_until_something_is_posted(
     workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
 ) -> None:
     ts = await driver.send_message(ZHANG, GENERAL, "hello")
-    where = {"channel": GENERAL, "timestamp": ts, "name": "eyes"}
-    await client.reactions_add(**where)
-    assert driver.list_messages(GENERAL)[0]["reactions"] == [{"name": "eyes", "users": ["U0BOT"], "count": 1}]
-    assert await error_of(client.reactions_add(**where)) == "already_reacted"
-    await client.reactions_remove(**where)
-    assert await error_of(client.reactions_remove(**where)) == "no_reaction"
     await client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=ts, status="is thinking…")
     assert workspace.state.statuses == {(GENERAL, ts): "is thinking…"}
     await client.chat_postMessage(channel=GENERAL, text="x", thread_ts=ts)
     assert not workspace.state.statuses
-    assert ts.replace(".", "") in (await client.chat_getPermalink(channel=GENERAL, message_ts=ts))["permalink"]
 
 
 async def test_sessions_begin_once_and_are_stopped_by_an_event(
@@ -335,11 +317,3 @@ async def test_rate_limit_when_switched_on(
     patient.retry_handlers = [AsyncRateLimitErrorRetryHandler(max_retry_count=2)]
     await patient.chat_postMessage(channel=GENERAL, text="later")
     assert driver.list_messages(GENERAL)[-1]["text"] == "later"
-
-
-async def test_blocks_validate_needs_no_token(workspace: Workspace) -> None:
-    nobody = web_client(workspace, "")
-    assert (await nobody.blocks_validate(blocks=SECTION))["ok"]
-    assert await error_of(nobody.blocks_validate(blocks=[{"type": "bogus"}])) == "invalid_blocks"
-    assert await error_of(nobody.blocks_validate(view={"type": "modal", "blocks": []})) == "invalid_blocks"
-    assert await error_of(nobody.api_call("blocks.validate")) == "invalid_arguments"

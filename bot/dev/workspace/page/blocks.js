@@ -37,7 +37,7 @@ const BLOCKS = {
   },
   header: (block) => h("h3", { class: "header", dir: "auto" }, words(block.text)),
   divider: () => h("hr"),
-  context: (block, env) => h("div", { class: "context" }, (block.elements ?? []).map((part) => aside(part, env))),
+  context: (block, env) => h("div", { class: "context" }, (block.elements ?? []).map((part) => h("div", { class: "prose" }, text(part, env.look)))),
   actions: (block, env) =>
     h("div", { class: "actions" }, (block.elements ?? []).map((part) => element(part, block, env))),
   context_actions: (block, env) =>
@@ -55,22 +55,16 @@ const BLOCKS = {
   input,
 };
 
-/** One task: what was done, under it why and with what result, and where that comes from. */
+/** One task: what was done, under it why and with what result. */
 const taskCard = (task, env) => [
   h("span", { dir: "auto", class: `task ${task.status ?? ""}` }, task.title ?? ""),
   [task.details, task.output].map(
     (said) => said && h("div", { class: "context prose" }, (said.elements ?? []).map((part) => rich(part, env.look))),
   ),
-  task.sources?.length > 0 && h("div", { class: "context sources" }, task.sources.map(({ url, text }) => link(url, text || url))),
 ];
 
 const fields = (list, env) =>
   h("div", { class: "fields" }, list.map((field) => h("div", { class: "field" }, text(field, env.look))));
-
-function aside(part, env) {
-  if (part.type === "image") return h("span", { class: "note" }, `[${part.alt_text ?? t("image")}]`);
-  return h("div", { class: "prose" }, text(part, env.look));
-}
 
 /** Blocks this page does not draw are named, so that nobody mistakes a gap for an empty message. */
 function unknown(block) {
@@ -126,7 +120,6 @@ const ELEMENTS = {
     return h("span", { class: "thumbs" }, thumb(part.positive_button, "good"), thumb(part.negative_button, "bad"));
   },
   static_select: (part, block, env) => chooser(part, block, env, (part.options ?? []).map(option)),
-  overflow: (part, block, env) => chooser(part, block, env, (part.options ?? []).map(option), "⋯"),
   checkboxes(part, block, env) {
     const key = `${block.block_id} ${part.action_id}`;
     const chosen = ticked.get(key) ?? new Set((part.initial_options ?? []).map(({ value }) => value));
@@ -157,17 +150,17 @@ const ticked = new Map();
 
 const option = (given) => ({ value: given.value, label: words(given.text) });
 
-function chooser(part, block, env, options, blank) {
+function chooser(part, block, env, options) {
   const chosen = part.initial_option?.value ?? part.initial_user ?? "";
   return h(
     "select",
     {
       class: "select",
-      "aria-label": words(part.placeholder) || blank || t("choose"),
+      "aria-label": words(part.placeholder) || t("choose"),
       dataset: { action: part.action_id ?? "" },
       onchange: (event) => env.press(action(part, block, event.target.value), event.target),
     },
-    h("option", { value: "", disabled: true, selected: chosen === "" }, blank ?? (words(part.placeholder) || t("choose"))),
+    h("option", { value: "", disabled: true, selected: chosen === "" }, words(part.placeholder) || t("choose")),
     options.map(({ value, label }) => h("option", { value, selected: value === chosen }, label)),
   );
 }

@@ -33,7 +33,7 @@ export function input(block, env) {
   return wrap;
 }
 
-const TYPED = "input[type=text], input[type=email], input[type=url], textarea";
+const TYPED = "input[type=text], textarea";
 
 /** The bot hears of a choice at once, and of what is typed when Enter is pressed, as on Slack. */
 function dispatch(wrap, tell) {
@@ -101,26 +101,24 @@ function select(part, { id }, options, chosen) {
   return control;
 }
 
-const optionsOf = (part) =>
-  [...(part.options ?? []), ...(part.option_groups ?? []).flatMap((group) => group.options)].filter(Boolean);
+const optionsOf = (part) => (part.options ?? []).filter(Boolean);
 
 function chosenAmong(part, control) {
   return optionsOf(part).find(({ value }) => value === control.value) ?? null;
 }
 
-function choices(kind, part, { id, kept }) {
-  const before = kind === "radio" ? [kept?.selected_option ?? part.initial_option] : kept?.selected_options ?? part.initial_options ?? [];
+function choices(part, { id, kept }) {
+  const before = kept?.selected_options ?? part.initial_options ?? [];
   const marked = new Set(before.filter(Boolean).map(({ value }) => value));
   const boxes = optionsOf(part).map((given) => {
-    const box = h("input", { type: kind, name: id, value: given.value, checked: marked.has(given.value) });
+    const box = h("input", { type: "checkbox", name: id, value: given.value, checked: marked.has(given.value) });
     box.option = given;
     return box;
   });
   const rows = boxes.map((box) =>
     h("label", { class: "choice" }, box, h("span", {}, words(box.option.text), describe(box.option))),
   );
-  const role = kind === "radio" ? "radiogroup" : "group";
-  const node = h("div", { class: "choices", role, "aria-labelledby": `${id}-label` }, rows);
+  const node = h("div", { class: "choices", role: "group", "aria-labelledby": `${id}-label` }, rows);
   return { node, group: true, picked: () => boxes.filter((box) => box.checked).map((box) => box.option) };
 }
 
@@ -160,8 +158,6 @@ const describe = (given) => given.description && h("small", {}, words(given.desc
 
 const CONTROLS = {
   plain_text_input: (part, at) => typed(part.multiline ? "textarea" : "text", part, at, part.multiline ? { rows: 4 } : {}),
-  email_text_input: (part, at) => typed("email", part, at),
-  url_text_input: (part, at) => typed("url", part, at),
   number_input: (part, at) =>
     typed("text", part, at, { inputmode: part.is_decimal_allowed ? "decimal" : "numeric" }),
   datepicker: (part, at) => moment("date", "date", part, at),
@@ -178,16 +174,12 @@ const CONTROLS = {
   multi_users_select(part, at) {
     const options = people(at.look).map(({ value, label }) => ({ value, text: { text: label } }));
     const before = (at.kept?.selected_users ?? part.initial_users ?? []).map((value) => ({ value }));
-    const made = choices("checkbox", { options, initial_options: before }, { ...at, kept: undefined });
+    const made = choices({ options, initial_options: before }, { ...at, kept: undefined });
     return { ...made, read: () => ({ selected_users: made.picked().map(({ value }) => value) }) };
-  },
-  radio_buttons(part, at) {
-    const made = choices("radio", part, at);
-    return { ...made, read: () => ({ selected_option: made.picked()[0] ?? null }) };
   },
   file_input: (part, at) => files(part, at),
   checkboxes(part, at) {
-    const made = choices("checkbox", part, at);
+    const made = choices(part, at);
     return { ...made, read: () => ({ selected_options: made.picked() }) };
   },
 };
