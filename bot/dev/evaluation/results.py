@@ -278,12 +278,10 @@ def build_report(
         seconds=seconds,
         figures=compute_figures(trials, repeat),
         by_category={
-            name: compute_figures(some, repeat)
-            for name, some in _group_trials(trials, lambda one: one.category).items()
+            name: compute_figures(some, repeat) for name, some in group_trials(trials, lambda one: one.category).items()
         },
         by_language={
-            name: compute_figures(some, repeat)
-            for name, some in _group_trials(trials, lambda one: one.language).items()
+            name: compute_figures(some, repeat) for name, some in group_trials(trials, lambda one: one.language).items()
         },
         by_task={name: _compute_task_figures(efforts[name]) for name in get_args(TaskName) if name in efforts},
         by_slip=_build_figures_by_slip(trials),
@@ -344,7 +342,7 @@ def compute_pass_hat(trials: Sequence[Trial], k: int) -> float | None:
     result is the mean over scenarios with at least k tries."""
     rates = [
         comb(sum(one.passed for one in some), k) / comb(len(some), k)
-        for some in _group_trials(trials, lambda one: one.scenario).values()
+        for some in group_trials(trials, lambda one: one.scenario).values()
         if len(some) >= k
     ]
     return _compute_share(sum(rates), len(rates))
@@ -354,7 +352,7 @@ def _compute_share(part: float, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _group_trials(trials: Iterable[Trial], key: Callable[[Trial], str]) -> Mapping[str, list[Trial]]:
+def group_trials(trials: Iterable[Trial], key: Callable[[Trial], str]) -> Mapping[str, list[Trial]]:
     found: defaultdict[str, list[Trial]] = defaultdict(list)
     for one in trials:
         found[key(one)].append(one)

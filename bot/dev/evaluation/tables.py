@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from bot.core.i18n import translate
 from bot.dev.evaluation.charts import format_rounded_number
-from bot.dev.evaluation.results import EvaluationReport, Trial, TrialFigures, sum_counts
+from bot.dev.evaluation.results import EvaluationReport, TrialFigures, group_trials, sum_counts
 
 COLUMNS = (
     "trials", "success", "interval", "unauthorised", "risky", "interception", "steps", "tool_success", "format_errors",
@@ -73,7 +73,7 @@ def build_task_rows(report: EvaluationReport, language: str) -> Rows:
 def build_scenario_rows(report: EvaluationReport, language: str) -> Rows:
     """Build the rows of scenarios: calls, steps and tokens, as a mean over the trials."""
     rows = [_translate_headings(("scenario", "trials", "all_model_calls", "all_steps", "tokens"), language)]
-    for name, some in group_by_scenario(report.trials).items():
+    for name, some in group_trials(report.trials, lambda one: one.scenario).items():
         total, n = sum_counts(one.counts for one in some), len(some)
         tokens = (total.tokens_in / n, total.tokens_cached / n, total.tokens_out / n)
         told = (
@@ -81,7 +81,7 @@ def build_scenario_rows(report: EvaluationReport, language: str) -> Rows:
             format_rounded_number(total.replies / n),
             format_rounded_number(total.steps / n),
         )
-        rows.append((name, *told, " / ".join(map(format_whole_number, tokens))))
+        rows.append((name, *told, " / ".join(f"{one:,.0f}" for one in tokens)))
     return rows
 
 
@@ -131,19 +131,8 @@ def build_slip_rows(report: EvaluationReport, language: str) -> Rows:
     return rows
 
 
-def group_by_scenario(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
-    found: dict[str, list[Trial]] = {}
-    for one in trials:
-        found.setdefault(one.scenario, []).append(one)
-    return dict(sorted(found.items()))
-
-
 def _translate_headings(names: Sequence[str], language: str) -> tuple[str, ...]:
     return tuple(translate(f"evaluation.{name}", language) for name in names)
-
-
-def format_whole_number(value: float) -> str:
-    return f"{value:,.0f}"
 
 
 def describe_token_estimate(report: EvaluationReport, language: str) -> str:

@@ -117,12 +117,6 @@ class WebApi:
         method = METHODS.get(name)
         if method is None:
             raise WorkspaceError("unknown_method", req_method=name)
-        self._authorize_call(request, args, method)
-        if wait := self.ws.limiter.reserve_call(name, args.read_text("channel")):
-            return build_rate_limit_answer(wait)
-        return WebApiAnswer({"ok": True, **method.run(self.ws, args)})
-
-    def _authorize_call(self, request: web.Request, args: MethodArguments, method: WebApiMethod) -> None:
         scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
         token = bearer.strip() if scheme.lower() == "bearer" else args.read_text("token")
         if not token:
@@ -136,6 +130,9 @@ class WebApi:
         if method.scope and not set(method.scope.split()) & self.ws.setup.scopes:
             provided = ",".join(sorted(self.ws.setup.scopes))
             raise WorkspaceError("missing_scope", needed=method.scope.split()[0], provided=provided)
+        if wait := self.ws.limiter.reserve_call(name, args.read_text("channel")):
+            return build_rate_limit_answer(wait)
+        return WebApiAnswer({"ok": True, **method.run(self.ws, args)})
 
 
 def build_rate_limit_answer(seconds: int) -> WebApiAnswer:
