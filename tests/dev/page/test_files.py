@@ -57,8 +57,8 @@ def palette(css: str) -> dict[str, str]:
     return dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", css))
 
 
-LIGHT = palette(SOURCES["base.css"].partition("@media")[0])
-DARK = palette(SOURCES["base.css"].partition("@media")[2])
+COLOURS = re.findall(r"--([a-z0-9-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", SOURCES["base.css"])
+LIGHT, DARK = {name: light for name, light, _ in COLOURS}, {name: dark for name, _, dark in COLOURS}
 FEISHU, FEISHU_DARK = (palette(part) for part in SOURCES["feishu.css"].split("@media")[:2])
 THEMES = {"light": LIGHT, "dark": DARK, "feishu": LIGHT | FEISHU, "feishu-dark": DARK | FEISHU | FEISHU_DARK}
 GROUNDS = ("ground", "surface", "raised", "sunk")
