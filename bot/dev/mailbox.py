@@ -119,8 +119,6 @@ class Mailbox:
 
 
 class SmtpConnection(SMTP):
-    """One SMTP connection."""
-
     def __init__(self, mailbox: Mailbox, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(
             SmtpHooks(mailbox), loop=loop, hostname="localhost", enable_SMTPUTF8=True, data_size_limit=LARGEST

@@ -13,7 +13,6 @@ from typing import Literal
 from redis.asyncio import Redis
 
 from bot.agent.model import TextStore
-from bot.agent.models.model_profile import ModelProfile
 from bot.agent.probe import FormatSetting, choose_format_name, find_call_problem
 from bot.app.company_files import load_calendar, load_persona, load_policy, load_prices, open_handbook
 from bot.app.engine import build_engine_address, open_engine_from_settings
@@ -361,7 +360,8 @@ async def _probe_endpoint(
             yield DoctorFinding("fail", label, what)
         else:
             can = "answers" if problem else "answers and calls tools, in two steps"
-            style, profile = choose_format_name(wish, problem), _describe_model_profile(model.profile)
+            style = choose_format_name(wish, problem)
+            profile = "; ".join([f"API: {model.profile.api}", *model.profile.summary_lines])
             yield DoctorFinding("ok", label, f"{endpoint.name} {can}; style: {style}; {profile}")
         if tools := ", ".join(sorted(model.profile.refused_tools)):
             cure = "they are left out for a week: mend them, or choose another model"
@@ -375,11 +375,6 @@ async def _probe_endpoint(
             else:
                 cure = f"choose its successor as {setting} before then"
                 yield DoctorFinding("warn", label, f"{endpoint.name} {when}; {cure}")
-
-
-def _describe_model_profile(profile: ModelProfile) -> str:
-    """Describe how the model is asked."""
-    return "; ".join([f"API: {profile.api}", *profile.summary_lines])
 
 
 async def _check_mail_server(services: Services) -> AsyncIterator[DoctorFinding]:

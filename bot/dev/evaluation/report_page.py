@@ -54,7 +54,6 @@ TILES = ("success", "interception", "unauthorised", "evidence", "latency", "step
 
 
 def render_report_page(report: EvaluationReport, language: str) -> str:
-    """Render a report as HTML."""
     title, estimate = escape(translate("evaluation.title", language)), describe_token_estimate(report, language)
     told, warning = describe_evaluation(report, language), describe_interruption(report, language)
     shown = format_figures(report.figures)

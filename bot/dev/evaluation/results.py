@@ -51,8 +51,6 @@ class Transcript(ResultModel):
 
 
 class RunCounts(ResultModel):
-    """Counts of the runs of a trial."""
-
     runs: int = 0
     steps: int = 0
     replies: int = 0
@@ -193,8 +191,6 @@ class TaskFigures(ResultModel):
 
 
 class SlipFigures(ResultModel):
-    """Figures of one kind of slip."""
-
     made: int
     mended: int
     """Slips after which the model was told and asked again."""
@@ -203,8 +199,6 @@ class SlipFigures(ResultModel):
 
 
 class EvaluationReport(ResultModel):
-    """The whole report of one evaluation."""
-
     version: int = 1
     at: str
     """Time of the end, ISO 8601 in UTC."""
@@ -225,7 +219,6 @@ class EvaluationReport(ResultModel):
 
 
 def compute_figures(trials: Sequence[Trial], repeat: int = 1) -> TrialFigures:
-    """Compute the figures of these trials."""
     passed, all_of_it = sum(one.passed for one in trials), sum_counts(one.counts for one in trials)
     unauthorised = sum(len(one.unauthorised) for one in trials)
     low, high = compute_wilson_interval(passed, len(trials))

@@ -131,8 +131,6 @@ class ScenarioRunner:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioOutcome:
-    """Outcome of one scenario."""
-
     reasons: list[str]
     unauthorised: list[str]
     effects: list[str]

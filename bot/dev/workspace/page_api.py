@@ -27,8 +27,6 @@ Look: TypeAlias = Callable[["PageApi", WorkspaceMember, web.Request], Json]
 
 
 class PageApi:
-    """Serves the page and its API."""
-
     def __init__(self, workspace: Workspace) -> None:
         self.ws = workspace
         self.acts, self.looks = ACTS, LOOKS

@@ -41,8 +41,6 @@ class EnvelopeAck:
 
 @dataclass(slots=True)
 class SocketModeTransport:
-    """Transport over Socket Mode."""
-
     app: WorkspaceApp
     timing: DeliveryTiming
     faults: PlannedFaults

@@ -107,7 +107,6 @@ def find_view_owner(ws: Workspace, view_id: str) -> str:
 
 
 def find_top_view(ws: Workspace, person: str) -> Json | None:
-    """Return the top dialog of a person, or None."""
     ids = ws.state.stacks.get(person)
     return ws.state.views[ids[-1]] if ids else None
 

@@ -74,9 +74,9 @@ def init(
     replace: Annotated[bool, typer.Option("--replace", help="Change a file that exists already.")] = False,
     file: Annotated[Path, typer.Option("--file", help="Where to.", dir_okay=False)] = ENV_FILE,
 ) -> None:
-    """Ask five questions and write .env, for its owner alone. They are about Slack or Feishu, the model, Redis, mail and
-    the company. Secrets are never given as options, which others on the machine can read: --no-input takes them from
-    the environment."""
+    """Ask five questions and write .env, for its owner alone. They are about Slack or Feishu, the model, Redis, mail
+    and the company. Secrets are never given as options, which others on the machine can read: --no-input takes them
+    from the environment."""
     language = get_terminal_language()
     try:
         before = read_env_text(file)

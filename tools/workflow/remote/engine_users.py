@@ -37,8 +37,6 @@ def read_users(path: Path | None) -> dict[str, str]:
 
 
 class EngineUsers:
-    """The users of an engine."""
-
     def __init__(self, table: Mapping[str, str], directory: Directory) -> None:
         self._directory = directory
         self._user_by_name = {_fold_name(k): v for k, v in table.items()}
