@@ -211,9 +211,7 @@ def _open_workspace(chat: str, world: World, mailbox: Mailbox) -> WorkspaceDrive
     timing = DeliveryTiming(ack=5.0, redelivery=(0.1, 0.2, 0.3))
     if chat == "feishu":
         app = FeishuSetup(app_secret=SECRET, timing=timing)
-        hands = FeishuDriver(FeishuWorkspace(app, world=world, mailbox=mailbox))
-        hands.by_name = False
-        return hands
+        return FeishuDriver(FeishuWorkspace(app, world=world, mailbox=mailbox))
     setup = WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SECRET, timing=timing)
     return WorkspaceDriver(Workspace(setup, world=world, mailbox=mailbox))
 
