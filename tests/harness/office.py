@@ -37,9 +37,11 @@ from bot.dev.evaluation.shown_blocks import (
     read_message_text,
 )
 from bot.dev.mailbox import Mailbox
+from bot.dev.workspace import methods_files
 from bot.dev.workspace.delivery import DeliveryTiming
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.feishu.driver import FeishuDriver
+from bot.dev.workspace.feishu.methods import build_file_key
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.feishu.world import APP_ID, FeishuSetup, convert_id
 from bot.dev.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSetup
@@ -64,6 +66,8 @@ ROOT = Path(__file__).parent.parent.parent
 DEMO = ROOT / "bot" / "dev" / "demo" / "directory.toml"
 CHAT = os.environ.get("STORY_CHAT", "slack")
 """The platform on which the stories are told: `STORY_CHAT=feishu` tells them on Feishu."""
+POSTING = "POST im/v1/messages" if CHAT == "feishu" else "chat.postMessage"
+"""Name of the call by which the bot posts a message."""
 
 
 def name_id(id: str) -> str:
@@ -277,6 +281,27 @@ class Office:
         self.once(lambda: self.steps(self.dm(person)), self.answering.clear)
 
     # People
+
+    def name_file(self, id: str, *, is_kept: bool = True) -> str:
+        """Return the name that the bot shows for a sent file. Feishu names no picture: the bot names it by its key, and
+        by its type once it has its bytes."""
+        file = self.driver.ws.files[id]
+        type = methods_files.detect_mime_type(file)
+        if CHAT != "feishu" or type == methods_files.OTHER:
+            return file.name
+        return f"image-{build_file_key(file, 'image')[-4:]}" + f".{type.partition('/')[2]}" * is_kept
+
+    def find_file_id(self, id: str) -> str:
+        """Return the id by which the bot knows a sent file."""
+        if CHAT != "feishu":
+            return id
+        sent = [one for room in self.driver.ws.state.rooms.values() for one in room.messages.values()]
+        return next(
+            f"{message['ts']}/{file['type']}/{file['key']}"
+            for message in sent
+            for file in message.get("files", ())
+            if file["id"] == id
+        )
 
     def dm(self, person: str) -> str:
         return self.driver.get_dm_id(person)

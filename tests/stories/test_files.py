@@ -49,7 +49,7 @@ async def waiting(office: Office, channel: str) -> dict[str, str]:
 
 async def test_a_receipt_sent_with_the_message_is_on_the_card_and_with_the_approver(desk: Office) -> None:
     receipt = desk.driver.upload_file(ZHANG, "打车票.png", png("taxi"))
-    name = desk.driver.name_file(receipt)
+    name = desk.name_file(receipt)
     await desk.says(ZHANG, CLAIM, files=[receipt])
     card = await desk.card(desk.dm(ZHANG))
     assert f"{name}（PNG" in read_message_text(card)
@@ -81,7 +81,7 @@ async def test_asked_again_the_approver_has_the_receipt_below_the_new_card(desk:
 
 async def test_a_mention_carries_no_files_so_the_message_is_looked_up(desk: Office) -> None:
     receipt = desk.driver.upload_file(ZHANG, "r.png", png("r"))
-    name = desk.driver.name_file(receipt)
+    name = desk.name_file(receipt)
     mentions_only = desk.driver.ws.setup.events - {"message.channels"}
     object.__setattr__(desk.driver.ws.setup, "events", mentions_only)
     await desk.driver.mention_bot(ZHANG, GENERAL, CLAIM, files=[receipt])
@@ -98,12 +98,12 @@ async def test_a_file_in_a_thread_of_a_channel_belongs_to_its_sender_alone(desk:
     own = desk.driver.upload_file(ZHANG, "own.png", png("zhang"))
     await desk.driver.send_message(ZHANG, GENERAL, "320 元，审批人李四", thread, files=[own])
     card = read_message_text(await desk.card(desk.dm(ZHANG), "320"))
-    assert desk.driver.name_file(own) in card and desk.driver.name_file(other, is_kept=False) not in card
+    assert desk.name_file(own) in card and desk.name_file(other, is_kept=False) not in card
 
 
 async def test_a_file_is_free_again_when_its_card_is_cancelled_and_not_while_it_waits(desk: Office) -> None:
     receipt = desk.driver.upload_file(ZHANG, "r.png", png("r"))
-    name = desk.driver.name_file(receipt)
+    name = desk.name_file(receipt)
     await desk.says(ZHANG, CLAIM, files=[receipt])
     first = await desk.card(desk.dm(ZHANG))
     await desk.says(ZHANG, "报销 45 元停车费，去机场，审批人李四")
@@ -148,7 +148,7 @@ async def test_of_a_hundred_odd_files_none_is_dropped_silently(desk: Office) -> 
             kind, content = ODD[(batch + number) % len(ODD)] if number % 3 else ("fine.png", png(f"{batch} {number}"))
             name = f"n{batch}{number}x{kind}"
             files.append(desk.driver.upload_file(ZHANG, name, content))
-        names += [desk.driver.name_file(one) for one in files]
+        names += [desk.name_file(one) for one in files]
         await desk.says(ZHANG, "收据" if batch % 2 else "", files=files)
         await desk.until(lambda: not list_unsaid())
     said = desk.said(desk.dm(ZHANG))
@@ -171,9 +171,9 @@ async def test_a_file_that_is_stored_with_another_service_is_said(desk: Office) 
 async def test_more_files_than_are_fetched_at_once_are_said(desk: Office) -> None:
     files = [desk.driver.upload_file(ZHANG, f"r{number}.png", png(str(number))) for number in range(100)]
     await desk.says(ZHANG, "收据", files=files)
-    await desk.until(lambda: desk.driver.name_file(files[0]) in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: desk.name_file(files[0]) in desk.said(desk.dm(ZHANG)))
     said = desk.said(desk.dm(ZHANG))
-    names = [desk.driver.name_file(one, is_kept=one in files[:20]) for one in files]
+    names = [desk.name_file(one, is_kept=one in files[:20]) for one in files]
     assert "一次发得太多" in said and [name for name in names if name not in said] == []
     assert len(await waiting(desk, desk.dm(ZHANG))) == 20
 
@@ -182,7 +182,7 @@ async def test_a_folder_that_takes_nothing_holds_up_nothing_else(desk: Office) -
     desk.files_dir.parent.mkdir(parents=True, exist_ok=True)
     desk.files_dir.write_text("a file where the folder should be")
     receipt = desk.driver.upload_file(ZHANG, "r.png", png("r"))
-    name = desk.driver.name_file(receipt, is_kept=False)
+    name = desk.name_file(receipt, is_kept=False)
     await desk.says(ZHANG, CLAIM, files=[receipt])
     assert name not in read_message_text(await desk.card(desk.dm(ZHANG)))
     assert f"{name}：我这边暂时存不下文件" in desk.said(desk.dm(ZHANG))
@@ -190,7 +190,7 @@ async def test_a_folder_that_takes_nothing_holds_up_nothing_else(desk: Office) -
 
 async def test_forget_lets_go_of_what_waits(desk: Office) -> None:
     receipt = desk.driver.upload_file(ZHANG, "r.png", png("r"))
-    name = desk.driver.name_file(receipt)
+    name = desk.name_file(receipt)
     await desk.says(ZHANG, "", files=[receipt])
     await desk.until(lambda: name in desk.said(desk.dm(ZHANG)))
     await desk.answer(ZHANG, "清除")
@@ -212,7 +212,7 @@ async def test_the_same_bytes_on_another_claim_are_told_to_both_approvers(desk: 
     seen = read_message_text(await desk.card(desk.dm(LI), other))
     assert "相同的文件" in seen and first in seen and "李四" in seen
     told = await desk.until(lambda: [t for t in desk.said(desk.dm(WANG)).splitlines() if other in t and first in t])
-    assert desk.driver.name_file(again) in told[0] and "the same file as on" in told[0]
+    assert desk.name_file(again) in told[0] and "the same file as on" in told[0]
     await desk.quiet()
     assert len([m for m in desk.posts(desk.dm(WANG)) if "the same file as on" in read_message_text(m)]) == 1
 
@@ -234,7 +234,7 @@ async def test_the_same_bytes_are_told_to_both_approvers_where_an_engine_outside
             told = await empty.until(
                 lambda: [t for t in empty.said(empty.dm(WANG)).splitlines() if other in t and first in t]
             )
-            assert empty.driver.name_file(again) in told[0] and "the same file as on" in told[0]
+            assert empty.name_file(again) in told[0] and "the same file as on" in told[0]
             empty.clock.offset += timedelta(days=31)
             assert await file_cleaner(bot).delete_due_files() == 0, "they are on requests"
 
@@ -250,16 +250,16 @@ async def test_nobody_puts_somebody_elses_file_on_their_request(desk: Office) ->
     secret = desk.driver.upload_file(LI, "secret.png", png("li"))
     await desk.says(LI, "", files=[secret])
     await desk.quiet()
-    await desk.says(ZHANG, f"{CLAIM}，票据 {desk.driver.find_file_id(secret)}")
+    await desk.says(ZHANG, f"{CLAIM}，票据 {desk.find_file_id(secret)}")
     await desk.quiet()
-    assert desk.driver.name_file(secret, is_kept=False) not in desk.said(desk.dm(ZHANG))
+    assert desk.name_file(secret, is_kept=False) not in desk.said(desk.dm(ZHANG))
 
 
 async def test_a_file_that_never_comes_is_said_and_its_message_is_answered(desk: Office) -> None:
     desk.driver.fail_next_call("files-pri", 500, times=50)
     receipt = desk.driver.upload_file(ZHANG, "r.png", png("r"))
     await desk.says(ZHANG, CLAIM, files=[receipt])
-    card, name = await desk.card(desk.dm(ZHANG)), desk.driver.name_file(receipt, is_kept=False)
+    card, name = await desk.card(desk.dm(ZHANG)), desk.name_file(receipt, is_kept=False)
     assert name not in read_message_text(card) and "取到" in desk.said(desk.dm(ZHANG))
 
 
@@ -336,7 +336,7 @@ async def test_files_go_when_their_time_is_over_and_their_names_stay(desk: Offic
     on, off = (desk.driver.upload_file(ZHANG, f"{name}.png", png(name)) for name in ("on", "off"))
     request = await requested(desk, ZHANG, CLAIM, on)
     await desk.says(ZHANG, "", files=[off])
-    await desk.until(lambda: desk.driver.name_file(off) in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: desk.name_file(off) in desk.said(desk.dm(ZHANG)))
     await desk.quiet()
     assert desk.bot is not None
     cleaner = file_cleaner(desk.bot)
@@ -348,7 +348,7 @@ async def test_files_go_when_their_time_is_over_and_their_names_stay(desk: Offic
     told = await desk.answer(ZHANG, f"{request} 到哪了")
     assert request in told
     found = await desk.bot.ingress.features.forms.tool_services.engine.get_request(request)
-    assert [one.name for one in found.filled.files] == [desk.driver.name_file(on)] and found.filled.files[0].sha256
+    assert [one.name for one in found.filled.files] == [desk.name_file(on)] and found.filled.files[0].sha256
 
 
 def count_files(office: Office) -> int:

@@ -40,7 +40,7 @@ async def test_a_receipt_is_kept_in_the_bucket_shown_and_deleted(empty: Office, 
         receipt = empty.driver.upload_file(ZHANG, "打车票.png", png("taxi"))
         await empty.says(ZHANG, CLAIM, files=[receipt])
         await empty.press(ZHANG, await empty.card(empty.dm(ZHANG)), "confirm")
-        assert empty.driver.name_file(receipt) in read_message_text(await empty.card(empty.dm(LI)))
+        assert empty.name_file(receipt) in read_message_text(await empty.card(empty.dm(LI)))
         assert await empty.until(lambda: shared(empty, empty.dm(LI))) == [png("taxi")]
         await empty.quiet()
         assert len(s3.names()) == 1 and not empty.files_dir.exists()
@@ -53,7 +53,7 @@ async def test_a_store_that_stays_away_is_said_by_name_and_holds_up_nothing_else
     s3.stop()
     async with empty.opened(files_dir=None, **s3.settings):
         receipt = empty.driver.upload_file(ZHANG, "r.png", png("r"))
-        name = empty.driver.name_file(receipt, is_kept=False)
+        name = empty.name_file(receipt, is_kept=False)
         await empty.says(ZHANG, CLAIM, files=[receipt])
         assert name not in read_message_text(await empty.card(empty.dm(ZHANG)))
         assert f"{name}：我这边暂时存不下文件" in empty.said(empty.dm(ZHANG))

@@ -25,7 +25,7 @@ from bot.queue.lanes import LaneItem
 from bot.queue.writes import apply_writes
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.processes import ProcessState, ProcessStore
-from tests.harness.office import LI, ZHANG, Office
+from tests.harness.office import LI, POSTING, ZHANG, Office
 from tests.harness.programs import free_ports
 from tests.harness.store_changes import wait_for_store
 
@@ -134,7 +134,7 @@ async def test_a_day_in_figures(desk: Office) -> None:
     assert grew("tokens_total", "kind=in", "model=rehearsal") > grew("tokens_total", "kind=out", "model=rehearsal") > 0
     assert grew("unpriced_tokens_total") > 0
     assert grew("redis_script_seconds_count", "outcome=ok", "script=commit") >= 6
-    assert grew("chat_call_seconds_count", f"method={desk.driver.posting}", "outcome=ok") >= 4
+    assert grew("chat_call_seconds_count", f"method={POSTING}", "outcome=ok") >= 4
     assert after[("countersign_store_up",)] == 1 and after[("countersign_queue_lanes",)] == 0
     assert abs(after[("countersign_clock_offset_seconds",)]) < 1
     assert after[("countersign_directory_age_seconds",)] < 600

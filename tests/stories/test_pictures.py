@@ -68,7 +68,7 @@ async def test_a_used_up_budget_stops_the_reading_of_pictures_and_says_so(empty:
     model = SeeingModel(json.dumps(READ), lambda messages: DONE, tokens=100)
     async with empty.opened(model=model, openai_vision="on", budget_tokens_per_day=budget):
         files = [empty.driver.upload_file(ZHANG, name, png(name)) for name in ("first.png", "second.png")]
-        first, second = map(empty.driver.name_file, files)
+        first, second = map(empty.name_file, files)
         for one in files:
             await empty.answer(ZHANG, "看看", files=[one])
         said = empty.said(empty.dm(ZHANG))

@@ -25,9 +25,6 @@ class WorkspaceDriver:
         for tests that wait for something elsewhere."""
         self.ws, self.recheck_s = workspace, recheck_s
 
-    posting = "chat.postMessage"
-    """Name of the call by which the app posts a message."""
-
     # Acts of people
 
     async def send_message(
@@ -49,14 +46,6 @@ class WorkspaceDriver:
         """Choose a file in the composer or a dialog; return its id. `is_external` marks a file stored with another
         service."""
         return methods_files.upload_file(self.ws, user, name, content, is_external=is_external).id
-
-    def name_file(self, id: str, *, is_kept: bool = True) -> str:
-        """Return the name that the app shows for a file that a person has sent. `is_kept`: the app has its bytes."""
-        return self.ws.files[id].name
-
-    def find_file_id(self, id: str) -> str:
-        """Return the id by which the app knows a file that a person has sent."""
-        return id
 
     async def edit_message(self, user: str, channel: str, ts: str, text: str) -> None:
         acts.edit_message(self.ws, user, channel, ts, text)

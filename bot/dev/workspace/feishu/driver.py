@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.core.i18n import translate
-from bot.dev.workspace import methods_files
 from bot.dev.workspace.acts import ActResult
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.faults import Outcome
 from bot.dev.workspace.feishu import acts
 from bot.dev.workspace.feishu.cards import get_callback, list_controls
-from bot.dev.workspace.feishu.methods import build_file_key
 from bot.dev.workspace.feishu.shown import (
     BOXES,
     DAY,
@@ -86,25 +84,6 @@ class FeishuDriver(WorkspaceDriver):
         """(person, message) → field → what they have put into its form on their screen."""
         self.old_homes: dict[str, Json | None] = {}
         """Person → the card of their Home when they opened it last."""
-
-    posting = "POST im/v1/messages"
-
-    def name_file(self, id: str, *, is_kept: bool = True) -> str:
-        """See `WorkspaceDriver`. Feishu names no picture: it is named by its key, and once it is there by its type."""
-        file = self.ws.files[id]
-        type = methods_files.detect_mime_type(file)
-        if type == methods_files.OTHER:
-            return file.name
-        return f"image-{build_file_key(file, 'image')[-4:]}" + f".{type.partition('/')[2]}" * is_kept
-
-    def find_file_id(self, id: str) -> str:
-        sent = [one for room in self.ws.state.rooms.values() for one in room.messages.values()]
-        return next(
-            f"{message['ts']}/{file['type']}/{file['key']}"
-            for message in sent
-            for file in message.get("files", ())
-            if file["id"] == id
-        )
 
     # Acts of people
 
