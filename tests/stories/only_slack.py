@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 LOCALE = "Feishu does not tell a person's language; people choose it in words or on Home"
-COMMANDS = "slash commands with words; on Feishu the words are a message"
 SHORTCUT = "shortcuts in the menu of a message"
 LIVE = "results while a dialog is filled in; on Feishu they come with the next page"
 GUESTS = "guests of a workspace; Feishu has people of other tenants"
@@ -11,7 +10,6 @@ DIALOG = "a dialog that somebody else could submit; on Feishu a form is a card i
 ENVELOPE = "Socket Mode: its envelopes, disconnect frames and tickets"
 BOLT = "the listeners of Bolt"
 SESSIONS = "sessions of agents: prompts above the composer, a title, a button that stops"
-BLOCKS = "the shape of Slack's blocks and its markup"
 FILE_INPUT = "inputs for files; on Feishu a file is sent in a message before the form is opened"
 ELSEWHERE = "files that another service stores; on Feishu such a file is a link in the text"
 STATUS = "the words of a status; on Feishu the sign of life is a reaction"
@@ -33,8 +31,6 @@ ONLY_SLACK = {
     "test_files.py::test_a_file_that_is_stored_with_another_service_is_said": ELSEWHERE,
     "test_files.py::test_edit_leaves_a_file_out_and_adds_another": FILE_INPUT,
     "test_closed.py::test_socket_mode_that_was_switched_off_is_named_and_works_again_once_it_is_on": ENVELOPE,
-    "test_bad_input.py::test_every_command_works_as_plain_words_and_by_slash": COMMANDS,
-    "test_bad_input.py::test_a_mention_in_a_reason_is_text_on_every_card_and_pings_nobody": BLOCKS,
     "test_signs_of_life.py::test_a_status_is_there_while_the_model_thinks_and_goes_with_the_answer": STATUS,
     "test_signs_of_life.py::test_in_a_channel_it_stands_in_the_thread_and_in_the_writers_language": STATUS,
     "test_walks.py::test_the_files_of_the_lists_are_those_that_run": LISTS,

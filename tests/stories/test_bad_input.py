@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from bot.dev.workspace.feishu import acts
+from bot.dev.workspace.feishu.cards import list_elements
 from bot.dev.workspace.feishu.driver import FeishuDriver
 from tests.harness.office import (
+    CHAT,
     GENERAL,
     LI,
     WANG,
@@ -35,6 +38,18 @@ def strings(node: Any) -> Iterator[str]:
         yield from (text for value in node.values() for text in strings(value))
     elif isinstance(node, list):
         yield from (text for value in node for text in strings(value))
+
+
+PINGS = ("<at id=all", f"<at id={ZHAO}", "](") if CHAT == "feishu" else ("<!", f"<@{ZHAO}", "<#", "<http")
+"""Beginnings of mentions of people who have nothing to do with a card, and of links."""
+
+
+def list_markup(office: Office) -> list[str]:
+    """List the texts that the bot gave the platform and in which marks mean something."""
+    if CHAT == "slack":
+        return list(strings(sent(office)))
+    cards = [json.loads(one["content"]) for one in sent(office)]
+    return [one["content"] for card in cards for one in list_elements(card) if one["tag"] == "markdown"]
 
 
 def shown(card: dict[str, Any]) -> str:
@@ -84,23 +99,26 @@ async def test_emoji_and_right_to_left_text_travel_whole_and_hidden_signs_are_re
 
 
 async def test_a_mention_in_a_reason_is_text_on_every_card_and_pings_nobody(desk: Office) -> None:
-    typed = "<!channel> <@U04ZHAO> <!here|here> <https://evil.example|bank> @Zhao Liu"
-    ts = await desk.says(ZHANG, LEAVE + typed)
-    raw = next(m["text"] for m in desk.driver.list_messages(desk.dm(ZHANG)) if m["ts"] == ts)
-    assert "<@U04ZHAO>" in raw, "control: what the person typed last does reach the bot as a real mention"
+    everybody, mention = (
+        ("<at id=all></at>", f"<at id={ZHAO}></at>") if CHAT == "feishu" else ("<!channel>", f"<@{ZHAO}>")
+    )
+    links = "<!here|here> <https://evil.example|bank> [bank](https://evil.example) <at id=all></at>"
+    await desk.says(ZHANG, f"{LEAVE}{everybody} {mention} {links} @{'zhaoliu' if CHAT == 'feishu' else 'Zhao Liu'}")
+    assert ZHAO in str(desk.driver.events[-1]["event"]), "control: the last reaches the bot as a real mention"
     card = await desk.card(desk.dm(ZHANG))
-    assert "<!channel>" in shown(card) and "<@U04ZHAO>" in shown(card)
+    assert f"{everybody} {mention}" in shown(card) and f"<@{ZHAO}>" in shown(card)
     await desk.press(ZHANG, card, "confirm")
     theirs = await desk.card(desk.dm(LI), "L-0001")
-    assert "<!channel> <@U04ZHAO>" in shown(theirs)
+    assert f"{everybody} {mention}" in shown(theirs)
     await desk.press(LI, theirs, "approve")
     await desk.until(lambda: "已通过" in desk.said(desk.dm(ZHANG)))
     await desk.answer(ZHANG, "历史")
     await desk.answer(ZHANG, "申请")
     await desk.quiet()
-    for text in strings(sent(desk)):
+    assert any("L-0001" in text for text in list_markup(desk)), "control: what people read is looked at"
+    for text in list_markup(desk):
         text = re.sub(r"<!date\^[^<>|]+\|[^<>|]+>", "", text)  # times that we format
-        assert not any(mark in text for mark in ("<!", f"<@{ZHAO}", "<#", "<http")), "nobody but whom the card is about"
+        assert not any(mark in text for mark in PINGS), "nobody but whom the card is about"
 
 
 # Commands
@@ -122,11 +140,14 @@ async def test_every_command_works_as_plain_words_and_by_slash(desk: Office) -> 
     for person, answers in ANSWERS.items():
         for word, answer in answers.items():
             assert answer in await desk.answer(person, word), word
+            if CHAT == "feishu":  # there, a command is only words
+                continue
             before = len(desk.finals(desk.dm(person)))
             assert (await desk.driver.run_slash_command(person, GENERAL, "/countersign", word)).ok
             told = await desk.until(lambda who=person, n=before: desk.finals(desk.dm(who))[n:])
             assert answer in told[0], f"/countersign {word}"
-        assert "DM" in desk.whispers(person) or "私信" in desk.whispers(person), "a slash says where it went"
+        whispers = desk.whispers(person)
+        assert CHAT == "feishu" or "DM" in whispers or "私信" in whispers, "a slash says where it went"
     assert not desk.posts(GENERAL)
 
 
