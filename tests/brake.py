@@ -14,10 +14,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MOST = {
     "product lines": 75_100,
-    "lines of the second platform": 7_290,
+    "lines of the second platform": 7_400,
     "kernel lines": 18_722,
     "helpers used once, of 1,000 functions": 94,
-    "helpers of three lines or fewer": 32,
+    "helpers of three lines or fewer": 31,
     "clauses as subjects in docstrings": 0,
     "clauses as subjects in papers": 0,
     "files that run for a message": 142,
