@@ -111,9 +111,8 @@ def check_card(card: Any, people: Collection[str]) -> None:
         given = [element[name] for element, _, _ in walked if element.get(name)]
         if len(given) != len(set(given)):
             raise refuse_card(PARSE, f"{name} is duplicated", " -> body")
-    texts = [one["text"] if one["tag"] == "div" else one for one, _, _ in walked]
-    marked = [str(one.get("content")) for one in texts if one["tag"] != "plain_text"]  # which mentions nobody
-    if unknown := {*MENTIONED.findall("\n".join(marked))} - {*people, "all"}:
+    marked = "\n".join(str(one.get("content")) for one, _, _ in walked if one["tag"] == "markdown")
+    if unknown := {*MENTIONED.findall(marked)} - {*people, "all"}:
         raise refuse_card(MENTION, f"mention user invalid: {sorted(unknown)[0]}", " -> body")
 
 
