@@ -265,6 +265,9 @@ class FeishuDriver(WorkspaceDriver):
         cards = [message["card"], *self.ws.old_cards.get(message["ts"], [])] if "card" in message else []
         return any(is_dialog(one) or is_home(one) for one in cards)
 
+    def list_old_blocks(self) -> list[list[Json]]:
+        return [build_blocks(card) for cards in self.ws.old_cards.values() for card in cards]
+
     def list_ephemerals(self, user: str) -> list[Json]:
         """List what only this person sees, without the toasts that only say that a press has arrived."""
         alone = self.ws.state.rooms[self.get_dm_id(user)].messages.values()
