@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from bot.chat.people.member_cache import Member
+from typing import TYPE_CHECKING
+
 from tools.characters import remove_invisible, replace_surrogates
+
+if TYPE_CHECKING:
+    from bot.chat.people.member_cache import Member
 
 
 def list_member_names(member: Member) -> list[str]:

@@ -405,7 +405,6 @@ LUA_EDITS = {
 
 CHANGES: dict[str, Callable[[str], None]] = {
     "CHAOS_LOG": lambda _: log_calls(),
-    "CHAOS_KEYS": lambda file: note_keys(Path(file)),
     "CHAOS_LUA": lambda name: change_lua(lambda _, text: text.replace(*LUA_EDITS[name])),
     "CHAOS_FORGETS": lambda _: forgets(),
     "CHAOS_HELD": lambda _: held_before_an_effect(),
@@ -423,10 +422,12 @@ def main() -> None:
     connect.SOCKET_TIMEOUT_S = max(SOCKET_TIMEOUT_MIN_S, connect.SOCKET_TIMEOUT_S / get_speed())
     store_watch.TOLERANCE_MS = round(store_watch.TOLERANCE_MS / get_speed())
     watch_deliveries()
-    WITHOUT[os.environ.get("CHAOS_WITHOUT", "")]()
     for name, change in CHANGES.items():
         if value := os.environ.get(name):
             change(value)
+    WITHOUT[os.environ.get("CHAOS_WITHOUT", "")]()  # after the changes, which would put a safety back
+    if keys := os.environ.get("CHAOS_KEYS"):
+        note_keys(Path(keys))  # the names that posts really have
     end_when_orphaned()
     try:
         asyncio.run(serve(Settings(_env_file=None)))
