@@ -56,7 +56,10 @@ async def open_feishu(
 
         def connect(ingress: Ingress, gate: IngressGate) -> AbstractAsyncContextManager[IsConnected]:
             listeners = FeishuListeners(
-                client, me, ingress, channel, directory, readers, home.publish_home, directory.note_changed_person
+                *(client, me, ingress, channel, directory, readers),
+                publish_home=home.publish_home,
+                gate=gate,
+                note_changed_person=directory.note_changed_person,
             )
             return _receive_events(settings, client, listeners, gate)
 

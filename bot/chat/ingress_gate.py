@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 CROWD_S = 0.02
 """Longest time between two events of a crowd (s). A crowd ends when no event has come for as long."""
@@ -39,6 +40,16 @@ class IngressGate:
         self.coming -= 1
         if not self.coming:
             self._all_in.set()
+
+    @contextmanager
+    def wait_for_outcome(self) -> Iterator[None]:
+        """Let work go on while an event that is durable waits for the outcome, which it is answered with."""
+        self.end_event()
+        try:
+            yield
+        finally:
+            self.coming += 1
+            self._all_in.clear()
 
     async def wait_until_quiet(self) -> None:
         """Return at once if there is no crowd. In a crowd, callers return one after another, when no event waits."""

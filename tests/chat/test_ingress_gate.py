@@ -60,3 +60,14 @@ async def test_pieces_of_work_go_on_one_after_another() -> None:
         assert went == [0], "one passes, the others wait for their own turn"
         await asyncio.gather(*tasks)
     assert went == [0, 1, 2]
+
+
+async def test_work_goes_on_while_an_event_waits_for_its_outcome() -> None:
+    """A press is answered with the card as it is after the press: that work would wait for the press itself."""
+    gate = IngressGate()
+    gate.begin_event()
+    with gate.wait_for_outcome():
+        assert gate.coming == 0
+    assert gate.coming == 1
+    gate.end_event()
+    assert gate.coming == 0

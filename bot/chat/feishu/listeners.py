@@ -20,6 +20,7 @@ from bot.chat.feishu.message_content import (
     read_content,
 )
 from bot.chat.feishu.press_listeners import PressListeners
+from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import ChatDirectory, HomeView, Ingress, Message, Place
 from bot.chat.shared_parts import FollowUps, get_known_language, list_mappings, welcome_person
 from bot.core import logs
@@ -45,12 +46,13 @@ class FeishuListeners:
         directory: ChatDirectory,
         readers: FeishuReaderClassifier,
         publish_home: Callable[[str, HomeView], Awaitable[None]],
+        gate: IngressGate,
         note_changed_person: Callable[[str], None] = lambda person: None,
     ) -> None:
         """`note_changed_person` takes the ids of people whose record has changed."""
         self._client, self._me, self._intake, self._channel = client, me, intake, channel
         self._directory, self._readers, self._note_changed_person = directory, readers, note_changed_person
-        self._presses = PressListeners(me, intake, channel, directory, publish_home)
+        self._presses = PressListeners(me, intake, channel, directory, publish_home, gate)
         self._follow_ups = FollowUps(intake.is_engaged)
         self._recent: dict[str, tuple[str, Place]] = {}
         """Message id → its writer and place, as the verified event said."""

@@ -18,6 +18,7 @@ from bot.chat.feishu.directory import list_people_to_pick
 from bot.chat.feishu.forms import parse_form_value, render_closed_form, render_dialog, render_form
 from bot.chat.feishu.home import render_home_dialog
 from bot.chat.feishu.message_content import is_person_id, is_short_text
+from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import (
     Acceptance,
     ChatDirectory,
@@ -92,7 +93,9 @@ class PressListeners:
         channel: FeishuChannel,
         directory: ChatDirectory,
         publish_home: Callable[[str, HomeView], Awaitable[None]],
+        gate: IngressGate,
     ) -> None:
+        self._gate = gate
         self._me, self._intake, self._channel, self._directory = me, intake, channel, directory
         self._publish_home = publish_home
         self._tasks: set[asyncio.Task[None]] = set()
@@ -192,7 +195,8 @@ class PressListeners:
             except (StoreUnavailableError, ChatError) as failed:
                 log.warning("press not taken", reason=str(failed))
                 return press.refuse_with(NOT_ACCEPTED[await self._intake.withdraw_click(click, failed)])
-            result = await waiting.wait_for_result(RESULT_S)
+            with self._gate.wait_for_outcome():
+                result = await waiting.wait_for_result(RESULT_S)
         return Outcome(result.notice or press.say("feishu.received"), card=result.card)
 
     async def take_dialog(self, press: Press, value: values.DialogValue) -> Outcome:

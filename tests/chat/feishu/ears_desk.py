@@ -20,6 +20,7 @@ from bot.chat.feishu.client import FeishuBot, FeishuClient, open_feishu_client
 from bot.chat.feishu.directory import FeishuDirectory
 from bot.chat.feishu.listeners import FeishuListeners
 from bot.chat.feishu.sent_cards import SentCards
+from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import FormAnswer, FormDialog, FormSubmission, HomeAnswer, HomeSubmission, HomeView
 from bot.queue.keys import Keys
 from tests.chat.feishu.message_server import APP, FeishuServer
@@ -169,8 +170,10 @@ async def ears(redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Asy
             async def publish_home(person: str, page: HomeView) -> None:
                 homes.append((person, page))
 
+            gate = IngressGate()
+            gate.begin_event()  # as around each event that comes in
             listeners = FeishuListeners(
-                client, ME, inbox, channel, directory, readers, publish_home, directory.note_changed_person
+                client, ME, inbox, channel, directory, readers, publish_home, gate, directory.note_changed_person
             )
             yield Ears(here, client, inbox, directory, channel, readers, listeners, homes)
             await listeners.finish()
