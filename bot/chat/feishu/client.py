@@ -66,7 +66,7 @@ NO_SCOPE_CODES = frozenset({"99991672", "99991679", "230027", "234002", "234019"
 TOO_LARGE_CODES = frozenset({"234006", "234037"})
 TOKEN_PATH, ENDPOINT_PATH = "/open-apis/auth/v3/tenant_access_token/internal", "/callback/ws/endpoint"
 _OUTCOMES = {"0": "ok", RATE_LIMITED: "limited", UNREACHABLE: "unreachable"}
-_ID = re.compile(r"/(?:(?=[^/]*[A-Z]|\d)[^/]{6,}+|(?=[^/]*\d)[a-z]{1,4}_[^/]{5,}+)")
+_ID = re.compile(r"/(?:(?=[^/]*[A-Z]|\d)[^/]{6,}+|(?=[^/]*\d)[a-z]{1,4}[_-][^/]{5,}+)")
 _PATH = re.compile(r"[\w-]+(?:/[\w:@~-]+)+", re.ASCII)
 """A path of the API: no dots, no blanks and no signs by which an id would make another path."""
 _CHUNK = 65_536

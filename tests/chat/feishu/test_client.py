@@ -293,6 +293,7 @@ def test_tokens_are_masked_wherever_they_are_written(token: str) -> None:
     [("im/v1/messages/om_dc13264520392913993dd051dba21dcf/reply", "im/v1/messages/:id/reply"),
      ("im/v1/messages/om_1a2b3c4d/resources/img_v3_02ab_c1d2-e3f4", "im/v1/messages/:id/resources/:id"),
      ("contact/v3/users/ou_84aad35d084aa403a838cf73ee18467", "contact/v3/users/:id"),
+     ("contact/v3/departments/od-b696d75511dc16f2b52563e3113a4983", "contact/v3/departments/:id"),
      ("im/v1/messages/om_1a2b3c4d/reactions/-PvzLATyping", "im/v1/messages/:id/reactions/:id"),
      ("im/v1/messages/om_1a2b3c4d/reactions/ZCaCIjUBVVWSrm5L-3ZTwsNa8dHVplEzzSfJVUVLMLcS_",
       "im/v1/messages/:id/reactions/:id"),
