@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -40,40 +40,88 @@ class EnvelopeAck:
 
 
 @dataclass(slots=True)
-class SocketModeTransport:
-    app: WorkspaceApp
-    timing: DeliveryTiming
-    faults: PlannedFaults
+class AppSockets:
+    """The sockets to the app, what was delivered over them, and the app's acknowledgements."""
+
     changed: Callable[[], None]
-    links: list[SocketLink] = field(default_factory=list)
-    acks: list[EnvelopeAck] = field(default_factory=list)
-    sent: list[Json] = field(default_factory=list)
-    """Envelopes sent, oldest first (the last 1,000)."""
-    _tickets: set[str] = field(default_factory=set)
-    _pending: dict[str, asyncio.Future[Json]] = field(default_factory=dict)
-    _open: asyncio.Event = field(default_factory=asyncio.Event)
-    _turn: int = 0
+    links: list[SocketLink] = field(init=False, default_factory=list)
+    acks: list[EnvelopeAck] = field(init=False, default_factory=list)
+    """Acknowledgements of the app, oldest first (the last 1,000)."""
+    sent: list[Json] = field(init=False, default_factory=list)
+    """Deliveries, oldest first (the last 1,000), each with `envelope_id` and `payload`."""
+    tickets: set[str] = field(init=False, default_factory=set)
+    pending: dict[str, asyncio.Future[Json]] = field(init=False, default_factory=dict)
+    ready: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
     def create_ticket(self) -> str:
         ticket = secrets.token_hex(16)
-        self._tickets.add(ticket)
+        self.tickets.add(ticket)
         return ticket
 
     def is_ready(self) -> bool:
-        return self._open.is_set()
+        return self.ready.is_set()
 
     async def wait_until_ready(self) -> None:
-        await self._open.wait()
+        await self.ready.wait()
 
     def list_live_links(self) -> list[SocketLink]:
         return [link for link in self.links if not link.leaving and not link.socket.closed]
 
+    def update_readiness(self) -> None:
+        if self.list_live_links():
+            self.ready.set()
+        else:
+            self.ready.clear()
+        self.changed()
+
+    def record_ack(self, ack: EnvelopeAck) -> None:
+        """Record an acknowledgement. A held one is not passed on to its delivery."""
+        self.acks.append(ack)
+        del self.acks[:-1000]
+        waiter = self.pending.get(ack.envelope_id)
+        if waiter is not None and not waiter.done() and not ack.is_held:
+            waiter.set_result(ack.payload)
+
+    async def deliver_envelope(self, envelope: Json, send: Callable[[], Awaitable[None]], ack_s: float) -> Json:
+        """Deliver with `send`, and return the payload of the acknowledgement. Raises `NotAcknowledgedError` if none
+        comes in time."""
+        id = envelope["envelope_id"]
+        waiter = self.pending[id] = asyncio.get_running_loop().create_future()
+        self.sent.append(envelope)
+        del self.sent[:-1000]
+        self.changed()
+        try:
+            await send()
+            return await asyncio.wait_for(waiter, ack_s)
+        except (TimeoutError, ConnectionResetError):
+            raise NotAcknowledgedError("timeout") from None
+        finally:
+            del self.pending[id]
+
+    async def drop_sockets(self) -> None:
+        """End every socket without a farewell, as a failing network does."""
+        for link in list(self.links):
+            link.leaving = True
+            await link.socket.close()
+        self.update_readiness()
+
+    async def close(self) -> None:
+        await asyncio.gather(*(link.socket.close(code=WSCloseCode.GOING_AWAY) for link in list(self.links)))
+
+
+@dataclass(slots=True)
+class SocketModeTransport(AppSockets):
+    app: WorkspaceApp
+    timing: DeliveryTiming
+    faults: PlannedFaults
+    _turn: int = 0
+
     async def handle_request(self, request: web.Request) -> web.StreamResponse:
         """Serve `GET /link/?ticket=…`: open a socket for a valid ticket."""
         ticket = request.query.get("ticket", "")
-        if ticket not in self._tickets:
+        if ticket not in self.tickets:
             return web.Response(status=401, text="invalid_ticket")
-        self._tickets.discard(ticket)
+        self.tickets.discard(ticket)
         link = SocketLink(web.WebSocketResponse(timeout=CLOSE_SECONDS))
         await link.socket.prepare(request)
         if len(self.links) >= MOST_SOCKETS:
@@ -89,7 +137,7 @@ class SocketModeTransport:
                 "debug_info": {"host": "applink-local", "build_number": 1, "approximate_connection_time": 18060},
             }
             await link.socket.send_json(hello)
-            self._update_readiness()
+            self.update_readiness()
             async for frame in link.socket:
                 if frame.type == WSMsgType.TEXT:
                     self._accept_ack(frame.data)
@@ -97,15 +145,8 @@ class SocketModeTransport:
             pass  # the app went away: unacknowledged envelopes run into their time limit
         finally:
             self.links.remove(link)
-            self._update_readiness()
+            self.update_readiness()
         return link.socket
-
-    def _update_readiness(self) -> None:
-        if self.list_live_links():
-            self._open.set()
-        else:
-            self._open.clear()
-        self.changed()
 
     def _accept_ack(self, text: str) -> None:
         try:
@@ -113,12 +154,7 @@ class SocketModeTransport:
             envelope_id, payload = frame["envelope_id"], frame.get("payload") or {}
         except (ValueError, TypeError, KeyError):
             return
-        held = self.faults.take_ack_hold()
-        self.acks.append(EnvelopeAck(envelope_id, payload, held))
-        del self.acks[:-1000]
-        waiter = self._pending.get(envelope_id)
-        if waiter is not None and not waiter.done() and not held:
-            waiter.set_result(payload)
+        self.record_ack(EnvelopeAck(envelope_id, payload, self.faults.take_ack_hold()))
         self.changed()
 
     async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
@@ -134,24 +170,15 @@ class SocketModeTransport:
             "payload": parcel.payload,
             **({"retry_attempt": parcel.attempt, "retry_reason": parcel.reason} if is_event else {}),
         }
-        waiter = self._pending[envelope["envelope_id"]] = asyncio.get_running_loop().create_future()
-        self.sent.append(envelope)
-        del self.sent[:-1000]
-        self.changed()
-        try:
-            await live[self._turn % len(live)].socket.send_json(envelope)
-            return await asyncio.wait_for(waiter, self.timing.ack)
-        except (TimeoutError, ConnectionResetError):
-            raise NotAcknowledgedError("timeout") from None
-        finally:
-            del self._pending[envelope["envelope_id"]]
+        socket = live[self._turn % len(live)].socket
+        return await self.deliver_envelope(envelope, lambda: socket.send_json(envelope), self.timing.ack)
 
     async def disconnect_sockets(self, reason: str = "refresh_requested") -> None:
         """Tell every socket to reconnect. Each ends at once, or after a while for a mere `warning`."""
         leaving = self.list_live_links()
         for link in leaving:
             link.leaving = True
-        self._update_readiness()
+        self.update_readiness()
         for link in leaving:
             await self._send_disconnect(link, reason)
         if reason == "warning":
@@ -163,13 +190,3 @@ class SocketModeTransport:
         frame = {"type": "disconnect", "reason": reason, "debug_info": {"host": "applink-local"}}
         with suppress(ConnectionResetError):  # already gone
             await link.socket.send_json(frame)
-
-    async def drop_sockets(self) -> None:
-        """End every socket without a disconnect frame, as a failing network does."""
-        for link in list(self.links):
-            link.leaving = True
-            await link.socket.close()
-        self._update_readiness()
-
-    async def close(self) -> None:
-        await asyncio.gather(*(link.socket.close(code=WSCloseCode.GOING_AWAY) for link in list(self.links)))

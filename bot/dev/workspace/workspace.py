@@ -184,7 +184,7 @@ class Workspace:
         self.triggers = TriggerIds(clock, setup.timing.trigger)
         self.state_file = StateFile(folder, setup.timing.save)
         self.state: WorkspaceState = self.state_file.load_state(self.world)
-        self.sockets = SocketModeTransport(self.app, setup.timing, self.faults, self._notify_acks)
+        self.sockets = SocketModeTransport(self._notify_acks, self.app, setup.timing, self.faults)
         self.delivery = AppDelivery(self.sockets, setup.timing, self.state.waiting, self._notify_acks)
 
     def _notify_acks(self) -> None:

@@ -9,12 +9,11 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, WSCloseCode, WSMsgType, web
+from aiohttp import ClientError, ClientSession, ClientTimeout, WSMsgType, web
 from cryptography.hazmat.primitives import padding
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
@@ -22,7 +21,7 @@ from bot.dev.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
 from bot.dev.workspace.faults import PlannedFaults
 from bot.dev.workspace.feishu.frames import CONTROL, DATA, Frame, decode_frame
 from bot.dev.workspace.feishu.world import FeishuSetup
-from bot.dev.workspace.sockets import CLOSE_SECONDS, EnvelopeAck, SocketLink
+from bot.dev.workspace.sockets import CLOSE_SECONDS, AppSockets, EnvelopeAck, SocketLink
 from bot.dev.workspace.world import Json
 
 MOST_SOCKETS = 50
@@ -59,41 +58,21 @@ def read_answer(body: Json) -> Json:
 
 
 @dataclass(slots=True)
-class LongConnection:
+class LongConnection(AppSockets):
     """Transport over the long connection. Each payload goes to one socket, chosen at random."""
 
     setup: FeishuSetup
     faults: FeishuFaults
-    changed: Callable[[], None]
-    links: list[SocketLink] = field(default_factory=list)
-    acks: list[EnvelopeAck] = field(default_factory=list)
-    """Acknowledgements of the app, oldest first (the last 1,000)."""
-    sent: list[Json] = field(default_factory=list)
-    """Deliveries, oldest first (the last 1,000): `envelope_id`, `payload`, `retry_attempt`."""
     pings: int = 0
-    tickets: set[str] = field(default_factory=set)
-    pending: dict[str, asyncio.Future[Json]] = field(default_factory=dict)
-    ready: asyncio.Event = field(default_factory=asyncio.Event)
 
     def build_endpoint(self, host: str) -> Json:
         """Build the answer of `/callback/ws/endpoint`: an address with a ticket for one use."""
-        ticket = secrets.token_hex(16)
-        self.tickets.add(ticket)
         query = f"fpid=493&aid=552564&device_id={secrets.randbelow(10**18)}&access_key={secrets.token_hex(16)}"
-        url = f"ws://{host}/ws/v2?{query}&service_id={SERVICE}&ticket={ticket}"
+        url = f"ws://{host}/ws/v2?{query}&service_id={SERVICE}&ticket={self.create_ticket()}"
         return {"code": 0, "msg": "", "data": {"URL": url, "ClientConfig": self._build_config()}}
 
     def _build_config(self) -> Json:
         return {"PingInterval": self.setup.ping_s, "ReconnectCount": -1, "ReconnectInterval": 1, "ReconnectNonce": 0}
-
-    def is_ready(self) -> bool:
-        return self.ready.is_set()
-
-    async def wait_until_ready(self) -> None:
-        await self.ready.wait()
-
-    def list_live_links(self) -> list[SocketLink]:
-        return [link for link in self.links if not link.leaving and not link.socket.closed]
 
     async def handle_request(self, request: web.Request) -> web.StreamResponse:
         """Serve `GET /ws/v2?ticket=…`."""
@@ -106,7 +85,7 @@ class LongConnection:
         link = SocketLink(web.WebSocketResponse(timeout=CLOSE_SECONDS))
         await link.socket.prepare(request)
         self.links.append(link)
-        self._update_readiness()
+        self.update_readiness()
         try:
             async for message in link.socket:
                 if message.type == WSMsgType.BINARY:
@@ -116,15 +95,8 @@ class LongConnection:
             pass  # the app went away: what it did not acknowledge runs into the time limit
         finally:
             self.links.remove(link)
-            self._update_readiness()
+            self.update_readiness()
         return link.socket
-
-    def _update_readiness(self) -> None:
-        if self.list_live_links():
-            self.ready.set()
-        else:
-            self.ready.clear()
-        self.changed()
 
     async def _receive_frame(self, link: SocketLink, frame: Frame) -> None:
         if frame.method == CONTROL and frame.headers.get("type") == "ping":
@@ -134,12 +106,7 @@ class LongConnection:
             await link.socket.send_bytes(pong.encode())
         elif frame.method == DATA:
             body, id = json.loads(frame.payload), frame.headers.get("message_id", "")
-            held = self.faults.take_ack_hold()
-            self.acks.append(EnvelopeAck(id, body, held))
-            del self.acks[:-1000]
-            waiter = self.pending.get(id)
-            if waiter is not None and not waiter.done() and not held:
-                waiter.set_result(body)
+            self.record_ack(EnvelopeAck(id, body, self.faults.take_ack_hold()))
         self.changed()
 
     async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
@@ -147,19 +114,14 @@ class LongConnection:
         if not (live := self.list_live_links()):
             raise NotAcknowledgedError("timeout")
         id, payload = secrets.token_hex(16), parcel.payload.get("payload", parcel.payload)
-        self.sent.append({"envelope_id": id, "payload": payload, "retry_attempt": parcel.attempt})
-        del self.sent[:-1000]
-        waiter = self.pending[id] = asyncio.get_running_loop().create_future()
-        self.changed()
-        try:
-            socket = secrets.choice(live).socket
+        socket = secrets.choice(live).socket
+
+        async def send() -> None:
             for frame in self._build_frames(id, json.dumps(payload, ensure_ascii=False).encode()):
                 await socket.send_bytes(frame.encode())
-            return read_answer(await asyncio.wait_for(waiter, self.setup.timing.ack))
-        except (TimeoutError, ConnectionResetError):
-            raise NotAcknowledgedError("timeout") from None
-        finally:
-            del self.pending[id]
+
+        envelope = {"envelope_id": id, "payload": payload, "retry_attempt": parcel.attempt}
+        return read_answer(await self.deliver_envelope(envelope, send, self.setup.timing.ack))
 
     def _build_frames(self, id: str, payload: bytes) -> list[Frame]:
         size = self.setup.fragment_bytes or len(payload)
@@ -169,15 +131,6 @@ class LongConnection:
         return [
             Frame(DATA, SERVICE, 1, 2, {**same, "seq": str(number), **stamp}, part) for number, part in enumerate(parts)
         ]
-
-    async def drop_sockets(self) -> None:
-        for link in list(self.links):
-            link.leaving = True
-            await link.socket.close()
-        self._update_readiness()
-
-    async def close(self) -> None:
-        await asyncio.gather(*(link.socket.close(code=WSCloseCode.GOING_AWAY) for link in list(self.links)))
 
 
 def encrypt_payload(encrypt_key: str, payload: bytes) -> str:

@@ -39,7 +39,7 @@ class FeishuWorkspace(Workspace):
         world = replace(world, app=replace(world.app, app=setup.app_id))
         super().__init__(setup, world=world, folder=folder, mailbox=mailbox, **more)
         self.faults = FeishuFaults()
-        self.sockets: Any = LongConnection(setup, self.faults, self._notify_acks)  # in place of Socket Mode
+        self.sockets: Any = LongConnection(self._notify_acks, setup, self.faults)  # in place of Socket Mode
         self.delivery = AppDelivery(self.sockets, setup.timing, self.state.waiting, self._notify_acks)
         self.tokens: dict[str, float] = {}
         """Access token → when it ends."""
