@@ -251,10 +251,11 @@ class Town:
     def _note_change(self, change: WorkspaceChange) -> None:
         if change.what == "mail":
             self.sent.append(self.get_time_s())
-            rooms = self.workspace.state.rooms
-            self.late_cards = sum(
-                any(list_buttons(self._show(rooms[dm].messages[ts]))) for dm, ts in self.cards.items()
-            )
+            if len(self.sent) == len(self.cards):
+                rooms = self.workspace.state.rooms
+                self.late_cards = sum(
+                    any(list_buttons(self._show(rooms[dm].messages[ts]))) for dm, ts in self.cards.items()
+                )
         room = self.workspace.state.rooms.get(change.channel)
         if change.what == "messages" and room and room.messages:
             newest = self._show(room.messages[next(reversed(room.messages))])
