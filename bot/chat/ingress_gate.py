@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 CROWD_S = 0.02
 """Longest time between two events of a crowd (s). A crowd ends when no event has come for as long."""
@@ -41,12 +40,15 @@ class IngressGate:
         if not self.coming:
             self._all_in.set()
 
-    @contextmanager
-    def wait_for_outcome(self) -> Iterator[None]:
-        """Let work go on while an event that is durable waits for the outcome, which it is answered with."""
+    async def wait_for_outcome(self, outcome: asyncio.Event, timeout_s: float) -> None:
+        """Let work go on while an event that is durable waits for the outcome, which it is answered with. In a crowd,
+        do not wait: the other events would get their answers later."""
+        if self._latest - self._before <= CROWD_S:
+            return
         self.end_event()
         try:
-            yield
+            with suppress(TimeoutError):
+                await asyncio.wait_for(outcome.wait(), timeout_s)
         finally:
             self.coming += 1
             self._all_in.clear()

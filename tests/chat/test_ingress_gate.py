@@ -64,10 +64,18 @@ async def test_pieces_of_work_go_on_one_after_another() -> None:
 
 async def test_work_goes_on_while_an_event_waits_for_its_outcome() -> None:
     """A press is answered with the card as it is after the press: that work would wait for the press itself."""
-    gate = IngressGate()
+    gate, outcome = IngressGate(), asyncio.Event()
     gate.begin_event()
-    with gate.wait_for_outcome():
-        assert gate.coming == 0
+    waiting = asyncio.create_task(gate.wait_for_outcome(outcome, 30))
+    await asyncio.sleep(0)
+    assert gate.coming == 0 and not waiting.done()
+    outcome.set()
+    await asyncio.wait_for(waiting, 5)
     assert gate.coming == 1
-    gate.end_event()
-    assert gate.coming == 0
+
+
+async def test_in_a_crowd_no_event_waits_for_its_outcome() -> None:
+    gate = IngressGate()
+    crowded(gate)
+    await asyncio.wait_for(gate.wait_for_outcome(asyncio.Event(), 30), 5)
+    assert gate.coming == 2

@@ -195,9 +195,8 @@ class PressListeners:
             except (StoreUnavailableError, ChatError) as failed:
                 log.warning("press not taken", reason=str(failed))
                 return press.refuse_with(NOT_ACCEPTED[await self._intake.withdraw_click(click, failed)])
-            with self._gate.wait_for_outcome():
-                result = await waiting.wait_for_result(RESULT_S)
-        return Outcome(result.notice or press.say("feishu.received"), card=result.card)
+            await self._gate.wait_for_outcome(waiting.has_result, RESULT_S)
+        return Outcome(waiting.notice or press.say("feishu.received"), card=waiting.card)
 
     async def take_dialog(self, press: Press, value: values.DialogValue) -> Outcome:
         typed, given = parse_form_value(press.action.get("form_value")), value.values

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,12 +28,6 @@ class WaitingPress:
     notice: str = ""
     """The notice for the presser alone."""
     has_result: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def wait_for_result(self, timeout_s: float) -> WaitingPress:
-        """Wait for a card or a notice, until `timeout_s` at the latest."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.has_result.wait(), timeout_s)
-        return self
 
 
 class PressDesk:
