@@ -8,7 +8,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -46,10 +46,17 @@ def read_class_path(kind: str) -> str:
 
 @contextmanager
 def running_engine(
-    kind: str, log: TextIO, *, port: int = 0, database: str = "mem:engine", more: Mapping[str, str] | None = None
+    kind: str,
+    log: TextIO,
+    *,
+    port: int = 0,
+    database: str = "mem:engine",
+    more: Mapping[str, str] | None = None,
+    note_process: Callable[[int], object] = bool,
 ) -> Iterator[str]:
     """The URL of an engine's API while the context is open. The engine also ends with this process, however that ends.
-    `database`: for H2, such as `file:/tmp/engine`. `more`: further settings of Spring. Raises `NoEngineError`."""
+    `database`: for H2, such as `file:/tmp/engine`. `more`: further settings of Spring. `note_process` gets the id of
+    the engine's process. Raises `NoEngineError`."""
     settings = {
         "server.port": str(port),
         "server.address": "127.0.0.1",
@@ -70,6 +77,7 @@ def running_engine(
         start_new_session=True,  # Ctrl-C is not for it: it ends with its standard input
     ) as program:
         assert program.stdin and program.stdout
+        note_process(program.pid)
         told, ports = Event(), list[str]()
 
         def read_output(lines: TextIO) -> None:
