@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from pydantic import SecretStr
 from redis.asyncio import Redis
@@ -13,13 +14,14 @@ from bot.app.settings import Settings
 from bot.core.errors import SettingsError
 from tools.ports import AttachedFiles, Directory
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.enrich import CommandEnricher, RequestLists
+from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.port import Engine
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.process.definition import load_shipped_processes
-from tools.workflow.remote.engine_users import InvalidUsersError
-from tools.workflow.remote.key_value_store import RedisKeyValueStore
-from tools.workflow.remote.open_engine import EngineAddress, open_engine
+from tools.workflow.remote.engine import RemoteEngine
+from tools.workflow.remote.engine_users import InvalidUsersError, read_users
+from tools.workflow.remote.key_value_store import KeyValueStore
+from tools.workflow.remote.open_engine import EngineAddress, open_api
 from tools.workflow.remote.process_versions import KnownVersions
 
 
@@ -49,7 +51,7 @@ async def open_engine_from_settings(
     """The engine, while the context is open. `compute_number_floor`: see `RedisStore`. Raises `SettingsError`."""
     processes = load_shipped_processes()
     calendar, numbers = load_calendar(settings), build_form_numbers(settings)
-    store, marks = RedisStore(redis, compute_number_floor=compute_number_floor), RedisKeyValueStore(redis)
+    store, marks = RedisStore(redis, compute_number_floor=compute_number_floor), KeyValueStore(redis)
     address, embedded = build_engine_address(settings), EmbeddedEngine(store, processes, directory)
     known = KnownVersions(marks, processes).list_current_processes() if address else embedded.list_processes()
     policy = load_policy(settings, [process.form for process in await known])  # of deployed ones too
@@ -59,13 +61,12 @@ async def open_engine_from_settings(
         )
         return
 
-    def build_enricher(lists: RequestLists) -> CommandEnricher:
-        return CommandEnricher(
-            lists=lists, directory=directory, calendar=calendar, numbers=numbers, policy=policy, files=files
-        )
-
+    build_enricher = partial(
+        CommandEnricher, directory=directory, calendar=calendar, numbers=numbers, policy=policy, files=files
+    )
     try:
-        async with open_engine(address, marks, processes, directory, build_enricher) as engine:
-            yield engine
+        users_by_name = read_users(address.users_file)
     except InvalidUsersError as refused:
         raise SettingsError(f"ENGINE_USERS_FILE: {refused}") from refused
+    async with open_api(address) as (_, api):
+        yield RemoteEngine(api, marks, processes, directory, users_by_name, build_enricher)

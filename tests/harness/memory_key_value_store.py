@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class MemoryKeyValueStore:
-    """A store like `RedisKeyValueStore`, in memory. `now`: seconds, from any clock."""
+    """A store like `KeyValueStore`, in memory. `now`: seconds, from any clock."""
 
     now: Callable[[], float] = lambda: 0.0
     values: dict[str, tuple[str, float]] = field(default_factory=dict)

@@ -27,8 +27,16 @@ def require_task(request: Request, task_id: str) -> Task:
     """The task with this id. Raises `ToolError` `no_task`."""
     task = request.find_task(task_id)
     if task is None:
-        raise ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])
+        raise build_no_task_error(task_id)
     return task
+
+
+def build_no_task_error(task_id: str) -> ToolError:
+    return ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])
+
+
+def build_no_request_error(request_id: str) -> ToolError:
+    return ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
 
 
 def reject_closed_task(request: Request, task: Task) -> None:

@@ -18,7 +18,14 @@ from tools.people.names import get_person_name
 from tools.ports import AttachedFiles, Directory
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition
-from tools.workflow.engine.authority import can_be_asked, reject_bad_delegation, reject_unseen_form, require_task
+from tools.workflow.engine.authority import (
+    build_no_request_error,
+    build_no_task_error,
+    can_be_asked,
+    reject_bad_delegation,
+    reject_unseen_form,
+    require_task,
+)
 from tools.workflow.engine.balance import YearBalance
 from tools.workflow.engine.commands import (
     AssignCommand,
@@ -259,7 +266,7 @@ class EmbeddedEngine:
         async def build_assignment(process: Process, request: Request) -> EnrichedCommand:
             return EnrichedCommand(AssignCommand(task=task_id, actor=actor, person=person, opinion=reason))
 
-        absent = ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])
+        absent = build_no_task_error(task_id)
         return await self._run_command(_split_task_id(task_id), key, now, build_assignment, absent)
 
     async def run_due_jobs(self, now: datetime) -> int:
@@ -321,7 +328,7 @@ class EmbeddedEngine:
             if answer is not None:
                 return CommandResult.model_validate_json(answer)
             if request is None:
-                raise absent_error or _build_no_request_error(request_id)
+                raise absent_error or build_no_request_error(request_id)
             process = await self.get_process(request)
             ready = await enrich(process, request)
             applied = apply_command(process.definition, request, ready.command, now)
@@ -457,7 +464,7 @@ class EmbeddedEngine:
     async def get_request(self, request_id: str) -> Request:
         found = await self._store.load_request(_normalize_request_id(request_id))
         if found is None:
-            raise _build_no_request_error(request_id)
+            raise build_no_request_error(request_id)
         return found
 
     async def list_own_requests(self, person: str) -> tuple[Request, ...]:
@@ -511,8 +518,8 @@ def _get_request_id(command: Act | FireTimerCommand) -> str:
 
 def _build_absent_error(command: Act) -> ToolError:
     if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
-        return _build_no_request_error(command.request)
-    return ToolError("no_task", f"there is no task {command.task[:40]!r}", task=command.task[:40])
+        return build_no_request_error(command.request)
+    return build_no_task_error(command.task)
 
 
 def _normalize_request_id(request_id: str) -> str:
@@ -523,13 +530,9 @@ def _split_task_id(task_id: str) -> str:
     return task_id.strip().rpartition("-")[0]
 
 
-def _build_no_request_error(request_id: str) -> ToolError:
-    return ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
-
-
 def _require_assigned_task(request: Request | None, task_id: str) -> AssignedTask:
     if request is None:
-        raise ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])
+        raise build_no_task_error(task_id)
     return AssignedTask(require_task(request, task_id.strip()), request)
 
 

@@ -1,19 +1,25 @@
-"""The interface that all remote engines share; `flowable` and `camunda` translate it to the API of each engine."""
+"""The API of an engine, as far as all engines agree; `flowable` and `camunda` have the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Protocol, TypeAlias
+from typing import Annotated, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pydantic import Field
 
 from tools.spec import FrozenModel
 from tools.workflow.remote.extension_names import EngineName
+from tools.workflow.remote.rest_client import ByteBudget, RestClient, build_engine_down_error, reject_unreadable
 
+T = TypeVar("T")
+Path: TypeAlias = tuple[str, ...]
 VariableValue: TypeAlias = str | float | None
 PAGE_SIZE = 500
 """Rows requested at once. By default Flowable returns 10, Camunda everything."""
+MAX_PAGES = 200
+"""Most pages of one list."""
 DELETED = ("EXTERNALLY_TERMINATED", "INTERNALLY_TERMINATED")
 """States of an instance on Camunda that was ended from outside."""
 WORKER = "countersign"
@@ -41,8 +47,7 @@ class ProcessInstance(FrozenModel):
     ended: datetime | None = None
     is_deleted: bool = False
     """Whether the instance was ended from outside, not by an end event."""
-    variables: Mapping[str, object] | None = None
-    """None if the engine lists instances without them (`EngineApi.load_variables`)."""
+    variables: Mapping[str, object] = {}
 
 
 class EngineTask(FrozenModel):
@@ -85,7 +90,7 @@ def parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
         started=row["startTime"],
         ended=row.get("endTime"),
         is_deleted=row["state"] in DELETED if "state" in row else row.get("deleteReason") is not None,
-        variables={v["name"]: v.get("value") for v in row["variables"]} if "variables" in row else None,
+        variables={v["name"]: v.get("value") for v in row.get("variables", ())},
     )
 
 
@@ -111,17 +116,63 @@ def parse_activity(row: Mapping[str, Any]) -> ActivityInstance:
     )
 
 
+def encode_variables(variables: Mapping[str, VariableValue]) -> list[dict[str, Any]]:
+    """Variables with explicit types, because a bare `2.0` might be read as an integer; None has no type."""
+    encoded: list[dict[str, Any]] = []
+    for name, value in variables.items():
+        kind = "string" if isinstance(value, str) else "double"
+        encoded.append({"name": name, "value": value} | ({} if value is None else {"type": kind}))
+    return encoded
+
+
+class Names(NamedTuple):
+    """An engine's names for what it lists: paths, parameters, and what is sorted by."""
+
+    definitions: Path
+    latest: str
+    open_tasks: Path
+    created: str
+    past_tasks: Path
+    past_steps: Path
+    past_instances: Path
+    request: str
+    equals: Mapping[str, str]
+    """The part of a condition on a variable that says how it is compared."""
+
+
+class Listing(NamedTuple):
+    """A list to read, smallest first if it is sorted."""
+
+    path: Path
+    wanted: Mapping[str, Any]
+    sort: str = ""
+    is_post: bool = False
+    """Whether the conditions are sent as a body."""
+    page: int = PAGE_SIZE
+    """Most rows of a page."""
+
+
 class EngineApi(Protocol):
     """The API of an engine. Reads raise `ToolError`; writes raise the errors of `RestClient.write`. Lists are complete,
     whatever the page size."""
 
+    _rest: RestClient
+    _page: int
+    names: Names
     extension_name: EngineName
     """The engine in whose namespace process files for it have their attributes."""
     read_extensions: frozenset[str]
     """The engines in whose namespaces this one reads attributes (`extension_names`). All others are ignored."""
+    instance_page: int = PAGE_SIZE
+    """Most instances requested at once."""
+
+    def __init__(self, rest: RestClient, page: int = PAGE_SIZE) -> None:
+        self._rest, self._page = rest, page
 
     async def find_definition_id(self, process: str) -> str:
         """Id of the newest definition with this key, or empty."""
+        listing = Listing(self.names.definitions, {"key": process, self.names.latest: "true"})
+        return next(iter(await self._list(listing, lambda row: str(row["id"]))), "")
 
     async def load_definition_xml(self, definition: str) -> bytes:
         """The file that was deployed."""
@@ -131,24 +182,40 @@ class EngineApi(Protocol):
 
     async def list_instances(self, request: str) -> list[ProcessInstance]:
         """Instances with this business key, oldest first. Neither engine enforces uniqueness."""
+        return await self.query_instances({self.names.request: request})
 
-    async def find_instance(self, instance: str) -> ProcessInstance | None: ...
+    async def find_instance(self, instance: str) -> ProcessInstance | None:
+        return next(iter(await self.query_instances({"processInstanceId": instance})), None)
 
-    async def list_instances_started_by(self, user: str) -> list[ProcessInstance]:
+    async def list_instances_started_by(self, user: str, known: Container[str] = ()) -> list[ProcessInstance]:
         """Instances whose variable `initiator` is this user. (The engine's own start user is our service account.)"""
+        return await self.query_instances({"variables": [self._match_variable("initiator", user)]}, known)
 
-    async def load_variables(self, instances: Sequence[ProcessInstance]) -> dict[str, Mapping[str, object]]:
-        """Id of an instance → its variables."""
+    async def query_instances(
+        self, wanted: Mapping[str, Any], known: Container[str] | None = None
+    ) -> list[ProcessInstance]:
+        """Past and running instances, oldest first. For a list, `known` says which may come without variables; all
+        others may come with the variables of our records only."""
+        listing = Listing(self.names.past_instances, wanted, "startTime", True, self.instance_page)
+        return await self._list(listing, parse_instance)
 
     async def list_tasks_started_by(self, user: str) -> list[EngineTask]:
         """Open and closed tasks of all instances whose variable `initiator` is this user, oldest first."""
+        wanted = {"processVariables": [self._match_variable("initiator", user)]}
+        return await self._list(Listing(self.names.past_tasks, wanted, "startTime", True), parse_task)
 
-    async def list_open_tasks(self, *, user: str = "", process: str = "") -> list[EngineTask]: ...
+    async def list_open_tasks(self, *, user: str = "", process: str = "") -> list[EngineTask]:
+        wanted = {"assignee": user} if user else {"processDefinitionKey": process}
+        return await self._list(Listing(self.names.open_tasks, wanted, self.names.created), parse_task)
 
-    async def list_closed_tasks(self, user: str) -> list[EngineTask]: ...
+    async def list_closed_tasks(self, user: str) -> list[EngineTask]:
+        wanted = {"taskAssignee": user, "finished": True}
+        return await self._list(Listing(self.names.past_tasks, wanted, "endTime", True), parse_task)
 
     async def list_activities(self, instance: str) -> list[ActivityInstance]:
         """Steps of the instance with their tasks, open and closed, oldest first."""
+        listing = Listing(self.names.past_steps, {"processInstanceId": instance}, "startTime")
+        return await self._list(listing, parse_activity)
 
     async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> str:
         """Start an instance; return its id, or empty if the answer cannot be read."""
@@ -179,3 +246,30 @@ class EngineApi(Protocol):
         are left alone."""
 
     async def complete_external_task(self, job: ExternalTask) -> None: ...
+
+    def _match_variable(self, name: str, value: str) -> dict[str, str]:
+        """The condition of a query that an instance has this variable."""
+        return {"name": name, "value": value, **self.names.equals}
+
+    @reject_unreadable
+    async def _list(self, listing: Listing, parse: Callable[[dict[str, Any]], T]) -> list[T]:
+        """The rows of up to `MAX_PAGES`, parsed; a short page is the last, and a repeated one unreadable. Raises
+        `ToolError` `engine_down` if all take too long."""
+        rows, budget, size = list[dict[str, Any]](), ByteBudget(), min(listing.page, self._page)
+        try:
+            async with asyncio.timeout(self._rest.list_timeout_s):
+                for _ in range(MAX_PAGES):
+                    page = await self.read_page(listing, len(rows), size, budget)
+                    if not isinstance(page, list) or len(page) > size or not all(isinstance(row, dict) for row in page):
+                        raise ValueError("no page of rows")
+                    if page and page == rows[-len(page) :]:
+                        raise ValueError("the same page again")
+                    rows += page
+                    if len(page) < size:
+                        break
+        except TimeoutError:
+            raise build_engine_down_error() from None
+        return [parse(row) for row in rows]
+
+    async def read_page(self, listing: Listing, first: int, size: int, budget: ByteBudget) -> Any:
+        """Up to `size` rows after the `first` ones, or anything else that was answered."""

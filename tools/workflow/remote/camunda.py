@@ -5,7 +5,7 @@ for a write (400 for Operaton's `assignee`). Lists have no total."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from tools.workflow.remote.api import (
@@ -13,42 +13,34 @@ from tools.workflow.remote.api import (
     MARK,
     PAGE_SIZE,
     WORKER,
-    ActivityInstance,
+    EngineApi,
     EngineTask,
     ExternalTask,
+    Listing,
+    Names,
     ProcessInstance,
     VariableValue,
-    parse_activity,
-    parse_instance,
-    parse_task,
+    encode_variables,
 )
+from tools.workflow.remote.command_records import PREFIX
 from tools.workflow.remote.extension_names import EngineName
-from tools.workflow.remote.rest_client import (
-    ByteBudget,
-    EngineNotFoundError,
-    Query,
-    RestClient,
-    parse_id,
-    read_all_pages,
-    reject_unreadable,
-)
-
-OLDEST = {"sortBy": "startTime", "sortOrder": "asc"}
+from tools.workflow.remote.rest_client import ByteBudget, Query, parse_id, reject_unreadable
 
 
-class CamundaApi:
-    """Implements `EngineApi`."""
-
+class CamundaApi(EngineApi):
     extension_name: EngineName = "camunda"
     read_extensions = frozenset({"camunda"})
-
-    def __init__(self, rest: RestClient, page: int = PAGE_SIZE) -> None:
-        self._rest, self._page = rest, page
-
-    @reject_unreadable
-    async def find_definition_id(self, process: str) -> str:
-        found = await self._rest.read_json("process-definition", query={"key": process, "latestVersion": "true"})
-        return str(found[0]["id"]) if found else ""
+    names = Names(
+        definitions=("process-definition",),
+        latest="latestVersion",
+        open_tasks=("task",),
+        created="created",
+        past_tasks=("history", "task"),
+        past_steps=("history", "activity-instance"),
+        past_instances=("history", "process-instance"),
+        request="processInstanceBusinessKey",
+        equals={"operator": "eq"},
+    )
 
     @reject_unreadable
     async def load_definition_xml(self, definition: str) -> bytes:
@@ -58,59 +50,19 @@ class CamundaApi:
         fields = {"deployment-name": name, "deployment-source": WORKER}
         await self._rest.write_file("deployment", "create", file=name, content=content, fields=fields)
 
-    @reject_unreadable
-    async def list_instances(self, request: str) -> list[ProcessInstance]:
-        query = {"processInstanceBusinessKey": request, **OLDEST}
-        return [parse_instance(r) for r in await self._fetch_all_rows("history", "process-instance", query=query)]
-
-    @reject_unreadable
-    async def find_instance(self, instance: str) -> ProcessInstance | None:
-        try:
-            return parse_instance(await self._rest.read_json("history", "process-instance", instance))
-        except EngineNotFoundError:
-            return None
-
-    @reject_unreadable
-    async def list_instances_started_by(self, user: str) -> list[ProcessInstance]:
-        wanted = {"name": "initiator", "operator": "eq", "value": user}
-        body = {"variables": [wanted], "sorting": [OLDEST]}
-        return [parse_instance(r) for r in await self._fetch_all_rows("history", "process-instance", body=body)]
-
-    @reject_unreadable
-    async def load_variables(self, instances: Sequence[ProcessInstance]) -> dict[str, Mapping[str, object]]:
-        variables: dict[str, dict[str, object]] = {instance.id: {} for instance in instances}
-        query, body = {"deserializeValues": "false"}, {"processInstanceIdIn": list(variables)}
-        rows = await self._fetch_all_rows("history", "variable-instance", query=query, body=body) if instances else []
-        for row in rows:
+    async def query_instances(
+        self, wanted: Mapping[str, Any], known: Container[str] | None = None
+    ) -> list[ProcessInstance]:
+        found = await super().query_instances(wanted)
+        variables: dict[str, dict[str, object]] = {one.id: {} for one in found if one.id not in (known or ())}
+        of_these: dict[str, Any] = {"processInstanceIdIn": list(variables)}
+        if known is not None:
+            of_these["variableNameLike"] = f"{PREFIX}%"
+        listing = Listing(("history", "variable-instance"), of_these, "instanceId,variableName", is_post=True)
+        for row in await self._list(listing, dict) if variables else ():
             if not row.get("taskId"):
-                variables[row["processInstanceId"]][row["name"]] = row.get("value")
-        return dict(variables)
-
-    @reject_unreadable
-    async def list_tasks_started_by(self, user: str) -> list[EngineTask]:
-        wanted = {"name": "initiator", "operator": "eq", "value": user}
-        return await self._list_past_tasks({"processVariables": [wanted], "sorting": [OLDEST]})
-
-    async def _list_past_tasks(self, body: Mapping[str, Any]) -> list[EngineTask]:
-        return [parse_task(r) for r in await self._fetch_all_rows("history", "task", body=body)]
-
-    @reject_unreadable
-    async def list_open_tasks(self, *, user: str = "", process: str = "") -> list[EngineTask]:
-        query = {"assignee": user} if user else {"processDefinitionKey": process}
-        rows = await self._fetch_all_rows("task", query={**query, "sortBy": "created", "sortOrder": "asc"})
-        return [parse_task(r) for r in rows]
-
-    @reject_unreadable
-    async def list_closed_tasks(self, user: str) -> list[EngineTask]:
-        sorting = [{"sortBy": "endTime", "sortOrder": "asc"}]
-        return await self._list_past_tasks({"taskAssignee": user, "finished": True, "sorting": sorting})
-
-    @reject_unreadable
-    async def list_activities(self, instance: str) -> list[ActivityInstance]:
-        rows = await self._fetch_all_rows(
-            "history", "activity-instance", query={"processInstanceId": instance, **OLDEST}
-        )
-        return [parse_activity(r) for r in rows]
+                variables.get(str(row.get("processInstanceId")), {})[str(row.get("name"))] = row.get("value")
+        return [one.model_copy(update={"variables": variables.get(one.id, {})}) for one in found]
 
     async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> str:
         body = {"businessKey": request, "variables": _encode_variables(variables)}
@@ -160,27 +112,22 @@ class CamundaApi:
     async def complete_external_task(self, job: ExternalTask) -> None:
         await self._rest.write("POST", "external-task", job.id, "complete", body={"workerId": WORKER})
 
-    async def _fetch_all_rows(
-        self, *path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
-    ) -> list[dict[str, Any]]:
-        async def read_page(first: int, budget: ByteBudget) -> Any:
-            asked: Query = {**(query or {}), "firstResult": first, "maxResults": self._page}
-            return await self._rest.read_json(*path, query=asked, body=body, allowance=budget)
-
-        return await read_all_pages(self._rest, read_page, self._page)
+    async def read_page(self, listing: Listing, first: int, size: int, budget: ByteBudget) -> Any:
+        path, wanted, sort, is_post, _ = listing
+        query: Query = {"firstResult": first, "maxResults": size}
+        orders = [{"sortBy": name, "sortOrder": "asc"} for name in sort.split(",") if name]
+        if not is_post:
+            return await self._rest.read_json(*path, query={**wanted, **query, **dict(*orders)}, allowance=budget)
+        query = {**query, "deserializeValues": "false"}  # of variables; other lists ignore it
+        return await self._rest.read_json(*path, query=query, body={**wanted, "sorting": orders}, allowance=budget)
 
 
 class OperatonApi(CamundaApi):
-    """Implements `EngineApi` for Camunda's successor, whose API is that of Camunda."""
+    """Camunda's successor, whose API is that of Camunda."""
 
     extension_name: EngineName = "operaton"
     read_extensions = frozenset({"camunda", "operaton"})
 
 
 def _encode_variables(variables: Mapping[str, VariableValue]) -> dict[str, dict[str, Any]]:
-    """Variables in the API's format; None has no type."""
-    encoded: dict[str, dict[str, Any]] = {}
-    for name, value in variables.items():
-        kind = "String" if isinstance(value, str) else "Double"
-        encoded[name] = {"value": value} if value is None else {"value": value, "type": kind}
-    return encoded
+    return {row.pop("name"): row for row in encode_variables(variables)}

@@ -19,11 +19,13 @@ from tools.workflow.engine.state import RULE, SYSTEM, Decision, Request, Status
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.remote.api import WRITE_PENDING_MS, EngineApi
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
+from tools.workflow.remote.process_versions import RemoteVersions
 from tools.workflow.remote.rebuild import RemoteRequest
-from tools.workflow.remote.request_starter import RUNNING_TABLE
 from tools.workflow.remote.rest_client import EngineRefusedError, OutageLog
 
 POLL_INTERVAL_S = 10.0
+RUNNING_TABLE = "running"
+"""Table: request → instance, for requests whose author has not been told the end."""
 ANNOUNCED_TABLE = "announced"
 """Table: task → person who has its card."""
 SETTLED_TABLE = "looked"
@@ -54,17 +56,15 @@ class TableUpdate:
     """The new value of the row, or None to delete the row."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class ChangePoller:
-    """Polls an engine. `list_process_keys` gives the keys of the processes to poll; `clock` gives seconds, from any
-    origin."""
+    """Polls the processes of an engine. `clock` gives seconds, from any origin."""
 
     api: EngineApi
     store: KeyValueStore
     directory: Directory
-    list_process_keys: Callable[[], Awaitable[Sequence[str]]]
+    versions: RemoteVersions
     clock: Callable[[], float]
-    poll_interval_s: float = POLL_INTERVAL_S
     _next_poll: float = float("-inf")
     _pending_updates: dict[str, TableUpdate] = field(default_factory=dict)
     _outage: OutageLog = field(default_factory=lambda: OutageLog("changes in the workflow engine"))
@@ -76,7 +76,7 @@ class ChangePoller:
     async def list_outbox(self, limit: int, load: LoadRequest) -> list[OutboxEvent]:
         """Events to send; they are repeated until `mark_sent`."""
         if not self._pending_updates and self.clock() >= self._next_poll:
-            self._next_poll = self.clock() + self.poll_interval_s
+            self._next_poll = self.clock() + POLL_INTERVAL_S
             try:
                 async for change in self._collect_updates(load):
                     if change.event is None:
@@ -122,8 +122,8 @@ class ChangePoller:
 
     async def _collect_updates(self, load: LoadRequest) -> AsyncIterator[TableUpdate]:
         tasks_by_instance: dict[str, list[str]] = {}
-        for process in await self.list_process_keys():
-            for item in await self.api.list_open_tasks(process=process):
+        for process in await self.versions.list_current_processes():
+            for item in await self.api.list_open_tasks(process=process.definition.key):
                 tasks_by_instance.setdefault(item.instance, []).append(f"{item.id}={item.assignee}")
         for row, text in (await self.store.get_table(NOTICES_TABLE)).items():
             for change in await _skip_if_unreadable(row, self._list_notice_updates(row, text, load)):
@@ -150,44 +150,38 @@ class ChangePoller:
     async def _list_request_updates(
         self, request: str, now: str, announced_cards: Mapping[str, str], load: LoadRequest
     ) -> list[TableUpdate]:
-        """Updates for one request, whose open tasks are `now`. A request that does not exist yet is waited for."""
+        """Updates for the changes of one request that were not announced. Its open tasks are `now`. A request that does
+        not exist yet is waited for."""
         tried = await self.store.get(f"tried:{request}")
         if (remote_request := await load(request)) is None:
             return [] if tried else [TableUpdate(None, RUNNING_TABLE, request)]
-        changes = [c async for c in self._compare_with_announced(remote_request, announced_cards)]
-        if remote_request.request.is_running and not changes:
-            return [
+        changes: list[TableUpdate] = []
+        found = remote_request.request
+        for task in found.tasks:
+            if not task.is_open and task.id in announced_cards:
+                ended = found.status.value if found.status is Status.WITHDRAWN else task.outcome
+                why = "decided" if task.outcome in tuple(Decision) else ended
+                data = {"task": task.id, "person": announced_cards[task.id], "by": task.by, "why": why}
+                event = await self._build_event("task_closed", found, task.id, data)
+                changes.append(TableUpdate(event, ANNOUNCED_TABLE, task.id))
+        for task in found.open_tasks:
+            if announced_cards.get(task.id) != task.assignee:
+                data = {"task": task.id, "person": task.assignee, "kind": task.kind.value}
+                event = await self._build_event("assigned", found, f"{task.id}:{task.assignee}", data)
+                changes.append(TableUpdate(event, ANNOUNCED_TABLE, task.id, task.assignee))
+        if not found.is_running:
+            by, opinion = find_ending_actor(remote_request)
+            told: OutboxEvent | None = None
+            if not await self.store.get(f"told_end:{request}"):
+                end = {"status": found.status.value, "by": by, "opinion": opinion, "rule": found.rule}
+                told = await self._build_event("ended", found, request, {"person": found.initiator, **end})
+            changes += [TableUpdate(told, RUNNING_TABLE, request), TableUpdate(None, SETTLED_TABLE, request)]
+        elif not changes:
+            changes = [
                 TableUpdate(None, SETTLED_TABLE, request, now),
                 TableUpdate(None, RUNNING_TABLE, request, remote_request.instance.id),
             ]
         return changes
-
-    async def _compare_with_announced(
-        self, remote_request: RemoteRequest, announced_cards: Mapping[str, str]
-    ) -> AsyncIterator[TableUpdate]:
-        """Yield updates for the changes of a request that were not announced."""
-        request = remote_request.request
-        for task in request.tasks:
-            if not task.is_open and task.id in announced_cards:
-                ended = request.status.value if request.status is Status.WITHDRAWN else task.outcome
-                why = "decided" if task.outcome in tuple(Decision) else ended
-                data = {"task": task.id, "person": announced_cards[task.id], "by": task.by, "why": why}
-                event = await self._build_event("task_closed", request, task.id, data)
-                yield TableUpdate(event, ANNOUNCED_TABLE, task.id)
-        for task in request.open_tasks:
-            if announced_cards.get(task.id) != task.assignee:
-                data = {"task": task.id, "person": task.assignee, "kind": task.kind.value}
-                event = await self._build_event("assigned", request, f"{task.id}:{task.assignee}", data)
-                yield TableUpdate(event, ANNOUNCED_TABLE, task.id, task.assignee)
-        if not request.is_running:
-            by, opinion = find_ending_actor(remote_request)
-            told: OutboxEvent | None = None
-            if not await self.store.get(f"told_end:{request.id}"):
-                end = {"status": request.status.value, "by": by, "opinion": opinion, "rule": request.rule}
-                data = {"person": request.initiator, **end}
-                told = await self._build_event("ended", request, request.id, data)
-            yield TableUpdate(told, RUNNING_TABLE, request.id)
-            yield TableUpdate(None, SETTLED_TABLE, request.id)
 
     async def _build_event(self, kind: str, request: Request, about: str, data: Mapping[str, str]) -> OutboxEvent:
         full = await self._add_actor_name({"request": request.id, **data})
@@ -214,12 +208,12 @@ def find_ending_actor(remote_request: RemoteRequest) -> tuple[str, str]:
     """The person who ended a request and their opinion; empty if unknown."""
     request = remote_request.request
     if remote_request.instance.is_deleted:
-        withdrawn = [r.command for r in remote_request.action_records if isinstance(r.command, WithdrawCommand)]
+        withdrawn = [r.command for r in remote_request.acts if isinstance(r.command, WithdrawCommand)]
         return (withdrawn[-1].actor, withdrawn[-1].reason) if withdrawn else ("", "")
-    if not remote_request.engine_tasks:
+    if not remote_request.items:
         return RULE if request.rule else request.initiator, ""
     last = max(remote_request.steps, key=lambda step: max(i.ended or i.since for i in step))
-    records = [remote_request.decision_records[i.id] for i in last if i.id in remote_request.decision_records]
+    records = [remote_request.records[i.id] for i in last if i.id in remote_request.records]
     if not records:
         return "", ""
     decide = max(records, key=lambda r: r.at).command

@@ -6,22 +6,22 @@ allowed, exactly as for the embedded engine. Only then does the engine get the c
 is read. A lock makes this one step among our own processes. The login must belong to this bot alone, because nobody
 checks what others do to the engine directly.
 
-A write that was refused or not answered is never simply repeated. The request is read, and our key in its records shows
-whether the write was done. If that stays unclear, `EffectUnknownError` is raised."""
+A write that was refused or not answered is looked for (`request_writer`). If it stays unclear whether it was done,
+`EffectUnknownError` is raised."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import datetime, timedelta
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from datetime import datetime
 from functools import partial
 from typing import NoReturn, TypeVar
 
 from tools.ports import Directory
-from tools.spec import EffectUnknownError, ToolError
-from tools.workflow.engine.authority import reject_unseen_form
+from tools.workflow.engine.authority import can_be_asked, reject_unseen_form, require_task
 from tools.workflow.engine.balance import YearBalance
 from tools.workflow.engine.commands import (
     AddSignCommand,
@@ -33,7 +33,6 @@ from tools.workflow.engine.commands import (
     RequestEvent,
     RequestNotice,
     TaskCommand,
-    TransferCommand,
     UrgeCommand,
     WithdrawCommand,
 )
@@ -50,38 +49,27 @@ from tools.workflow.engine.port import (
     build_command_result,
 )
 from tools.workflow.engine.reducer import apply_command
-from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status
+from tools.workflow.engine.state import RULE, Decision, Delegation, FilledForm, Request, Status, TaskKind
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.engine.years import select_requests_of_year
 from tools.workflow.process.definition import Process
 from tools.workflow.process.form_preview import FormPreview
-from tools.workflow.remote.api import WRITE_PENDING_MS, EngineApi, VariableValue
-from tools.workflow.remote.change_poller import POLL_INTERVAL_S, ChangePoller
-from tools.workflow.remote.command_records import (
-    CommandRecord,
-    build_record_variables,
-    find_decision_record,
-    find_start_record,
-)
+from tools.workflow.remote.api import EngineApi
+from tools.workflow.remote.change_poller import ChangePoller
+from tools.workflow.remote.command_records import CommandRecord, find_start_record
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.external_tasks import ExternalTaskWorker
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore, hold_lock
-from tools.workflow.remote.leavers import find_hand_up
 from tools.workflow.remote.process_versions import RemoteVersions
 from tools.workflow.remote.rebuild import (
     RemoteRequest,
-    build_decision_corrections,
-    build_decision_variables,
     build_not_remote_error,
     build_request_events,
-    get_return_target,
     is_command_executed,
-    list_shared_steps,
 )
 from tools.workflow.remote.request_reader import RequestReader, split_task_id
-from tools.workflow.remote.request_starter import WRITE_CHECK_PAUSES_S, RequestStarter
-from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
+from tools.workflow.remote.request_writer import RequestWriter, read_after_write
 
 T = TypeVar("T")
 REST_PAUSES_S = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0)
@@ -119,26 +107,16 @@ class RemoteEngine:
         users_by_name: Mapping[str, str],
         build_enricher: Callable[[RequestLists], CommandEnricher],
         *,
-        clock: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        poll_interval_s: float = POLL_INTERVAL_S,
     ) -> None:
         self._api, self._store, self._directory, self._sleep = api, store, directory, sleep
         self._users = EngineUsers(users_by_name, directory)
         self._versions = RemoteVersions(api, store, processes)
         self._reader = RequestReader(api, self._users, self._versions)
-        self._starter = RequestStarter(api, store, self._users, self._versions, self._reader, sleep)
-        self._poller = ChangePoller(
-            api=api,
-            store=store,
-            directory=directory,
-            list_process_keys=self._versions.list_process_keys,
-            clock=clock,
-            poll_interval_s=poll_interval_s,
-        )
-        self._task_worker = ExternalTaskWorker(
-            api, self._reader, self._poller, self._versions.list_service_topics, clock
-        )
+        self._writer = RequestWriter(api, store, self._users, self._versions, self._reader, sleep)
+        self._poller = ChangePoller(api, store, directory, self._versions, clock)
+        self._task_worker = ExternalTaskWorker(api, self._reader, self._poller, self._versions, clock)
         self._enricher_factory = build_enricher
 
     async def list_processes(self) -> tuple[Process, ...]:
@@ -165,7 +143,9 @@ class RemoteEngine:
     async def list_requests_with_file(self, sha256: str) -> tuple[Request, ...]:
         started = await self._store.get_table(f"same_file:{sha256}")
         newest = sorted(started, key=lambda name: started[name])[-MAX_SAME_FILE:]
-        found = await self._reader.load_all_readable({name: partial(self._find_request, name) for name in newest})
+        found = await self._reader.load_all_readable(
+            {name: partial(self._reader.find_request, name) for name in newest}
+        )
         return tuple(one.request for one in found)
 
     async def is_file_on_request(self, sha256: str) -> bool:
@@ -185,23 +165,21 @@ class RemoteEngine:
         *,
         again: str | None = None,
     ) -> CommandResult:
-        used = await self._versions.find_process(process)
-        async with hold_lock(self._store, f"start:{key}", self._sleep), self._lock_author_forms(used, initiator):
+        used, lists = await self._versions.find_process(process), RemoteRequestLists(self._reader)
+        may_repeat = again is not None and bool(used.form.again_minutes)
+        async with self._lock(f"start:{key}"), self._lock_author_forms(used, initiator, is_needed=may_repeat):
             if (earlier := await self._find_earlier_result(key)) is not None:
                 return earlier
-            begun = await self._starter.find_earlier_start(key)
+            begun = await self._writer.find_earlier_start(key)
             if begun is None:
-                filled = await self.fill_form(used, form, initiator, now)
+                filled = await self._build_enricher(lists).fill_form(used, form, initiator, now)
                 reject_unseen_form(filled.confirmed_hash, seen)
-                async with AsyncExitStack() as stack:
-                    if again is not None and used.form.again_minutes:  # one after the other, of one author
-                        await stack.enter_async_context(hold_lock(self._store, f"starts:{initiator}", self._sleep))
-                        known = RemoteRequestLists(self._reader)
-                        own = [request for request, _ in await known.list_members("mine", initiator)]
-                        await reject_repeated_start(known, own, used, filled, now, again)
-                    begun = await self._starter.start_request(used, filled, initiator, key, now)
-            started = await self._read_after_write(self._reader.reload_request(begun, begun.variables))
-            record = find_start_record(started.variables)
+                if may_repeat:
+                    own = [request for request, _ in await lists.list_members("mine", initiator)]
+                    await reject_repeated_start(lists, own, used, filled, now, again)
+                begun = await self._writer.start_request(used, filled, initiator, key, now)
+            started = await read_after_write(self._reader.reload_request(begun, begun.variables))
+            record = find_start_record(started.instance.variables)
             return await self._finish_command(key, started, record.command if record else None)
 
     async def execute_command(
@@ -212,54 +190,51 @@ class RemoteEngine:
         else:
             name = split_task_id(command.task)
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(hold_lock(self._store, f"request:{name}", self._sleep))
+            await stack.enter_async_context(self._lock(f"request:{name}"))
             if (earlier := await self._find_earlier_result(key)) is not None:
                 return earlier
-            remote_request = await self._load_command_request(command)
+            found = await self._load_command_request(command)
+            process, request = found.process, found.request
             if isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT:
-                await stack.enter_async_context(
-                    self._lock_author_forms(remote_request.process, remote_request.request.initiator)
-                )
-            if not is_command_executed(remote_request, command, key):
-                await self._build_enricher().authorize_command(
-                    remote_request.process, remote_request.request, command, now
-                )
-                command, result = await self._enrich_and_apply(remote_request, command, now, form)
+                await stack.enter_async_context(self._lock_author_forms(process, request.initiator))
+            if not is_command_executed(found, command, key):
+                await self._build_enricher().authorize_command(process, request, command, now)
+                command, result = await self._enrich_and_apply(found, command, now, form)
                 filled = command.filled if isinstance(command, DecideCommand) else None
-                shown = filled.confirmed_hash if filled else remote_request.request.filled.content_hash
-                reject_unseen_form(shown, seen)
-                record = CommandRecord(key=key, at=now, command=command, round=remote_request.request.round)
+                reject_unseen_form(filled.confirmed_hash if filled else request.filled.content_hash, seen)
+                record = CommandRecord(key=key, at=now, command=command, round=request.round)
                 is_unseen = isinstance(command, UrgeCommand | CommentCommand | CcCommand)  # by polling tasks
                 notices = result.notices if is_unseen else ()
-                await self._poller.enqueue_notices(remote_request.request.id, key, notices, when_recorded=True)
-                remote_request = await self._write(remote_request, record, result)
-            return await self._finish_command(key, remote_request, command)
+                await self._poller.enqueue_notices(request.id, key, notices, when_recorded=True)
+                found = await self._writer.write_command(found, record, result)
+            return await self._finish_command(key, found, command)
 
     async def assign_task(
         self, task_id: str, person: str, actor: str, key: str, now: datetime, reason: str = ""
     ) -> CommandResult:
         """Give a task to somebody, for an administrator. The caller has made sure that `person` is in the directory."""
-        async with hold_lock(self._store, f"request:{split_task_id(task_id)}", self._sleep):
+        async with self._lock(f"request:{split_task_id(task_id)}"):
             if (earlier := await self._find_earlier_result(key)) is not None:
                 return earlier
             found = await self._reader.load_request_of_task(task_id)
-            holder = next(task.assignee for task in found.request.tasks if task.id == task_id)
+            holder = require_task(found.request, task_id).assignee
             command = AssignCommand(task=task_id, actor=actor, person=person, opinion=reason, gone={holder: (person,)})
             if not is_command_executed(found, command, key):
                 apply_command(found.process.definition, found.request, command, now)
                 record = CommandRecord(key=key, at=now, command=command, round=found.request.round)
-                found = await self._write(found, record)
+                found = await self._writer.write_command(found, record)
             return await self._finish_command(key, found)
 
-    @asynccontextmanager
-    async def _lock_author_forms(self, process: Process, author: str) -> AsyncIterator[None]:
-        """Hold a lock on the author's forms if the form depends on their earlier requests, which are then handed in one
-        after the other."""
-        if not process.form.needs_earlier_requests:
-            yield
-            return
-        async with hold_lock(self._store, f"forms:{author}", self._sleep):
-            yield
+    def _lock(self, name: str) -> AbstractAsyncContextManager[None]:
+        return hold_lock(self._store, name, self._sleep)
+
+    def _lock_author_forms(
+        self, process: Process, author: str, *, is_needed: bool = False
+    ) -> AbstractAsyncContextManager[None]:
+        """A lock on the author's forms, at least if this form depends on their earlier requests: they are then handed
+        in one after the other."""
+        is_needed = is_needed or process.form.needs_earlier_requests
+        return self._lock(f"forms:{author}") if is_needed else nullcontext()
 
     async def preview_command(
         self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None
@@ -273,7 +248,7 @@ class RemoteEngine:
 
     async def get_task(self, task_id: str) -> AssignedTask:
         found = await self._reader.load_request_of_task(task_id)
-        return next(AssignedTask(t, found.request) for t in found.request.tasks if t.id == task_id.strip())
+        return AssignedTask(require_task(found.request, task_id.strip()), found.request)
 
     async def list_todo_tasks(self, person: str, now: datetime, most: int | None = None) -> TodoList:
         tasks = sorted(await self._reader.list_todo_tasks(person), key=lambda a: a.task.since)
@@ -298,7 +273,7 @@ class RemoteEngine:
 
     async def list_cc_requests(self, person: str) -> tuple[Request, ...]:
         names = await self._store.get_table(f"told:{person}")
-        found = await self._reader.load_all_readable({name: partial(self._find_request, name) for name in names})
+        found = await self._reader.load_all_readable({name: partial(self._reader.find_request, name) for name in names})
         return tuple(f.request for f in found if person in f.request.cc)
 
     async def list_events(self, request_id: str) -> tuple[RequestEvent, ...]:
@@ -326,31 +301,46 @@ class RemoteEngine:
         return await self._poller.list_outbox(limit, self._load_to_announce)
 
     async def _load_to_announce(self, request_id: str) -> RemoteRequest | None:
-        """A request whose tasks are handed up from people who have left, as far as anybody can take them."""
-        found = await self._find_request(request_id)
+        """A request whose tasks are handed up from people who have left, as far as anybody can take them. The engine
+        opens a task for the person whom the form named, whether or not they have left."""
+        found = await self._reader.find_request(request_id)
         if found is None or await self._find_hand_up(found) is None:
             return found
-        async with hold_lock(self._store, f"request:{request_id}", self._sleep):
+        async with self._lock(f"request:{request_id}"):
             found = await self._reader.reload_request(found.instance)
             while hand_up := await self._find_hand_up(found):
                 record, notice = hand_up
                 await self._poller.enqueue_notices(found.request.id, record.key, (notice,), when_recorded=True)
-                found = await self._write(found, record)
+                found = await self._writer.write_command(found, record)
             return found
 
     async def _find_hand_up(self, found: RemoteRequest) -> tuple[CommandRecord, RequestNotice] | None:
+        """The record of the first task to hand up, and the notice to the author, who keeps their own task. If nobody
+        above may decide or has a user of the engine, the task is announced as it is, and the author hears of that."""
         request = found.request
         gone = await self._build_enricher().find_gone_people(
             found.process, request.filled, request.initiator, request.changed, request.visits
         )
-        return await find_hand_up(found, gone, self._users)
+        for task in request.open_tasks:
+            for person in gone.get(task.assignee, ()) if task.kind is not TaskKind.REVISE else ():
+                able = can_be_asked(found.process.definition, request, task, person)
+                if able and await self._users.find_engine_user(person):
+                    command = AssignCommand(task=task.id, actor=RULE, person=person, gone={task.assignee: (person,)})
+                    data = {"request": request.id, "task": task.id, "person": request.initiator}
+                    # the leaver never had the task, so the person above has it since it was opened
+                    key = f"handed_up:{task.id}"
+                    return (
+                        CommandRecord(key=key, at=task.since, command=command, round=request.round),
+                        RequestNotice(kind="stepped_up", data={**data, "by": task.assignee, "to": person}),
+                    )
+        return None
 
     async def mark_sent(self, ids: Sequence[str]) -> None:
         await self._poller.mark_sent(ids)
 
-    def _build_enricher(self) -> CommandEnricher:
+    def _build_enricher(self, lists: RemoteRequestLists | None = None) -> CommandEnricher:
         """Build an enricher for one command; its reads stay cached that long."""
-        return self._enricher_factory(RemoteRequestLists(self._reader))
+        return self._enricher_factory(lists or RemoteRequestLists(self._reader))
 
     async def _load_command_request(self, command: Act) -> RemoteRequest:
         if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
@@ -358,130 +348,39 @@ class RemoteEngine:
         return await self._reader.load_request_of_task(command.task)
 
     async def _enrich_and_apply(
-        self, remote_request: RemoteRequest, command: Act, now: datetime, form: Mapping[str, str] | None
+        self, found: RemoteRequest, command: Act, now: datetime, form: Mapping[str, str] | None
     ) -> tuple[Act, TransitionResult]:
         """The enriched command, and its result on paper. Raises `ToolError`."""
-        reject_full_record(remote_request.request, command)
-        if isinstance(command, AddSignCommand):
-            raise build_not_remote_error(UNSUPPORTED_ACTIONS[AddSignCommand])
-        if isinstance(command, WithdrawCommand) and remote_request.request.status is Status.APPROVED:
-            raise build_not_remote_error(UNSUPPORTED_ACTIONS[WithdrawCommand])
+        process, request = found.process, found.request
+        reject_full_record(request, command)
+        is_refused = isinstance(command, AddSignCommand)
+        if isinstance(command, WithdrawCommand):
+            is_refused = request.status is Status.APPROVED
         if isinstance(command, DecideCommand) and command.decision is Decision.RETURN:
-            task = remote_request.request.find_task(command.task)
+            task = request.find_task(command.task)
             # From a part where others are asked too: the engines would leave those tasks open.
-            if task and task.is_open and task.node not in remote_request.process.definition.alone:
-                raise build_not_remote_error(UNSUPPORTED_ACTIONS[DecideCommand])
-        command = await self._build_enricher().enrich_command(
-            remote_request.process, remote_request.request, command, now, form
-        )
-        return command, apply_command(remote_request.process.definition, remote_request.request, command, now)
+            is_refused = task is not None and task.is_open and task.node not in process.definition.alone
+        if is_refused:
+            raise build_not_remote_error(UNSUPPORTED_ACTIONS[type(command)])
+        command = await self._build_enricher().enrich_command(process, request, command, now, form)
+        return command, apply_command(process.definition, request, command, now)
 
-    async def _send_command(
-        self, remote_request: RemoteRequest, record: CommandRecord, result: TransitionResult | None
-    ) -> Mapping[str, VariableValue]:
-        """Send the record's command to the engine; return the variables that were written. If that takes two
-        calls, the record comes first and does not count alone."""
-        command, written = record.command, dict[str, VariableValue](build_record_variables(record))
-        item = (
-            remote_request.find_engine_task(command.task)
-            if isinstance(command, DecideCommand | TransferCommand | AssignCommand)
-            else None
-        )
-        is_shared = item is not None and item.node in list_shared_steps(remote_request.process.bpmn)
-        match command:
-            case DecideCommand(decision=Decision.RETURN) if item and result:
-                written = await self._resolve_new_seats(remote_request, result)
-                written |= build_record_variables(record, item.id)
-                target = get_return_target(remote_request.process.definition, command)
-                await self._api.return_task(item, target, written, is_shared=is_shared)
-            case DecideCommand() if item and result:
-                changed = build_decision_corrections(remote_request)
-                if command.filled is not None:
-                    changed |= await self._starter.resolve_variables(
-                        remote_request.process, command.filled, remote_request.request.initiator
-                    )
-                changed |= await self._resolve_new_seats(remote_request, result)
-                returned = find_decision_record(remote_request.variables, item.id)
-                if returned and not is_shared:  # which may still come true
-                    item = await self._api.renew_task(item)
-                elif returned and record.at - returned.at < timedelta(milliseconds=WRITE_PENDING_MS):
-                    raise EffectUnknownError("the return of this task may still come true within five minutes")
-                decided = build_decision_variables(item.node, command.decision, is_last=bool(result.event.steps))
-                written = {**changed, **decided, **build_record_variables(record, item.id)}
-                await self._api.complete_task(item, written)
-            case TransferCommand() | AssignCommand() if item:
-                user = await self._users.get_engine_user(command.person)
-                await self._api.set_variables(remote_request.instance.id, written)
-                await self._api.assign_task(item, user)
-            case WithdrawCommand():
-                await self._api.set_variables(remote_request.instance.id, written)
-                await self._api.delete_instance(remote_request.instance.id, "withdrawn")
-            case UrgeCommand() | CommentCommand() | CcCommand():
-                await self._api.set_variables(remote_request.instance.id, written)
-        return written
-
-    async def _resolve_new_seats(
-        self, remote_request: RemoteRequest, result: TransitionResult
-    ) -> dict[str, VariableValue]:
-        """The variables of the people asked at the steps that a decision opens."""
-        before = {visit.node for visit in remote_request.request.visits} if not result.event.steps else ()
-        visits = [visit for visit in result.request.visits if visit.node not in before]
-        return await self._starter.resolve_seats(remote_request.process, visits)
-
-    async def _write(
-        self, remote_request: RemoteRequest, record: CommandRecord, result: TransitionResult | None = None
-    ) -> RemoteRequest:
-        """Send the record's command, find out whether it was done, and read the request again. `result`: of a decision,
-        on paper. Raises `ToolError` if it was not done, `EffectUnknownError` if that is unclear."""
-        variables: Mapping[str, object] | None = None
-        try:
-            written = await self._send_command(remote_request, record, result)
-            variables = {**remote_request.variables, **written}
-        except EngineRefusedError as refused:
-            if not await self._read_after_write(
-                self._wait_for_record(remote_request, record, WRITE_CHECK_PAUSES_S[:1])
-            ):
-                raise build_engine_failed_error(refused) from None
-        except EngineNoAnswerError:
-            if not await self._read_after_write(self._wait_for_record(remote_request, record, WRITE_CHECK_PAUSES_S)):
-                raise EffectUnknownError("the workflow engine did not say whether it was done") from None
-        return await self._read_after_write(self._reader.reload_request(remote_request.instance, variables))
-
-    async def _wait_for_record(
-        self, remote_request: RemoteRequest, record: CommandRecord, pauses: Iterable[float]
-    ) -> bool:
-        """Wait until the record appears; return whether it did. Raises `ToolError` if somebody else was first, so that
-        the command is no longer allowed."""
-        command = record.command
-        assert isinstance(command, Act | AssignCommand)
-        for pause in pauses:
-            await self._sleep(pause)
-            fresh = await self._reader.reload_request(remote_request.instance)
-            if is_command_executed(fresh, command, record.key):
-                return True
-            apply_command(fresh.process.definition, fresh.request, command, record.at)
-        return False
-
-    async def _read_after_write(self, reading: Awaitable[T]) -> T:
-        """Read after a write. Raises `EffectUnknownError` if the engine has gone meanwhile, because the result is
-        unclear."""
-        try:
-            return await reading
-        except ToolError as error:
-            if error.code.startswith("engine_"):
-                raise EffectUnknownError(error.text) from None
-            raise
-
-    async def _finish_command(
-        self, key: str, remote_request: RemoteRequest, command: Command | None = None
-    ) -> CommandResult:
-        remote_request = await self._wait_for_rest(remote_request)
-        request = remote_request.request
+    async def _finish_command(self, key: str, found: RemoteRequest, command: Command | None = None) -> CommandResult:
+        """Complete service tasks until somebody is asked or the request has ended. Nothing else of a process waits; but
+        another process of ours may have its service task, and Flowable goes on by a job of its own."""
+        pauses = iter(REST_PAUSES_S)
+        for _ in range(MAX_ROUNDS):
+            if is_at_rest(found.request):
+                break
+            if not await self._task_worker.run_external_tasks(found.instance):
+                if (pause := next(pauses, None)) is None:
+                    break
+                await self._sleep(pause)
+            found = await read_after_write(self._reader.reload_request(found.instance))
+        request = found.request
         moved = build_command_result(request, command)
-        for file in remote_request.request.filled.files:  # the engine cannot be asked for requests by hash
-            if file.sha256:
-                started = remote_request.request.started.isoformat()
-                await self._store.set_row(f"same_file:{file.sha256}", remote_request.request.id, started)
+        for sha256 in {file.sha256 for file in request.filled.files if file.sha256}:  # the engine does not find them
+            await self._store.set_row(f"same_file:{sha256}", request.id, request.started.isoformat())
         if not is_at_rest(request):
             log.warning("%s: the engine has not come to rest; its end will be announced", request.id)
         else:
@@ -491,33 +390,11 @@ class RemoteEngine:
         self._poller.schedule_poll()
         return moved
 
-    async def _wait_for_rest(self, remote_request: RemoteRequest) -> RemoteRequest:
-        """Complete service tasks until somebody is asked or the request has ended. Nothing else of a process waits; but
-        another process of ours may have its service task, and Flowable goes on by a job of its own."""
-        instance, pauses = remote_request.instance, iter(REST_PAUSES_S)
-        for _ in range(MAX_ROUNDS):
-            if is_at_rest(remote_request.request):
-                break
-            if not await self._task_worker.run_external_tasks(instance):
-                if (pause := next(pauses, None)) is None:
-                    break
-                await self._sleep(pause)
-            remote_request = await self._read_after_write(self._reader.reload_request(instance))
-        return remote_request
-
     async def _find_earlier_result(self, key: str) -> CommandResult | None:
         if not key:
             raise ValueError("a command needs an idempotency key")
         answer = await self._store.get(f"answer:{key}")
         return CommandResult.model_validate_json(answer) if answer else None
-
-    async def _find_request(self, request_id: str) -> RemoteRequest | None:
-        try:
-            return await self._reader.load_request(request_id)
-        except ToolError as error:
-            if error.code != "no_request":
-                raise
-            return None
 
 
 def is_at_rest(request: Request) -> bool:

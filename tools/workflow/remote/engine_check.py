@@ -85,42 +85,39 @@ async def _check_definition(rest: RestClient, api: EngineApi, process: Process, 
 
 @reject_unreadable
 async def _check_camunda(rest: RestClient, keys: Sequence[str]) -> tuple[str, list[EngineFinding]]:
-    """The version, and what is wrong with history and jobs. No engine tells its history level, but the variables of
-    running requests have to be there."""
-    version = (await rest.read_json("version"))["version"]
-    now = await rest.read_json("variable-instance", "count")
-    kept = await rest.read_json("history", "variable-instance", "count")
+    """The version, and what is wrong with history and jobs."""
     given_up = 0
     for key in keys:
         query = {"noRetriesLeft": "true", "processDefinitionKey": key}
         given_up += int((await rest.read_json("job", "count", query=query))["count"])
-    return str(version), _report_problems(bool(now["count"] and not kept["count"]), given_up)
+    counts = [(await rest.read_json(*path, "variable-instance", "count"))["count"] for path in ((), ("history",))]
+    return str((await rest.read_json("version"))["version"]), _report_problems(counts, given_up)
 
 
 @reject_unreadable
 async def _check_flowable(rest: RestClient, keys: Sequence[str]) -> tuple[str, list[EngineFinding]]:
     """Do the same for Flowable, and find locked jobs: a killed Flowable leaves its locks for an hour, and its requests
     wait that long."""
-    version = (await rest.read_json("management", "engine"))["version"]
-    now = await rest.read_json("runtime", "variable-instances", query={"size": 1})
-    kept = await rest.read_json("history", "historic-variable-instances", query={"size": 1})
     jobs, ours = dict[str, list[dict[str, Any]]](), tuple(f"{key}:" for key in keys)
     for kind in ("jobs", "deadletter-jobs"):
         rows = (await rest.read_json("management", kind, query={"size": ROWS}))["data"]
         jobs[kind] = [row for row in rows if str(row["processDefinitionId"]).startswith(ours)]
-    findings = _report_problems(bool(now["total"] and not kept["total"]), len(jobs["deadletter-jobs"]))
+    kinds = (("runtime", "variable-instances"), ("history", "historic-variable-instances"))
+    counts = [(await rest.read_json(*path, query={"size": 1}))["total"] for path in kinds]
+    findings = _report_problems(counts, len(jobs["deadletter-jobs"]))
     for job in jobs["jobs"]:
         if job.get("lockOwner") and datetime.fromisoformat(job["createTime"]) < datetime.now(UTC) - LONG_LOCK:
             until = datetime.fromisoformat(job["lockExpirationTime"]).astimezone(UTC)
             cure = f'if that engine was killed, run it now: POST management/jobs/{job["id"]} {{"action": "execute"}}'
             text = f"a job of {job['processInstanceId']} is locked until {until:%H:%M} UTC; {cure}"
             findings.append(EngineFinding("warn", text))
-    return str(version), findings
+    return str((await rest.read_json("management", "engine"))["version"]), findings
 
 
-def _report_problems(lacks_history: bool, given_up: int) -> list[EngineFinding]:
+def _report_problems(counts: Sequence[int], given_up: int) -> list[EngineFinding]:
+    """`counts`: of variables, and of those in the history. No engine tells its history level, but the variables of
+    running requests have to be there."""
     history = "it keeps no variables of ended requests: set its history level to audit or full"
     jobs = f"jobs that it has given up: {given_up}. Their requests stand still until they are retried on its own pages"
-    return [
-        EngineFinding("fail", text) for text in (history if lacks_history else "", jobs if given_up else "") if text
-    ]
+    problems = {history: counts[0] and not counts[1], jobs: given_up}
+    return [EngineFinding("fail", text) for text, is_there in problems.items() if is_there]

@@ -6,7 +6,7 @@ assignee, and take nothing away from them."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import ServiceTopic, TimerAction
@@ -15,6 +15,7 @@ from tools.workflow.engine.state import COPY_PREFIX, RULE
 from tools.workflow.remote.api import EngineApi, ExternalTask, ProcessInstance
 from tools.workflow.remote.change_poller import ChangePoller
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables
+from tools.workflow.remote.process_versions import RemoteVersions
 from tools.workflow.remote.rebuild import RemoteRequest
 from tools.workflow.remote.request_reader import RequestReader
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, OutageLog
@@ -29,10 +30,10 @@ class ExternalTaskWorker:
         api: EngineApi,
         reader: RequestReader,
         announcer: ChangePoller,
-        list_topics: Callable[[], Awaitable[Sequence[str]]],
+        versions: RemoteVersions,
         clock: Callable[[], float],
     ) -> None:
-        self._api, self._reader, self._announcer, self._list_topics = api, reader, announcer, list_topics
+        self._api, self._reader, self._announcer, self._versions = api, reader, announcer, versions
         self._clock, self._next_look, self._pause_s = clock, float("-inf"), 0.0
         self._outage = OutageLog("service tasks of the workflow engine")
 
@@ -49,7 +50,7 @@ class ExternalTaskWorker:
         """Complete waiting tasks of this instance, or of all, and return their number. A failure is logged, retried
         once its lock is over, and reported once. A failure stops nothing else, least of all a person's command that has
         taken effect."""
-        topics, done = await self._list_topics(), 0
+        topics, done = await self._versions.list_service_topics(), 0
         try:
             jobs = await self._api.lock_external_tasks(topics, instance) if topics else []
         except (EngineRefusedError, EngineNoAnswerError, ToolError) as away:
@@ -88,7 +89,7 @@ class ExternalTaskWorker:
     async def _record_cc_people(self, job: ExternalTask, remote_request: RemoteRequest) -> tuple[str, ...]:
         """The people named by the process who had no copy; a repeated call gives the same people."""
         request, key = remote_request.request, f"job:{job.id}"
-        for earlier in remote_request.action_records:
+        for earlier in remote_request.acts:
             if earlier.key == key and isinstance(earlier.command, CcCommand):
                 return earlier.command.people
         name = f"{COPY_PREFIX}{job.node}" if job.topic == ServiceTopic.RULE else job.node

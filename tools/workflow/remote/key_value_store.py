@@ -14,7 +14,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, cast
+from typing import Any
 
 from redis.asyncio import Redis
 
@@ -26,74 +26,49 @@ LOCK_MS = 120_000
 """Milliseconds after which the holder of a lock counts as dead. If the holder is only slow, the engine still lets a
 task be completed only once."""
 WAIT_S, WAITS = 0.05, 400
-
-
-class KeyValueStore(Protocol):
-    """A store of keys and tables. Errors of the client pass through. Every call except `increment_counter` may be
-    repeated."""
-
-    async def get(self, key: str) -> str | None: ...
-
-    async def put(self, key: str, value: str, ms: int = 0) -> None:
-        """Store the value for `ms` milliseconds, or for good if 0."""
-
-    async def put_if_absent(self, key: str, value: str, ms: int) -> bool:
-        """Store the value unless there is one; return whether it was stored."""
-
-    async def delete_if_equal(self, key: str, value: str) -> None:
-        """Delete the key if it still has this value."""
-
-    async def increment_counter(self, name: str) -> int:
-        """Increment a counter and return it: 1, 2, 3 …"""
-
-    async def get_table(self, name: str) -> dict[str, str]: ...
-
-    async def set_row(self, name: str, row: str, value: str) -> None: ...
-
-    async def delete_row(self, name: str, row: str) -> None: ...
-
-
 DROP = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
 
-class RedisKeyValueStore:
-    """A `KeyValueStore` in Redis. `redis` must decode responses."""
+class KeyValueStore:
+    """Keys and tables in Redis. `redis` must decode responses. Errors of the client pass through. Every call except
+    `increment_counter` may be repeated."""
 
     def __init__(self, redis: Redis, prefix: str = "cs") -> None:
         self._redis, self._prefix = redis, f"{prefix}:{{wf}}:remote"
         self._delete_script = redis.register_script(DROP)
+        self._execute: Callable[..., Awaitable[Any]] = redis.execute_command
 
     def _build_key(self, *parts: str) -> str:
         return ":".join((self._prefix, *parts))
 
     async def get(self, key: str) -> str | None:
-        return cast("str | None", await self._redis.get(self._build_key(key)))
+        found: str | None = await self._execute("GET", self._build_key(key))
+        return found
 
     async def put(self, key: str, value: str, ms: int = 0) -> None:
+        """Store the value for `ms` milliseconds, or for good if 0."""
         await self._redis.set(self._build_key(key), value, px=ms or None)
 
     async def put_if_absent(self, key: str, value: str, ms: int) -> bool:
+        """Store the value unless there is one; return whether it was stored."""
         return bool(await self._redis.set(self._build_key(key), value, px=ms, nx=True))
 
     async def delete_if_equal(self, key: str, value: str) -> None:
+        """Delete the key if it still has this value."""
         await self._delete_script(keys=[self._build_key(key)], args=[value])
 
     async def increment_counter(self, name: str) -> int:
+        """Increment a counter and return it: 1, 2, 3 …"""
         return int(await self._redis.incr(self._build_key("next", name)))
 
     async def get_table(self, name: str) -> dict[str, str]:
-        return dict(await self._await_reply(self._redis.hgetall(self._build_key("table", name))))
+        return dict(await self._execute("HGETALL", self._build_key("table", name)))
 
     async def set_row(self, name: str, row: str, value: str) -> None:
-        await self._await_reply(self._redis.hset(self._build_key("table", name), row, value))
+        await self._execute("HSET", self._build_key("table", name), row, value)
 
     async def delete_row(self, name: str, row: str) -> None:
-        await self._await_reply(self._redis.hdel(self._build_key("table", name), row))
-
-    async def _await_reply(self, reply: Any) -> Any:
-        """Await a reply. redis-py has one type for the replies of its blocking and its asyncio client; this is the
-        latter."""
-        return await cast("Awaitable[Any]", reply)
+        await self._execute("HDEL", self._build_key("table", name), row)
 
 
 @asynccontextmanager

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiohttp import ClientSession, DummyCookieJar
 from pydantic import SecretStr
 
-from tools.ports import Directory
 from tools.spec import FrozenModel
-from tools.workflow.engine.enrich import CommandEnricher, RequestLists
-from tools.workflow.process.definition import Process
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.camunda import CamundaApi, OperatonApi
-from tools.workflow.remote.engine import RemoteEngine
-from tools.workflow.remote.engine_users import read_users
 from tools.workflow.remote.extension_names import EngineName
 from tools.workflow.remote.flowable import FlowableApi
-from tools.workflow.remote.key_value_store import KeyValueStore
 from tools.workflow.remote.rest_client import RestClient
 
 APIS: Mapping[EngineName, Callable[[RestClient], EngineApi]] = {
@@ -41,23 +34,8 @@ class EngineAddress(FrozenModel):
 
 @asynccontextmanager
 async def open_api(address: EngineAddress) -> AsyncIterator[tuple[RestClient, EngineApi]]:
+    """Open an engine while the context is open. Nothing is sent to it yet."""
     # No cookies: a session of the engine must not outlive the login that is sent each time.
     async with ClientSession(cookie_jar=DummyCookieJar()) as session:
         rest = RestClient(session, address.url, address.user, address.password, address.timeout_s)
         yield rest, APIS[address.kind](rest)
-
-
-@asynccontextmanager
-async def open_engine(
-    address: EngineAddress,
-    marks: KeyValueStore,
-    processes: Sequence[Process],
-    directory: Directory,
-    build_enricher: Callable[[RequestLists], CommandEnricher],
-    *,
-    clock: Callable[[], float] = time.monotonic,
-) -> AsyncIterator[RemoteEngine]:
-    """Open the engine while the context is open. Nothing is sent to it yet. Raises `InvalidUsersError`."""
-    table = read_users(address.users_file)
-    async with open_api(address) as (_, api):
-        yield RemoteEngine(api, marks, processes, directory, table, build_enricher, clock=clock)

@@ -55,10 +55,6 @@ class RemoteVersions(KnownVersions):
         self._verified_definitions: set[tuple[str, str]] = set()
         """Pairs of deployed definition and our version that were found equal."""
 
-    async def list_process_keys(self) -> list[str]:
-        """The engine's keys of the processes."""
-        return [p.definition.key for p in await self.list_current_processes()]
-
     async def list_service_topics(self) -> list[str]:
         """The topics of our service tasks."""
         nodes = [n for p in await self.list_current_processes() for n in p.definition.nodes.values()]

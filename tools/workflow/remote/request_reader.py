@@ -10,13 +10,14 @@ from functools import partial
 
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.engine.authority import build_no_request_error, build_no_task_error, require_task
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import APPROVAL_DECISIONS, Request
 from tools.workflow.remote.api import EngineApi, EngineTask, ProcessInstance
 from tools.workflow.remote.command_records import find_start_record
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.process_versions import RemoteVersions
-from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest, list_step_people, rebuild_request
+from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest, list_step_people
 from tools.workflow.remote.rest_client import UNEXPECTED_SHAPE_ERRORS, build_engine_down_error, build_unreadable_error
 
 MAX_CONCURRENT_READS = 8
@@ -33,27 +34,31 @@ class RequestReader:
         self._ended: dict[str, RemoteRequest] = {}
         """Id of an instance → its request."""
 
-    async def load_request(self, request_id: str) -> RemoteRequest:
-        """The request with this number; the oldest of ours if several instances have it. Raises `ToolError`
-        `no_request`."""
+    async def find_request(self, request_id: str) -> RemoteRequest | None:
+        """The request with this number; the oldest of ours if several instances have it."""
         wanted = request_id.strip().upper()
         for instance in await self._api.list_instances(wanted) if wanted else []:
             if (found := await self._rebuild_or_reject(instance)) and found.request.id == wanted:
                 return found
-        raise ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
+        return None
+
+    async def load_request(self, request_id: str) -> RemoteRequest:
+        """`find_request`. Raises `ToolError` `no_request`."""
+        if (found := await self.find_request(request_id)) is None:
+            raise build_no_request_error(request_id)
+        return found
 
     async def load_request_of_task(self, task_id: str) -> RemoteRequest:
         """The request of a task. Raises `ToolError` `no_task`."""
-        try:
-            remote_request = await self.load_request(split_task_id(task_id))
-        except ToolError as error:
-            raise (build_no_task_error(task_id) if error.code == "no_request" else error) from None
-        if remote_request.request.find_task(task_id.strip()) is None:
+        if (found := await self.find_request(split_task_id(task_id))) is None:
             raise build_no_task_error(task_id)
-        return remote_request
+        require_task(found.request, task_id.strip())
+        return found
 
     async def find_request_of_instance(self, instance: str) -> RemoteRequest | None:
         """The request of an instance; None for an instance that is not ours, or is gone."""
+        if (ended := self._ended.get(instance)) is not None:
+            return ended
         fresh = await self._api.find_instance(instance)
         return await self._rebuild_or_reject(fresh) if fresh else None
 
@@ -68,17 +73,15 @@ class RequestReader:
         if found is None or (found.request.is_running and not found.request.open_tasks):  # or deleted
             found = await self.find_request_of_instance(instance.id)
         if found is None:
-            raise ToolError(
-                "no_request", f"{instance.business_key} is gone from the engine", request=instance.business_key
-            )
+            raise build_no_request_error(instance.business_key)
         return found
 
     async def find_started_instance(self, request: str, key: str) -> ProcessInstance | None:
         """The instance that the start with this key created, if any."""
-        instances = await self._api.list_instances(request)
-        variables = await self._api.load_variables(instances)
-        records = {instance.id: find_start_record(variables[instance.id]) for instance in instances}
-        return next((i for i in instances if (record := records[i.id]) and record.key == key), None)
+        for instance in await self._api.list_instances(request):
+            if (record := find_start_record(instance.variables)) and record.key == key:
+                return instance
+        return None
 
     async def list_todo_tasks(self, person: str) -> list[AssignedTask]:
         user = await self._users.find_engine_user(person)
@@ -96,21 +99,13 @@ class RequestReader:
 
     async def list_own_requests(self, person: str) -> list[Request]:
         user = await self._users.find_engine_user(person)
-        instances = await self._api.list_instances_started_by(user) if user else []
-        fresh = [instance for instance in instances if instance.id not in self._ended]
-        variables = await self._api.load_variables(fresh)
+        instances = await self._api.list_instances_started_by(user, self._ended) if user else []
         tasks: dict[str, list[EngineTask]] = {}
-        for task in await self._api.list_tasks_started_by(user) if fresh else ():
-            tasks.setdefault(task.instance, []).append(task)
+        if any(instance.id not in self._ended for instance in instances):
+            for task in await self._api.list_tasks_started_by(user):
+                tasks.setdefault(task.instance, []).append(task)
         found = await self.load_all_readable(
-            {
-                i.id: partial(
-                    self._rebuild_if_ours,
-                    i.model_copy(update={"variables": variables.get(i.id)}),
-                    tasks.get(i.id, []),
-                )
-                for i in instances
-            }
+            {i.id: partial(self._rebuild_if_ours, i, tasks.get(i.id, [])) for i in instances}
         )
         return [f.request for f in found if f.request.initiator == person]
 
@@ -129,10 +124,7 @@ class RequestReader:
         """Rebuild a request; None for an instance that was not started by us. `tasks`: if they are known."""
         if (ended := self._ended.get(instance.id)) is not None:
             return ended
-        variables = instance.variables
-        if variables is None:
-            variables = (await self._api.load_variables([instance]))[instance.id]
-        record = find_start_record(variables)
+        record = find_start_record(instance.variables)
         if record is None:
             return None
         process = await self._versions.load_process(record.command.definition, record.command.form)
@@ -140,7 +132,7 @@ class RequestReader:
         items = [step.task for step in passed if step.task] if tasks is None else tasks
         asked = [p for n in process.definition.nodes.values() for p in list_step_people(n, record.command.filled)]
         people = {i.assignee: await self._users.resolve_person_id(i.assignee, asked) for i in items if i.assignee}
-        found = rebuild_request(process, instance, variables, items, people, passed)
+        found = RemoteRequest(process, instance, items, people, passed)
         if found.instance.ended:
             self._ended[instance.id] = found
             if len(self._ended) > MAX_ENDED:
@@ -191,7 +183,3 @@ def split_task_id(task_id: str) -> str:
     if match is None:
         raise build_no_task_error(task_id)
     return match["request"]
-
-
-def build_no_task_error(task_id: str) -> ToolError:
-    return ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])

@@ -11,10 +11,9 @@ broken or hostile: its answers are read up to a limit, in limited time, and neve
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from http import HTTPStatus
@@ -40,12 +39,12 @@ Query = Mapping[str, str | int]
 ANSWER_MAX, LIST_MAX = 2 * 1024 * 1024, 16 * 1024 * 1024
 """Most bytes of one answer, and of all pages of a list. A page of 100 variables of 2,000 characters has a quarter of
 one MB, a list of 20,000 tasks twelve."""
-MAX_PAGES = 200
-"""Most pages of one list."""
 WORDS_MAX = 1_000
 """Most characters of an engine's words about a file."""
 LIST_TIMEOUT_FACTOR = 3
 """A list may take as long as this many answers."""
+SIBLING = ".."
+"""The first part of a path beside the base's last part, not below it."""
 CHUNK_BYTES = 64 * 1024
 JSON_TYPE = "application/json"
 UNEXPECTED_SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
@@ -133,27 +132,14 @@ class RestClient:
         *path: str,
         query: Query | None = None,
         body: object = None,
-        is_sibling: bool = False,
         allowance: ByteBudget | None = None,
+        parse: Callable[[str], Any] = json.loads,
     ) -> Any:
-        """Read JSON. A `body` is a query that is too long for an address. `is_sibling` has the meaning of `write`;
-        `allowance` is that of the list to which this page belongs. Raises `EngineNotFoundError`, or `ToolError`:
-        `engine_down`, `engine_refused`, `engine_failed`, `engine_too_large`."""
-        text = await self.read_text(*path, query=query, body=body, is_sibling=is_sibling)
-        if allowance:
-            allowance.consume_bytes(len(text))
+        """Read JSON. A `body` is a query that is too long for an address; `allowance` is that of the list to which this
+        page belongs; `parse` reads another format. Raises `EngineNotFoundError`, or `ToolError`: `engine_down`,
+        `engine_refused`, `engine_failed`, `engine_too_large`."""
         try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            raise ToolError("engine_failed", "the workflow engine did not answer with JSON", status="JSON") from None
-
-    async def read_text(
-        self, *path: str, query: Query | None = None, body: object = None, is_sibling: bool = False
-    ) -> str:
-        """Run `read_json` without parsing."""
-        url = self._build_url(path, is_sibling=is_sibling)
-        try:
-            text = await self._send_request("GET" if body is None else "POST", url, query, body)
+            text = await self._send_request("GET" if body is None else "POST", path, query, body)
         except EngineNoAnswerError:
             raise build_engine_down_error() from None
         except EngineNotFoundError:
@@ -162,29 +148,31 @@ class RestClient:
             raise build_engine_failed_error(refused) from None
         if text is None:
             raise build_too_large_error()
-        return text
+        if allowance:
+            allowance.consume_bytes(len(text))
+        try:
+            return parse(text)
+        except (ValueError, RecursionError):
+            raise ToolError("engine_failed", "the workflow engine did not answer with JSON", status="JSON") from None
 
-    async def write(
-        self, method: str, *path: str, query: Query | None = None, body: object = None, is_sibling: bool = False
-    ) -> str:
-        """Send a write; return the answer's body, or nothing if it is too long. With `is_sibling`, the path is a
-        sibling of the base's last part, not below it. Raises `EngineRefusedError`, `EngineNoAnswerError`, or
-        `ToolError` (`engine_down`, `engine_refused`); after a `ToolError`, nothing was done."""
-        return await self._send_request(method, self._build_url(path, is_sibling=is_sibling), query, body) or ""
+    async def write(self, method: str, *path: str, query: Query | None = None, body: object = None) -> str:
+        """Send a write; return the answer's body, or nothing if it is too long. Raises `EngineRefusedError`,
+        `EngineNoAnswerError`, or `ToolError` (`engine_down`, `engine_refused`); after a `ToolError`, nothing was
+        done."""
+        return await self._send_request(method, path, query, body) or ""
 
     async def write_file(self, *path: str, file: str, content: bytes, fields: Mapping[str, str]) -> None:
         """Upload a file as a form, together with these fields. Raises the errors of `write`."""
         form = FormData(fields)
         form.add_field("data", content, filename=file, content_type="application/xml")
-        await self._send_request("POST", self._build_url(path), None, form)
+        await self._send_request("POST", path, None, form)
 
-    def _build_url(self, path: tuple[str, ...], *, is_sibling: bool = False) -> URL:
-        """The address of a path. Each part is quoted, so that an id never becomes a path."""
-        base = self._base.rpartition("/")[0] if is_sibling else self._base
-        return URL("/".join((base, *(quote(part, safe="") for part in path))), encoded=True)
-
-    async def _send_request(self, method: str, url: URL, query: Query | None, body: object) -> str | None:
-        """Send a request; return the answer's body, or None if it is too long."""
+    async def _send_request(self, method: str, path: Sequence[str], query: Query | None, body: object) -> str | None:
+        """Send a request; return the answer's body, or None if it is too long. Each part of the path is quoted, so that
+        an id never becomes a path."""
+        base = self._base.rpartition("/")[0] if path[0] == SIBLING else self._base
+        parts = [quote(part, safe="") for part in path if part != SIBLING]
+        url = URL("/".join((base, *parts)), encoded=True)
         try:
             async with self._session.request(
                 method,
@@ -231,30 +219,6 @@ class RestClient:
         for secret in (self._headers.get("Authorization", "").removeprefix("Basic "), *self._hidden):
             words = words.replace(secret, "…") if secret else words
         return words[:WORDS_MAX]
-
-
-@reject_unreadable
-async def read_all_pages(
-    rest: RestClient, read_page: Callable[[int, ByteBudget], Awaitable[Any]], size: int
-) -> list[dict[str, Any]]:
-    """The rows of all pages, of which a short one is the last. `read_page` gets how many rows were before. Raises the
-    errors of `RestClient.read_json`, `ToolError` `engine_down` if they take longer than `RestClient.list_timeout_s`,
-    and `ValueError` for anything but rows, too many of them, and a page that comes for ever."""
-    rows, budget = list[dict[str, Any]](), ByteBudget()
-    try:
-        async with asyncio.timeout(rest.list_timeout_s):
-            for _ in range(MAX_PAGES):
-                page = await read_page(len(rows), budget)
-                if not isinstance(page, list) or len(page) > size or not all(isinstance(row, dict) for row in page):
-                    raise ValueError("no page of rows")
-                if page and page == rows[-len(page) :]:
-                    raise ValueError("the same page again")
-                rows += page
-                if len(page) < size:
-                    break
-    except TimeoutError:
-        raise build_engine_down_error() from None
-    return rows
 
 
 def parse_id(answer: str) -> str:

@@ -210,8 +210,7 @@ class World:
         return (await self.api.list_instances(request))[0]
 
     async def load_variables(self, request: str) -> Mapping[str, object]:
-        instance = await self.get_instance(request)
-        return (await self.api.load_variables([instance]))[instance.id]
+        return (await self.get_instance(request)).variables
 
     async def get_item(self, task: str) -> EngineTask:
         """A task as the engine has it."""

@@ -232,7 +232,7 @@ async def test_two_at_the_same_moment_are_seen_together_because_one_waits_for_th
     """Otherwise, which is the negative control, neither sees the other."""
 
     @asynccontextmanager
-    async def together(self: RemoteEngine, *args: Any) -> AsyncIterator[None]:
+    async def together(self: RemoteEngine, *args: Any, **more: Any) -> AsyncIterator[None]:
         yield
 
     if not one_after_the_other:

@@ -12,8 +12,7 @@ from tests.tools.workflow.remote.company import DESK, LI, LONG, NOW, SHORT, SICK
 from tests.tools.workflow.remote.proxy import Fault
 from tools.spec import EffectUnknownError
 from tools.workflow.engine.commands import CcCommand, CommentCommand, TransferCommand, UrgeCommand, WithdrawCommand
-from tools.workflow.remote.change_poller import NOTICES_TABLE
-from tools.workflow.remote.request_starter import RUNNING_TABLE
+from tools.workflow.remote.change_poller import NOTICES_TABLE, RUNNING_TABLE
 
 LUNCH = NOW.replace(hour=18)
 """When it is ten in the zone of 李四, who has none and so lives by UTC."""

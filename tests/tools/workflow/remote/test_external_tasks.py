@@ -10,6 +10,7 @@ from tests.tools.workflow.remote.company import LI, SHORT, WANG, World
 from tests.tools.workflow.remote.proxy import Fault
 from tools.workflow.engine.state import Status
 from tools.workflow.remote.api import LOCK_S
+from tools.workflow.remote.flowable import JOBS
 
 NOTICE = {"about": "搬家", "approver": LI.id}
 
@@ -35,7 +36,7 @@ async def tick(world: World, left: int = 0) -> None:
 async def count_waiting(world: World) -> int:
     """Service tasks in the engine, whoever has them locked."""
     if world.is_flowable:
-        return int((await world.rest.read_json("external-job-api", "jobs", is_sibling=True))["total"])
+        return int((await world.rest.read_json(*JOBS, "jobs"))["total"])
     return int((await world.rest.read_json("external-task", "count"))["count"])
 
 
@@ -82,7 +83,7 @@ async def release(world: World) -> None:
     """The lock of a task that was not done is over."""
     if world.is_flowable:
         body = {"workerId": "countersign"}
-        await world.rest.write("POST", "external-job-api", "unacquire", "jobs", body=body, is_sibling=True)
+        await world.rest.write("POST", *JOBS, "unacquire", "jobs", body=body)
         return
     for task in await world.rest.read_json("external-task"):
         await world.rest.write("POST", "external-task", task["id"], "unlock")

@@ -49,11 +49,11 @@ from tools.workflow.engine.state import Decision
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.remote import request_reader
 from tools.workflow.remote import rest_client as bounds
-from tools.workflow.remote.api import PAGE_SIZE
+from tools.workflow.remote.api import MAX_PAGES, PAGE_SIZE
 from tools.workflow.remote.engine import RemoteEngine
 from tools.workflow.remote.open_engine import APIS
 from tools.workflow.remote.request_reader import MAX_CONCURRENT_READS
-from tools.workflow.remote.rest_client import ANSWER_MAX, MAX_PAGES, EngineNoAnswerError, RestClient
+from tools.workflow.remote.rest_client import ANSWER_MAX, EngineNoAnswerError, RestClient
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TIMEOUT_S = 1.0

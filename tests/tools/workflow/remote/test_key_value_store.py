@@ -5,10 +5,10 @@ from __future__ import annotations
 from redis.asyncio import Redis
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
-from tools.workflow.remote.key_value_store import KeyValueStore, RedisKeyValueStore
+from tools.workflow.remote.key_value_store import KeyValueStore
 
 
-async def behaves(marks: KeyValueStore) -> None:
+async def behaves(marks: KeyValueStore | MemoryKeyValueStore) -> None:
     assert await marks.get("a") is None
     await marks.put("a", "请假")
     assert await marks.get("a") == "请假"
@@ -38,10 +38,10 @@ async def test_a_mark_in_memory_ends_as_one_in_redis_does() -> None:
 
 
 async def test_marks_in_redis(redis: Redis) -> None:
-    await behaves(RedisKeyValueStore(redis))
+    await behaves(KeyValueStore(redis))
     assert all(str(key).startswith("cs:{wf}:remote:") for key in await redis.keys())
     assert await redis.pttl("cs:{wf}:remote:b") > 0 and await redis.pttl("cs:{wf}:remote:a") == -1
 
 
 async def test_marks_in_a_cluster(redis_cluster: Redis) -> None:
-    await behaves(RedisKeyValueStore(redis_cluster))
+    await behaves(KeyValueStore(redis_cluster))

@@ -142,7 +142,7 @@ async def test_somebody_else_s_decision_is_not_taken_for_ours(world: World) -> N
             )
 
     elsewhere = world.another(MemoryKeyValueStore())
-    world.engine._sleep = meanwhile
+    world.engine._writer._sleep = meanwhile
     assert (await refused(world.do(approve(task), "d"))).code == "task_closed"
 
 
@@ -254,7 +254,7 @@ async def test_an_approval_that_overtakes_a_withdrawal_stands(world: World) -> N
             await elsewhere.execute_command(approve(task), "e", NOW)
 
     elsewhere = world.another(MemoryKeyValueStore())
-    world.engine._sleep = meanwhile
+    world.engine._writer._sleep = meanwhile
     withdraw = WithdrawCommand(request="L-0001", actor=ZHANG.id)
     with pytest.raises((ToolError, EffectUnknownError)):
         await world.do(withdraw, "w")

@@ -16,7 +16,13 @@ from tests.tools.workflow.remote.company import LI, NOW, SICK, World, refused
 from tests.tools.workflow.remote.proxy import Fault, serving
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.state import Decision
-from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineNotFoundError, EngineRefusedError, RestClient
+from tools.workflow.remote.rest_client import (
+    SIBLING,
+    EngineNoAnswerError,
+    EngineNotFoundError,
+    EngineRefusedError,
+    RestClient,
+)
 
 
 async def test_a_wrong_login_is_said_to_be_one_and_never_shown(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -99,5 +105,5 @@ async def test_an_id_never_becomes_a_path() -> None:
         with pytest.raises(EngineNotFoundError):
             await rest.read_json("task", "1/../../x?y#z 请")
         with pytest.raises(EngineNotFoundError):
-            await rest.write("POST", "jobs", "a", is_sibling=True)
+            await rest.write("POST", SIBLING, "jobs", "a")
     assert seen == ["/base/task/1%2F..%2F..%2Fx%3Fy%23z%20%E8%AF%B7", "/jobs/a"]
