@@ -10,7 +10,6 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import cycle
 from typing import Any, cast
 
@@ -22,25 +21,25 @@ from bot.agent.answer_check import AnswerSources
 from bot.agent.decision import ReplyFormat
 from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.limits import RunLimits, StopReason
-from bot.agent.loop import AgentLoop, RunContext
+from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
 from bot.agent.proposals import propose_call
 from bot.agent.tool_executor import OBSERVATION_MAX, ToolExecutor, format_bounded_json
 from bot.conversation.progress import render_receipt
-from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelRejectedError, StoreUnavailableError
 from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallStatus, RunState
 from bot.features.grounding.feature import UNVERIFIED_PREFIX, AnswerChecker
 from tests.agent.speakers import DIALECTS, INVENTED, Speaker, each, each_dialect, seen, where_several
-from tests.harness.loop import ZHANG, Bench, Look, own
+from tests.harness.loop import ZHANG, Bench, Look, own, run_loop
 from tests.harness.loop import play as played
 from tests.harness.memory_bot import Bot
 from tests.harness.scripted_model import Scripted, ScriptedModel
+from tests.harness.tools import build_tool
 from tests.stories.script import MAIL
 from tools.catalog import TOOLS
-from tools.spec import Caller, Gate, Person, TextRef, ToolOutcome
-from tools.tool import Tool, ToolContext, ToolServices
+from tools.spec import Gate, Person, TextRef, ToolOutcome
+from tools.tool import Tool, ToolContext
 
 LI, WANG = Person(id="U2", name="李四", names=("Li Si",)), Person(id="U3", name="王五", names=("Wang Wu",))
 
@@ -158,9 +157,7 @@ async def dump(use: ToolContext, args: Nothing) -> ToolOutcome:
     return ToolOutcome(data={"everything": "x" * 50_000}, summary=TextRef(key="result.people", params={"n": 1}))
 
 
-DUMP = Tool(
-    name="dump", purpose="p", use_when="u", avoid_when="a", args=Nothing, returns="r", errors={}, example={}, run=dump
-)
+DUMP = build_tool("dump", Nothing, dump)
 
 
 async def lab_of(redis: Redis, speaker: Speaker, script: Sequence[Scripted]) -> Bot:
@@ -279,9 +276,7 @@ async def test_turns_with_other_results_are_no_circle(speaker: Speaker) -> None:
     tools = [replace(one, run=count) if one.name == "now" else one for one in Bench().tools()]
     script: list[Scripted] = [*(speaker.call("now", {"name": n}) for n in "ababab"), speaker.answer("fine")]
     loop = AgentLoop(ScriptedModel(script), tools, formats=[speaker.style])
-    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    events = [event async for event in loop.run(RunContext("R00", [], asked("x"), use, StopEvent()))]
-    assert events[-1] == RunFinished("fine")
+    assert (await run_loop(loop, asked("x")))[-1] == RunFinished("fine")
 
 
 @each
@@ -498,6 +493,5 @@ async def test_negative_control_without_its_gate_it_would_run(speaker: Speaker) 
     ungated = [replace(one, gate=Gate.NONE, effect_place=None, prepare=None) for one in bench.tools()]
     model = ScriptedModel([speaker.call("pay", {"amount": 5}), speaker.answer("paid")])
     loop = AgentLoop(model, cast(Sequence[Tool], ungated), formats=[speaker.style])
-    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    events: list[RunEvent] = [one async for one in loop.run(RunContext("R00", [], asked("x"), use, StopEvent()))]
+    events = await run_loop(loop, asked("x"))
     assert isinstance(events[-1], RunFinished) and bench.ran == ["pay 5"]

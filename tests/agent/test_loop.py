@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, datetime
-from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.decision import REPLY_MAX
-from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped
+from bot.agent.events import RunFinished, RunPaused, RunStopped
 from bot.agent.limits import RunLimits, StopReason
-from bot.agent.loop import AgentLoop, RunContext
+from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.recall import list_call_results
 from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.core.run_state import CallStatus, RunState
-from tests.harness.loop import ZHANG, Bench, acts, call, own, play
+from tests.harness.loop import Bench, acts, call, own, play, run_loop
 from tests.harness.scripted_model import ScriptedModel
-from tools.spec import Caller
-from tools.tool import ToolContext, ToolServices
 
 
 async def test_independent_reads_run_together() -> None:
@@ -123,26 +119,6 @@ async def test_steps_calls_and_time_are_limited() -> None:
     assert (await play([never], limits=RunLimits(active_s=0.05)))[0] == [RunStopped(StopReason.TIME)]
 
 
-async def test_stop_interrupts_a_thinking_model() -> None:
-    stopped, began = StopEvent(), asyncio.Event()
-
-    async def thinks(_: object) -> ModelReply:
-        began.set()
-        await asyncio.sleep(30)
-        return ModelReply(text="late")
-
-    loop = AgentLoop(ScriptedModel([thinks]), Bench().tools())
-    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-
-    async def run() -> list[RunEvent]:
-        return [event async for event in loop.run(RunContext("R00", [], RunState(), use, stopped))]
-
-    task = asyncio.create_task(run())
-    await began.wait()
-    stopped.set()
-    assert await asyncio.wait_for(task, 1) == [RunStopped(StopReason.USER)]
-
-
 @pytest.mark.parametrize("stop", [True, False])
 async def test_an_interruption_that_somebody_swallows_comes_again(stop: bool) -> None:
     """Before Python 3.12 `asyncio.wait_for`, with which redis-py sends, swallows a cancellation that comes as it
@@ -159,12 +135,7 @@ async def test_an_interruption_that_somebody_swallows_comes_again(stop: bool) ->
         return ModelReply(text="late")
 
     loop = AgentLoop(ScriptedModel([thinks]), Bench().tools(), limits=RunLimits(active_s=180 if stop else 0.05))
-    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-
-    async def run() -> list[RunEvent]:
-        return [event async for event in loop.run(RunContext("R00", [], RunState(), use, stopped))]
-
-    task = asyncio.create_task(run())
+    task = asyncio.create_task(run_loop(loop, RunState(), stopped=stopped))
     await began.wait()
     if stop:
         stopped.set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import pytest
 from structlog.testing import capture_logs
@@ -13,27 +12,14 @@ from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.loop import AgentLoop
 from bot.agent.models.openai_model import open_model
-from bot.agent.probe import WEEK_MS, FormatSetting, LeakRecorder, choose_formats, find_call_problem
+from bot.agent.probe import FormatSetting, LeakRecorder, choose_formats, find_call_problem
 from bot.core.run_state import RunState
+from tests.harness.models import Notes
 from tests.harness.scripted_model import ScriptedModel
 from tests.stories.endpoint import Raw, called, endpoint, said
 
 ECHO, OBJECT, CHAT = called(("echo", '{"word": "hello"}')), said('{"word": "hello"}'), said("Hello!")
 REFUSED, AWAY = Raw(status=400), Raw(status=503)
-
-
-@dataclass
-class Notes:
-    """A memory."""
-
-    known: dict[str, str] = field(default_factory=dict)
-
-    async def load_text(self, name: str) -> str | None:
-        return self.known.get(name)
-
-    async def save_text(self, name: str, text: str, ms: int) -> None:
-        assert ms == WEEK_MS
-        self.known[name] = text
 
 
 async def found(wish: FormatSetting, answers: Sequence[Raw], notes: Notes) -> tuple[list[str], int]:
@@ -70,18 +56,6 @@ async def test_a_model_that_is_away_is_asked_again_at_the_next_start(answers: Se
 async def test_a_style_that_is_wished_for_is_taken_whatever_works(wish: FormatSetting) -> None:
     names, times = await found(wish, [], Notes())
     assert (names[0], times) == (wish, 0)
-
-
-@pytest.mark.parametrize("told", ["json mode is not supported", "response_format: Extra inputs are not permitted"])
-async def test_an_endpoint_that_guarantees_no_object_is_asked_without(told: str) -> None:
-    body, hello = JsonFormat().build_extra_body(()), ['{"role":"user","content":"JSON, please"}']
-    async with (
-        endpoint([Raw({"error": {"message": told}}, 400), OBJECT, OBJECT]) as model,
-        open_model(model.url, "k", "m", retries=0) as client,
-    ):
-        for _ in range(2):
-            assert (await client.request_reply(hello, body, timeout_s=20)).text == '{"word": "hello"}'
-    assert ["response_format" in one for one in model.asked] == [True, False, False]
 
 
 async def test_a_model_that_writes_its_calls_as_text_is_asked_in_the_text_format_from_then_on(

@@ -158,31 +158,6 @@ async def test_the_key_is_in_no_log(stream: io.StringIO) -> None:
     assert "model.again" in stream.getvalue() and "first-secret" not in stream.getvalue()
 
 
-def refuses(param: str) -> Raw:
-    """As OpenAI's reasoning models do."""
-    said = f"Unsupported value: '{param}' does not support 0.3 with this model."
-    return Raw({"error": {"message": said, "type": "invalid_request_error", "param": param}}, 400)
-
-
-STOP = '"stop":["\\nObservation"],"seed":1'
-
-
-async def test_what_a_model_does_not_take_is_left_out_from_then_on() -> None:
-    script = [refuses("temperature"), refuses("stop"), said("one"), said("two")]
-    async with asked(script, retries=0) as (serving, model, drawn):
-        assert [(await model.request_reply(HELLO, STOP, timeout_s=20)).text for _ in range(2)] == ["one", "two"]
-    sent = [sorted(set(one) & {"temperature", "stop", "seed"}) for one in serving.asked]
-    assert sent == [["seed", "stop", "temperature"], ["seed", "stop"], ["seed"], ["seed"]]
-    assert drawn.ranges == [], "nothing was waited for"
-
-
-async def test_what_is_refused_although_it_was_left_out_stays_refused() -> None:
-    async with asked([refuses("temperature")] * 3) as (serving, model, _):
-        with pytest.raises(ModelRejectedError):
-            await ask(model)
-    assert len(serving.asked) == 2
-
-
 async def test_why_a_request_is_refused_is_told_to_administrators_and_no_key_with_it() -> None:
     no = Raw({"error": {"message": "tools are not supported;\nyour key is sk-proj-abcdefgh12345678901234"}}, 400)
     async with asked([no]) as (_, model, _):

@@ -28,6 +28,7 @@ from bot.core.history_entries import PausedRun
 from bot.core.run_state import RunState
 from bot.features.grounding.feature import is_uncalled
 from tests.features.grounding.battery import check
+from tests.harness.corpus import corpus
 from tests.harness.memory_bot import TODAY, Bot
 from tests.harness.memory_platform import DM
 from tests.harness.scripted_model import ScriptedModel
@@ -219,30 +220,26 @@ def test_every_day_has_its_own_weekday_and_is_off_when_it_is(day: date, country:
         assert bool(off) is not calendar.get_day_status(this)[0]
 
 
-@pytest.mark.parametrize(
-    "answer", ["The next holiday is January 1, 2027.", "下周三是 2026-11-25。", "Tomorrow is 2026-11-23."]
+@corpus(
+    ("answer", "is_supported"),
+    [
+        ("The next holiday is January 1, 2027.", True),
+        ("下周三是 2026-11-25。", True),
+        ("Tomorrow is 2026-11-23.", True),
+        ("Your leave begins on 2027-03-17.", False),
+        ("Your leave begins on 2026-12-11.", False),
+        ("It is Wednesday, 2026-11-26.", False),
+        ("您还剩 8 天年假。", False),
+        ("一共 3000 元。", False),
+    ],
 )
-async def test_what_the_calendar_shows_supports_an_answer(answer: str) -> None:
+async def test_what_the_calendar_shows_supports_an_answer_and_nothing_else_does(
+    answer: str, is_supported: bool
+) -> None:
     trace = RunState(messages=[json.dumps({"role": "user", "content": '<message from="x">\nwhen?\n</message>'})])
     sources = AnswerSources(days=describe_calendar_days(WorkCalendar(), SUNDAY.date()))
     found = await check(answer, trace, SUNDAY.date(), sources)
-    assert found.claims and not found.unverified
-
-
-async def test_negative_control_what_it_does_not_show_is_not_supported(subtests: pytest.Subtests) -> None:
-    for answer in [
-        "Your leave begins on 2027-03-17.",
-        "Your leave begins on 2026-12-11.",
-        "It is Wednesday, 2026-11-26.",
-        "您还剩 8 天年假。",
-        "一共 3000 元。",
-    ]:
-        with subtests.test(answer=answer):
-            trace = RunState(
-                messages=[json.dumps({"role": "user", "content": '<message from="x">\nwhen?\n</message>'})]
-            )
-            sources = AnswerSources(days=describe_calendar_days(WorkCalendar(), SUNDAY.date()))
-            assert (await check(answer, trace, SUNDAY.date(), sources)).unverified
+    assert found.claims and bool(found.unverified) is not is_supported
 
 
 async def test_a_message_keeps_the_minute_at_which_it_was_said(redis: Redis) -> None:

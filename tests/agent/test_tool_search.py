@@ -8,9 +8,8 @@ import random
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, RootModel
@@ -19,17 +18,17 @@ from bot.agent.events import RunEvent, RunFinished, RunPaused, StepsFinished
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.loop import AgentLoop, RunContext
+from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
 from bot.agent.tool_search import FIND, FOUND_AT_ONCE, MAX_FOUND, ToolIndex, ToolSelector, build_index_text
-from bot.core.cancellation import StopEvent
 from bot.core.run_state import CallStatus, RunState
-from tests.harness.loop import ZHANG, Bench, acts, call, own
+from tests.harness.loop import Bench, acts, call, own, run_loop
 from tests.harness.scripted_model import Scripted, ScriptedModel
+from tests.harness.tools import build_gated_tool, build_tool
 from tools.catalog import TOOLS
 from tools.handbook.ranking import build_index
-from tools.spec import Caller, CardChoice, EffectPlace, Gate, Offer, Proposal, TextRef, ToolOutcome
-from tools.tool import Tool, ToolContext, ToolServices
+from tools.spec import Offer, TextRef, ToolOutcome
+from tools.tool import Tool, ToolContext
 
 MANY = tomllib.loads(Path(__file__).with_name("many_tools.toml").read_text(encoding="utf-8"))
 UNSEEN: Sequence[tuple[str, str]] = [(asked, right) for asked, right in MANY["unseen"]]
@@ -46,15 +45,10 @@ class Ran:
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def tool(self, name: str, said: str = "A tool.", args: str = "", *, gate: Gate = Gate.NONE) -> Tool:
+    def tool(self, name: str, said: str = "A tool.", args: str = "", *, is_gated: bool = False) -> Tool:
         async def run(use: ToolContext, given: BaseModel) -> ToolOutcome:
             self.names.append(name)
             return ToolOutcome(data={"ran": name}, summary=TextRef(key="x"))
-
-        async def prepare(use: ToolContext, given: BaseModel) -> Proposal:
-            return Proposal(
-                args={}, title=TextRef(key="x"), fields=(), deciders=("U1",), choices=(CardChoice(name="confirm"),)
-            )
 
         schema = {"type": "object", "properties": {one: {"type": "string"} for one in args.split()}}
 
@@ -64,20 +58,9 @@ class Ran:
                 return schema
 
         server = name.partition("__")[0]
-        gated: dict[str, Any] = (
-            {}
-            if gate is Gate.NONE
-            else {
-                "prepare": prepare,
-                "stored_args": Given,
-                "effect_place": EffectPlace.OUTSIDE,
-            }
-        )
         purpose = f"Tool of the server {server}, which is not part of this program. It says: “{said}”"
-        return Tool(
-            name=name, purpose=purpose, use_when="u", avoid_when="a", args=Given, returns="r", errors={}, example={},
-            run=run, gate=gate, server=server, **gated,
-        )  # fmt: skip
+        build = build_gated_tool if is_gated else build_tool
+        return build(name, Given, run, purpose=purpose, server=server)
 
 
 @dataclass(frozen=True)
@@ -231,7 +214,7 @@ class Crowd(Bench):
         cards: list[tuple[str, str]] = [(f"shop__item_{n}", f"Something with number {n}.") for n in range(60)]
         self.more = {name: self.theirs.tool(name, said) for name, said in cards}
         self.more["shop__zebra"] = self.theirs.tool("shop__zebra", "Feeds the zebra.")
-        self.more["shop__sell"] = self.theirs.tool("shop__sell", "Sells the rhinoceros.", gate=Gate.CONFIRM)
+        self.more["shop__sell"] = self.theirs.tool("shop__sell", "Sells the rhinoceros.", is_gated=True)
 
     async def play(
         self, script: Sequence[Scripted], trace: RunState | None = None, ours: Sequence[Tool] = ()
@@ -242,9 +225,7 @@ class Crowd(Bench):
         if trace is None:
             trace = RunState(offered_tools=loop.selector.choose_offered_tools("item"))
             trace.append_message({"role": "user", "content": "hello"})
-        use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-        events = [event async for event in loop.run(RunContext("R0", [], trace, use, StopEvent()))]
-        return events, trace, loop
+        return await run_loop(loop, trace), trace, loop
 
 
 async def test_find_tools_brings_in_what_it_finds_and_then_it_can_be_called() -> None:

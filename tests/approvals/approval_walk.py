@@ -35,12 +35,10 @@ from bot.approvals.state import (
     EffectStarted,
     EffectSucceeded,
     IllegalTransitionError,
-    NotifyWaiter,
     OpenPeriod,
     PartsChanged,
     ReminderDue,
     SaveEnd,
-    SaveOpening,
     SubjectClosed,
     SuggestionAdded,
     WaiterAdded,
@@ -91,6 +89,7 @@ REOPENS = (CardRequested, CardRenewed, ConfirmationRequired)
 """Events that open a card again as its next version."""
 DECISION = ("decided_by", "choice", "form", "removed_characters", "decided_ms")
 """The fields that record the decision, its person and its time."""
+UNENDED = ("open", "decided", "started")
 RANK = {EffectState.NONE: 0, EffectState.STARTED: 1}
 """Ranks of effects; an ended effect has rank 2."""
 
@@ -252,8 +251,9 @@ class Walk:
         self.made.add(type(event))
         yield from self._find_broken_seal(before, after)
         yield from self._find_broken_decision(before, after, event, effects)
-        yield from self._find_broken_effect(before, after, event)
-        yield from self._find_broken_notice(before, after, event, effects)
+        yield from self._find_broken_effect(before, after)
+        if any(isinstance(effect, SaveEnd) for effect in effects) and name_phase(after) in UNENDED:
+            yield "what is not over is not closed"
 
     def _find_broken_seal(self, before: Approval | None, after: Approval) -> Iterator[str]:
         if after.seal != compute_seal(after.tool, after.proposal):
@@ -271,9 +271,6 @@ class Walk:
             yield "a version is decided once"
         if any(isinstance(one, ClaimDecision) and one.now_ms >= after.expires_ms for one in effects):
             yield "nothing is decided when its time is over"
-        opened = after.state is ApprovalState.OPEN and (before is None or before.version != after.version)
-        if opened != any(isinstance(effect, SaveOpening) for effect in effects):
-            yield "what opens is saved as open"
         if after.state is ApprovalState.OPEN and (after.decided_by or after.press_id or after.choice or after.effect):
             yield "nobody has decided what is open"
         if before is None:
@@ -286,34 +283,15 @@ class Walk:
         if decided and any(getattr(before, name) != getattr(after, name) for name in DECISION):
             yield "a decision stays as it was made"
 
-    def _find_broken_effect(self, before: Approval | None, after: Approval, event: ApprovalEvent) -> Iterator[str]:
+    def _find_broken_effect(self, before: Approval | None, after: Approval) -> Iterator[str]:
         if after.effect and after.state is not ApprovalState.DECIDED:
             yield "only what is decided is done"
         if before is None:
             return
-        if after.attempts - before.attempts != (type(event) is EffectStarted) and not isinstance(event, CardRequested):
-            yield "every try is counted"
         ended = RANK.get(before.effect, 2) == 2
         back = RANK.get(after.effect, 2) < RANK.get(before.effect, 2) or (ended and after.effect != before.effect)
         if before.version == after.version and back:
             yield "an effect only moves forward"
-
-    def _find_broken_notice(
-        self, before: Approval | None, after: Approval, event: ApprovalEvent, effects: ApprovalEffects
-    ) -> Iterator[str]:
-        told = [effect.waiter for effect in effects if isinstance(effect, NotifyWaiter)]
-        waited = list(before.waiters) if before is not None and type(event) is CardSettled else []
-        if told != waited or (told and after.waiters):
-            yield "whoever waits is notified once"
-        if any(isinstance(effect, SaveEnd) for effect in effects) and name_phase(after) in (
-            "open",
-            "decided",
-            "started",
-        ):
-            yield "what is not over is not closed"
-        rest = set(Approval.model_fields) - {"copies", "delivered_version"}
-        if type(event) in COPIES and any(getattr(before, name) != getattr(after, name) for name in rest):
-            yield "copies change nothing else"
 
 
 def list_walks() -> list[Walk]:

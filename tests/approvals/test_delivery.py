@@ -20,9 +20,9 @@ from bot.core.errors import ChatUnavailableError
 from bot.core.records import TAKEN_BACK_CHOICE, ApprovalState, EffectState, OpenCard
 from bot.core.work_items import ButtonPressed, RefreshCard, build_show_lane
 from tests.harness.corpus import corpus
-from tests.harness.memory_bot import TODAY, Bot, every_edge
-from tests.harness.memory_platform import DM, Edges, PostedMessage
-from tests.harness.presses import proposed, started
+from tests.harness.memory_bot import TODAY, Bot
+from tests.harness.memory_platform import DM, PostedMessage
+from tests.harness.presses import everywhere, proposed, started
 from tests.stories.script import DONE, calls
 from tools.workflow.engine.state import Delegation
 
@@ -72,18 +72,15 @@ async def test_when_all_is_well_nothing_has_to_catch_up(redis: Redis) -> None:
 
 
 async def test_killed_anywhere_while_the_platform_is_away_there_is_no_button_left(redis: Redis) -> None:
-    async def play(edges: Edges) -> None:
-        await redis.flushall()
-        bot = await proposed(redis)
+    async def act(bot: Bot) -> None:
         bot.chat.fails[f"update {DM.channel}"] = [DOWN] * 4
-        bot.end_at(edges)
         await bot.press(bot.chat.cards()[0], "send")
         approval = await bot.load_approval()
         assert approval.effect in (EffectState.DONE, EffectState.UNKNOWN)
         left = {"happened", "redo"} if approval.effect is EffectState.UNKNOWN else set()
         assert buttons(bot) == left and len(bot.mailer.mails) <= 1
 
-    assert await every_edge(play) > 10
+    assert await everywhere(redis, lambda: proposed(redis), act) > 10
 
 
 async def test_what_is_shown_later_is_how_it_stands_then(redis: Redis) -> None:

@@ -11,12 +11,10 @@ from redis.asyncio import Redis
 from bot.approvals.dialogs import build_dialog, check_dialog
 from bot.chat.messages import Click
 from bot.core.records import Approval
-from bot.queue.writes import apply_writes
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import TODAY, Bot
 from tests.harness.memory_platform import DM
-from tests.harness.presses import opened, requested
-from tests.stories.script import DONE, mail
+from tests.harness.presses import proposed, requested, rewrite
 from tools.spec import CardChoice
 from tools.workflow.engine.state import Delegation
 
@@ -31,7 +29,7 @@ async def ask(redis: Redis) -> tuple[Bot, Click]:
 
 async def propose(redis: Redis) -> tuple[Bot, Click]:
     """Return Zhang San's mail, and a press on *Edit*."""
-    bot = await opened(Bot(redis, [mail(), DONE]))
+    bot = await proposed(redis)
     return bot, press(await bot.load_approval(), "edit", "U1")
 
 
@@ -145,7 +143,6 @@ async def test_a_button_that_asks_nothing_has_no_field_to_say_anything_beside(re
     approval = await bot.load_approval()
     silent = CardChoice(name="reject", fixed_args={"decision": "reject"})
     plan = approval.proposal.model_copy(update={"choices": (silent,)})
-    writes = [bot.approvals.build_save_write(approval.model_copy(update={"proposal": plan}))]
-    await apply_writes(redis, bot.keys, bot.keys.get_partition(approval.id), writes)
+    await rewrite(bot, proposal=plan)
     assert await check_dialog(bot.ingress.cards, click.model_copy(update={"choice": "reject", "form": {}})) == {}
     assert await build_dialog(bot.ingress.cards, click.model_copy(update={"choice": "reject"})) is None

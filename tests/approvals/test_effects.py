@@ -13,13 +13,13 @@ from redis.asyncio import Redis
 from bot.approvals import press as press_module
 from bot.core.errors import ChatUnavailableError
 from bot.core.records import Approval, ApprovalState, EffectState, RunStatus
+from bot.core.run_state import CallStatus
 from bot.queue.worker import GIVE_UP_TRIES
-from bot.queue.writes import apply_writes
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.memory_platform import DM, Killed
-from tests.harness.presses import LEAVE, everywhere, proposed
+from tests.harness.presses import LEAVE, everywhere, proposed, rewrite
 from tools.spec import EffectUnknownError, Person, ReceiptLine, TextRef, ToolError
 from tools.workflow.engine.port import CommandResult
 
@@ -33,13 +33,6 @@ async def press(bot: Bot, choice: str, id: str = "") -> Approval:
     unsealed = replace(card, buttons=tuple(replace(one, seal="") for one in card.buttons))
     await bot.press(unsealed, choice, id=id)
     return await bot.load_approval()
-
-
-async def rewrite(bot: Bot, **changes: Any) -> None:
-    """Change the stored card, as anybody with write access to Redis can."""
-    approval = await bot.load_approval()
-    writes = [bot.approvals.build_save_write(approval.model_copy(update=changes))]
-    await apply_writes(bot.redis, bot.keys, bot.keys.get_partition(approval.id), writes)
 
 
 # Before it runs
@@ -137,6 +130,8 @@ async def test_killed_anywhere_between_two_tries_it_is_sent_once_or_said_to_be_u
         ends.add(effect)
         assert len(mailer.mails) == (effect is EffectState.DONE) or effect is EffectState.UNKNOWN
         assert len(mailer.mails) <= 1
+        run = await bot.runs.load_run(bot.chat.keys()[-1].partition(":")[0])
+        assert run is not None and run.state.calls[0].status in (CallStatus.SUCCEEDED, CallStatus.UNKNOWN)
 
     await everywhere(redis, lambda: proposed(redis), act)
     assert ends == {EffectState.DONE, EffectState.UNKNOWN}
@@ -152,19 +147,16 @@ async def test_what_takes_longer_has_no_buttons_meanwhile(redis: Redis, monkeypa
     assert len(mailer.mails) == 1 and len(bot.chat.updates) == 2
 
 
-async def test_a_request_is_started_when_that_is_on_record(redis: Redis) -> None:
+async def test_a_request_is_started_when_that_is_on_record(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     bot = await proposed(redis, LEAVE)
     engine, seen = bot.tool_services.engine, list[EffectState]()
+    start = engine.start_request
 
-    class LookingEngine:
-        async def start_request(self, *given: Any, **more: Any) -> CommandResult:
-            seen.append((await bot.load_approval()).effect)
-            return await engine.start_request(*given, **more)
+    async def look_and_start(*given: Any, **more: Any) -> CommandResult:
+        seen.append((await bot.load_approval()).effect)
+        return await start(*given, **more)
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(engine, name)
-
-    object.__setattr__(bot.tool_services, "engine", LookingEngine())
+    monkeypatch.setattr(engine, "start_request", look_and_start)
     await bot.press(bot.chat.cards()[0], "confirm")
     assert seen == [EffectState.STARTED]
     assert [one.id for one in await engine.list_own_requests("U1")] == ["L-0001"]
@@ -281,19 +273,6 @@ async def test_an_edited_card_is_sealed_anew_for_its_whole_time_and_noted(redis:
     assert after.expires_ms - after.created_ms >= bot.handlers.cards.open_for.total_seconds() * 1000
     [record] = [one async for one in bot.journal.stream_records(kinds={"approval.edited"})]
     assert record.person == "U1" and after.delivered_version == 2
-
-
-async def test_a_renewed_card_is_the_same_for_its_whole_time_and_noted(redis: Redis) -> None:
-    bot = await proposed(redis)
-    before = await bot.load_approval()
-    bot.now_offset = bot.handlers.cards.open_for * 2
-    await bot.handle_work(before.id, "expire", '{"kind": "expire_card", "version": 1}')
-    after = await press(bot, "again")
-    assert (after.version, after.proposal, after.seal) == (2, before.proposal, before.seal)
-    assert after.state is ApprovalState.OPEN and after.created_ms > before.expires_ms
-    assert after.expires_ms - after.created_ms >= bot.handlers.cards.open_for.total_seconds() * 1000
-    [record] = [one async for one in bot.journal.stream_records(kinds={"approval.renewed"})]
-    assert record.person == "U1"
 
 
 async def test_a_tool_that_prepares_nothing_any_more_edits_nothing(redis: Redis) -> None:

@@ -12,7 +12,7 @@ from bot.core.records import ApprovalState, EffectState
 from bot.storage.approvals import derive_task_card_id
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM, Killed
-from tests.harness.presses import LEAVE, opened, started
+from tests.harness.presses import LEAVE, list_refusals, opened, started
 from tests.stories.script import DONE, calls, mail
 from tests.tools.company import LI, WANG, ZHANG
 from tools.workflow.engine.state import Status
@@ -24,10 +24,6 @@ def lose_membership(bot: Bot, person: str) -> None:
     bot.directory.fresh[person] = now.model_copy(update={"active": False})
 
 
-async def refusals(bot: Bot) -> list[str]:
-    return [record.text async for record in bot.journal.stream_records(kinds={"approval.refused"})]
-
-
 async def test_who_was_made_a_guest_a_moment_ago_presses_in_vain(redis: Redis) -> None:
     bot = await started(redis)
     lose_membership(bot, LI.id)
@@ -35,14 +31,14 @@ async def test_who_was_made_a_guest_a_moment_ago_presses_in_vain(redis: Redis) -
     assert (await bot.engine.get_request("L-0001")).status is Status.WAITING
     ((person, words),) = bot.chat.ephemerals
     assert person == LI.id and words
-    assert await refusals(bot) == ["stranger"]
+    assert await list_refusals(bot) == ["stranger"]
 
 
 async def test_nor_do_they_confirm_what_they_asked_for(redis: Redis) -> None:
     bot = await opened(Bot(redis, [LEAVE, DONE]))
     lose_membership(bot, ZHANG.id)
     await bot.press(bot.chat.cards()[0], "confirm")
-    assert await bot.engine.list_own_requests(ZHANG.id) == () and await refusals(bot) == ["stranger"]
+    assert await bot.engine.list_own_requests(ZHANG.id) == () and await list_refusals(bot) == ["stranger"]
 
 
 async def test_without_the_fresh_look_they_would_have_decided(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +83,7 @@ async def test_time_that_runs_out_between_the_look_and_the_decision_decides_noth
     card = await bot.load_approval(derive_task_card_id(bot.keys, "L-0001-1"))
     assert len(looks) > 1 and card is not None and card.state is ApprovalState.OPEN and not card.press_id
     assert (await bot.engine.get_request("L-0001")).status is Status.WAITING
-    assert await refusals(bot) == ["expired"] and len(bot.chat.ephemerals) == 1
+    assert await list_refusals(bot) == ["expired"] and len(bot.chat.ephemerals) == 1
 
 
 async def test_whom_the_rules_no_longer_name_is_told_who_is_and_the_card_stays(redis: Redis) -> None:
@@ -101,7 +97,7 @@ async def test_whom_the_rules_no_longer_name_is_told_who_is_and_the_card_stays(r
         bot.chat.ephemerals
         == [(LI.id, "L-0001：按现在的规则，这一步由王五审批，不再由李四审批。可以把它转交给王五")] * 2
     )
-    assert await refusals(bot) == ["not_named", "not_named"], "an administrator reads it in the journal"
+    assert await list_refusals(bot) == ["not_named", "not_named"], "an administrator reads it in the journal"
     await bot.press(bot.chat.cards("DU2")[0], "transfer", LI.id, form={"person": WANG.id, "opinion": ""})
     assert (await bot.engine.get_request("L-0001")).waits_for == (WANG.id,)
     await bot.press(bot.chat.cards("DU3")[0], "approve", WANG.id)
@@ -123,7 +119,7 @@ async def test_whom_the_rules_no_longer_name_can_still_cancel_what_they_have_pro
     bot.directory.fresh[ZHANG.id] = ZHANG.model_copy(update={"manager": WANG.id})
     await bot.press(card, choice, LI.id)
     approval = await bot.load_approval(card)
-    assert approval is not None and approval.state is state and await refusals(bot) == refused
+    assert approval is not None and approval.state is state and await list_refusals(bot) == refused
     assert (await bot.engine.get_request("L-0001")).waits_for == (LI.id,)
 
 
@@ -131,7 +127,7 @@ async def test_what_is_wrong_besides_is_told_as_before(redis: Redis) -> None:
     """The look-up judges authority alone: the effect reports refusals of other kinds."""
     bot = await started(redis)
     await bot.press(bot.chat.cards("DU2")[0], "transfer", LI.id, form={"person": "U0NOBODY", "opinion": ""})
-    assert not bot.chat.ephemerals and await refusals(bot) == []
+    assert not bot.chat.ephemerals and await list_refusals(bot) == []
 
 
 @pytest.mark.parametrize("what", ["request", "mail"])

@@ -38,17 +38,18 @@ from bot.storage.approvals import ApprovalStore, Verdict
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import DM, Edges
-from tests.harness.presses import everywhere, name_deputies, proposed, requested
+from tests.harness.presses import everywhere, name_deputies, proposed, requested, rewrite
 from tests.stories.script import DONE, mail
 from tools.spec import Gate
 
 # Cancelled in chat
 
 
-async def test_who_takes_back_what_a_press_has_just_decided_takes_nothing_back(
-    redis: Redis, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("stops", [False, True])
+async def test_what_a_press_has_just_decided_is_neither_taken_back_nor_stopped(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, stops: bool
 ) -> None:
-    """The card is open when its lane looks, and decided when the lane decides."""
+    """The card is open when it is looked at, and decided when the cancellation decides."""
     bot = await proposed(redis)
     card = (await bot.load_approval()).id
     decide_cancellation, verdicts = ApprovalStore.decide_cancellation, list[Verdict]()
@@ -63,10 +64,14 @@ async def test_who_takes_back_what_a_press_has_just_decided_takes_nothing_back(
         return verdicts[-1]
 
     monkeypatch.setattr(ApprovalStore, "decide_cancellation", be_second)
-    await bot.handle_work(card, "back", CancelOpenCard(approval=card, person="U1"))
+    if stops:
+        await bot.send("停", id="Ev2")
+    else:
+        await bot.handle_work(card, "back", CancelOpenCard(approval=card, person="U1"))
     approval = await bot.load_approval()
-    assert verdicts == [Verdict.ALREADY] and len(bot.mailer.mails) == 1
+    assert verdicts[0] is Verdict.ALREADY and (stops or len(verdicts) == 1) and len(bot.mailer.mails) == 1
     assert (approval.state, approval.effect, approval.press_id) == (ApprovalState.DECIDED, EffectState.DONE, "p")
+    assert not any("卡片" in text for text in bot.chat.texts() if "停" in text or "正在进行" in text)
 
 
 @pytest.mark.parametrize(("person", "state"), [("U2", ApprovalState.OPEN), ("U1", ApprovalState.CANCELLED)])
@@ -180,8 +185,7 @@ async def test_only_what_the_given_up_press_itself_has_decided_is_ended(
     if stored is None:
         await redis.delete(*[key async for key in redis.scan_iter("*:apr:*")])
     else:
-        saved = [bot.approvals.build_save_write(before)]
-        assert await apply_writes(redis, bot.keys, bot.keys.get_partition(before.id), saved) == "ok"
+        await rewrite(bot, **pressed)
     click = Click(id=press, approval=before.id, version=1, choice="send", person="U1", place=DM)
     item = LaneItem(lane=before.id, id="x", body="", tries=9)
     writes = list(await give_up_press(bot.handlers.cards, item, click))
@@ -347,29 +351,3 @@ async def test_a_card_that_is_not_there_yet_is_cancelled_before_anybody_can_pres
     assert await bot.dispatcher.handlers.stopper.cancel_cards(conversation.waiting, caller) == 1
     await bot.work()
     assert (await bot.load_approval()).state is ApprovalState.CANCELLED and not bot.chat.cards()
-
-
-async def test_what_a_press_has_just_decided_is_not_stopped(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The card is open when the stop looks, and decided when it decides."""
-    bot = await proposed(redis)
-    card, decide_cancellation, verdicts = (
-        (await bot.load_approval()).id,
-        ApprovalStore.decide_cancellation,
-        list[Verdict](),
-    )
-
-    async def be_second(self: ApprovalStore, approval: Approval, person: str, choice: str, now_ms: int) -> Verdict:
-        if not verdicts:
-            click = Click(id="p", approval=card, version=1, choice="send", person="U1", place=DM)
-            decided = self.build_decide_writes(click, ends=ApprovalState.DECIDED, now_ms=now_ms)
-            assert await apply_writes(redis, bot.keys, bot.keys.get_partition(card), decided) == "ok"
-            await bot.lanes.enqueue(card, "p", ButtonPressed(click=click).model_dump_json())
-        verdicts.append(await decide_cancellation(self, approval, person, choice, now_ms))
-        return verdicts[-1]
-
-    monkeypatch.setattr(ApprovalStore, "decide_cancellation", be_second)
-    await bot.send("停", id="Ev2")
-    approval = await bot.load_approval()
-    assert verdicts[0] is Verdict.ALREADY and len(bot.mailer.mails) == 1
-    assert (approval.state, approval.effect, approval.press_id) == (ApprovalState.DECIDED, EffectState.DONE, "p")
-    assert not any("卡片" in text for text in bot.chat.texts() if "停" in text or "正在进行" in text)

@@ -14,11 +14,10 @@ from bot.chat.messages import MessageRef, Place, Post
 from bot.core.clock import to_ms
 from bot.core.records import ApprovalState, ApprovalWaiter, EffectState, OpenCard
 from bot.core.work_items import ExpireCard, RecordDirectEvent
-from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
-from tests.harness.presses import requested
+from tests.harness.presses import requested, rewrite
 from tools.spec import Gate, Proposal, TextRef
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -39,17 +38,12 @@ def draft(plan: Proposal, by: str = "U2", words: str = "好好休息") -> Propos
     return plan.model_copy(update={"args": plan.args | {"draft": words, "drafted_by": by, "meant": ""}})
 
 
-async def claim(bot: Bot, request: OpenCard) -> Lease:
-    await bot.work()
-    await bot.lanes.enqueue(request.approval, uuid4().hex, request.model_dump_json())
-    [lease] = await bot.lanes.claim("p", bot.keys.get_partition(request.approval), 1)
-    return lease
-
-
 async def ask(bot: Bot, plan: Proposal, **changes: Any) -> list[Write]:
     """Request the card, and return the writes."""
     given: dict[str, Any] = {"tool": "decide_task", "gate": Gate.APPROVE, "caller": "", "place": None} | changes
-    lease = await claim(bot, OpenCard(approval=CARD, proposal=plan, **given))
+    await bot.work()
+    await bot.lanes.enqueue(CARD, uuid4().hex, OpenCard(approval=CARD, proposal=plan, **given).model_dump_json())
+    [lease] = await bot.lanes.claim("p", bot.keys.get_partition(CARD), 1)
     writes = list(await bot.dispatcher.handle_item(lease))
     await lease.commit(*writes, more=False)
     return writes
@@ -93,11 +87,7 @@ async def test_asked_for_again_by_who_does_not_decide_it_comes_to_those_who_have
     bot, plan = await set_up(redis)
     only = plan.model_copy(update={"deciders": ("U2",)})
     await ask(bot, only)
-    approval = await bot.load_approval(CARD)
-    wider = approval.model_copy(update={"proposal": plan})
-    writes = [bot.approvals.build_save_write(wider)]
-    lease = await claim(bot, OpenCard(approval=CARD, tool="t", gate=Gate.APPROVE, proposal=plan, caller="", place=None))
-    await lease.commit(*writes, more=False)
+    await rewrite(bot, CARD, proposal=plan)
     assert list_remembered(await ask(bot, plan, caller=caller)) == {"U3"}
     assert count_posts(bot) == {"U2": 1, "U3": 1}
 
@@ -205,10 +195,7 @@ async def test_who_waits_hears_of_it_from_their_run_and_is_told_once(redis: Redi
 async def test_what_has_just_ended_is_answered_and_not_shown(redis: Redis, ended: dict[str, Any]) -> None:
     bot, plan = await set_up(redis)
     await ask(bot, plan)
-    lease = await claim(bot, OpenCard(approval=CARD, tool="t", gate=Gate.APPROVE, proposal=plan, caller="", place=None))
-    await lease.commit(
-        bot.approvals.build_save_write((await bot.load_approval(CARD)).model_copy(update=ended)), more=False
-    )
+    await rewrite(bot, CARD, **ended)
     posts = count_posts(bot)
     assert await ask(bot, plan) == []
     [told] = await ask(bot, plan, caller="U1", waiter=WAITER)

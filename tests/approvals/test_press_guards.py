@@ -13,15 +13,14 @@ from bot.core.i18n import translate
 from bot.core.outcomes import describe_consequence
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.work_items import ExpireCard
+from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_mailer import MemoryMailer
-from tests.harness.presses import proposed, requested
-from tests.stories.script import calls, mail
-from tests.tools.office import LI, SICK
+from tests.harness.presses import LEAVE, list_refusals, proposed, requested
+from tests.stories.script import mail
+from tests.tools.office import LI
 from tools.spec import EffectUnknownError, Person
 from tools.workflow.engine.state import Status
-
-LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 
 
 def act_around_checkpoint(
@@ -42,10 +41,6 @@ def act_around_checkpoint(
         return answer
 
     monkeypatch.setattr(bot.lanes, "run_lane_script", run_and_act)
-
-
-async def list_refusals(bot: Bot) -> list[str]:
-    return [record.text async for record in bot.journal.stream_records(kinds={"approval.refused"})]
 
 
 # Between the look and the decision
@@ -112,13 +107,6 @@ class DoubtfulMailer(MemoryMailer):
         await super().send_mail(to, subject, body, message_id, reply_to)
 
 
-async def redo(bot: Bot) -> None:
-    """Let Zhang San repeat the effect."""
-    [card] = bot.chat.cards()
-    again = next(one.choice for one in card.buttons if one.choice in ("redo", "retry"))
-    await bot.press(card, again)
-
-
 async def test_a_mail_that_is_sent_again_is_another_mail(redis: Redis) -> None:
     """Mail programs would take a mail with the same Message-ID for the first one, and not show it."""
     bot = await proposed(redis)
@@ -126,7 +114,7 @@ async def test_a_mail_that_is_sent_again_is_another_mail(redis: Redis) -> None:
     object.__setattr__(bot.outside, "mailer", mailer)
     await bot.press(bot.chat.cards()[0], "send")
     assert (await bot.load_approval()).effect is EffectState.UNKNOWN
-    await redo(bot)
+    await bot.press(bot.chat.cards()[0], "redo")
     assert (await bot.load_approval()).effect is EffectState.DONE and len(mailer.mails) == 1
     assert len(set(mailer.message_ids)) == 2
 
@@ -151,24 +139,25 @@ async def answer_task(redis: Redis, choice: str, form: dict[str, str] | None) ->
     return bot, approval
 
 
-@pytest.mark.parametrize("choice", ["reject", "return", "approve_with"])
-async def test_a_button_with_a_dialog_decides_nothing_without_its_answers(redis: Redis, choice: str) -> None:
-    bot, approval = await answer_task(redis, choice, None)
-    assert (approval.state, approval.press_id) == (ApprovalState.OPEN, "")
-    assert (await bot.engine.get_request("L-0001")).status is Status.WAITING
-    assert await list_refusals(bot) == ["no_form"]
-    assert bot.chat.ephemerals == [(LI.id, "L-0001：" + translate("refused.no_form", "zh"))]
-
-
-async def test_control_with_its_answers_it_decides(redis: Redis) -> None:
-    bot, approval = await answer_task(redis, "reject", {"opinion": "那几天有发布"})
-    assert approval.state is ApprovalState.DECIDED and await list_refusals(bot) == []
-    assert (await bot.engine.get_request("L-0001")).status is Status.REVISE
-
-
-async def test_a_button_without_a_dialog_takes_no_answers(redis: Redis) -> None:
-    bot, approval = await answer_task(redis, "approve", {"opinion": "好"})
-    assert approval.state is ApprovalState.OPEN and await list_refusals(bot) == ["no_form"]
+@corpus(
+    ("choice", "form", "status"),
+    [
+        *((choice, None, Status.WAITING) for choice in ("reject", "return", "approve_with")),
+        ("approve", {"opinion": "好"}, Status.WAITING),
+        ("reject", {"opinion": "那几天有发布"}, Status.REVISE),  # control
+    ],
+)
+async def test_a_button_decides_with_the_answers_of_its_dialog_and_without_one_takes_none(
+    redis: Redis, choice: str, form: dict[str, str] | None, status: Status
+) -> None:
+    bot, approval = await answer_task(redis, choice, form)
+    assert (await bot.engine.get_request("L-0001")).status is status
+    if status is Status.REVISE:
+        assert approval.state is ApprovalState.DECIDED and await list_refusals(bot) == []
+    else:
+        assert (approval.state, approval.press_id) == (ApprovalState.OPEN, "")
+        assert await list_refusals(bot) == ["no_form"]
+        assert bot.chat.ephemerals == [(LI.id, "L-0001：" + translate("refused.no_form", "zh"))]
 
 
 @pytest.mark.parametrize("choice", ["again", "show"])

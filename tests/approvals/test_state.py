@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from bot.approvals import state
-from bot.approvals.state import CardRequested, CopyFound, PartsChanged, SuggestionAdded, find_refusal
+from bot.approvals.state import CardRequested, PartsChanged, SuggestionAdded, find_refusal
 from bot.chat.messages import Click
 from bot.core.records import Approval, ApprovalState, EffectState, OpenCard
 from bot.queue.keys import Keys
@@ -72,29 +72,14 @@ def _back_to_the_beginning(approval: Approval, event: Any) -> Any:
     ), effects
 
 
-def _uncounted(approval: Approval, event: Any) -> Any:
-    after, effects = ADVANCE(approval, event)
-    return after.model_copy(update={"attempts": approval.attempts}), effects
-
-
 def _in_the_same_version(approval: Approval, event: Any) -> Approval:
     return RECOVER(approval, event).model_copy(update={"version": approval.version})
-
-
-def _still_waiting(approval: Approval, *, silent: bool) -> Any:
-    after, effects = SETTLE(approval, silent=silent)
-    return after.model_copy(update={"waiters": approval.waiters}), effects
 
 
 def _refused_with_a_trace(approval: Approval | None, event: Any, now_ms: int) -> str:
     if approval is not None:
         approval.form["refused"] = type(event).__name__
     return "already"
-
-
-def _pressed_by_who_finds_it(approval: Approval, event: Any) -> Approval:
-    after = COPY(approval, event)
-    return after.model_copy(update={"decided_by": event.reader}) if type(event) is CopyFound else after
 
 
 def _without_the_answers(approval: Approval, event: Any) -> Any:
@@ -107,13 +92,8 @@ def _claimed_twice(approval: Approval, event: Any, now_ms: int) -> Any:
     return after, (*effects, *effects)
 
 
-def _unsaved(before: Approval | None, event: Any, now: datetime) -> Any:
-    return OPEN(before, event, now)[0], ()
-
-
 REPLACE, TO_VERSION = state._replace_proposal, state._apply_to_version
-ADVANCE, RECOVER, SETTLE = state._advance_effect, state._record_recovery, state._settle_card
-COPY, DECIDE, OPEN = state.record_copies, state._record_decision, state._open_card
+ADVANCE, RECOVER, DECIDE = state._advance_effect, state._record_recovery, state._record_decision
 BROKEN: Mapping[str, tuple[str, object, str]] = {
     "a press is not looked at": ("find_refusal", _decided_without_a_look, "illegal moves are refused"),
     "time has no end": ("find_refusal", _decided_without_a_look, "nothing is decided when its time is over"),
@@ -128,13 +108,9 @@ BROKEN: Mapping[str, tuple[str, object, str]] = {
     "nobody takes it back": ("_can_cancel", lambda *_: False, "legal moves are made"),
     "a part starts it anew": ("_advance_effect", _back_to_the_beginning, "an effect only moves forward"),
     "the answers are forgotten": ("_advance_effect", _without_the_answers, "a decision stays as it was made"),
-    "tries are not counted": ("_advance_effect", _uncounted, "every try is counted"),
     "tried again in the same version": ("_record_recovery", _in_the_same_version, "an effect only moves forward"),
     "everything is over": ("has_ended", lambda approval: True, "what is not over is not closed"),
-    "who waits is told again": ("_settle_card", _still_waiting, "whoever waits is notified once"),
     "a refusal leaves a trace": ("_explain_refusal", _refused_with_a_trace, "what is refused changes nothing"),
-    "who finds a copy has pressed": ("record_copies", _pressed_by_who_finds_it, "copies change nothing else"),
-    "an opened card is not saved": ("_open_card", _unsaved, "what opens is saved as open"),
 }
 
 

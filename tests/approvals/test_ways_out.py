@@ -21,6 +21,7 @@ from bot.queue.lanes import Lanes
 from tests.harness.lanes import LANE, expire, hold, take
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_mailer import MemoryMailer
+from tests.harness.tools import build_gated_tool
 from tests.stories.script import DONE, calls
 from tools.cards.builders import build_effect_outcome, build_own_proposal
 from tools.catalog import TOOLS
@@ -45,22 +46,7 @@ async def run_order(context: ToolContext, args: OrderArgs) -> ToolOutcome:
         return build_effect_outcome({"ordered": True}, "result.tasks", "result.tasks", "order", {"n": 1})
 
 
-ORDER = Tool(
-    name="order",
-    purpose="Orders something in another system.",
-    use_when="",
-    avoid_when="",
-    args=OrderArgs,
-    returns="",
-    errors={},
-    example={},
-    run=run_order,
-    gate=Gate.CONFIRM,
-    effect_place=EffectPlace.OUTSIDE,
-    prepare=propose_order,
-    stored_args=OrderArgs,
-    privacy=Privacy.PRIVATE,
-)
+ORDER = build_gated_tool("order", OrderArgs, run_order, prepare=propose_order, privacy=Privacy.PRIVATE)
 
 
 @pytest.fixture

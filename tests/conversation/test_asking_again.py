@@ -89,15 +89,3 @@ async def test_killed_anywhere_in_bringing_a_draft_one_card_has_it(redis: Redis)
         assert approval is not None and approval.version == 2
 
     await everywhere(redis, prepare, act)
-
-
-async def test_a_card_of_the_version_before_is_decided_as_ever(redis: Redis) -> None:
-    """Its arguments know of no author of a draft, and its dialogs hold the draft themselves."""
-    bot = Bot(redis, [expense(), DONE])
-    await bot.send("报销")
-    await bot.press(bot.chat.cards()[0], "confirm")
-    approval = await bot.load_approval(derive_task_card_id(bot.keys, "E-0001-1"))
-    assert approval is not None and set(approval.proposal.args) == {"task_id", "form_sha", "draft"}
-    await bot.press(bot.chat.cards("DU2")[0], "approve", person="U2")
-    [said] = (await bot.engine.get_request("E-0001")).opinions
-    assert (said.by, said.text) == ("U2", "")

@@ -15,8 +15,9 @@ from bot.core.run_state import CallRecord, RunState, Usage
 from bot.queue.writes import apply_writes
 from tests.harness.budget import ELSEWHERE, PRICES, took
 from tests.harness.corpus import corpus
-from tests.harness.memory_bot import Bot, every_edge
-from tests.harness.memory_platform import DM, Edges
+from tests.harness.memory_bot import Bot
+from tests.harness.memory_platform import DM
+from tests.harness.presses import everywhere, opened
 from tests.harness.talks import notes, talked
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
@@ -122,16 +123,16 @@ async def test_approving_needs_no_budget(redis: Redis) -> None:
 
 
 async def test_killed_anywhere_the_effect_happens_once_and_is_told_once(redis: Redis) -> None:
-    async def play(edges: Edges) -> None:
-        await redis.flushall()
-        bot = Bot(redis, [took(mail(), 200), took(mail(), 200), DONE], budget_tokens_per_day=TOKENS)
-        await says(bot, "给李四发邮件")
-        bot.end_at(edges)
+    async def prepare() -> Bot:
+        script = [took(mail(), 200), took(mail(), 200), DONE]
+        return await opened(Bot(redis, script, budget_tokens_per_day=TOKENS), "给李四发邮件")
+
+    async def act(bot: Bot) -> None:
         await bot.press(bot.chat.cards()[0], "send")
         assert len(bot.mailer.mails) <= 1 and len(answers(bot)) == 1 and USED_UP in answers(bot)[0]
         assert len(bot.model.requests) == 1
 
-    assert await every_edge(play) > 5
+    assert await everywhere(redis, prepare, act) > 5
 
 
 @corpus("language", LANGUAGES)

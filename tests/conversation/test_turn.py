@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 import pytest
 from redis.asyncio import Redis
@@ -13,42 +12,32 @@ from bot.conversation.progress import Display
 from bot.core.errors import ModelUnavailableError
 from bot.core.records import RunStatus
 from tests.harness.answers import answers, by_results
-from tests.harness.memory_bot import TODAY, Bot, every_edge
+from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM, Edges
+from tests.harness.presses import everywhere, opened
 from tests.harness.scripted_model import Scripted
 from tests.stories.script import DONE, calls, mail
-from tests.tools.office import SICK
-from tools.workflow.engine.commands import WithdrawCommand
 
 LOOK = calls(("list_processes", {}))
 PEOPLE = calls(("list_people", {}))
 
 
-async def fresh(redis: Redis, script: Sequence[Scripted], edges: Edges, display: Display = "replies") -> Bot:
-    await redis.flushall()
-    bot = Bot(redis, script, steps=display)
-    edges.passed = 0
-    bot.end_at(edges)
-    return bot
-
-
 async def test_killed_anywhere_an_answer_comes_once_and_is_what_is_remembered(redis: Redis) -> None:
     """The model answers differently each time it is asked: whatever was said first stands, and is not mixed."""
 
-    async def play(edges: Edges) -> None:
-        bot = await fresh(redis, [LOOK, ModelReply(text="第一种说法"), ModelReply(text="第二种说法")], edges)
+    async def act(bot: Bot) -> None:
         await bot.send("有哪些流程？")
         assert len(answers(bot)) == 1
         assert (await bot.list_history())[-1].startswith(answers(bot)[0]), "what is remembered is what was said"
         assert len(bot.chat.keys()) == len(set(bot.chat.keys()))
 
-    assert await every_edge(play) > 8
+    script = [LOOK, ModelReply(text="第一种说法"), ModelReply(text="第二种说法")]
+    assert await everywhere(redis, lambda: Bot(redis, script), act) > 8
 
 
 @pytest.mark.parametrize("display", ["replies", "plan"])
 async def test_killed_anywhere_every_step_is_shown_once(redis: Redis, display: Display) -> None:
-    async def play(edges: Edges) -> None:
-        bot = await fresh(redis, [LOOK, PEOPLE, DONE, PEOPLE, DONE], edges, display)
+    async def act(bot: Bot) -> None:
         await bot.send("有哪些流程？谁可以审批？")
         shown = "\n".join(one.post.text for one in bot.chat.posts if not one.key.endswith(":final"))
         run = await bot.runs.load_run(bot.chat.keys()[-1].partition(":")[0])
@@ -56,16 +45,13 @@ async def test_killed_anywhere_every_step_is_shown_once(redis: Redis, display: D
         for number, line in enumerate(run.step_lines, 1):
             assert line in shown and shown.count(f"{number}. ") == 1
 
-    await every_edge(play)
+    await everywhere(redis, lambda: Bot(redis, [LOOK, PEOPLE, DONE, PEOPLE, DONE], steps=display), act)
 
 
 async def test_killed_anywhere_before_the_second_card_of_a_run_it_is_brought(redis: Redis) -> None:
     """The run pauses, goes on after a button, and pauses again: the second card is no less safe than the first."""
 
-    async def play(edges: Edges) -> None:
-        bot = await fresh(redis, [by_results(mail(), mail(subject="第二封"), DONE)] * 9, Edges())
-        await bot.send("给李四发两封邮件")
-        bot.end_at(edges)
+    async def act(bot: Bot) -> None:
         await bot.press(bot.chat.cards()[0], "cancel")
         bot.chat.edge = bot.lanes.edge = Edges()
         [card] = bot.chat.cards()
@@ -74,16 +60,16 @@ async def test_killed_anywhere_before_the_second_card_of_a_run_it_is_brought(red
         assert [one.subject for one in bot.mailer.mails] == ["第二封"]
         assert answers(bot) == ["好的。"]
 
-    assert await every_edge(play) > 8
+    script = [by_results(mail(), mail(subject="第二封"), DONE)] * 9
+    assert await everywhere(redis, lambda: opened(Bot(redis, script), "给李四发两封邮件"), act) > 8
 
 
 async def test_a_commands_answer_is_said_once_whatever_happens(redis: Redis) -> None:
-    async def play(edges: Edges) -> None:
-        bot = await fresh(redis, [], edges)
+    async def act(bot: Bot) -> None:
         await bot.send("帮助")
         assert len(bot.chat.posts) == 1
 
-    assert await every_edge(play) == 4
+    assert await everywhere(redis, lambda: Bot(redis), act) == 4
 
 
 async def test_the_model_away_is_told_once_each_time_and_noted_once(redis: Redis) -> None:
@@ -99,13 +85,13 @@ async def test_the_model_away_is_told_once_each_time_and_noted_once(redis: Redis
 
 
 async def test_killed_anywhere_while_the_model_is_away_it_is_told_once(redis: Redis) -> None:
-    async def play(edges: Edges) -> None:
-        bot = await fresh(redis, [ModelUnavailableError("away"), ModelUnavailableError("away"), DONE, DONE], edges)
+    async def act(bot: Bot) -> None:
         await bot.send("你好")
         assert len([text for text in bot.chat.texts() if "连不上" in text]) == 1
         assert answers(bot) == ["好的。"]
 
-    await every_edge(play)
+    away = ModelUnavailableError("away")
+    await everywhere(redis, lambda: Bot(redis, [away, away, DONE, DONE]), act)
 
 
 async def test_whoever_has_left_meanwhile_leaves_no_open_run_behind(redis: Redis) -> None:
@@ -126,15 +112,3 @@ async def test_a_guest_is_told_so_in_their_dm_and_nothing_is_done(redis: Redis) 
     await bot.send("请假", id="Ev2", place=DM.model_copy(update={"channel": "C1", "direct": False}))
     assert [text[:6] for text in bot.chat.texts()] == ["我只为本工作"] and not bot.chat.texts("C1")
     assert bot.model.requests == []
-
-
-async def test_why_somebody_withdraws_reaches_the_card_and_the_request(redis: Redis) -> None:
-    bot = Bot(redis)
-    started = await bot.engine.start_request("leave", SICK, "U1", "key", TODAY)
-    bot.model.script += [calls(("withdraw_request", {"request_id": started.request, "because": "计划变了"})), DONE]
-    await bot.send("撤回，计划变了")
-    [card] = [one for one in bot.chat.cards() if "撤回" in one.title]
-    assert ("撤回原因", "计划变了") in card.facts
-    await bot.press(card, "confirm")
-    commands = [event.command for event in await bot.engine.list_events(started.request)]
-    assert [one.reason for one in commands if isinstance(one, WithdrawCommand)] == ["计划变了"]

@@ -17,7 +17,7 @@ from bot.core.approval_sets import APPROVE_SET, REJECT_SET, SEVERAL, TICK, TICKE
 from bot.core.work_items import CloseCard, OpenMorningList, OpenSet, RefreshSet
 from bot.features.sets.sets import MAX_ENTRIES
 from bot.queue.writes import Write
-from tests.harness.approval_sets import SET, card_of, find_set_beside, press, start_claims
+from tests.harness.approval_sets import SET, card_of, find_set_beside, press, put_press, start_claims
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import Edges, PostedMessage
@@ -27,8 +27,8 @@ from tests.tools.office import withdraw
 from tools.workflow.engine.state import Decision, Delegation, Status
 
 
-async def open_set(bot: Bot, id_: str = "o1", person: str = LI.id) -> None:
-    await bot.lanes.enqueue(SET, id_, OpenSet(person=person).model_dump_json())
+async def open_set(bot: Bot) -> None:
+    await bot.handle_work(SET, "o1", OpenSet(person=LI.id))
 
 
 def shown(bot: Bot) -> list[Post]:
@@ -49,9 +49,7 @@ async def test_killed_anywhere_it_is_shown_once_and_decides_once(redis: Redis, c
         numbers = await start_claims(bot, 11, 12, 13)
         bot.end_at(edges)
         await open_set(bot)
-        await bot.work()
         await press(bot, choice, form={TICKED: "0,2", "opinion": "no receipt"})
-        await bot.work()
         done = {APPROVE_SET: Status.APPROVED, REJECT_SET: Status.REVISE}[choice]
         assert await statuses(bot, numbers) == [done, Status.WAITING, done]
         opinions = [(await bot.engine.get_request(one)).opinions for one in numbers]
@@ -103,11 +101,9 @@ async def test_what_has_changed_since_it_was_shown_is_skipped_and_said(redis: Re
     bot = Bot(redis)
     numbers = await start_claims(bot, 11, 12)
     await open_set(bot)
-    await bot.work()
     card = await card_of(bot, numbers[0])
     await redis.hset(bot.keys.build_key(bot.keys.get_partition(card.id), "apr", card.id), "version", "2")
     await press(bot, APPROVE_SET, form={TICKED: "0,1"})
-    await bot.work()
     assert await statuses(bot, numbers) == [Status.WAITING, Status.APPROVED]
     (post,) = shown(bot)
     assert post.card is not None and any("跳过：内容已经变了" in value for _, value in post.card.facts)
@@ -120,7 +116,6 @@ async def test_what_somebody_has_said_they_refuse_is_in_no_set(redis: Redis, dec
     bot = Bot(redis)
     first, second = await start_claims(bot, 11, 12)
     await open_set(bot)
-    await bot.work()
     bot.model.script += [calls(("decide_task", {"task_id": first, "decision": decision, "opinion": opinion})), DONE]
     await bot.send(f"{decision} {first}", LI.id)
     later = build_set_id(LI.id, "later")
@@ -130,7 +125,6 @@ async def test_what_somebody_has_said_they_refuse_is_in_no_set(redis: Redis, dec
     listed = [first, second] if decision == "approve" else [second]
     assert [one.text.split(" ")[0] for one in after.card.ticks.options] == listed
     await press(bot, APPROVE_SET)
-    await bot.work()
     approved = Status.APPROVED if decision == "approve" and not opinion else Status.WAITING
     assert await statuses(bot, [first, second]) == [approved, Status.APPROVED]
 
@@ -139,11 +133,8 @@ async def test_the_title_of_a_set_that_is_over_says_what_has_become_of_it(redis:
     bot = Bot(redis)
     numbers = await start_claims(bot, 11, 12, 13, 14)
     await open_set(bot)
-    await bot.work()
     await press(bot, APPROVE_SET, form={TICKED: "0,1"})
-    await bot.work()
     await press(bot, REJECT_SET, id_="p2", version=2, form={TICKED: "2", "opinion": "no receipt"})
-    await bot.work()
     request = await bot.engine.get_request(numbers[3])
     await withdraw(bot.engine, request.id, ZHANG.id)
     await bot.work()
@@ -154,11 +145,9 @@ async def test_who_was_made_a_guest_a_moment_ago_decides_nothing_and_reads_why(r
     bot = Bot(redis)
     numbers = await start_claims(bot, 11, 12)
     await open_set(bot)
-    await bot.work()
     (li,) = [one for one in bot.directory.known if one.id == LI.id]
     bot.directory.fresh[LI.id] = li.model_copy(update={"active": False})
     await press(bot, APPROVE_SET)
-    await bot.work()
     assert await statuses(bot, numbers) == [Status.WAITING] * 2
     assert Counter(await bot.list_journal_kinds())["approval.refused"] == 2
 
@@ -171,7 +160,6 @@ async def test_whose_it_is_not_neither_opens_ticks_nor_decides(redis: Redis, per
     await open_set(bot)
     for id_, choice in (("b", APPROVE_SET), ("c", REJECT_SET), ("d", TICK), ("e", SEVERAL)):
         await press(bot, choice, person, id_, form={TICKED: "0", "opinion": "x"})
-    await bot.work()
     assert await statuses(bot, numbers) == [Status.WAITING] and len(shown(bot)) == 1
     assert len(bot.chat.ephemerals) == 5 and {one for one, _ in bot.chat.ephemerals} == {person}
 
@@ -190,7 +178,6 @@ async def test_who_stands_in_reads_for_whom_and_what_is_unusual(redis: Redis) ->
     first, second = post.card.ticks.options
     assert first.text.endswith(("代李四处理", "for Li Si")) and "⚠" in second.details and "1100" in second.details
     await press(bot, APPROVE_SET, WANG.id, lane=lane)
-    await bot.work()
     assert [
         (one.by, one.on_behalf) for number in numbers for one in (await bot.engine.get_request(number)).opinions
     ] == [(WANG.id, LI.id)] * 2
@@ -202,13 +189,11 @@ async def test_what_people_write_does_not_pass_for_another_fact(redis: Redis) ->
     await bot.handle_work(build_set_id(ZHANG.id, "x"), "o", OpenSet(person=ZHANG.id, tasks=(f"{numbers[0]}-1",)))
     assert not shown(bot) and "没有可以一起决定" in bot.chat.ephemerals[0][1], "one's own is never in one's set"
     await open_set(bot)
-    await bot.work()
     (post,) = shown(bot)
     assert post.card is not None and post.card.ticks is not None
     (option,) = post.card.ticks.options
     assert option.details.count("“") == option.details.count("”") == 1 and option.details.endswith("”")
     await press(bot, REJECT_SET, form={TICKED: "0", "opinion": " \n"})
-    await bot.work()
     assert await statuses(bot, numbers) == [Status.WAITING] and "请写明驳回的理由" in bot.chat.ephemerals[1][1]
 
 
@@ -217,7 +202,6 @@ async def test_whose_author_may_be_mistaken_is_left_to_its_own_card(redis: Redis
     await start_claims(bot, 11)
     bot.directory.known = [*bot.directory.known, ZHANG.model_copy(update={"id": "U99", "email": "other@example.com"})]
     await open_set(bot)
-    await bot.work()
     assert not shown(bot), "two people have this name, and one line does not tell them apart"
 
 
@@ -226,9 +210,7 @@ async def test_ticks_that_make_no_sense_decide_nothing_else(redis: Redis, said: 
     bot = Bot(redis)
     numbers = await start_claims(bot, 11, 12)
     await open_set(bot)
-    await bot.work()
     await press(bot, APPROVE_SET, form={TICKED: said})
-    await bot.work()
     expected = [Status.APPROVED if said.startswith("0,") else Status.WAITING, Status.WAITING]
     assert await statuses(bot, numbers) == expected
 
@@ -239,7 +221,6 @@ async def test_the_card_of_a_set_is_rewritten_too_and_each_decision_has_its_hash
     cards = [await card_of(bot, one) for one in numbers]
     await open_set(bot)
     await press(bot, APPROVE_SET)
-    await bot.work()
     assert len(bot.chat.cards("DU2")) == 0, "no button is left, on the set or on its cards"
     now = [await bot.load_approval(one.id) for one in cards]
     assert [one.seal for one in now if one] == [one.seal for one in cards] and cards[0].seal != cards[1].seal
@@ -256,7 +237,6 @@ async def test_whatever_stands_in_it_a_set_is_one_message_within_the_limits(redi
     bot = Bot(redis)
     await start_claims(bot, *range(100, 125), reason=reason)
     await open_set(bot)
-    await bot.work()
     (post,) = shown(bot)
     assert post.card is not None and post.card.ticks is not None
     pages = render_post(post)
@@ -285,7 +265,6 @@ async def test_a_full_morning_list_is_one_message_too(redis: Redis) -> None:
         if press_id:
             lane = build_set_id(LI.id, bot.today().date().isoformat())
             await press(bot, REJECT_SET, form=form, lane=lane)
-            await bot.work()
         (post,) = [one for one in shown(bot) if one.card and "早间清单" in one.card.title and one.card.ticks]
         (page,) = render_post(post)
         assert len(page.blocks) <= MAX_BLOCKS and "还有 4 项" in str(page.blocks) and "在王五那里" in str(page.blocks)
@@ -335,15 +314,12 @@ async def test_a_second_message_of_a_set_that_nobody_knows_of_is_put_right_when_
     bot = Bot(redis)
     numbers = await start_claims(bot, 11, 12)
     await open_set(bot)
-    await bot.work()
     ref, said = find_message(bot)
     bot.chat.posts.append(replace(said))
     second = MessageRef(channel=ref.channel, ts=str(len(bot.chat.posts) - 1))
     if version == 2:
         await press(bot, APPROVE_SET, id_="p0", at=ref)
-        await bot.work()
     await press(bot, APPROVE_SET, at=second)
-    await bot.work()
     assert await statuses(bot, numbers) == [Status.APPROVED] * 2 and len(bot.chat.ephemerals) == version - 1
     assert [one.text for one in shown(bot)] == ["这条消息在下面又发了一次。", "已同意 2 项"]
     assert not [one for one in shown(bot) if one.card and (one.card.buttons or one.card.ticks)]
@@ -358,18 +334,14 @@ async def test_a_message_that_shows_long_after_its_end_that_it_is_open_is_put_ri
     bot = Bot(redis)
     await start_claims(bot, 11, 12)
     await open_set(bot)
-    await bot.work()
     ref, said = find_message(bot)
     before = said.post
     await press(bot, APPROVE_SET, at=ref)
-    await bot.work()
     after, said.post = said.post, before
     await press(bot, APPROVE_SET, id_="p2", at=ref)
-    await bot.work()
     assert said.post == before, "a press that has crossed a change costs no rewriting"
     bot.now_offset = timedelta(minutes=2)
     await press(bot, APPROVE_SET, id_="p3", at=ref)
-    await bot.work()
     assert said.post == after and len(bot.chat.ephemerals) == 2
 
 
@@ -388,7 +360,7 @@ async def test_what_a_killed_process_has_written_last_is_not_taken_for_what_was_
     bot.chat.edge = Edges(at=2)  # right after the message was updated
     await work_on(bot, lane)
     assert count_boxes(said) == 2
-    await press(bot, "approve", lane=card.id)
+    await put_press(bot, "approve", lane=card.id)
     await work_on(bot, card.id)
     await bot.work()
     assert count_boxes(said) == 1

@@ -8,8 +8,8 @@ from redis.asyncio import Redis
 from bot.agent.model import Messages, ModelReply
 from bot.core.errors import ChatUnavailableError
 from bot.core.records import ApprovalState
-from tests.harness.memory_bot import Bot, every_edge
-from tests.harness.memory_platform import Edges
+from tests.harness.memory_bot import Bot
+from tests.harness.presses import everywhere
 from tests.stories.script import DONE, calls
 from tests.tools.office import SICK
 from tools.workflow.engine.state import Status
@@ -44,14 +44,11 @@ async def test_a_picture_that_is_asked_for_comes_to_the_thread_and_to_nobody_who
 
 
 async def test_killed_anywhere_it_is_shown_once(redis: Redis) -> None:
-    async def play(edges: Edges) -> None:
-        await redis.flushall()
-        bot = await asked(redis, *[looks] * 4)
-        bot.end_at(edges)
+    async def act(bot: Bot) -> None:
         await bot.send("看看 L-0001 的流程图")
         assert len(bot.chat.pictures) == 1 and bot.chat.keys()[-1].endswith(":final")
 
-    assert await every_edge(play) > 3
+    assert await everywhere(redis, lambda: asked(redis, *[looks] * 4), act) > 3
 
 
 async def test_the_button_decides_nothing_and_answers_in_the_dm_of_who_pressed(redis: Redis) -> None:

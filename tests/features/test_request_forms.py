@@ -9,8 +9,8 @@ from redis.asyncio import Redis
 from bot.chat.messages import FormSubmission
 from bot.core.work_items import FormSubmitted
 from bot.features import request_forms
-from tests.harness.memory_bot import Bot, every_edge
-from tests.harness.memory_platform import Edges
+from tests.harness.memory_bot import Bot
+from tests.harness.presses import everywhere
 from tests.tools.company import SICK
 
 FORM = {name: text for name, text in SICK.items() if name != "approver"}
@@ -25,10 +25,7 @@ async def hand_in(bot: Bot, person: str = "U1", dialog: str = "V1", process: str
 
 
 async def test_killed_anywhere_it_is_one_card_and_one_request(redis: Redis) -> None:
-    async def play(edges: Edges) -> None:
-        await redis.flushall()
-        bot = Bot(redis)
-        bot.end_at(edges)
+    async def act(bot: Bot) -> None:
         card = await hand_in(bot)
         await bot.work()
         assert len(bot.chat.cards("DU1")) == 1
@@ -37,7 +34,7 @@ async def test_killed_anywhere_it_is_one_card_and_one_request(redis: Redis) -> N
         approval = await bot.load_approval(card)
         assert approval and approval.waiters == () and approval.caller == "U1"
 
-    assert await every_edge(play) > 0
+    assert await everywhere(redis, lambda: Bot(redis), act) > 0
 
 
 async def test_what_will_not_do_any_more_and_a_process_that_is_gone_are_told_and_start_nothing(redis: Redis) -> None:

@@ -12,8 +12,9 @@ from bot.core.i18n import translate
 from bot.core.records import Run, RunStatus
 from bot.features.retry import find_refusal
 from tests.harness.corpus import corpus
-from tests.harness.memory_bot import Bot, every_edge
-from tests.harness.memory_platform import DM, Edges
+from tests.harness.memory_bot import Bot
+from tests.harness.memory_platform import DM
+from tests.harness.presses import everywhere
 from tests.stories.script import DONE, calls, mail
 from tools.languages import LANGUAGES
 
@@ -120,14 +121,11 @@ async def test_what_stops_again_can_be_tried_again(redis: Redis) -> None:
 
 
 async def test_killed_anywhere_after_the_press_it_runs_once(redis: Redis) -> None:
-    async def play(edges: Edges) -> None:
-        await redis.flushall()
-        bot = await stopped(redis, *[DONE] * 9)
-        bot.end_at(edges)
+    async def act(bot: Bot) -> None:
         await bot.press_retry(bot.chat.buttons()[0])
         assert answers(bot)[1:] == ["好的。"] and bot.chat.ephemerals == []
 
-    assert await every_edge(play) > 4
+    assert await everywhere(redis, lambda: stopped(redis, *[DONE] * 9), act) > 4
 
 
 def stop(**changes: object) -> Run:
@@ -138,18 +136,7 @@ def stop(**changes: object) -> Run:
     return base.model_copy(update=changes)
 
 
-def test_who_wrote_it_may_have_it_tried_again_once_and_nobody_else() -> None:
-    assert find_refusal(stop(), "ZHANG", "R1") == ""
-    assert find_refusal(stop(), "LI", "R1") == "not_writer"
-    assert find_refusal(stop(retry_press="before"), "ZHANG", "R1") == "anew_already"
-    assert find_refusal(stop(), "ZHANG", "R2") == "anew_stale"
-
-
 @corpus("status", [one for one in RunStatus if one is not RunStatus.STOPPED])
 def test_only_what_has_stopped_is_tried_again(status: RunStatus) -> None:
     """What was done is not done twice, and what runs not beside itself."""
     assert find_refusal(stop(status=status), "ZHANG", "R1") == "gone"
-
-
-def test_what_nobody_knows_any_more_is_not_tried_again() -> None:
-    assert find_refusal(None, "ZHANG", "R1") == "gone"

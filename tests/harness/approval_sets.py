@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bot.chat.messages import Click, MessageRef
 from bot.core.approval_sets import build_set_id
 from bot.core.records import Approval
@@ -25,7 +27,13 @@ async def start_claims(bot: Bot, *amounts: int, reason: str = "taxi", category: 
     return started
 
 
-async def press(
+async def press(bot: Bot, choice: str, *click: Any, **more: Any) -> None:
+    """Put a press (see `put_press`) and work."""
+    await put_press(bot, choice, *click, **more)
+    await bot.work()
+
+
+async def put_press(
     bot: Bot, choice: str, person: str = LI.id, id_: str = "p1", version: int = 1, form: dict[str, str] | None = None,
     lane: str = SET, at: MessageRef | None = None,
 ) -> None:  # fmt: skip

@@ -22,10 +22,12 @@ from bot.core.errors import StoreUnavailableError
 from bot.core.run_state import RunState
 from tests.features.grounding.battery import BARE_CHECKER
 from tests.harness.scripted_model import Scripted, ScriptedModel
-from tools.spec import Caller, CardChoice, EffectPlace, Gate, Person, Proposal, TextRef, ToolError, ToolOutcome
+from tests.harness.tools import build_gated_tool, build_tool
+from tools.spec import Caller, Person, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext, ToolServices
 
 ZHANG = Person(id="U1", name="张三", locale="zh-CN")
+USE = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
 
 
 class Look(BaseModel):
@@ -66,26 +68,11 @@ class Bench:
         self.ran.append(f"pay {args.amount}")
         return ToolOutcome(data={}, summary=TextRef(key="x"))
 
-    async def plan(self, use: ToolContext, args: Pay) -> Proposal:
-        choices = (CardChoice(name="confirm"),)
-        return Proposal(args=args.model_dump(), title=TextRef(key="x"), fields=(), deciders=("U1",), choices=choices)
-
     def tools(self) -> Sequence[Tool]:
-        card: dict[str, Any] = {"purpose": "p", "use_when": "u", "avoid_when": "a", "returns": "r", "errors": ADVICE}
         return (
-            Tool(name="look", args=Look, run=self.look, example={}, **card),
-            Tool(name="now", args=Look, run=self.look, is_cacheable=False, example={}, **card),
-            Tool(
-                name="pay",
-                args=Pay,
-                stored_args=Pay,
-                run=self.pay,
-                prepare=self.plan,
-                gate=Gate.CONFIRM,
-                effect_place=EffectPlace.OUTSIDE,
-                example={},
-                **card,
-            ),
+            build_tool("look", Look, self.look, errors=ADVICE),
+            build_tool("now", Look, self.look, errors=ADVICE, is_cacheable=False),
+            build_gated_tool("pay", Pay, self.pay, errors=ADVICE),
         )
 
 
@@ -102,6 +89,26 @@ def own(trace: RunState) -> list[dict[str, Any]]:
     return [json.loads(message) for message in trace.messages]
 
 
+async def run_loop(
+    loop: AgentLoop,
+    trace: RunState,
+    *,
+    head: Sequence[str] = (),
+    stopped: StopEvent | None = None,
+    sources: AnswerSources | None = None,
+    most: int = 99,
+) -> list[RunEvent]:
+    """Run the loop up to at most so many events, as if the process ended then."""
+    events = list[RunEvent]()
+    async for event in loop.run(
+        RunContext("R00", list(head), trace, USE, stopped or StopEvent(), sources or AnswerSources())
+    ):
+        events.append(event)
+        if len(events) == most:
+            break
+    return events
+
+
 async def play(
     script: Sequence[Scripted],
     *,
@@ -114,8 +121,4 @@ async def play(
     bench, model = Bench(), ScriptedModel(list(script))
     trace = trace or RunState(messages=[json.dumps({"role": "user", "content": "hello"})])
     loop = AgentLoop(model, bench.tools(), limits=limits or RunLimits(), formats=styles, check_answer=check_answer)
-    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    events = [
-        event async for event in loop.run(RunContext("R00", [], trace, use, StopEvent(), sources or AnswerSources()))
-    ]
-    return events, bench, trace, model
+    return await run_loop(loop, trace, sources=sources), bench, trace, model

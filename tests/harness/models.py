@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from bot.agent.events import RunEvent
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.loop import AgentLoop, RunContext
+from bot.agent.loop import AgentLoop
 from bot.agent.models.error_responses import ErrorResponse
-from bot.agent.models.model_profile import PROFILE_RECORD, ModelProfile, RefusedRequest
+from bot.agent.models.model_profile import PROFILE_RECORD, WEEK_MS, ModelProfile, RefusedRequest
 from bot.agent.models.openai_model import OpenAIModel
-from bot.core.cancellation import StopEvent
 from bot.core.run_state import RunState
-from tests.harness.loop import ZHANG, Bench
-from tools.spec import Caller
-from tools.tool import ToolContext, ToolServices
+from tests.harness.loop import Bench, run_loop
 
 
 @dataclass
@@ -32,7 +28,7 @@ class Notes:
         return self.known.get(name)
 
     async def save_text(self, name: str, text: str, ms: int) -> None:
-        assert 0 < ms <= 7 * 24 * 3_600_000
+        assert ms == WEEK_MS
         self.known[name] = text
 
     @property
@@ -48,8 +44,7 @@ def fresh(text: str = "hello") -> RunState:
 async def run(model: Any, trace: RunState, head: Sequence[str] = ()) -> tuple[list[RunEvent], Bench]:
     bench = Bench()
     loop = AgentLoop(model, bench.tools(), formats=(NativeFormat(), TextFormat()))
-    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    return [event async for event in loop.run(RunContext("R00", list(head), trace, use, StopEvent()))], bench
+    return await run_loop(loop, trace, head=head), bench
 
 
 LEARNED: dict[str, ModelProfile] = {

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
 from bot.approvals.cards import Cards
+from bot.queue.writes import apply_writes
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import Edges
 from tests.harness.scripted_model import Scripted
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
-from tools.workflow.engine.port import Engine
 
 LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 
@@ -50,32 +49,36 @@ async def started(redis: Redis, *script: ModelReply) -> Bot:
     return bot
 
 
-@dataclass
-class DeputyEngine:
-    """An engine that lets these people decide the task `L-0001-1` in place of its assignee, and nobody any other."""
+async def rewrite(bot: Bot, card: str = "", **changes: Any) -> None:
+    """Change the stored card of this id (by default, the only one), as anybody with write access to Redis can."""
+    approval = await bot.load_approval(card)
+    writes = [bot.approvals.build_save_write(approval.model_copy(update=changes))]
+    await apply_writes(bot.redis, bot.keys, bot.keys.get_partition(approval.id), writes)
 
-    engine: Engine
-    deputies: tuple[str, ...]
 
-    async def list_task_deputies(self, task_id: str, now: datetime) -> tuple[str, ...]:
-        return self.deputies if task_id == "L-0001-1" else ()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
+async def list_refusals(bot: Bot) -> list[str]:
+    return [record.text async for record in bot.journal.stream_records(kinds={"approval.refused"})]
 
 
 def name_deputies(bot: Bot, *deputies: str) -> Cards:
-    """The bot's context of cards, with these deputies for the task `L-0001-1`."""
-    engine = cast(Engine, DeputyEngine(bot.engine, deputies))
-    return replace(bot.handlers.cards, tool_services=replace(bot.tool_services, engine=engine))
+    """The bot's context of cards; these people decide the task `L-0001-1` in place of its assignee, and nobody any
+    other."""
+
+    async def list_task_deputies(task_id: str, now: datetime) -> tuple[str, ...]:
+        return deputies if task_id == "L-0001-1" else ()
+
+    bot.engine.list_task_deputies = list_task_deputies  # type: ignore[method-assign]
+    return bot.handlers.cards
 
 
-async def everywhere(redis: Redis, prepare: Callable[[], Awaitable[Bot]], act: Callable[[Bot], Awaitable[None]]) -> int:
+async def everywhere(
+    redis: Redis, prepare: Callable[[], Bot | Awaitable[Bot]], act: Callable[[Bot], Awaitable[None]]
+) -> int:
     """Act once for each place at which the process can end; `act` itself asserts the outcome."""
 
     async def play(edges: Edges) -> None:
         await redis.flushall()
-        bot = await prepare()
+        bot = made if isinstance(made := prepare(), Bot) else await made
         bot.end_at(edges)
         await act(bot)
 

@@ -411,21 +411,12 @@ async def test_presses_of_a_set_that_the_new_server_lacks_are_pressed_again(
         await bot.handle_work(lane, "o1", OpenSet(person=LI.id))
         monkeypatch.setattr(Lease, "checkpoint", fail_over_behind_the_presses)
         await press(bot, APPROVE_SET, lane=lane, form={TICKED: "0"})
-        await bot.work()
         assert (await bot.engine.get_request(request)).status is Status.APPROVED
 
 
 async def test_the_second_part_of_a_mail_whose_begin_was_lost_is_not_sent_again_where_a_process_remembers_it(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpoint = Lease.checkpoint
-
-    async def hold_before_the_second(lease: Lease, seq: str, *writes: Any, **more: Any) -> CheckpointResult:
-        if seq == "part:U3:begun":
-            await wait_for_replica(redis)
-            pair.hold()
-        return await checkpoint(lease, seq, *writes, **more)
-
     async with connected(pair) as redis:
         bot = await proposed(redis, mail(to=["李四", "王五"]))
         bot.lanes.laying_down_s = 0.1
@@ -433,10 +424,9 @@ async def test_the_second_part_of_a_mail_whose_begin_was_lost_is_not_sent_again_
         lay_down = bot.lanes.lay_down_again
         watch = StoreWatch(scripts=scripts, keys=KEYS, confirmation=known, lay_down_again=lay_down)
         await watch.watch_store()
-        monkeypatch.setattr(Lease, "checkpoint", hold_before_the_second)
+        hold_at_checkpoint(monkeypatch, pair, redis, "part:U3:begun")
         await bot.press(bot.chat.cards()[0], "send")
         assert len(bot.mailer.mails) == 2
-        monkeypatch.setattr(Lease, "checkpoint", checkpoint)
         await pair.fail_over()
         await watch.watch_store()
         bot.lanes.lease_ms = 20_000
@@ -498,25 +488,15 @@ async def test_no_mail_to_a_second_person_begins_before_that_is_confirmed(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a replica that knows of the first person's mail only would go on, and send the second one again."""
-    checkpoint, is_held = Lease.checkpoint, asyncio.Event()
-
-    async def hold_before_the_second(lease: Lease, seq: str, *writes: Any, **more: Any) -> CheckpointResult:
-        if seq == "part:U3:begun":
-            await wait_for_replica(redis)
-            pair.hold()
-            is_held.set()
-        return await checkpoint(lease, seq, *writes, **more)
-
     async with connected(pair) as redis:
         bot = await proposed(redis, mail(to=["李四", "王五"]))
         bot.lanes._confirmation = Confirmation(ConfirmedBy.REPLICA)
-        monkeypatch.setattr(Lease, "checkpoint", hold_before_the_second)
+        is_held = hold_at_checkpoint(monkeypatch, pair, redis, "part:U3:begun")
         await bot.put_press(bot.chat.cards()[0], "send")
         working = asyncio.create_task(bot.work())
         await asyncio.wait_for(is_held.wait(), 20)
         await asyncio.sleep(0.3)
         assert len(bot.mailer.mails) == 1
-        monkeypatch.setattr(Lease, "checkpoint", checkpoint)
         await pair.fail_over()
         await pair.get_replica_back()
         await asyncio.wait_for(working, 20)
@@ -527,55 +507,43 @@ async def test_no_mail_to_a_second_person_begins_before_that_is_confirmed(
 
 async def test_a_mail_whose_first_part_was_lost_is_not_sent_again(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """The begin of the whole effect is confirmed, and an effect without parts is not resumed."""
-    checkpoint, seqs = Lease.checkpoint, list[str]()
-
-    async def hold_before_the_part(lease: Lease, seq: str, *writes: Any, **more: Any) -> CheckpointResult:
-        seqs.append(seq)
-        if seq == "part:U2:begun":
-            await wait_for_replica(redis)
-            pair.hold()
-        return await checkpoint(lease, seq, *writes, **more)
-
     async with connected(pair) as redis:
         bot = await proposed(redis, mail(to=["李四", "王五"]))
         bot.lanes._confirmation = Confirmation(ConfirmedBy.REPLICA)
         mailer = FailingOver(pair)
         object.__setattr__(bot.outside, "mailer", mailer)
-        monkeypatch.setattr(Lease, "checkpoint", hold_before_the_part)
+        is_held = hold_at_checkpoint(monkeypatch, pair, redis, "part:U2:begun")
         await bot.put_press(bot.chat.cards()[0], "send")
         working = asyncio.create_task(bot.work())
         await asyncio.wait_for(mailer.failed_over.wait(), 20)
-        monkeypatch.setattr(Lease, "checkpoint", checkpoint)
         await pair.get_replica_back()
         await asyncio.wait_for(working, 20)
-        assert len(mailer.mails) == 1 and "part:U2:begun" in seqs
+        assert len(mailer.mails) == 1 and is_held.is_set()
         assert (await bot.load_approval()).effect is EffectState.UNKNOWN
 
 
 @pytest.mark.parametrize("by", [ConfirmedBy.REPLICA, ConfirmedBy.SERVER])
-async def test_a_failover_that_loses_what_the_engine_saved_has_it_saved_again(pair: Pair, by: ConfirmedBy) -> None:
+async def test_a_failover_that_loses_what_the_engine_saved_has_it_saved_again(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, by: ConfirmedBy
+) -> None:
     async with connected(pair) as redis:
         bot = await proposed(redis, LEAVE)
         engine, calls, card = bot.tool_services.engine, list[str](), (await bot.load_approval()).id
-        engine._store = RedisStore(redis)
+        engine._store, start = RedisStore(redis), engine.start_request
         bot.lanes._confirmation = Confirmation(by)
 
-        class LosingEngine:
-            async def start_request(self, *given: Any, **more: Any) -> CommandResult:
-                if not calls:
-                    await wait_for_replica(redis)
-                    pair.hold()
-                result = await engine.start_request(*given, **more)
-                calls.append(result.request)
-                if len(calls) == 1:
-                    await pair.fail_over()
-                    await pair.get_replica_back()
-                return result
+        async def start_and_lose(*given: Any, **more: Any) -> CommandResult:
+            if not calls:
+                await wait_for_replica(redis)
+                pair.hold()
+            result = await start(*given, **more)
+            calls.append(result.request)
+            if len(calls) == 1:
+                await pair.fail_over()
+                await pair.get_replica_back()
+            return result
 
-            def __getattr__(self, name: str) -> Any:
-                return getattr(engine, name)
-
-        object.__setattr__(bot.tool_services, "engine", LosingEngine())
+        monkeypatch.setattr(engine, "start_request", start_and_lose)
         await bot.press(bot.chat.cards()[0], "confirm")
         requests = [one.id for one in await engine.list_own_requests("U1")]
         if by is ConfirmedBy.SERVER:  # control: nobody has the request
@@ -616,22 +584,20 @@ async def test_an_announcement_is_not_called_sent_where_its_item_was_lost(
         assert len(bot.chat.cards("DU2")) == 1
 
 
-async def test_a_failover_that_loses_the_decision_has_it_made_again_before_the_engine_begins(pair: Pair) -> None:
+async def test_a_failover_that_loses_the_decision_has_it_made_again_before_the_engine_begins(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with connected(pair) as redis:
         bot = await proposed(redis, LEAVE)
         engine, card = bot.tool_services.engine, (await bot.load_approval()).id
         bot.lanes._confirmation = Confirmation(ConfirmedBy.REPLICA)
-        found = list[EffectState]()
+        found, start = list[EffectState](), engine.start_request
 
-        class LookingEngine:
-            async def start_request(self, *given: Any, **more: Any) -> CommandResult:
-                found.append((await bot.load_approval(card)).effect)
-                return await engine.start_request(*given, **more)
+        async def look_and_start(*given: Any, **more: Any) -> CommandResult:
+            found.append((await bot.load_approval(card)).effect)
+            return await start(*given, **more)
 
-            def __getattr__(self, name: str) -> Any:
-                return getattr(engine, name)
-
-        object.__setattr__(bot.tool_services, "engine", LookingEngine())
+        monkeypatch.setattr(engine, "start_request", look_and_start)
         await bot.put_press(bot.chat.cards()[0], "confirm")
         [lease] = await bot.lanes.claim("p", KEYS.get_partition(card), 1)
         await wait_for_replica(redis)
@@ -666,3 +632,18 @@ async def wait_for_replica(redis: Redis) -> None:
         both.set("seen", "1")
         both.execute_command("WAIT", 1, 10_000)
         assert (await both.execute())[1] == 1
+
+
+def hold_at_checkpoint(monkeypatch: pytest.MonkeyPatch, pair: Pair, redis: Redis, seq: str) -> asyncio.Event:
+    """Let the replica get nothing from this checkpoint on; it sets the event."""
+    checkpoint, is_held = Lease.checkpoint, asyncio.Event()
+
+    async def hold(lease: Lease, at: str, *writes: Any, **more: Any) -> CheckpointResult:
+        if at == seq and not is_held.is_set():
+            await wait_for_replica(redis)
+            pair.hold()
+            is_held.set()
+        return await checkpoint(lease, at, *writes, **more)
+
+    monkeypatch.setattr(Lease, "checkpoint", hold)
+    return is_held

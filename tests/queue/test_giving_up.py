@@ -16,8 +16,7 @@ from tools.spec import EffectUnknownError
 
 async def pressed(bot: Bot, *, unknown: bool) -> ButtonPressed:
     """Return the press on a mail's card. With `unknown`, nobody can say whether the mail was sent."""
-    await bot.put_message("给李四发邮件")
-    await bot.work()
+    await bot.send("给李四发邮件")
     [card] = bot.chat.cards()
     bot.mailer.failing = EffectUnknownError("away") if unknown else None
     await bot.put_press(card, "send", id="click")
@@ -65,7 +64,6 @@ async def test_the_control_with_its_own_id_nobody_would_be_told(redis: Redis) ->
     """Shows why a press gets a new id when it is put back: the ended press would stay silent."""
     bot = Bot(redis, [mail(), DONE])
     work = await pressed(bot, unknown=True)
-    await bot.lanes.enqueue(work.click.approval, "another item", work.model_dump_json())
-    await bot.work()
+    await bot.handle_work(work.click.approval, "another item", work)
     assert bot.mailer.mails == []
     assert bot.chat.ephemerals == []

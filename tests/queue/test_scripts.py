@@ -142,10 +142,11 @@ async def test_a_repeated_commit_of_who_has_lost_the_lane_hands_out_nothing(lane
     assert await lanes.run_lane_script("commit", LANE, *args) == ["done"]
 
 
-async def test_the_next_item_comes_with_a_whole_lease(lanes: Lanes) -> None:
+@pytest.mark.parametrize("step", ["checkpoint", "commit"])
+async def test_a_checkpoint_and_the_next_item_come_with_a_whole_lease(lanes: Lanes, step: str) -> None:
     lease = await hold(lanes, "E1", "E2")
     await lanes.redis.zadd(build_key(lanes, "z"), {LANE: await now_ms(lanes.redis) + 1})
-    await lease.commit()
+    await (lease.checkpoint("1") if step == "checkpoint" else lease.commit())
     assert await read_due(lanes) > await now_ms(lanes.redis) + lanes.lease_ms - LATE_MS
 
 

@@ -20,13 +20,13 @@ from redis.exceptions import ConnectionError as RedisGone
 
 from bot.core.errors import StoreUnavailableError
 from bot.queue.keys import Keys
-from bot.queue.lanes import LaneItem, Lanes, Lease, RetryLater
-from bot.queue.worker import GIVE_UP_TRIES, Worker
+from bot.queue.lanes import EnqueueResult, LaneItem, Lanes, Lease, RetryLater
+from bot.queue.worker import GIVE_UP_TRIES, OutageBackoff, Worker
 from bot.queue.writes import RPush, Write
 from bot.redis.connect import connect_redis
 from bot.redis.embedded import EmbeddedRedis
 from bot.storage.dead_letters import DeadLetterStore
-from tests.harness.lanes import now_ms
+from tests.harness.lanes import LANE, build_key, now_ms
 from tests.harness.tied import build_tied_command, open_tie
 
 ROOT = Path(__file__).parents[2]
@@ -411,6 +411,81 @@ async def test_an_idle_worker_asks_little(lanes: Lanes, keys: Keys) -> None:
 async def calls(redis: Redis) -> int:
     stats = await redis.info("commandstats")
     return sum(int(stats.get(f"cmdstat_{name}", {}).get("calls", 0)) for name in ("evalsha", "eval"))
+
+
+# Backing off
+
+
+BASE_MS, LATE_MS = 10_000, 5_000
+"""`LATE_MS`: time that a loaded machine may take between two calls (ms)."""
+
+
+async def fail_once(lanes: Lanes, error: Exception, tries: int = 1) -> tuple[dict[str, Any], float]:
+    """Return the lane's state after the failure of this try, and its due time (ms from now)."""
+    patient, state, asked = Lanes(lanes.redis, lanes.keys, max_tries=99), build_key(lanes, "st", LANE), asyncio.Event()
+
+    async def fail(lease: Lease) -> None:
+        asked.set()
+        raise error
+
+    async def is_over() -> bool:
+        return asked.is_set() and not await lanes.redis.hexists(state, "token")
+
+    await lanes.redis.hset(state, "tries", str(tries - 1))
+    await patient.enqueue(LANE, "E1", "{}")
+    async with running(make(patient, Recorder(lanes.keys, fail), backoff_ms=BASE_MS)):
+        await until(is_over)
+        due = float(await lanes.redis.zscore(build_key(lanes, "z"), LANE) or 0) - await now_ms(lanes.redis)
+        return await lanes.redis.hgetall(state), due
+
+
+@pytest.mark.parametrize(("tries", "full_ms"), [(1, 20_000), (2, 40_000), (3, 60_000), (50, 60_000)])
+async def test_what_fails_again_waits_twice_as_long_and_a_minute_at_most(
+    lanes: Lanes, tries: int, full_ms: int
+) -> None:
+    state, due_ms = await fail_once(lanes, ValueError("x" * 1_000), tries)
+    assert full_ms / 2 - LATE_MS < due_ms <= full_ms
+    assert state["tries"] == str(tries)
+    assert state["error"] == f"ValueError: {'x' * 488}", "the beginning says what it was"
+
+
+async def test_what_asks_for_another_time_gets_it(lanes: Lanes) -> None:
+    for counts, tries in ((False, "6"), (True, "7")):
+        state, due_ms = await fail_once(lanes, RetryLater(100_000, "busy", counts_try=counts), 7)
+        assert 100_000 - LATE_MS < due_ms <= 100_000
+        assert (state["tries"], state["error"]) == (tries, "busy")
+        await lanes.redis.flushall()
+
+
+async def test_a_store_that_is_away_counts_no_try_and_is_asked_again_soon(lanes: Lanes) -> None:
+    state, due_ms = await fail_once(lanes, StoreUnavailableError("away"), 7)
+    assert BASE_MS - LATE_MS < due_ms <= 2 * BASE_MS
+    assert (state["tries"], state["error"]) == ("6", "away")
+
+
+async def test_what_is_accepted_while_all_ends_is_given_back_as_if_never_begun(redis: Redis, keys: Keys) -> None:
+    class Ending(Lanes):
+        async def enqueue_or_claim(self, *args: Any, **named: Any) -> EnqueueResult | Lease:
+            taken = await super().enqueue_or_claim(*args, **named)
+            assert isinstance(taken, Lease)
+            worker.stop()
+            return taken
+
+    lanes = Ending(redis, keys)
+    async with running(worker := make(lanes, handler := Waiting(keys))):
+        await asyncio.sleep(0)  # lets it start
+        assert await worker.accept_item(LANE, "E1", "{}") is EnqueueResult.NEW
+    [lease] = await lanes.claim("me", keys.get_partition(LANE), 1)
+    assert (lease.item.tries, lease.item.error, lease.item.is_redelivery) == (1, "", False)
+    assert not handler.begun.is_set() and worker.active_lane_count == 0
+
+
+def test_an_outage_is_waited_for_ever_longer_until_it_is_over() -> None:
+    down = OutageBackoff("write")
+    for _ in range(2):
+        for full_s in (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0):
+            assert 0.75 * full_s <= down.record_failure(StoreUnavailableError("away")) <= full_s
+        down.record_recovery()
 
 
 # Outages and deaths

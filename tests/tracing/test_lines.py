@@ -30,8 +30,7 @@ async def line(bot: Bot, run: Run, *, content: bool = False) -> ExportedRun:
 @each_dialect
 async def test_every_observation_stands_beside_its_call_in_every_style(redis: Redis, speaker: Speaker) -> None:
     bot = Bot(redis, [living(speaker, looks_it_up)] * 9, handbook=HANDBOOK, formats=[speaker.style])
-    await bot.put_message("A night in Shanghai?")
-    await bot.work()
+    await bot.send("A night in Shanghai?")
     told = await line(bot, bot.ended_runs[-1], content=True)
     assert (told.style, told.calls, told.bad_calls, told.malformed) == (speaker.style.name, 5, 1, 0)
     observed = [str(step.observation) for step in told.steps]
@@ -45,10 +44,8 @@ async def test_reads_beside_a_card_keep_their_observations(redis: Redis) -> None
     """What was read comes first, and what the button brought last, in whatever order they were called."""
     both = calls(("list_processes", {}), ("send_email", MAIL), ("list_people", {"name": "李四"}))
     bot = Bot(redis, [both, DONE])
-    await bot.put_message("发邮件")
-    await bot.work()
-    await bot.put_press(bot.chat.cards()[0], "send")
-    await bot.work()
+    await bot.send("发邮件")
+    await bot.press(bot.chat.cards()[0], "send")
     told = await line(bot, bot.ended_runs[-1], content=True)
     assert [step.n for step in told.steps] == [1, 1, 1]
     processes, people, letter = (str(step.observation) for step in told.steps)
@@ -59,20 +56,17 @@ async def test_reads_beside_a_card_keep_their_observations(redis: Redis) -> None
 async def test_an_expired_card_and_one_renewed_later(redis: Redis) -> None:
     """What is on the card by now is not what the run was told."""
     bot = Bot(redis, [mail(), DONE])
-    await bot.put_message("发邮件")
-    await bot.work()
+    await bot.send("发邮件")
     bot.now_offset = timedelta(hours=100)
     card = await bot.load_approval()
-    await bot.lanes.enqueue(card.id, "late", '{"kind": "expire_card", "version": 1}')
-    await bot.work()
+    await bot.handle_work(card.id, "late", '{"kind": "expire_card", "version": 1}')
     [run] = bot.ended_runs
     told = await line(bot, run)
     assert told.steps[0].status == "expired" and told.outcome == "final"
     assert told.steps[0].decision is not None and told.steps[0].decision.state == "expired"
     bot.now_offset = timedelta(hours=101)
     [again] = bot.chat.cards()
-    await bot.put_press(again, again.buttons[0].choice)
-    await bot.work()
+    await bot.press(again, again.buttons[0].choice)
     assert (await line(bot, run)).steps[0].decision is None
 
 
@@ -81,8 +75,7 @@ async def test_a_run_that_was_given_up_says_so(redis: Redis) -> None:
         raise ZeroDivisionError
 
     bot = Bot(redis, [calls(("list_people", {})), *[breaks] * 99])
-    await bot.put_message("看看")
-    await bot.work()
+    await bot.send("看看")
     told = await line(bot, bot.ended_runs[-1])
     assert (told.outcome, told.stopped, told.calls) == ("stopped", "given_up", 1) and told.ended_ms is not None
 
@@ -91,8 +84,7 @@ async def test_the_name_of_no_tool_is_something_that_was_written(redis: Redis) -
     object_ = json.dumps({"type": "tool_call", "tool": "张三的病历", "args": {}, "reason_summary": "x"})
     speaker = next(one for one in DIALECTS if one.name == "json")
     bot = Bot(redis, [ModelReply(text=object_), speaker.answer("好")], formats=[speaker.style])
-    await bot.put_message("看看")
-    await bot.work()
+    await bot.send("看看")
     plain, whole = await line(bot, bot.ended_runs[-1]), await line(bot, bot.ended_runs[-1], content=True)
     assert plain.steps[0].tool == UNNAMED and whole.steps[0].tool == "张三的病历"
     assert plain.steps[0].gate is None and plain.bad_calls == 1
@@ -115,8 +107,7 @@ async def test_no_secret_in_a_line_wherever_it_was_written(redis: Redis, place: 
     assert SECRET not in redact_text(written_there), "as logs have it"
     args = {"process": written_there, "form": {"password": SECRET, "token": 7, written_there: [written_there]}}
     bot = Bot(redis, [calls(("start_process", args)), DONE])
-    await bot.put_message(written_there)
-    await bot.work()
+    await bot.send(written_there)
     text = format_run_line(await export_run(bot.ended_runs[-1], bot.approvals, GATES, content=True))
     assert SECRET not in text and ExportedRun.model_validate_json(text).content is not None
 

@@ -6,11 +6,10 @@ import json
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, create_model
 
 from bot.agent.decision import (
     ContentFiltered,
@@ -22,89 +21,32 @@ from bot.agent.decision import (
     ToolCalls,
 )
 from bot.agent.events import RunEvent
-from bot.agent.loop import AgentLoop, RunContext
-from bot.core.cancellation import StopEvent
+from bot.agent.loop import AgentLoop
 from bot.core.run_state import RunState
+from tests.harness.loop import run_loop
 from tests.harness.scripted_model import Scripted, ScriptedModel
-from tools.spec import Caller, CardChoice, EffectPlace, Gate, Person, Proposal, TextRef, ToolOutcome
-from tools.tool import Tool, ToolContext, ToolServices
+from tests.harness.tools import build_gated_tool, build_tool
+from tools.spec import TextRef, ToolOutcome
+from tools.tool import Tool, ToolContext
 
 
-class Args(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Look(Args):
-    name: str
-
-
-class Find(Args):
-    query: str
-    page: int = 1
-
-
-class All(Args):
-    page: int = 1
-
-
-class Nothing(Args):
-    pass
-
-
-class Tag(Args):
-    people: list[str]
-
-
-class Remark(Args):
-    text: str
-    reason: str = ""
-
-
-class Pay(Args):
-    amount: int
-
-
-class Mail(Args):
-    to: str
-    body: str
+def build_args(**fields: Any) -> type[BaseModel]:
+    return create_model("Args", __config__=ConfigDict(extra="forbid"), **fields)
 
 
 async def ran(use: ToolContext, args: BaseModel) -> ToolOutcome:
     return ToolOutcome(data={"done": args.model_dump()}, summary=TextRef(key="result.people", params={"n": 1}))
 
 
-async def planned(use: ToolContext, args: BaseModel) -> Proposal:
-    choices = (CardChoice(name="confirm"),)
-    return Proposal(args=args.model_dump(), title=TextRef(key="x"), fields=(), deciders=("U1",), choices=choices)
-
-
-def tool(name: str, args: type[BaseModel], gated: bool = False, /, **example: Any) -> Tool:
-    return Tool(
-        name=name,
-        purpose=f"To {name}.",
-        use_when="It is asked for.",
-        avoid_when="It is not.",
-        args=args,
-        returns="{}",
-        errors={},
-        example=example,
-        run=ran,
-        gate=Gate.CONFIRM if gated else Gate.NONE,
-        effect_place=EffectPlace.OUTSIDE if gated else None,
-        prepare=planned if gated else None,
-        stored_args=args if gated else None,
-    )
-
-
 TOOLS: Sequence[Tool] = (
-    tool("look", Look, name="Li"),
-    tool("find_rule", Find, query="leave"),
-    tool("list_all", All),
-    tool("now", Nothing),
-    tool("tag", Tag, people=["Li"]),
-    tool("remark", Remark, text="x"),
-    tool("pay", Pay, True, amount=5),
-    tool("mail", Mail, True, to="Li", body="x"),
+    build_tool("look", build_args(name=(str, ...)), ran, example={"name": "Li"}),
+    build_tool("find_rule", build_args(query=(str, ...), page=(int, 1)), ran, example={"query": "leave"}),
+    build_tool("list_all", build_args(page=(int, 1)), ran),
+    build_tool("now", build_args(), ran),
+    build_tool("tag", build_args(people=(list[str], ...)), ran, example={"people": ["Li"]}),
+    build_tool("remark", build_args(text=(str, ...), reason=(str, "")), ran, example={"text": "x"}),
+    build_gated_tool("pay", build_args(amount=(int, ...)), ran, example={"amount": 5}),
+    build_gated_tool("mail", build_args(to=(str, ...), body=(str, ...)), ran, example={"to": "Li", "body": "x"}),
 )
 
 
@@ -177,24 +119,13 @@ def _read_expected(case: dict[str, Any]) -> Expected:
     return Expected("act", tuple(calls), reason=case.get("reason"))
 
 
-USE = ToolContext(cast(ToolServices, None), Caller(Person(id="U1", name="张三")), datetime(2026, 11, 20, tzinfo=UTC))
-
-
 async def play(
     script: Sequence[Scripted], styles: Sequence[ReplyFormat], trace: RunState, most: int = 99
 ) -> tuple[list[RunEvent], ScriptedModel]:
     """At most so many events, as if the process ended then. The trace goes through its stored form."""
-    model, events = ScriptedModel(list(script)), list[RunEvent]()
-    async for event in AgentLoop(model, TOOLS, formats=styles).run(RunContext("R1", [], trace, USE, StopEvent())):
-        events.append(event)
-        if len(events) == most:
-            break
-    return events, model
+    model = ScriptedModel(list(script))
+    return await run_loop(AgentLoop(model, TOOLS, formats=styles), trace, most=most), model
 
 
 def stored(trace: RunState) -> RunState:
     return RunState.model_validate_json(trace.model_dump_json())
-
-
-def asked() -> RunState:
-    return RunState(messages=[json.dumps({"role": "user", "content": "Who is Li?"})])

@@ -16,11 +16,12 @@ from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.limits import StopReason
-from bot.agent.loop import AgentLoop, RunContext
+from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
-from bot.core.cancellation import StopEvent
 from bot.core.run_state import CallStatus
-from tests.agent.formats.small import TOOLS, USE, asked, play, stored
+from tests.agent.formats.small import TOOLS, play, stored
+from tests.harness.loop import run_loop
+from tests.harness.models import fresh
 from tests.harness.scripted_model import ScriptedModel
 
 STYLES = (NativeFormat(), TextFormat(), JsonFormat())
@@ -132,7 +133,7 @@ async def test_a_call_that_stays_text_ends_the_run_and_nobody_reads_it(subtests:
             if case.get("own") == style.name:
                 continue
             with subtests.test(f"{style.name}: {name}"):
-                trace, written = asked(), fill(case, GATED)
+                trace, written = fresh(), fill(case, GATED)
                 events, model = await play([ModelReply(text=written)] * 3, [style], trace)
                 assert events == [RunStopped(StopReason.MALFORMED)] and trace.calls == [] and len(trace.messages) == 1
                 is_own_form = isinstance(decide(style, written), ToolCalls)
@@ -140,7 +141,7 @@ async def test_a_call_that_stays_text_ends_the_run_and_nobody_reads_it(subtests:
 
 
 async def test_after_two_written_calls_the_run_goes_on_in_the_text_format_and_the_model_is_remembered() -> None:
-    trace, leaky = asked(), list[str]()
+    trace, leaky = fresh(), list[str]()
     written = ModelReply(text='<tool_call>{"name": "look", "arguments": {"name": "Li"}}</tool_call>', model="m")
     twice = ModelReply(text="".join(written.text.replace("Li", one) for one in ("Wang", "Zhang")), model="m")
     in_text = ModelReply(text='Thought: why\nAction: pay\nAction Input: {"amount": 5}')
@@ -157,7 +158,7 @@ async def test_after_two_written_calls_the_run_goes_on_in_the_text_format_and_th
 
     model = ScriptedModel([written, twice, in_text])
     loop = AgentLoop(model, TOOLS, formats=STYLES, remember_leaks=remember)
-    events = [event async for event in loop.run(RunContext("R1", list(head), trace, USE, StopEvent()))]
+    events = await run_loop(loop, trace, head=head)
     assert [type(one) for one in events] == [StepsFinished, StepsFinished, RunPaused] and leaky == ["m"]
     assert [(one.tool, one.args) for one in trace.calls[:3]] == [
         ("look", {"name": "Li"}),
@@ -183,5 +184,5 @@ async def test_after_two_written_calls_the_run_goes_on_in_the_text_format_and_th
     assert [one.partition("\n")[0] for one in told[6:]][1::2] == ["Thought: "] * 3
     assert trace.style == "text" and loop.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
     model.script.append(ModelReply(text="Final Answer: Paid."))
-    again = [event async for event in loop.run(RunContext("R1", head[:1], stored(trace), USE, StopEvent()))]
+    again = await run_loop(loop, stored(trace), head=head[:1])
     assert again == [RunFinished("Paid.")] and all("tool_calls" not in one for one in model.requests[-1])

@@ -17,8 +17,9 @@ from bot.agent.limits import StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
 from bot.core.run_state import CallStatus, RunState
-from tests.agent.formats.small import TOOLS, asked, play, stored
-from tests.agent.speakers import INVENTED, SPEAKERS, Speaker, each
+from tests.agent.formats.small import TOOLS, play, stored
+from tests.agent.speakers import SPEAKERS, Speaker, each
+from tests.harness.models import fresh
 from tests.harness.scripted_model import ScriptedModel
 
 SEEN = re.compile(r"^\W*(observation|观察)", re.IGNORECASE | re.MULTILINE)
@@ -30,29 +31,8 @@ def own(trace: RunState) -> list[dict[str, Any]]:
 
 
 @each
-async def test_a_question_is_answered_by_two_calls(speaker: Speaker) -> None:
-    trace = asked()
-    script = [
-        speaker.call("look", {"name": "Li"}),
-        speaker.call("find_rule", {"query": "leave"}),
-        speaker.answer("So."),
-    ]
-    events, model = await play(script, [speaker.style], trace)
-    assert [type(one) for one in events] == [StepsFinished, StepsFinished, RunFinished] and events[-1] == RunFinished(
-        "So."
-    )
-    assert [(one.tool, one.args, one.reason) for one in trace.calls] == [
-        ("look", {"name": "Li"}, "why"),
-        ("find_rule", {"query": "leave"}, "why"),
-    ]
-    assert '"done": {"name": "Li"}' in model.requests[1][-1]["content"], "what came of it is told"
-    assert not any(INVENTED in message for message in trace.messages), "what was made up is not kept"
-    assert not any(SEEN.search(str(one["content"])) for one in own(trace))
-
-
-@each
 async def test_a_gated_call_waits_and_is_settled_in_another_process(speaker: Speaker) -> None:
-    trace = asked()
+    trace = fresh()
     events, _ = await play(
         [speaker.call("look", {"name": "Li"}), speaker.call("pay", {"amount": 5})], [speaker.style], trace
     )
@@ -69,7 +49,7 @@ async def test_a_gated_call_waits_and_is_settled_in_another_process(speaker: Spe
 @pytest.mark.parametrize("after", [1, 2])
 async def test_a_run_that_is_taken_over_ends_as_the_one_that_was_not(speaker: Speaker, after: int) -> None:
     script = [speaker.call("look", {"name": "Li"}), speaker.call("now", {}), speaker.answer("So.")]
-    whole, broken = asked(), asked()
+    whole, broken = fresh(), fresh()
     _, first = await play(script, [speaker.style], whole)
     await play(script, [speaker.style], broken, most=after)
     broken = stored(broken)
@@ -80,7 +60,7 @@ async def test_a_run_that_is_taken_over_ends_as_the_one_that_was_not(speaker: Sp
 
 @each
 async def test_a_run_ends_in_the_style_it_was_begun_in(speaker: Speaker) -> None:
-    trace = asked()
+    trace = fresh()
     await play([speaker.call("look", {"name": "Li"})], [speaker.style], trace, most=1)
     others = [one.style for one in SPEAKERS if one is not speaker]
     events, _ = await play([speaker.call("now", {}), speaker.answer("So.")], [*others, speaker.style], trace)
@@ -89,23 +69,23 @@ async def test_a_run_ends_in_the_style_it_was_begun_in(speaker: Speaker) -> None
 
 @each
 async def test_a_gated_call_that_has_to_be_guessed_is_asked_for_again(speaker: Speaker) -> None:
-    trace, wrong = asked(), speaker.guess("pay", {"amount": 5})
+    trace, wrong = fresh(), speaker.guess("pay", {"amount": 5})
     events, model = await play([wrong, speaker.call("pay", {"amount": 5})], [speaker.style], trace)
     assert [type(one) for one in events] == [RunPaused] and trace.malformed == 1
     assert "could not be used" in model.requests[1][-1]["content"] and "pay" in model.requests[1][-1]["content"]
-    assert (await play([wrong] * 3, [speaker.style], asked()))[0] == [RunStopped(StopReason.MALFORMED)]
+    assert (await play([wrong] * 3, [speaker.style], fresh()))[0] == [RunStopped(StopReason.MALFORMED)]
 
 
 async def test_a_read_that_has_to_be_guessed_is_served() -> None:
     events, _ = await play(
-        [ModelReply(text="Thought: t\nAction: Look\nAction Input: {'name': 'Li',}")], [TextFormat()], asked(), most=1
+        [ModelReply(text="Thought: t\nAction: Look\nAction Input: {'name': 'Li',}")], [TextFormat()], fresh(), most=1
     )
     assert isinstance(events[0], StepsFinished) and events[0].steps[0].call.args == {"name": "Li"}
 
 
 @pytest.mark.parametrize("style", [TextFormat(), JsonFormat()], ids=lambda style: style.name)
 async def test_words_alone_are_told_once_and_then_the_answer(style: ReplyFormat) -> None:
-    trace = asked()
+    trace = fresh()
     events, model = await play([ModelReply(text="Li is here."), ModelReply(text="I said Li is here.")], [style], trace)
     assert events == [RunFinished("I said Li is here.")] and trace.malformed == 1 and len(model.requests) == 2
 
@@ -113,12 +93,12 @@ async def test_words_alone_are_told_once_and_then_the_answer(style: ReplyFormat)
 @each
 async def test_what_was_filtered_or_cut_off_does_nothing_and_a_refusal_is_told(speaker: Speaker) -> None:
     for tool, args in (("pay", {"amount": 5}), ("look", {"name": "Li"})):
-        trace, reply = asked(), speaker.call(tool, args)
+        trace, reply = fresh(), speaker.call(tool, args)
         events, model = await play([replace(reply, finish="content_filter")], [speaker.style], trace)
         assert events == [RunStopped(StopReason.FILTERED)] and len(model.requests) == 1
         events, _ = await play([replace(reply, finish="length")] * 3, [speaker.style], trace)
         assert events == [RunStopped(StopReason.MALFORMED)] and trace.calls == []
-    events, _ = await play([ModelReply(refusal="I cannot help with that.")], [speaker.style], asked())
+    events, _ = await play([ModelReply(refusal="I cannot help with that.")], [speaker.style], fresh())
     assert events == [RunFinished("I cannot help with that.")]
 
 
@@ -127,7 +107,7 @@ async def test_reads_of_an_array_run_together_and_the_gated_call_waits() -> None
         {"type": "tool_call", "tool": tool, "args": args, "reason_summary": "why"}
         for tool, args in (("look", {"name": "Li"}), ("pay", {"amount": 5}), ("pay", {"amount": 6}))
     ]
-    trace = asked()
+    trace = fresh()
     events, _ = await play([ModelReply(text=json.dumps(calls))], [JsonFormat()], trace)
     assert isinstance(events[-1], RunPaused) and events[-1].proposal.args == {"amount": 5}
     told = [json.loads(one)["content"] for one in trace.messages[2:]]

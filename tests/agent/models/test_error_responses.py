@@ -136,6 +136,8 @@ DROPS: list[tuple[Any, ModelProfile, str]] = [
     (openai("Unknown parameter: 'tools[0].strict'.", param="tools[0].strict", code="unknown_parameter"),
      RESPONSES, "strict"),
     (openai("'response_format' of type json_object is not supported"), CHAT, "response_format"),
+    (openai("json mode is not supported"), CHAT, "response_format"),
+    (openai("response_format: Extra inputs are not permitted"), CHAT, "response_format"),
     (openai("Unknown parameter: 'stream_options'.", param="stream_options"), CHAT, "stream_options"),
 ]  # fmt: skip
 

@@ -7,16 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from redis.asyncio import Redis
 
 from bot.core.errors import FilesUnavailableError, FilesUnreachableError
 from bot.features.files.file_bytes import FileBytes
-from bot.features.files.file_store import FileStore
 from bot.features.files.s3_bytes import S3Bytes, open_s3_bytes
-from bot.queue.keys import Keys
 from tests.harness.files import png
 from tests.harness.s3 import BUCKET, S3Server, serve_s3
-from tools.spec import AttachedFile
 
 CONTENT = png("taxi")
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -88,18 +84,3 @@ async def test_a_store_that_does_not_answer_is_an_outage(s3: S3Server, tmp_path:
     for call in (open_store(away, "").load_bytes(SHA256), open_store(away, "").save_bytes(SHA256, CONTENT)):
         with pytest.raises(FilesUnreachableError, match=f"FILES_BUCKET: {BUCKET}"):
             await call
-
-
-async def test_records_and_bytes_go_together(s3: S3Server, redis: Redis) -> None:
-    """Retention as in a folder: the bytes go with the last record that has them, orphans when they are old."""
-    bytes_ = open_store(s3, "kept")
-    store = FileStore(redis, Keys(), "T1", bytes_)
-    kept = await store.keep_file("U1", AttachedFile(id="F1", name="a.png"), CONTENT, 1)
-    await store.keep_file("U2", AttachedFile(id="F2", name="b.png"), CONTENT, 2)
-    await bytes_.save_bytes("0" * 64, b"no record knows of it")
-    assert await store.delete_orphans(3_600) == 0, "it may be on its way"
-    assert await store.delete_orphans(-5) == 1
-    await store.delete_file("U1:F1")
-    assert await store.load_content(kept.sha256) == CONTENT
-    await store.delete_file("U2:F2")
-    assert await store.load_content(kept.sha256) is None and await bytes_.list_hashes(-5) == []
