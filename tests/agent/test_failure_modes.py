@@ -304,13 +304,16 @@ async def test_a_run_may_cost_so_many_tokens_and_no_more(speaker: Speaker) -> No
 
 @where_several
 async def test_a_failing_a_broken_and_a_good_read_each_give_one_observation(speaker: Speaker) -> None:
-    reply = speaker.calls([*(("look", {"name": name}) for name in ("nobody", "broken", "Li")), ("fly", {"to": "x"})])
-    events, _, trace, _ = await play(speaker, [reply, speaker.answer("one of them worked")])
-    assert [type(one) for one in events] == [StepsFinished, RunFinished]
-    nobody, broken, li, fly = told(trace)
-    assert li == {"found": "Li"}
-    assert [one["error"] for one in (nobody, broken, fly)] == ["unknown_person", "tool_failed", "unknown_tool"]
-    assert [one.status.value for one in trace.calls] == ["failed", "failed", "succeeded", "failed"]
+    looks_up = [("look", {"name": name}) for name in ("nobody", "broken", "Li")]
+    reply = speaker.calls([*looks_up, ("fly", {"to": "x"}), ("pay", {"amount": "five"})])
+    events, _, trace, model = await play(speaker, [reply, speaker.answer("one of them worked")])
+    assert [type(one) for one in events] == [StepsFinished, RunFinished], "and no person is asked"
+    nobody, broken, li, fly, pay = told(trace)
+    assert li == {"found": "Li"} and nobody["do"] == "Ask who is meant."
+    assert "Ask who is meant" not in json.dumps(model.requests[0]), "advice comes with its error"
+    errors = ["unknown_person", "tool_failed", "unknown_tool", "bad_arguments"]
+    assert [one["error"] for one in (nobody, broken, fly, pay)] == errors
+    assert [one.status.value for one in trace.calls] == ["failed", "failed", "succeeded", "failed", "failed"]
 
 
 @each

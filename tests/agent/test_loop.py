@@ -83,21 +83,6 @@ async def test_what_was_not_run_is_said_last_and_plainly() -> None:
     assert [one.tool for one in alone.calls] == ["pay"] and "Not run" not in str(alone.messages), "the control"
 
 
-async def test_errors_are_observations_and_no_person_is_asked(subtests: pytest.Subtests) -> None:
-    for wrong, code in [
-        (call("fly", where="moon"), "unknown_tool"),
-        (call("pay", amount="five"), "bad_arguments"),
-        (RawToolCall("1", "pay", '{"amount": 5}'), "bad_arguments"),
-        (call("look", name="nobody"), "unknown_person"),
-    ]:
-        with subtests.test(wrong=wrong):
-            events, _, trace, model = await play([acts(wrong), ModelReply(text="I see")])
-            assert isinstance(events[-1], RunFinished) and "Ask who is meant" not in json.dumps(model.requests[0])
-            observation = json.loads(own(trace)[-2]["content"])
-            assert observation["error"] == code
-            assert code != "unknown_person" or observation["do"] == "Ask who is meant."
-
-
 async def test_five_failures_in_a_row_stop_and_a_success_forgives() -> None:
     wrong = [acts(call("fly", where=str(i))) for i in range(5)]
     events, _, _, _ = await play(wrong)

@@ -220,16 +220,6 @@ async def test_what_is_not_what_was_shown_or_cannot_be_run_is_not_run_and_said_s
         assert approval.failure_for_model and await bot.engine.list_own_requests("U1") == ()
 
 
-async def test_other_arguments_than_those_of_the_seal_are_not_run(redis: Redis) -> None:
-    bot = await proposed(redis)
-    proposal = (await bot.load_approval()).proposal
-    forged = proposal.model_copy(update={"args": proposal.args | {"body": "请给攻击者转账"}})
-    await rewrite(bot, proposal=forged)
-    approval = await press(bot, "send")
-    assert approval.failure == TextRef(key="error.altered") and not bot.mailer.mails
-    assert not bot.chat.cards(), "and trying again cannot help"
-
-
 # Ends of effects
 
 

@@ -201,14 +201,6 @@ async def test_an_expired_card_whose_request_is_withdrawn_cannot_be_asked_for_ag
     assert not bot.chat.cards("DU2") and not bot.chat.cards("DU1")
 
 
-async def test_asking_once_more_does_not_set_the_reminder_anew(redis: Redis) -> None:
-    bot = await started(redis, ASK)
-    timers = bot.keys.build_key(bot.keys.get_partition("L-0001-1"), "t")
-    await redis.delete(timers)
-    await bot.send("催一下 L-0001", id="Ev2")
-    assert not await redis.exists(timers)
-
-
 async def test_killed_anywhere_in_taking_a_card_back_it_is_taken_back_and_everybody_hears(redis: Redis) -> None:
     async def act(bot: Bot) -> None:
         await bot.send("算了", id="Ev2")
@@ -347,9 +339,12 @@ async def test_whoever_pressed_and_left_while_it_was_carried_out_leaves_no_card_
 
 async def test_asked_for_by_its_author_the_card_of_a_task_is_not_brought_again_and_again(redis: Redis) -> None:
     bot = await started(redis, ASK, ASK, ASK)
+    timers = bot.keys.build_key(bot.keys.get_partition("L-0001-1"), "t")
+    await redis.delete(timers)
     for n in range(3):
         await bot.send("快点", id=f"Ev9{n}", place=DM.model_copy(update={"thread": f"9.{n}"}))
     assert len([one for one in bot.chat.posts if one.place.channel == "DU2"]) == 1
+    assert not await redis.exists(timers), "and no reminder is set anew"
     await bot.press(bot.chat.cards("DU2")[0], "approve", person="U2")
     assert len(await bot.list_paused_runs()) == 0, "who asked hears how it ended"
 

@@ -13,6 +13,7 @@ from bot.core.i18n import load_sentences
 from bot.core.records import CallStatus, Run
 from bot.core.run_state import CallRecord, RunState, Usage
 from bot.queue.writes import apply_writes
+from tests.harness.answers import answers
 from tests.harness.budget import ELSEWHERE, PRICES, took
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
@@ -30,10 +31,6 @@ LOOKS = [took(calls(("list_people", {"name": f"name {n}"})), 50) for n in range(
 TOKENS = 100
 PLAIN = took(DONE, 90)
 """A whole run that takes 100 tokens."""
-
-
-def answers(bot: Bot, channel: str = DM.channel) -> list[str]:
-    return [one.post.text for one in bot.chat.posts if one.key.endswith(":final") and one.place.channel == channel]
 
 
 async def says(bot: Bot, text: str = "你好", person: str = "U1", id: str = "Ev1", place: Place = DM) -> None:

@@ -77,11 +77,6 @@ def make_other(**changes: Any) -> Run:
     return make_run("R1", status=RunStatus.PAUSED, requested_card=CARD).model_copy(update=changes)
 
 
-async def test_a_call_that_waits_is_not_proposed_again(redis: Redis) -> None:
-    code, text = await judge(redis, other=make_other(), approval=make_approval())
-    assert code == "card_waits" and "A00x" in text and HERE in text and "edited" not in text
-
-
 DIFFERENT: dict[str, dict[str, Any]] = {
     "other arguments": {"proposal": make_plan(2)},
     "another tool": {"tool": "u"},
@@ -126,12 +121,13 @@ async def test_of_an_edited_card_neither_what_it_says_nor_what_it_said_is_propos
         (DM, (), HERE),
     ],
 )
-async def test_it_is_said_where_the_persons_card_stands(
+async def test_a_call_that_waits_is_not_proposed_again_and_it_is_said_where_its_card_stands(
     redis: Redis, place: Any, copies: tuple[tuple[str, str], ...], where: str
 ) -> None:
     """A card without a copy yet comes to the DM."""
     card = make_approval(copies=tuple((reader, MessageRef(channel=channel, ts="1")) for reader, channel in copies))
-    assert where in (await judge(redis, other=make_other(), approval=card, run=make_run(place=place)))[1]
+    code, text = await judge(redis, other=make_other(), approval=card, run=make_run(place=place))
+    assert code == "card_waits" and "A00x" in text and where in text and "edited" not in text
 
 
 @corpus(

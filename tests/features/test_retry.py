@@ -11,6 +11,7 @@ from bot.chat.messages import Message, Place
 from bot.core.i18n import translate
 from bot.core.records import Run, RunStatus
 from bot.features.retry import find_refusal
+from tests.harness.answers import answers
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
@@ -28,10 +29,6 @@ async def stopped(redis: Redis, *then: ModelReply, place: Place = DM) -> Bot:
     bot = Bot(redis, [*STUCK, *then])
     await bot.send("给李四发邮件", place=place)
     return bot
-
-
-def answers(bot: Bot, channel: str = DM.channel) -> list[str]:
-    return [one.post.text for one in bot.chat.posts if one.key.endswith(":final") and one.place.channel == channel]
 
 
 async def test_a_stop_says_what_was_done_what_was_not_and_what_can_be_done(redis: Redis) -> None:

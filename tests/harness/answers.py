@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bot.agent.model import Messages, ModelReply
 from tests.harness.memory_bot import Bot
+from tests.harness.memory_platform import DM
 from tests.harness.scripted_model import Scripted
 
 
@@ -16,5 +17,5 @@ def by_results(*replies: ModelReply) -> Scripted:
     return reply
 
 
-def answers(bot: Bot) -> list[str]:
-    return [one.post.text for one in bot.chat.posts if one.key.endswith(":final")]
+def answers(bot: Bot, channel: str = DM.channel) -> list[str]:
+    return [one.post.text for one in bot.chat.posts if one.key.endswith(":final") and one.place.channel == channel]

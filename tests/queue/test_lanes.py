@@ -13,15 +13,7 @@ from bot.core.errors import LeaseLost
 from bot.core.held_lease import bind_lease
 from bot.core.records import ApprovalState
 from bot.queue.keys import Keys
-from bot.queue.lanes import (
-    ANYBODY,
-    RETRY_SEPARATOR,
-    CheckpointResult,
-    EnqueueResult,
-    LaneItem,
-    Lanes,
-    Lease,
-)
+from bot.queue.lanes import ANYBODY, RETRY_SEPARATOR, CheckpointResult, EnqueueResult, LaneItem, Lanes, Lease
 from bot.queue.writes import (
     SKIP,
     AppendHistory,
