@@ -17,6 +17,7 @@ from bot.approvals.render import (
     render_candidates,
     render_card,
     render_dialog,
+    render_first_line,
     render_moved_card,
 )
 from bot.chat.messages import Button, Click, MessageRef, Moment, NamedPeople, NamedPerson
@@ -272,6 +273,18 @@ async def test_candidates_are_told_apart_by_what_they_cannot_choose_themselves()
         NamedPerson("U9", "U9"),
     )
     assert await render_candidates(staff, [], "zh") is None
+
+
+def test_the_first_line_of_an_open_card_has_its_scope_in_the_readers_language() -> None:
+    scope = {"zh": "年假，2 个工作日", "en": "Annual leave, 2 working days"}
+    card = make_card(proposal=PLAN.model_copy(update={"scope": scope}))
+    assert render_first_line(card, LI) == "张三的请假申请 L-0001 等您审批：年假，2 个工作日"
+    assert render_first_line(card, WANG).endswith("needs your decision: Annual leave, 2 working days")
+    asks = {"title": TextRef(key="title.start", params=ABOUT), "own_title": None, "scope": scope}
+    question = make_card(proposal=PLAN.model_copy(update=asks))
+    assert render_first_line(question, LI) == "发起请假申请？年假，2 个工作日"
+    assert render_first_line(question, WANG) == "Start this leave request? Annual leave, 2 working days"
+    assert render_first_line(OPEN, LI) == "张三的请假申请 L-0001 等您审批", "a card of before has none"
 
 
 def test_nobody_is_told_who_they_are_themselves_but_of_others_with_them() -> None:
