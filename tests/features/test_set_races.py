@@ -29,7 +29,7 @@ from tests.tools.company import LI, ZHANG
 from tools.spec import CardChoice, EffectPlace, FrozenModel, Gate, Privacy, Proposal, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext
 
-SETS, SINGLES, GROUP, WORKERS = 12, 12, 20, 4
+SETS, SINGLES, GROUP, WORKERS = 12, 12, 5, 4
 
 
 class SignArgs(FrozenModel):
