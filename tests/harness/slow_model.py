@@ -11,6 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from bot.agent.models.openai_model import OpenAIModel, open_model
+from tests.harness.workspace_server import serve_routes
 
 HELLO = ['{"role":"user","content":"hi"}']
 
@@ -38,18 +39,12 @@ class Slow:
 async def slow(
     handle: Callable[[dict[str, Any], web.Request], Any], listed: list[Any] | None = None, **how: Any
 ) -> AsyncIterator[tuple[Slow, OpenAIModel]]:
-    serving, app = Slow(handle, listed=listed or []), web.Application()
-    app.add_routes([web.post("/v1/chat/completions", serving.serve), web.post("/v1/responses", serving.serve)])
-    app.add_routes([web.get("/v1/models", serving.models)])
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    serving.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    try:
+    serving = Slow(handle, listed=listed or [])
+    asked = [web.post(f"/v1/{path}", serving.serve) for path in ("chat/completions", "responses")]
+    async with serve_routes([*asked, web.get("/v1/models", serving.models)]) as address:
+        serving.url = f"{address}/v1"
         async with open_model(serving.url, "key", "gpt-6-solo", **{"retries": 0, **how}) as model:
             yield serving, model
-    finally:
-        await runner.cleanup()
 
 
 def whole(text: str) -> web.Response:

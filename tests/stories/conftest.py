@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from tests.harness.office import CHAT, Office, office
 from tests.stories.endpoint import Endpoint, endpoint
 from tests.stories.only_slack import ONLY_SLACK
+from tests.tools.mcp.running import World
+from tools.mcp.fleet import McpToolset
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,3 +40,15 @@ async def model(empty: Office) -> AsyncIterator[Endpoint]:
     async with endpoint() as playing:
         empty.model_url, playing.on_request = playing.url, empty.wake
         yield playing
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Where MCP servers of tests stand, and what they have done."""
+    return World(tmp_path / "world")
+
+
+@pytest.fixture
+async def wiki(world: World) -> AsyncIterator[McpToolset]:
+    async with world.fleet(world.server("wiki", timeout=5)) as opened:
+        yield opened

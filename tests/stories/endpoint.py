@@ -11,6 +11,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.harness.workspace_server import serve_routes
+
 
 @dataclass(frozen=True, slots=True)
 class Raw:
@@ -82,13 +84,6 @@ class Endpoint:
 async def endpoint(script: Sequence[Raw] = (), past_end: Raw | None = None) -> AsyncIterator[Endpoint]:
     """Run the endpoint, listening on loopback."""
     playing = Endpoint(list(script), past_end or said("好的，完成。"))
-    app = web.Application(client_max_size=16 * 1024 * 1024)
-    app.add_routes([web.post("/v1/chat/completions", playing.complete)])
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    playing.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    try:
+    async with serve_routes([web.post("/v1/chat/completions", playing.complete)]) as address:
+        playing.url = f"{address}/v1"
         yield playing
-    finally:
-        await runner.cleanup()

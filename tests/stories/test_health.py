@@ -6,6 +6,7 @@ import asyncio
 import re
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from aiohttp import ClientSession
@@ -15,7 +16,6 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from bot.app.health import SHARED_APP, STOPPING, HealthState, open_health_server
-from bot.app.services import Services
 from bot.core import metrics
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import SettingsError
@@ -25,6 +25,7 @@ from bot.queue.lanes import LaneItem
 from bot.queue.writes import apply_writes
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.processes import ProcessState, ProcessStore
+from tests.harness.memory_bot import OUTSIDE
 from tests.harness.office import LI, POSTING, ZHANG, Office
 from tests.harness.programs import free_ports
 from tests.harness.store_changes import wait_for_store
@@ -85,16 +86,7 @@ async def test_connections_that_are_no_process_of_ours_are_told(
     assert health.foreign == foreign and told.qsize() == (1 if foreign else 0)
     await cancel_and_wait([announcing])
     await store.save_process(other.model_copy(update={"foreign": foreign}))
-    outside = Services(
-        redis_url=valkey,
-        slack_api_url="",
-        bot_token="",
-        model_url="",
-        model_key="",
-        model_name="m",
-        smtp_url="",
-        standins=("workspace", "model", "mail"),
-    )
+    outside = replace(OUTSIDE, redis_url=valkey, standins=("workspace", "model", "mail"))
     findings = [one async for one in check_services(outside, "native")]
     assert [one.level for one in findings if one.text == SHARED_APP] == ["fail"] * bool(foreign)
 

@@ -18,6 +18,7 @@ from bot.agent.tool_executor import OBSERVATION_MAX
 from bot.chat.slack.blocks import render_post
 from bot.core.i18n import translate
 from tests.harness.memory_bot import Bot
+from tests.harness.workspace_server import serve_routes
 from tests.stories.script import DONE, calls
 from tests.tools.mcp import villain
 from tests.tools.mcp.running import World, plans, until
@@ -34,11 +35,6 @@ ATTACKS = [
     *("progress", "asks", "cancelled", "twice", "changes", "noise"),
 ]
 RULES = {"do": "none"}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "world")
 
 
 def villain_of(world: World, timeout: float = 20, rules: dict[str, Any] | None = None) -> McpServer:
@@ -123,22 +119,15 @@ async def test_schemas_fetch_nothing_try_no_pattern_and_end(world: World) -> Non
         fetched.append(request.path)
         return web.json_response({"type": "string"})
 
-    app = web.Application()
-    app.router.add_get("/{rest:.*}", trap)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    Path(f"{world.file}.trap").write_text(f"http://127.0.0.1:{runner.addresses[0][1]}/secret.json")
-    world.mood("schemas")
-    try:
+    async with serve_routes([web.get("/{rest:.*}", trap)]) as address:
+        Path(f"{world.file}.trap").write_text(f"{address}/secret.json")
+        world.mood("schemas")
         async with world.fleet(villain_of(world, rules={})) as fleet:
             assert {"v__do", "v__s3"} <= set(fleet), "what can be checked without its patterns is usable"
             assert {"v__s0", "v__s1", "v__s5", "v__s6", "v__s7"}.isdisjoint(fleet)
             async with asyncio.timeout(10):
                 plan = await plans(fleet, "v__s3", a="a" * 60 + "!", **{"b" * 60 + "!": 1})
             assert plan.args["arguments"]["a"].endswith("!")
-    finally:
-        await runner.cleanup()
     assert fetched == []
 
 

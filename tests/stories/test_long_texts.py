@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +25,6 @@ TEXT = "".join(f"{n}. 每个人都要读到这一行 <!channel> `x`\n" for n in 
 """A long text whose last line matters."""
 WRITE = calls(("wiki__write_page", {"title": "规定", "text": TEXT}))
 WROTE = ModelReply(text="写好了。")
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "world")
-
-
-@pytest.fixture
-async def wiki(world: World) -> AsyncIterator[McpToolset]:
-    async with world.fleet(world.server("wiki", timeout=5)) as opened:
-        yield opened
 
 
 def wrote(world: World) -> bool:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,13 @@ from bot.core.records import ApprovalState
 from bot.queue.lanes import Lanes
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import PauseReason, accept_store, list_held_partitions
-from tests.harness.office import ADMIN, LI, ZHANG, Office, list_buttons, office, read_message_text
+from tests.harness.office import ADMIN, LI, ZHANG, Office, list_buttons, read_message_text
 from tests.harness.programs import Ended, ctrl_c, ended, ran, started
 from tests.stories.behind import told_privately
 
 MAIL = "给李四发邮件，主题：项目进度，内容：请看一下 L-0001，谢谢"
 TWO_DAYS = "我明天起要请两天病假，肚子疼，请李四审批"
 PARTITIONS = 8
-
-
-@pytest.fixture
-async def empty(valkey: str) -> AsyncIterator[Office]:
-    async with office(valkey) as opened:
-        yield opened
 
 
 async def run_command(desk: Office, folder: Path, *arguments: str) -> Ended:

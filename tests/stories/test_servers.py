@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,11 @@ from redis.asyncio import Redis
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.model import ModelReply
-from bot.app.services import Services, format_banner
+from bot.app.services import format_banner
 from bot.core.i18n import translate
 from bot.core.records import EffectState
 from bot.ops.doctor import check_services
-from tests.harness.memory_bot import Bot, every_edge
+from tests.harness.memory_bot import OUTSIDE, Bot, every_edge
 from tests.harness.memory_platform import Edges
 from tests.harness.office import ZHANG, Office, read_message_text
 from tests.harness.scripted_model import Scripted, ScriptedModel
@@ -29,18 +30,6 @@ from tools.mcp.config import McpServer
 from tools.mcp.fleet import McpToolset
 from tools.spec import Gate
 from tools.tool import Tool
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "world")
-
-
-@pytest.fixture
-async def wiki(world: World) -> AsyncIterator[McpToolset]:
-    async with world.fleet(world.server("wiki", timeout=5)) as opened:
-        yield opened
-
 
 WRITE = calls(("wiki__write_page", {"title": "WLAN", "text": "郁金香"}))
 
@@ -158,24 +147,12 @@ async def test_the_real_bot_with_a_server_by_setting(empty: Office, world: World
 
 
 def test_the_banner_names_the_servers() -> None:
-    outside = Services(
-        redis_url="", slack_api_url="", bot_token="", model_url="", model_key="", model_name="m", smtp_url=""
-    )
-    assert "wiki (3 tools), crm (not reached yet; no tools)" in format_banner(outside, {"wiki": 3, "crm": 0})
-    assert "servers" not in format_banner(outside, {})
+    assert "wiki (3 tools), crm (not reached yet; no tools)" in format_banner(OUTSIDE, {"wiki": 3, "crm": 0})
+    assert "servers" not in format_banner(OUTSIDE, {})
 
 
 async def test_doctor_lists_tools_and_gates_and_what_is_wrong(world: World, valkey: str) -> None:
-    outside = Services(
-        redis_url=valkey,
-        slack_api_url="",
-        bot_token="",
-        model_url="",
-        model_key="",
-        model_name="m",
-        smtp_url="",
-        standins=("workspace", "model", "mail"),
-    )
+    outside = replace(OUTSIDE, redis_url=valkey, standins=("workspace", "model", "mail"))
     nowhere = McpServer(name="nowhere", command=("/no/such",), timeout_seconds=1)
     servers = [world.server("wiki", tools={"burn": "off", "search": "none"}), nowhere]
     found = [one async for one in check_services(outside, "native", servers)]

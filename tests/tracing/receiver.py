@@ -12,6 +12,8 @@ from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
+from tests.harness.workspace_server import serve_routes
+
 
 @dataclass(frozen=True)
 class Got:
@@ -93,14 +95,8 @@ def _plain(attributes: Any) -> dict[str, Any]:
 async def receiver() -> AsyncIterator[Receiver]:
     one = Receiver()
     one.taking.set()
-    app = web.Application()
-    app.router.add_post("/v1/traces", one.take)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    one.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        yield one
-    finally:
-        one.taking.set()
-        await runner.cleanup()
+    async with serve_routes([web.post("/v1/traces", one.take)]) as one.url:
+        try:
+            yield one
+        finally:
+            one.taking.set()

@@ -29,6 +29,7 @@ from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSetup
 from bot.dev.workspace.world import Json, read_world
 from tests.harness.office import CHAT
+from tests.harness.workspace_server import serve_workspace
 from tests.qa.company import (
     DIRECTORS,
     build_directory_file,
@@ -39,7 +40,6 @@ from tests.qa.company import (
     read_key,
 )
 from tests.qa.process import read_lines
-from tests.qa.serving import serve_workspace
 
 BOT_TOKEN, APP_TOKEN, SIGNING_SECRET = "xoxb-local-town", "xapp-local-town", "town-signing-secret"
 SEND = "cs:send"

@@ -19,9 +19,9 @@ from zlib import crc32
 
 from aiohttp import web
 
+from tests.harness.workspace_server import serve_routes
 from tests.qa.company import list_full_weeks
 from tests.qa.process import end_when_orphaned
-from tests.qa.serving import serve_routes
 
 ORDER = re.compile(r"#(c\d+-\d+) (\w+)(?: (\w+))?(?: (\w+))?")
 TROUBLES = (("error", 25), ("busy", 20), ("slow", 10), ("cut", 25), ("broken", 20))

@@ -33,8 +33,8 @@ from bot.dev.workspace.feishu.world import FeishuSetup
 from bot.dev.workspace.workspace import Workspace, WorkspaceSetup
 from bot.dev.workspace.world import Json
 from tests.harness.office import CHAT, SECRET
+from tests.harness.workspace_server import serve_workspace
 from tests.qa.chaos.plan import Plan, Rates, dice
-from tests.qa.serving import serve_workspace
 
 BOT_TOKEN, APP_TOKEN = "xoxb-local-chaos", "xapp-local-chaos"
 REDELIVERY_S = (0.3, 0.5, *(1.0 for _ in range(600)))
