@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from bot.app.ingress import CardActions
-from bot.chat.messages import Acceptance, Click, Message, Place
+from bot.chat.messages import Acceptance, Click, Message
 from bot.core.errors import StoreUnavailableError, StoreUnconfirmedError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState
@@ -18,7 +17,6 @@ from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
 from tests.stories.script import DONE, mail
 from tests.tools.company import ZHANG
-from tests.tools.office import SICK
 
 HELLO = Message(id="Ev1", place=DM, person="U1", text="hello", at="1.0")
 THERE = DM.model_copy(update={"channel": "C1", "direct": False, "thread": "9.0"})
@@ -122,34 +120,6 @@ async def test_it_is_engaged_while_it_works_remembers_or_waits_and_else_it_is_no
     await redis.delete(*[key async for key in redis.scan_iter("*:h:*") if other.conversation in key])
     assert not (await bot.runs.load_conversation(other.conversation, bot.history)).history
     assert await intake.is_engaged(other), "waits"
-
-
-# Presses and dialogs
-
-
-async def test_a_press_goes_to_the_lane_of_its_card(redis: Redis) -> None:
-    bot = Bot(redis, [mail(), DONE])
-    await bot.send("发邮件")
-    card = (await bot.load_approval()).id
-    await bot.ingress.accept_click(Click(id="p", approval=card, version=1, choice="send", person="U1", place=DM))
-    assert len(bot.mailer.mails) == 0
-    await bot.work()
-    assert len(bot.mailer.mails) == 1
-
-
-async def test_dialogs_and_the_home_tab_are_answered(redis: Redis) -> None:
-    bot = Bot(redis)
-    intake = bot.ingress
-    await bot.start_request("leave", SICK, "U1", "start")
-    card = (await bot.load_approval()).id
-    place = Place(team="T1", channel="DU2", direct=True)
-    click = Click(id="p", approval=card, version=1, choice="transfer", person="U2", place=place)
-    dialog = await intake.build_dialog(click)
-    assert dialog is not None and dialog.choice == "transfer"
-    assert await intake.check_dialog(click.with_form({"person": "nobody", "opinion": ""}))
-    assert await intake.check_dialog(click.with_form({"person": "U3", "opinion": ""})) == {}
-    home = await intake.build_home("U2")
-    assert home is not None and "L-0001" in json.dumps(home, default=str, ensure_ascii=False)
 
 
 # Taking a card back

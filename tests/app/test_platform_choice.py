@@ -45,15 +45,6 @@ def test_negative_control_whole_settings_are_taken(values: dict[str, str]) -> No
     assert settings.has_real_feishu == ("feishu_app_id" in values)
 
 
-def test_the_secrets_of_the_app_are_secrets() -> None:
-    settings = build_settings(
-        {**APP, "feishu_encrypt_key": "encrypt-key-123", "feishu_verification_token": "vt-1234567"}
-    )
-    assert {"s3cr3t-of-the-app", "encrypt-key-123", "vt-1234567"} <= settings.secrets
-    assert not {"s3cr3t-of-the-app", "encrypt-key-123", "vt-1234567"} & {*settings.list_masked_values().values()}
-    assert "s3cr3t-of-the-app" not in repr(settings)
-
-
 STARTED = """
 import json, sys
 from bot.app.build import choose_platform

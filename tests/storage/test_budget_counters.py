@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -10,9 +9,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from fakeredis import FakeAsyncRedis
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from bot.agent.model import MeteredModel, ModelReply
@@ -21,11 +17,11 @@ from bot.core.errors import ModelUnavailableError
 from bot.core.records import Run
 from bot.core.run_state import Usage
 from bot.queue.keys import Keys
-from bot.queue.writes import HIncrBy, apply_writes
+from bot.queue.writes import HIncrBy
 from bot.storage.spending import SYSTEM, UsageRow, UsageStore
 from tests.harness.budget import ELSEWHERE, PRICES, took
 from tests.harness.memory_bot import Bot, every_edge
-from tests.harness.memory_platform import DM, Edges, Killed
+from tests.harness.memory_platform import DM, Edges
 from tests.harness.scripted_model import Scripted
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
@@ -132,20 +128,6 @@ async def test_what_is_asked_outside_of_lanes_is_counted(redis: Redis) -> None:
 
 
 @dataclass
-class Deaths(Edges):
-    """Ends the process at each of several places."""
-
-    places: frozenset[int] = frozenset()
-    died: int = 0
-
-    def __call__(self) -> None:
-        self.passed += 1
-        if self.passed in self.places:
-            self.died += 1
-            raise Killed
-
-
-@dataclass
 class Careless:
     """The negative control: counts a reply as it comes, not with what it was for."""
 
@@ -223,59 +205,6 @@ async def test_negative_control_counted_outside_of_the_commit_a_crash_is_found(r
     await every_edge(play)
     assert verdicts[-1], "unharmed it would not be noticed"
     assert not all(verdicts)
-
-
-replies = st.builds(
-    took,
-    st.sampled_from([LOOK, DONE, mail(), ModelReply(finish="length")]),
-    st.integers(0, 10**8), st.integers(0, 10**8), st.integers(0, 10**8), st.sampled_from(["a", "b", "local"]),
-)  # fmt: skip
-scripts = st.lists(replies | st.builds(ModelUnavailableError, st.just("away")), min_size=1, max_size=8)
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(scripts, st.frozensets(st.integers(1, 40), max_size=4))
-def test_in_any_order_of_deaths_and_deliveries_each_reply_is_counted_once(
-    script: list[Scripted], places: frozenset[int]
-) -> None:
-    async def play() -> None:
-        redis = FakeAsyncRedis(decode_responses=True, protocol=3, legacy_responses=False)
-        try:
-            assert await judged(await told(redis, script, Deaths(places=places)))
-        finally:
-            await redis.aclose()
-
-    asyncio.run(play())
-
-
-# Counters
-
-
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 10**8), st.integers(0, 10**8)), max_size=30))
-@settings(max_examples=25, deadline=None)
-def test_counters_of_several_conversations_add_up_exactly(replies: list[tuple[str, int, int]]) -> None:
-    async def play() -> None:
-        redis, keys = FakeAsyncRedis(decode_responses=True, protocol=3), Keys(partitions=3)
-        spending = UsageStore(redis, keys, clock=Clock(read_now=lambda: datetime(2026, 11, 20, tzinfo=UTC)))
-        spent = [PRICES.compute_usage(took(DONE, read, 0, out, model)) for model, read, out in replies]
-        for n, one in enumerate(spent):
-            await add_in(spending, f"lane {n}", "U1", one)
-        used = await spending.load_daily_usage(spending.build_daily_query("U1", "USD"))
-        assert used.tokens == sum(one.tokens_in + one.tokens_out for one in spent)
-        assert used.cost == sum((one.cost or 0 for one in spent), Decimal(0))
-        assert (await spending.load_daily_usage(spending.build_daily_query("U2", "USD"))).tokens == 0
-        assert (await spending.load_daily_usage(spending.build_daily_query("U1", "CNY"))).cost == 0, (
-            "another currency is another counter"
-        )
-        await redis.aclose()
-
-    asyncio.run(play())
-
-
-async def add_in(spending: UsageStore, lane: str, person: str, one: Usage) -> None:
-    partition = spending.keys.get_partition(lane)
-    await apply_writes(spending.redis, spending.keys, partition, spending.build_usage_writes(lane, person, [one]))
 
 
 async def test_a_counter_that_is_full_spoils_nothing(redis: Redis, keys: Keys) -> None:

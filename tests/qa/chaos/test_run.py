@@ -30,39 +30,8 @@ async def test_a_redis_that_is_away_already_comes_back_after_a_strike(tmp_path: 
         pytest.skip(str(absent))
 
 
-@pytest.mark.slow
-async def test_a_replica_that_takes_over_has_what_was_confirmed(tmp_path: Path) -> None:
-    try:
-        async with opened("server", tmp_path) as store:
-            assert store.promote is not None
-            former = store.url
-            client = await connect_redis(store.bots_url, retries=3)
-            await client.set("before", "1")
-            await until_promoted(store)
-            assert store.url != former
-            assert await client.get("before") == "1" and await client.set("after", "1")
-            await client.aclose()
-            assert store.kill is not None and store.revive is not None
-            await store.kill(0)
-            await store.revive()
-            await until_promoted(store)
-            assert store.url == former
-            client = await connect_redis(store.bots_url, retries=3)
-            assert await client.get("after") == "1"
-            await client.aclose()
-    except Absent as absent:
-        pytest.skip(str(absent))
-
-
 def test_nobody_breaks_somebody_elses_redis() -> None:
     assert Store("redis://elsewhere").impossible == (*PROXIED, *REPLICATED, *OWNED)
-
-
-async def until_promoted(store: Store) -> None:
-    assert store.promote is not None
-    async with asyncio.timeout(60):
-        while not await store.promote():
-            await asyncio.sleep(0.1)
 
 
 async def broken(_: int) -> None:
