@@ -6,18 +6,17 @@ Every write is on disk before it is confirmed (AOF `always`), as production requ
 from __future__ import annotations
 
 import asyncio
-import random
 import shutil
 import signal
-import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 from bot.redis.embedded import find_server_program, read_server_version
+from tests.harness.programs import free_ports
 from tests.harness.tied import build_tied_command, open_tie
 
 HOST = "127.0.0.1"
@@ -165,23 +164,10 @@ class Cluster:
             await node.in_cluster(len(self.nodes))
 
 
-def free_ports(count: int) -> list[int]:
-    """Find ports that nobody listens on now, below those that the system assigns by itself, so that a restarted server
-    finds its port still free. All are held until all are known, so that none is given twice."""
-    found: list[int] = []
-    with ExitStack() as stack:
-        while len(found) < count:
-            port, held = random.SystemRandom().randrange(20_000, 30_000), stack.enter_context(socket.socket())
-            with suppress(OSError):
-                held.bind((HOST, port))
-                found.append(port)
-    return found
-
-
 @asynccontextmanager
 async def server(folder: Path, more: Mapping[str, str] | None = None) -> AsyncIterator[Node]:
     """Run one server. `server_program()` must name one. `more`: further settings."""
-    node = Node(folder, free_ports(1)[0], more=dict(more or {}))
+    node = Node(folder, free_ports(1), more=dict(more or {}))
     try:
         await node.start()
         yield node
@@ -193,8 +179,8 @@ async def server(folder: Path, more: Mapping[str, str] | None = None) -> AsyncIt
 async def cluster(folder: Path, size: int = 3, *, is_formed: bool = True) -> AsyncIterator[Cluster]:
     """Run a cluster of masters without replicas. `server_program()` must name a server. If it is not formed, nothing
     runs yet."""
-    ports = free_ports(2 * size)
-    formed = Cluster([Node(folder / f"node{n}", ports[2 * n], ports[2 * n + 1]) for n in range(size)])
+    first = free_ports(2 * size)
+    formed = Cluster([Node(folder / f"node{n}", first + 2 * n, first + 2 * n + 1) for n in range(size)])
     async with AsyncExitStack() as stack:
         for node in formed.nodes:
             stack.push_async_callback(node.close)

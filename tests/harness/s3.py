@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import socket
@@ -17,7 +16,8 @@ from typing import Any
 
 import boto3
 
-from tests.harness.cluster import HOST, free_ports
+from tests.harness.cluster import HOST
+from tests.harness.programs import free_ports
 from tests.harness.tied import build_tied_command, open_tie
 
 BUCKET = "countersign-files"
@@ -31,7 +31,7 @@ class S3Server:
     """A server with one bucket and one user with the rights that the bot needs. It forgets everything when it ends."""
 
     folder: Path
-    port: int = field(default_factory=lambda: free_ports(1)[0])
+    port: int = field(default_factory=lambda: free_ports(1))
     access_key: str = "nobody"
     secret_key: str = "nothing"
     _child: subprocess.Popen[bytes] | None = None
@@ -103,44 +103,6 @@ class S3Server:
         policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
         users.put_user_policy(UserName="bot", PolicyName="files", PolicyDocument=policy)
         self.access_key, self.secret_key = key["AccessKeyId"], key["SecretAccessKey"]
-
-
-@dataclass
-class Gate:
-    """A port in front of a server. While it is closed, nobody reaches the server, which keeps its data."""
-
-    server: S3Server
-    port: int = field(default_factory=lambda: free_ports(1)[0])
-    _open: asyncio.Server | None = None
-    _writers: list[asyncio.StreamWriter] = field(default_factory=list)
-
-    @property
-    def settings(self) -> dict[str, str]:
-        return {**self.server.settings, "files_bucket_endpoint": f"http://{HOST}:{self.port}"}
-
-    async def open(self) -> None:
-        self._open = await asyncio.start_server(self._forward, HOST, self.port)
-
-    async def close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            for writer in self._writers:
-                writer.transport.abort()
-            self._writers.clear()
-            await self._open.wait_closed()
-            self._open = None
-
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        behind, onward = await asyncio.open_connection(HOST, self.server.port)
-        self._writers += [writer, onward]
-        await asyncio.gather(_pump(reader, onward), _pump(behind, writer), return_exceptions=True)
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(65_536):
-        writer.write(data)
-        await writer.drain()
-    writer.close()
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.harness.cluster import HOST, READY_S, Node, free_ports
+from tests.harness.cluster import HOST, READY_S, Node
+from tests.harness.programs import free_ports
 
 SERVICE = "countersign"
 LOGIN, WATCHING = "pass word/1", "eye@2"
@@ -96,7 +97,8 @@ async def watched(
     """Run the servers and their Sentinel. `server_program()` must name a server. A master without replicas accepts no
     writes. `own`: further settings by the server's number, 0 being the first master; with a `replica-announce-port`,
     everybody reaches the server there."""
-    ports, own = free_ports(replicas + 2), own or {}
+    first, own = free_ports(replicas + 2), own or {}
+    ports = list(range(first, first + replicas + 2))
     for n, settings in own.items():
         ports[n] = int(settings.get("replica-announce-port", ports[n]))
     more = {"requirepass": LOGIN, "masterauth": LOGIN, "min-replicas-to-write": "1", "repl-diskless-sync-delay": "0"}

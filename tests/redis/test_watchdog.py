@@ -73,10 +73,12 @@ asyncio.run(main())
 TESTS = """
 import asyncio, subprocess, sys
 from pathlib import Path
-from tests.harness.cluster import Node, free_ports, server_program
+from tests.harness.cluster import Node, server_program
+from tests.harness.programs import free_ports
 
 async def main():
-    nodes = [Node(Path(sys.argv[1]) / str(port), port) for port in free_ports(2)]
+    first = free_ports(2)
+    nodes = [Node(Path(sys.argv[1]) / str(port), port) for port in (first, first + 1)]
     await nodes[0].start()
     nodes[1].folder.mkdir()
     untied = subprocess.Popen([server_program(), *nodes[1].arguments()], start_new_session=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -16,7 +17,8 @@ from bot.features.files.bytes_place import MISSING, VERSIONS, open_bucket
 from tests.harness.files import png
 from tests.harness.office import LI, ZHANG, Office
 from tests.harness.programs import ran
-from tests.harness.s3 import BUCKET, Gate, S3Server, serve_s3
+from tests.harness.s3 import BUCKET, S3Server, serve_s3
+from tests.qa.chaos.proxy import HOST, open_proxy
 from tests.stories.behind import file_cleaner, retried
 
 CLAIM = "报销 320 元打车费，去客户那里，审批人李四"
@@ -61,19 +63,26 @@ async def test_a_store_that_stays_away_is_said_by_name_and_holds_up_nothing_else
 
 @pytest.mark.slow
 async def test_an_approver_gets_the_file_once_the_store_is_back(empty: Office, s3: S3Server) -> None:
-    gate = Gate(s3)
-    await gate.open()
-    async with empty.opened(files_dir=None, **gate.settings):
-        await empty.says(ZHANG, CLAIM, files=[empty.driver.upload_file(ZHANG, "r.png", png("r"))])
-        card = await empty.card(empty.dm(ZHANG))
-        await gate.close()
-        await empty.press(ZHANG, card, "confirm")
-        await empty.card(empty.dm(LI))
-        assert await retried(empty, "FILES_BUCKET") and not shared(empty, empty.dm(LI)), "the card does not wait for it"
-        await gate.open()
-        assert await empty.until(lambda: shared(empty, empty.dm(LI))) == [png("r")]
-        assert not await empty.dead()
-    await gate.close()
+    away = asyncio.Event()
+
+    async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if away.is_set():
+            raise ConnectionRefusedError
+        return await asyncio.open_connection(HOST, s3.port)
+
+    async with open_proxy(connect) as proxy:
+        reached = {**s3.settings, "files_bucket_endpoint": f"http://{HOST}:{proxy.port}"}
+        async with empty.opened(files_dir=None, **reached):
+            await empty.says(ZHANG, CLAIM, files=[empty.driver.upload_file(ZHANG, "r.png", png("r"))])
+            card = await empty.card(empty.dm(ZHANG))
+            away.set()
+            proxy.cut_all()
+            await empty.press(ZHANG, card, "confirm")
+            await empty.card(empty.dm(LI))
+            assert await retried(empty, "FILES_BUCKET") and not shared(empty, empty.dm(LI)), "the card does not wait"
+            away.clear()
+            assert await empty.until(lambda: shared(empty, empty.dm(LI))) == [png("r")]
+            assert not await empty.dead()
 
 
 @pytest.mark.slow

@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.harness.cluster import HOST, Node, free_ports, server_program
+from tests.harness.cluster import HOST, Node, server_program
+from tests.harness.programs import free_ports
 from tests.harness.sentinel import LOGIN, SERVICE, watched
 from tests.qa.chaos.proxy import Proxy, open_proxy
 from tests.qa.chaos.store import Absent, Store
@@ -47,7 +48,8 @@ async def open_watched_servers(folder: Path) -> AsyncIterator[LossyStore]:
         raise Absent("no redis-server or valkey-server on this machine")
     proxies, own = list[Proxy](), dict[int, dict[str, str]]()
     async with AsyncExitStack() as stack:
-        for n, port in enumerate(free_ports(HELD_BACK + 1)):
+        first = free_ports(HELD_BACK + 1)
+        for n, port in enumerate(range(first, first + HELD_BACK + 1)):
             proxies.append(await stack.enter_async_context(open_proxy(partial(asyncio.open_connection, HOST, port))))
             own[n] = {"port": str(port), "replica-announce-ip": HOST, "replica-announce-port": str(proxies[n].port)}
             own[n] |= {"replica-priority": "10"} if n < HELD_BACK else {}
@@ -101,7 +103,7 @@ async def open_server_with_power_cuts(
     )
     program.write_text(f'#!/bin/sh\nLD_PRELOAD="{library}" exec "{server_program()}" "$@"\n')
     program.chmod(0o700)
-    node = Node(folder / "data", free_ports(1)[0], more={"appendfsync": fsync}, program=str(program))
+    node = Node(folder / "data", free_ports(1), more={"appendfsync": fsync}, program=str(program))
     async with open_proxy(lambda: asyncio.open_connection(HOST, node.port)) as proxy, AsyncExitStack() as stack:
         stack.push_async_callback(node.close)
         await node.start()
