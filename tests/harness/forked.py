@@ -81,10 +81,12 @@ async def fork_process(
     env: Mapping[str, str],
     log: IO[bytes] | None = None,
     server: CommandServer | None = None,
+    given: int | None = None,
 ) -> ForkedProcess:
-    """Fork `python -m MODULE …` in its own session. Its output goes to `log`, or can be read from the process."""
+    """Fork `python -m MODULE …` in its own session. Its output goes to `log`, or can be read from the process. `given`:
+    its standard input; by default one that ends with this process."""
     with ExitStack() as theirs:
-        given, gives = _open_pipe(theirs, "rb")
+        stays, gives = _open_pipe(theirs, "rb")
         heard = list[Pipe]()
         files = [log, log] if log else []
         while len(files) < 2:
@@ -92,7 +94,7 @@ async def fork_process(
             files.append(says)
             heard.append(await _read_from(hears))
         server = server or await asyncio.to_thread(get_command_server)
-        told = server.start(arguments, cwd, env, files[0], files[1], module=module, given=given.fileno())
+        told = server.start(arguments, cwd, env, files[0], files[1], module=module, given=given or stays.fileno())
         pipe = await _read_from(told)
         return ForkedProcess(int(await pipe.reader.readline()), pipe, gives, heard)
 

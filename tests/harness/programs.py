@@ -6,21 +6,17 @@ import asyncio
 import contextlib
 import os
 import random
-import select
 import signal
 import socket
 import sys
-import tempfile
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import pytest
 
-from tests.harness.command_server import LINE, get_command_server
+from tests.harness.command_server import LINE
 from tests.harness.forked import ForkedProcess, Program, fork_process
 from tests.harness.tied import build_tied_command, open_tie
 
@@ -76,26 +72,14 @@ async def ended(child: Program) -> Ended:
 
 
 async def ran(*arguments: str, cwd: Path, env: Mapping[str, str], given: int | None = None) -> Ended:
-    """Run a command to its end, in a process that has already imported the bot. `given`: its standard input."""
-    return await asyncio.to_thread(_run, arguments, cwd, env, given)
-
-
-def _run(arguments: Sequence[str], cwd: Path, env: Mapping[str, str], given: int | None) -> Ended:
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with open(get_command_server().start(arguments, cwd, env, out, err, given=given), "rb", buffering=0) as told:
-            child, code, late = int(_read_line(told)), "", time.monotonic() + PATIENCE_S
-            while not code and time.monotonic() < late and select.select([told], [], [], late - time.monotonic())[0]:
-                code = _read_line(told)
-            if not code:
-                os.killpg(child, signal.SIGKILL)
-                raise TimeoutError(f"{arguments} has not ended")
-        for one in (out, err):
-            one.seek(0)
-        return Ended(int(code), out.read().decode(), err.read().decode())
-
-
-def _read_line(told: IO[bytes]) -> str:
-    return told.readline().decode().strip()
+    """Run a command to its end, in a process that has already imported the bot. `given`: its standard input, empty by
+    default."""
+    with open(os.devnull, "rb") as nothing:
+        child = await fork_process("bot", *arguments, cwd=cwd, env=env, given=given or nothing.fileno())
+    try:
+        return await ended(child)
+    finally:
+        await child.close()
 
 
 def list_commands() -> set[str]:
