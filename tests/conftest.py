@@ -67,17 +67,9 @@ def logging_as_before() -> Iterator[None]:
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """Where a test sends the log to; logging is as before afterwards."""
-    root = logging.getLogger()
-    before, level = root.handlers[:], root.level
-    levels = {name: logging.getLogger(name).level for name in logs.LIBRARY_LEVELS}
+    """Where a test sends the log to."""
     yield io.StringIO()
-    root.handlers[:], root.level = before, level
-    root.setLevel(level)
-    for name, one in levels.items():
-        logging.getLogger(name).setLevel(one)
     logging.captureWarnings(False)
-    structlog.reset_defaults()
     logs.clear_context()
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-import structlog
 from rich.cells import cell_len
 
 from bot.agent.model import ModelReply
@@ -44,14 +42,6 @@ async def listed(office: Office, folder: Path) -> list[dict[str, object]]:
     end = await admin(office, folder, "dead", "--json")
     assert end.code == 0, end
     return [json.loads(line) for line in end.out.splitlines()]
-
-
-@pytest.fixture(autouse=True)
-def brief() -> Iterator[None]:
-    """Log without the variables of every frame, which take a second each to print."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.reset_defaults()
 
 
 @pytest.fixture
