@@ -31,16 +31,11 @@ def main(words: list[str] | None = None) -> int:
         "everysec: the same with appendfsync everysec (default: %(default)s)",
     )
     parser.add_argument(
-        "--messages", type=read_whole_number(1), default=200, metavar="N", help="(default: %(default)s)"
-    )
-    parser.add_argument("--mails", type=read_whole_number(1), default=20, metavar="N", help="(default: %(default)s)")
-    parser.add_argument("--losses", type=read_whole_number(1), default=10, metavar="N", help="(default: %(default)s)")
-    parser.add_argument(
         "--confirm", choices=[*ConfirmedBy], default="auto", help="REDIS_CONFIRM of the bots (default: %(default)s)"
     )
     parser.add_argument("--seed", type=read_whole_number(0), default=0, metavar="N", help="0: any (default)")
     told = parser.parse_args(words)
-    order = Order(told.messages, told.mails, told.losses, told.confirm, told.seed or draw_seed())
+    order = Order(confirm=told.confirm, seed=told.seed or draw_seed())
     print(f"seed {order.seed}", flush=True)
     began_s = time.monotonic()
     try:

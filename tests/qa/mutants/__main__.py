@@ -22,6 +22,7 @@ from tests.qa.mutants.trial import Interrupted, Result, Trial, TrialError, Verdi
 SURVIVORS = 1
 """The exit code, where `WRONG` and `INTERRUPTED` are none."""
 LIMIT_S = 1_200
+"""For the tests of one level."""
 COLUMNS = (*LEVELS, "slow", "timed out", "survived", "harmless")
 """Of the table: what noticed mutants without the slow tests, by level, then the slow ones; and the rest."""
 
@@ -53,11 +54,8 @@ def parse_options(words: list[str] | None = None) -> argparse.Namespace:
     text = "only files whose path begins so, e.g. bot/approvals/press.py or bot/queue/lua; may be given several times"
     add("--module", type=_read_module, action="append", metavar="PATH", help=text)
     add("--jobs", type=count, default=1, metavar="N", help="mutants at a time, each in a copy (default: 1)")
-    text = "seconds for the tests of one level (default: %(default)s)"
-    add("--limit", type=count, default=LIMIT_S, metavar="SECONDS", help=text)
     add("--again", type=_read_file, metavar="FILE", help="the mutants listed in this file, such as survivors of a run")
     add("--survivors", type=Path, metavar="FILE", help="write the survivors there, in the form of equivalent.toml")
-    add("--list", action="store_true", help="print the mutants and try none")
     return parser.parse_args(words)
 
 
@@ -69,7 +67,7 @@ def choose_mutants(options: argparse.Namespace) -> list[Mutant]:
     return [mutant for path in paths for mutant in list_mutants(path) if mutant.key in wanted]
 
 
-def judge_mutants(mutants: Sequence[Mutant], jobs: int, limit_s: float) -> Generator[Verdict, None, None]:
+def judge_mutants(mutants: Sequence[Mutant], jobs: int) -> Generator[Verdict, None, None]:
     """Verdicts as they come. What was begun is ended and cleared away however this ends."""
     waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
     for mutant in mutants:
@@ -86,7 +84,7 @@ def judge_mutants(mutants: Sequence[Mutant], jobs: int, limit_s: float) -> Gener
         except Exception as error:
             found.put(error)
 
-    with _set_up_trials(min(jobs, len(mutants)), limit_s) as trials:
+    with _set_up_trials(min(jobs, len(mutants))) as trials:
         threads = [threading.Thread(target=work, args=(trial,), daemon=True) for trial in trials]
         for thread in threads:
             thread.start()
@@ -104,10 +102,10 @@ def judge_mutants(mutants: Sequence[Mutant], jobs: int, limit_s: float) -> Gener
 
 
 @contextmanager
-def _set_up_trials(count: int, limit_s: float) -> Iterator[list[Trial]]:
+def _set_up_trials(count: int) -> Iterator[list[Trial]]:
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as name:
         folder = Path(name).resolve()
-        trials = [Trial(folder / str(at), limit_s, tell=_say) for at in range(count)]
+        trials = [Trial(folder / str(at), LIMIT_S, tell=_say) for at in range(count)]
         for trial in trials:
             copy_tree(ROOT, trial.tree)
         yield trials
@@ -145,13 +143,10 @@ def run(options: argparse.Namespace) -> int:
     _say(f"seed {options.seed}: {len(chosen)} mutants, {len(harmless)} of them listed as harmless and not tried")
     for key in find_stale(listed):
         _say(f"listed as harmless, and no longer in the code: {key.path} {key.scope}: {key.before}")
-    if options.list:
-        print("\n".join(map(str, chosen)))
-        return 0
     verdicts: list[Verdict] = []
     began = time.monotonic()
     try:
-        with closing(judge_mutants(judged, options.jobs, options.limit)) as coming:
+        with closing(judge_mutants(judged, options.jobs)) as coming:
             for verdict in coming:
                 verdicts.append(verdict)
                 _say(f"[{len(verdicts)}/{len(judged)}] {verdict}")
