@@ -98,17 +98,6 @@ async def test_what_people_think_of_answers_is_counted_and_chooses_what_is_expor
     assert len(lines(await command(busy, tmp_path, "export", "--rated", "any"))) == 2
 
 
-async def test_the_stand_in_has_no_price(valkey: str, tmp_path: Path) -> None:
-    async with office(valkey) as opened, opened.opened():
-        await opened.answer(ZHANG, "我想请假")
-        await opened.quiet()
-        [row] = lines(await command(opened, tmp_path, "usage", "--by", "model", "--json"))
-        assert row["model"] == "rehearsal" and row["cost"] == {} and int(str(row["unpriced"])) > 0
-        [end] = await opened.journal(kinds=("run.finished",))
-        shown = (await command(opened, tmp_path, "show", end.run, LANG="en_US.UTF-8")).out
-        assert "no price (rehearsal)" in shown and end.more["unpriced"] == row["unpriced"]
-
-
 async def test_nothing_used_is_said_and_what_nobody_asked_for_is_the_systems(
     redis: Redis, valkey: str, tmp_path: Path
 ) -> None:
