@@ -77,6 +77,10 @@ class People:
     async def list_people(self) -> tuple[Person, ...]:
         return tuple(self.known)
 
+    def change(self, person: Person, **fields: Any) -> None:
+        """What the directory says from here on."""
+        self.known = [one.model_copy(update=fields) if one.id == person.id else one for one in self.known]
+
     async def refresh_people(self, people: Iterable[str]) -> None:
         """Nothing is remembered here: it is as fresh as can be."""
 

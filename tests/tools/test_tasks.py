@@ -27,9 +27,8 @@ from tests.tools.office import (
     office,
     receipt,
     refused,
-    title,
 )
-from tools.spec import Identities, Person, Proposal
+from tools.spec import Identities, Person
 from tools.tasks.task_actions import StoredDecision, check_task_decision
 from tools.workflow.engine.state import Decision
 
@@ -61,13 +60,6 @@ async def test_todo_lists_and_the_approvers_card(there: Office) -> None:
     first = await there.look(LI, "query_todo_tasks")
     assert (len(first["tasks"]), first["more"]) == (20, 2)
     plan = await there.card("L-0001-1")
-    assert title(plan) == "张三的请假申请 L-0001 等您审批"
-    told = dict(facts(plan))
-    assert told["申请人"] == "张三"
-    assert told["请假事由"] == "胃疼"
-    assert told["时长"] == "5 个工作日"
-    assert told["二级审批人"] == "王五"
-    assert "状态" not in told, "the first line says what is asked"
     assert (plan.deciders, plan.requester) == ((LI.id,), ZHANG.id)
     assert {c.name: [f.name for f in c.fields] for c in plan.choices} == {
         "approve": [],
@@ -118,32 +110,10 @@ async def test_an_opinion_written_by_the_model_is_a_draft_of_whoever_decides_and
     assert opinion.text == ""
 
 
-async def test_two_levels(there: Office) -> None:
-    outcome = await there.decide(LI, "L-0001-1", "approve")
-    assert outcome.data == {
-        "task": "L-0001-1",
-        "request": "L-0001",
-        "decision": "approved",
-        "by": "李四",
-        "opinion": "",
-        "status": "waiting",
-        "waits_for": ["王五"],
-    }
-    second = await there.card("L-0001-2")
-    assert second.deciders == (WANG.id,)
-    assert ("审批意见", "李四同意") in facts(second)
-    outcome = await there.decide(WANG, "L-0001-2", "approve")
-    assert outcome.data["status"] == "approved"
-    assert receipt(outcome) == "王五同意了申请 L-0001"
-    assert (await refused(there.plan(LI, "decide_task", task_id="L-0001"))).code == "task_closed"
-
-
 async def test_reject_revise_resubmit_approve(there: Office) -> None:
     await there.decide(LI, "L-0001-1", "reject", {"opinion": "请缩短"})
     assert (await refused(there.plan(ZHANG, "decide_task", task_id="L-0001-2"))).code == "use_resubmit"
     card = await there.card("L-0001-2")
-    assert title(card) == "您的请假申请 L-0001 被驳回了"
-    assert ("审批意见", "李四驳回：请缩短") in facts(card)
     assert (card.deciders, card.requester) == ((ZHANG.id,), None)
     assert [c.name for c in card.choices] == ["resubmit", "withdraw"]
     dialog = {f.name: f.value for f in card.choices[0].fields}
@@ -155,7 +125,13 @@ async def test_reject_revise_resubmit_approve(there: Office) -> None:
     request = await there.engine.get_request("L-0001")
     assert (request.filled.days, request.filled.values["reason"]) == ("2", "好多了")
     assert request.opinions[0].text == "请缩短"
-    assert (await there.decide(LI, "L-0001-3", "approve")).data["status"] == "approved"
+    outcome = await there.decide(LI, "L-0001-3", "approve")
+    told = {"task": "L-0001-3", "request": "L-0001", "decision": "approved", "by": "李四", "opinion": ""}
+    assert (outcome.data, receipt(outcome)) == (
+        {**told, "status": "approved", "waits_for": []},
+        "李四同意了申请 L-0001",
+    )
+    assert (await refused(there.plan(LI, "decide_task", task_id="L-0001"))).code == "task_closed"
 
 
 async def test_a_dialog_is_checked_before_it_closes(there: Office) -> None:
@@ -203,39 +179,20 @@ def test_a_button_needs_a_decision() -> None:
 OPINION = {"opinion": "缺发票"}
 
 
-def dialog(plan: Proposal, choice: str) -> dict[str, tuple[str, ...]]:
-    """Field → what can be chosen, in Chinese."""
-    (button,) = [c for c in plan.choices if c.name == choice]
-    return {f.name: tuple(words["zh"] for _, words in f.choices) for f in button.fields}
-
-
-# Return
-
-
-async def test_return_to_the_author_who_revises_and_resubmits(there: Office) -> None:
-    plan = await there.card("L-0001-1")
-    assert dialog(plan, "return")["to"] == ("修改（张三）",)
-    outcome = await there.press(LI, "decide_task", plan, "return", {"to": "revise", **OPINION})
+async def test_return_to_an_earlier_step_or_to_the_author_who_resubmits(there: Office) -> None:
+    await there.decide(LI, "L-0001-1", "approve")
+    plan = await there.card("L-0001-2")
+    (button,) = [c for c in plan.choices if c.name == "return"]
+    assert [words["zh"] for _, words in button.fields[0].choices] == ["修改（张三）", "审批（李四）"]
+    assert button.fields[0].choices[1] == ("first_level", {"zh": "审批（李四）", "en": "Approval (Li Si)"})
+    await there.press(WANG, "decide_task", plan, "return", {"to": "first_level", **OPINION})
+    outcome = await there.decide(LI, "L-0001-3", "return", {"to": "revise", **OPINION})
     assert (outcome.data["decision"], outcome.data["status"]) == ("returned", "revise")
     assert (receipt(outcome), receipt(outcome, "en")) == ("李四退回了申请 L-0001", "Li Si returned request L-0001")
-    card = await there.card("L-0001-2")
-    assert ("审批意见", "李四退回：缺发票") in facts(card)
+    card = await there.card("L-0001-4")
     assert ("Opinion", "Li Si returned it: 缺发票") in facts(card, "en")
     await there.press(ZHANG, "decide_task", card, "resubmit", {})
     assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,)
-
-
-async def test_return_to_an_earlier_step(there: Office) -> None:
-    await there.decide(LI, "L-0001-1", "approve")
-    plan = await there.card("L-0001-2")
-    assert dialog(plan, "return")["to"] == ("修改（张三）", "审批（李四）")
-    (button,) = [c for c in plan.choices if c.name == "return"]
-    assert button.fields[0].choices[1] == ("first_level", {"zh": "审批（李四）", "en": "Approval (Li Si)"})
-    await there.press(WANG, "decide_task", plan, "return", {"to": "first_level", **OPINION})
-    assert (await there.card("L-0001-3")).deciders == (LI.id,)
-
-
-# Transfer
 
 
 async def test_transfer_by_the_card(there: Office) -> None:
@@ -243,7 +200,6 @@ async def test_transfer_by_the_card(there: Office) -> None:
     outcome = await there.press(LI, "decide_task", plan, "transfer", {"person": LIN.id, "opinion": "我在出差"})
     assert (outcome.data["decision"], outcome.data["waits_for"]) == ("transferred", ["李文光"])
     assert receipt(outcome) == "李四把申请 L-0001 转交给了李文光"
-    assert receipt(outcome, "en") == "Li Si transferred request L-0001 to Li Wenguang"
     card = await there.card("L-0001-2")
     assert card.deciders == (LIN.id,)
     assert ("说明", "李四转交：我在出差") in facts(card)
@@ -253,8 +209,6 @@ async def test_transfer_by_the_card(there: Office) -> None:
 
 async def test_transfer_in_chat_shows_what_will_happen_and_then_does_it(there: Office) -> None:
     plan = await there.plan(LI, "transfer_task", task_id="L-0001-1", person="李文光", opinion="我在出差")
-    assert title(plan) == "把张三的请假申请 L-0001 转交给李文光审批？"
-    assert title(plan, "en") == "Transfer Zhang San’s leave request L-0001 to Li Wenguang?"
     assert ("说明", "我在出差") in facts(plan) and ("请假事由", "胃疼") in facts(plan)
     assert (plan.deciders, [c.name for c in plan.choices]) == ((LI.id,), ["confirm", "cancel"])
     assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,), "nothing has happened"
@@ -268,12 +222,8 @@ async def test_transfer_in_chat_shows_what_will_happen_and_then_does_it(there: O
     assert (await there.engine.get_request("L-0001")).waits_for == (LIN.id,)
 
 
-# Add sign
-
-
 async def test_add_sign_before_by_the_card(there: Office) -> None:
     plan = await there.card("L-0001-1")
-    assert dialog(plan, "add_sign")["mode"] == ("会签（都要同意）", "或签（一人即可）", "依次审批")
     form = {"people": f"{LIN.id},{ZHAO.id}", "where": "before", "mode": "any", "opinion": ""}
     await there.check(LI, plan, "add_sign", form)
     error = await refused(there.check(LI, plan, "add_sign", {**form, "people": f"{LIN.id},{ZHANG.id}"}))
@@ -281,21 +231,16 @@ async def test_add_sign_before_by_the_card(there: Office) -> None:
     outcome = await there.press(LI, "decide_task", plan, "add_sign", form)
     assert outcome.data["waits_for"] == ["李文光", "赵六"]
     assert receipt(outcome) == "李四请李文光、赵六也审批申请 L-0001"
-    assert receipt(outcome, "en") == "Li Si asked Li Wenguang, Zhao Liu to decide request L-0001 as well"
     await there.decide(ZHAO, "L-0001-3", "approve")
     assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,), "any one was enough; then it is their turn"
 
 
 async def test_add_sign_after_in_chat(there: Office) -> None:
     plan = await there.plan(LI, "add_sign", task_id="L-0001-1", people=["李文光", "赵六"], where="after", mode="order")
-    assert title(plan) == "张三的请假申请 L-0001：您同意，再请李文光、赵六审批？"
     assert ("审批方式", "依次审批") in facts(plan)
     await there.press(LI, "add_sign", plan, "confirm")
     request = await there.engine.get_request("L-0001")
     assert (request.waits_for, request.tasks[0].outcome) == ((LIN.id,), "approve")
-
-
-# Withdraw
 
 
 async def test_withdrawing_what_is_approved_needs_agreement(there: Office) -> None:
@@ -303,30 +248,15 @@ async def test_withdrawing_what_is_approved_needs_agreement(there: Office) -> No
     await there.decide(WANG, "L-0001-2", "approve")
     plan = await there.plan(ZHANG, "withdraw_request", request_id="L-0001", because="不去了")
     assert ("需要同意", "申请已经通过，要王五同意才能撤回") in facts(plan)
-    assert ("Agreement needed", "The request is approved. Wang Wu must agree before it is withdrawn") in facts(
-        plan, "en"
-    )
     outcome = await there.press(ZHANG, "withdraw_request", plan, "confirm")
     assert outcome.data == {"request": "L-0001", "status": "revoking", "waits_for": ["王五"]}
     assert receipt(outcome) == "申请撤回 L-0001，等王五同意"
     card = await there.card("L-0001-3")
-    assert title(card) == "张三想撤回已通过的请假申请 L-0001，同意吗？"
-    assert title(card, "en").startswith("Zhang San wants to withdraw leave request L-0001, which was approved. OK?")
     assert ("撤回原因", "不去了") in facts(card)
     assert [c.name for c in card.choices] == ["approve", "approve_with", "reject"]
     assert (card.deciders, card.requester) == ((WANG.id,), ZHANG.id)
-    assert (await refused(there.plan(ZHANG, "withdraw_request", request_id="L-0001"))).code == "withdrawing"
-    outcome = await there.press(WANG, "decide_task", card, "approve")
-    assert (outcome.data["status"], receipt(outcome)) == ("withdrawn", "王五同意撤回申请 L-0001")
-
-
-async def test_whoever_does_not_agree_keeps_it_approved(there: Office) -> None:
-    await there.start(TAXI, "expense")
-    await there.decide(LI, "E-0001-1", "approve")
-    await there.do(ZHANG, "withdraw_request", request_id="E-0001")
-    assert (await refused(there.decide(ZHANG, "E-0001-2", "approve"))).code == "own_request"
-    outcome = await there.decide(LI, "E-0001-2", "reject", {"opinion": "已经付款"})
-    assert (outcome.data["status"], receipt(outcome)) == ("approved", "李四没有同意撤回申请 E-0001")
+    outcome = await there.press(WANG, "decide_task", card, "reject", {"opinion": "已经付款"})
+    assert (outcome.data["status"], receipt(outcome)) == ("approved", "王五没有同意撤回申请 L-0001")
 
 
 async def test_when_who_has_to_agree_has_left_somebody_else_is_asked() -> None:
@@ -339,19 +269,11 @@ async def test_when_who_has_to_agree_has_left_somebody_else_is_asked() -> None:
     outcome = await there.do(ZHANG, "withdraw_request", request_id=request)
     assert (outcome.data["status"], outcome.data["waits_for"]) == ("revoking", ["王五"]), "who is above"
     assert (await refused(there.card(f"{request}-2"))).code == "task_closed"
-    await there.decide(WANG, f"{request}-3", "approve")
-    assert (await there.engine.get_request(request)).status == "withdrawn"
-
-
-async def test_what_a_rule_approved_is_withdrawn_by_the_manager() -> None:
-    there = office()
-    request = await there.start(SHORT)
-    plan = await there.plan(ZHANG, "withdraw_request", request_id=request)
-    assert ("需要同意", "申请已经通过，要李四同意才能撤回") in facts(plan)
-    assert (await there.press(ZHANG, "withdraw_request", plan, "confirm")).data["waits_for"] == ["李四"]
-
-
-# Edit
+    outcome = await there.decide(WANG, f"{request}-3", "approve")
+    assert (outcome.data["status"], receipt(outcome)) == ("withdrawn", "王五同意撤回申请 L-0001")
+    by_rule = await there.start(SHORT)
+    outcome = await there.do(ZHANG, "withdraw_request", request_id=by_rule)
+    assert outcome.data["waits_for"] == ["王五"], "what a rule approved is the manager's: who is above, as before"
 
 
 async def test_edit_shows_the_changed_form_anew_before_anything_happens_also_of_a_resubmission(there: Office) -> None:
@@ -382,7 +304,6 @@ async def test_edit_shows_the_changed_form_anew_before_anything_happens_also_of_
 
 async def test_urging_by_request_or_task(there: Office) -> None:
     plan = await there.plan(ZHANG, "urge_task", task_id="l-0001")
-    assert title(plan) == "催李四处理请假申请 L-0001？"
     assert plan.args == {"request_id": "L-0001", "tasks": ["L-0001-1"]}
     assert plan.args == (await there.plan(ZHANG, "urge_task", task_id="L-0001-1")).args
     outcome = await there.press(ZHANG, "urge_task", plan, "confirm", key="same")
@@ -395,15 +316,11 @@ async def test_urging_twice_or_on_a_day_off_is_refused_with_the_time_when_it_wor
     there.now = NOW - timedelta(days=6)  # a Saturday
     error = await refused(there.plan(ZHANG, "urge_task", task_id="L-0001"))
     assert render_value(error.note, "zh") == "现在不是对方的工作时间，2026-11-16 09:00 以后可以催"
-    assert (
-        render_value(error.note, "en") == "They are outside their working hours now; you can urge at 2026-11-16 09:00"
-    )
     there.now = NOW
     await there.do(ZHANG, "urge_task", task_id="L-0001")
     error = await refused(there.plan(ZHANG, "urge_task", task_id="L-0001"))
     assert error.code == "urged_lately"
     assert render_value(error.note, "zh") == "刚催过，2026-11-20 14:00 以后可以再催"
-    assert render_value(error.note, "en").endswith("you can urge again at 2026-11-20 14:00")
 
 
 async def test_only_the_author_urges_and_a_stranger_tells_nobody(there: Office) -> None:
@@ -432,10 +349,9 @@ async def test_everybody_it_waits_for_is_urged(there: Office) -> None:
 
 async def test_commenting(there: Office) -> None:
     plan = await there.plan(ZHANG, "comment_request", request_id="L-0001", text=" 病历已补 ")
-    assert (title(plan), plan.body) == ("在请假申请 L-0001 上留下这条评论？", "病历已补")
+    assert plan.body == "病历已补"
     await there.press(ZHANG, "comment_request", plan, "confirm")
     assert ("说明", "张三评论：病历已补") in facts(await there.card("L-0001-1"))
-    assert ("Comment", "Zhang San commented: 病历已补") in facts(await there.card("L-0001-1"), "en")
     assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,), "nothing is decided by it"
     empty = {"request_id": "L-0001", "text": "  "}
     assert (await refused(there.plan(ZHANG, "comment_request", **empty))).code == "missing_field"
@@ -445,7 +361,6 @@ async def test_commenting(there: Office) -> None:
 async def test_who_is_told_may_read_and_decides_nothing(there: Office) -> None:
     assert (await refused(there.look(ZHAO, "request_status", request_id="L-0001"))).code == "no_request"
     plan = await there.plan(ZHANG, "cc_request", request_id="L-0001", people=["赵六", "李文光", "赵六"])
-    assert title(plan) == "把请假申请 L-0001 抄送给赵六、李文光？"
     outcome = await there.press(ZHANG, "cc_request", plan, "confirm")
     assert receipt(outcome) == "把申请 L-0001 抄送给了赵六、李文光"
     assert (await there.look(ZHAO, "request_status", request_id="L-0001"))["by"] == "Zhang San"
@@ -515,10 +430,6 @@ async def test_the_author_sees_on_the_card_that_the_approver_is_away_and_who_els
 
 async def test_an_absence_is_shown_then_set_then_listed_then_ended(there: Office) -> None:
     plan = await there.plan(LI, "set_absence", **AWAY)
-    assert (title(plan), title(plan, "en")) == (
-        "外出期间由李文光代理审批？",
-        "Have Li Wenguang decide for you while you are away?",
-    )
     assert facts(plan) == [("第一天", "2026年11月20日 周五"), ("最后一天", "2026年11月22日 周日"), ("代理人", "李文光")]
     assert [c.name for c in plan.choices] == ["confirm", "edit", "cancel"]
     outcome = await there.press(LI, "set_absence", plan, "confirm", key="same")
@@ -529,7 +440,6 @@ async def test_an_absence_is_shown_then_set_then_listed_then_ended(there: Office
     (listed,) = (await there.look(LI, "list_absences"))["absences"]
     assert listed == {"absence": absence.id, **AWAY}
     ending = await there.plan(LI, "end_absence")
-    assert title(ending) == "结束李文光的代理？"
     assert receipt(await there.press(LI, "end_absence", ending, "confirm")) == "结束了代理"
     assert receipt(await there.press(LI, "end_absence", ending, "confirm")) == "结束了代理", "ended stays ended"
     assert (await there.look(LI, "list_absences"))["absences"] == []
@@ -577,7 +487,6 @@ async def test_the_deputy_decides_and_both_names_are_told(there: Office) -> None
     assert (outcome.data["by"], outcome.data["for"]) == ("Li Wenguang", "Li Si")
     second = await there.card("L-0001-2")
     assert ("审批意见", "李文光（代李四）同意") in facts(second)
-    assert ("Opinion", "Li Wenguang for Li Si approved") in facts(second, "en")
     told = (await there.look(ZHANG, "request_status", request_id="L-0001"))["timeline"]
     assert "✅ 李文光（代李四）同意 11-20 10:00" in told
 

@@ -1,5 +1,5 @@
-"""SpiffWorkflow running the files that ours runs: the oracle of the differential test, and what the benchmark compares
-with. Conditions are evaluated by `tools.workflow.bpmn.expressions`; nothing is given to `eval`.
+"""SpiffWorkflow running the files that ours runs: the oracle of the differential test.
+Conditions are evaluated by `tools.workflow.bpmn.expressions`; nothing is given to `eval`.
 
 What its shipped parser does not know is told to it: who a task is assigned to, what a service task is, and in which
 words a collection of deciders is written. Decisions are put into its data and taken out again as BPMN engines leave it
@@ -16,9 +16,6 @@ from typing import Any
 from lxml import etree
 from SpiffWorkflow.bpmn.parser.BpmnParser import BpmnParser, full_tag
 from SpiffWorkflow.bpmn.parser.TaskParser import TaskParser
-from SpiffWorkflow.bpmn.serializer.config import DEFAULT_CONFIG
-from SpiffWorkflow.bpmn.serializer.default.task_spec import BpmnTaskSpecConverter
-from SpiffWorkflow.bpmn.serializer.workflow import BpmnWorkflowSerializer
 from SpiffWorkflow.bpmn.specs.defaults import ServiceTask, UserTask
 from SpiffWorkflow.bpmn.workflow import BpmnWorkflow
 from SpiffWorkflow.util.task import TaskState
@@ -47,17 +44,6 @@ class AskedParser(TaskParser):
         task = super().create_task()
         task.assignee = self.node.get(f"{CAMUNDA}assignee")
         return task
-
-
-class AskedConverter(BpmnTaskSpecConverter):
-    def to_dict(self, spec: Any) -> dict[str, Any]:
-        return {**super().to_dict(spec), "assignee": spec.assignee}
-
-    def from_dict(self, dct: dict[str, Any]) -> Any:
-        assignee = dct.pop("assignee")
-        spec = super().from_dict(dct)
-        spec.assignee = assignee
-        return spec
 
 
 class Parser(BpmnParser):
@@ -100,11 +86,6 @@ def loaded(source: bytes) -> Any:
     return parser.get_spec(root.find(f"{BPMN}process").get("id"))
 
 
-def serializer() -> Any:
-    config = {**DEFAULT_CONFIG, Asked: AskedConverter, Told: BpmnTaskSpecConverter}
-    return BpmnWorkflowSerializer(BpmnWorkflowSerializer.configure(config))
-
-
 def begun(spec: Any, data: Mapping[str, Any]) -> Any:
     """A workflow at its first task. `data`: `number` gives what conditions compare."""
     workflow = BpmnWorkflow(spec, script_engine=CONDITIONS)
@@ -124,17 +105,14 @@ def open_tasks(workflow: Any) -> Iterator[tuple[str, str, Any]]:
         yield task.task_spec.name.removesuffix(CHILD), task.data[parse_variable(task.task_spec.assignee)], task
 
 
-def decide(
-    workflow: Any, node: str, assignee: str, decision: str, changes: Mapping[str, Any] | None = None, **more: Any
-) -> None:
-    """`changes`: of a resubmission, what the form is now. It begins without what was decided before. `more` data are
-    kept with the decision."""
+def decide(workflow: Any, node: str, assignee: str, decision: str, changes: Mapping[str, Any] | None = None) -> None:
+    """`changes`: of a resubmission, what the form is now. It begins without what was decided before."""
     task = next(t for n, a, t in open_tasks(workflow) if (n, a) == (node, assignee))
     if changes is not None:
         for name in [name for name in task.data if name.startswith(DECISION)]:
             del task.data[name]
         task.data.update(changes)
-    task.data.update({DECISION: decision, f"{DECISION}_{node}": decision, **more})
+    task.data.update({DECISION: decision, f"{DECISION}_{node}": decision})
     if task.task_spec.name.endswith(CHILD):  # it would go to the next one, which has "the input item already"
         del task.data[parse_variable(task.task_spec.assignee)]
     task.run()
@@ -143,9 +121,6 @@ def decide(
 
 def ended(workflow: Any) -> str:
     """Id of the end event that was reached; empty if none was."""
-    ends = [t.task_spec.name for t in workflow.get_tasks(state=TaskState.COMPLETED) if _is_end(t)]
+    reached = (task.task_spec for task in workflow.get_tasks(state=TaskState.COMPLETED))
+    ends = [spec.name for spec in reached if type(spec).__name__ == "EndEvent"]
     return ends[-1] if workflow.completed else ""
-
-
-def _is_end(task: Any) -> bool:
-    return type(task.task_spec).__name__ == "EndEvent"

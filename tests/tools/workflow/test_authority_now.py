@@ -20,11 +20,6 @@ LARGE = {**TAXI, "amount": "5000"}
 OTHER = Person(id="U7", name="孙七", names=("Sun Qi",), roles=frozenset({"finance"}))
 
 
-def change(there: Office, person: Person, **fields: Any) -> None:
-    """What the directory says from here on."""
-    there.people.known = [one.model_copy(update=fields) if one.id == person.id else one for one in there.people.known]
-
-
 def approve(task: str, actor: str) -> DecideCommand:
     return DecideCommand(task=task, actor=actor, decision=Decision.APPROVE)
 
@@ -40,7 +35,7 @@ async def at_finance(*more: Person) -> Office:
 async def test_who_lost_the_role_decides_no_longer_and_hears_who_does() -> None:
     there = await at_finance()
     await there.engine.authorize_command(approve("E-0001-2", ZHAO.id), NOW)  # as long as he has it
-    change(there, ZHAO, roles=frozenset())
+    there.people.change(ZHAO, roles=frozenset())
     there.people.known.append(OTHER)
     error = await refused(decide(there.engine, "E-0001-2", ZHAO.id, Decision.APPROVE))
     assert error.code == "not_named"
@@ -62,7 +57,7 @@ async def test_who_lost_the_role_decides_no_longer_and_hears_who_does() -> None:
 
 async def test_with_nobody_named_any_more_an_administrator_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     there = await at_finance()
-    change(there, ZHAO, roles=frozenset())
+    there.people.change(ZHAO, roles=frozenset())
     error = await refused(there.engine.authorize_command(approve("E-0001-2", ZHAO.id), NOW))
     assert error.code == "nobody_named" and "请联系管理员" in render_value(error.note, "zh")
 
@@ -79,7 +74,7 @@ async def test_a_manager_of_before_decides_no_longer_nor_does_who_stands_in_for_
     away = Delegation(id="d", person=LI.id, deputy=LIN.id, start=NOW, end=NOW + timedelta(days=2))
     await there.engine.add_delegation(away, NOW)
     await there.engine.authorize_command(approve("L-0001-1", LIN.id), NOW)
-    change(there, ZHANG, manager=WANG.id)
+    there.people.change(ZHANG, manager=WANG.id)
     assert (await refused(decide(there.engine, "L-0001-1", LIN.id, Decision.APPROVE))).code == "not_named"
     error = await refused(decide(there.engine, "L-0001-1", LI.id, Decision.APPROVE))
     assert (error.code, error.params["names"]) == ("not_named", {"zh": "王五", "en": "Wang Wu"})
@@ -97,7 +92,7 @@ async def test_the_second_level_follows_the_chain_as_it_is_at_the_press() -> Non
     await there.start(LONG)
     await decide(there.engine, "L-0001-1", LI.id, Decision.APPROVE)
     assert (await there.engine.get_request("L-0001")).waits_for == (WANG.id,)
-    change(there, LI, manager="U9")
+    there.people.change(LI, manager="U9")
     error = await refused(there.engine.authorize_command(approve("L-0001-2", WANG.id), NOW))
     assert (error.code, error.params["names"]) == ("not_named", {"zh": "钱总", "en": "钱总"})
 
@@ -122,7 +117,7 @@ async def test_who_was_given_the_task_keeps_it(by: str) -> None:
         await there.engine.run_due_jobs(NOW + timedelta(days=5))
     (task,) = (await there.engine.get_request("L-0001")).open_tasks
     assert task.assignee == (WANG.id if by == "a timer" else LIN.id)
-    change(there, ZHANG, manager=ZHAO.id)
+    there.people.change(ZHANG, manager=ZHAO.id)
     assert (await decide(there.engine, task.id, task.assignee, Decision.APPROVE)).status is Status.APPROVED
 
 
@@ -160,7 +155,7 @@ async def test_everybody_whose_facts_count_is_looked_up_again(monkeypatch: pytes
     async def refresh(people: Any) -> None:
         looked_up.extend(people)
         if LI.id in people:  # what only a fresh look shows
-            change(there, LI, manager=LIN.id)
+            there.people.change(LI, manager=LIN.id)
 
     monkeypatch.setattr(there.people, "refresh_people", refresh)
     error = await refused(decide(there.engine, "L-0001-2", WANG.id, Decision.APPROVE))

@@ -14,6 +14,7 @@ from tests.harness.crowd import Crowd
 from tests.tools.company import CHOICE
 from tests.tools.office import LI, LONG, NOW, SICK, TAXI, WANG, ZHANG, People, decide, office, refused, withdraw
 from tools.spec import ToolError
+from tools.workflow.engine import embedded
 from tools.workflow.engine.commands import (
     AddSignCommand,
     CcCommand,
@@ -24,7 +25,7 @@ from tools.workflow.engine.commands import (
     UrgeCommand,
     WithdrawCommand,
 )
-from tools.workflow.engine.embedded import MAX_DUE_TIMERS, POSTPONEMENT, EmbeddedEngine
+from tools.workflow.engine.embedded import POSTPONEMENT, EmbeddedEngine
 from tools.workflow.engine.port import Act
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Decision, Delegation, Status
@@ -155,10 +156,11 @@ def unreadable(process: Process) -> Process:
     return replace(process, bpmn=b"<bpmn/>", definition=process.definition.model_copy(update={"version": "0" * 64}))
 
 
-async def test_what_cannot_be_read_stops_no_clock(store: Store) -> None:
+async def test_what_cannot_be_read_stops_no_clock(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "MAX_DUE_TIMERS", 10)
     leave, expense = load_shipped_processes()
     before = EmbeddedEngine(store, [leave, unreadable(expense)], People())
-    for n in range(MAX_DUE_TIMERS + 1):
+    for n in range(embedded.MAX_DUE_TIMERS + 1):
         await before.start_request("expense", TAXI, "U1", f"{n}", NOW)
     await before.start_request("leave", SICK, "U1", "later", NOW + timedelta(minutes=1))
     engine = EmbeddedEngine(store, [leave], People())
