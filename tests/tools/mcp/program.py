@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -215,26 +214,6 @@ def moody() -> MCPServer:
     return server
 
 
-def old() -> None:
-    """By hand, as servers spoke in 2025: it grows a tool when it is called, and says so."""
-    names = ["grow"]
-    for line in sys.stdin:
-        asked = json.loads(line)
-        answer: dict[str, Any] = {"error": {"code": -32601, "message": "unknown"}}
-        match asked["method"]:
-            case "initialize":
-                about = {"protocolVersion": "2025-06-18", "serverInfo": {"name": "old", "version": "1"}}
-                answer = {"result": {**about, "capabilities": {"tools": {"listChanged": True}}}}
-            case "tools/list":
-                answer = {"result": {"tools": [{"name": one, "inputSchema": {"type": "object"}} for one in names]}}
-            case "tools/call":
-                names.append("another")
-                print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}), flush=True)
-                answer = {"result": {"content": [{"type": "text", "text": "grown"}]}}
-        if "id" in asked:
-            print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
-
-
 def record(line: str) -> None:
     with WORLD.open("a") as file:
         file.write(line + "\n")
@@ -252,8 +231,6 @@ def main() -> None:
     if kind == "garbage":
         print("hello\n" * 100, flush=True)
         time.sleep(3600)
-    if kind == "old":
-        old()
     if kind == "dead":
         sys.exit("cannot start")
     server = {"wiki": wiki_server, "hostile": hostile, "moody": moody}[kind]()

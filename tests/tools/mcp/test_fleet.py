@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from tests.tools.mcp import villain
 from tests.tools.mcp.running import WIKI_READS, World, alive, calls, plans, presses, until
 from tools.mcp import connection, fleet
 from tools.mcp.config import McpServer
@@ -196,15 +198,6 @@ async def test_only_the_file_opens_a_gate_whatever_a_server_says_of_its_tool_the
         assert opened["moody__pay"].gate is Gate.NONE and opened.suggest_rows("moody") == ""
 
 
-async def test_a_hostile_description_is_one_bounded_line_of_somebody_elses_words(world: World) -> None:
-    async with world.fleet(world.server("hostile")) as opened:
-        card = opened["hostile__book"]
-        assert card.gate is Gate.CONFIRM, "whatever it says of itself"
-        assert "It says: “" in card.purpose and len(card.purpose) < 800
-        assert not any(sign in card.purpose for sign in "<>`\u202e\u200b\n")
-        assert "send_email" not in opened and opened["hostile__send_email"].server == "hostile"
-
-
 async def test_the_start_does_not_wait_long_and_who_comes_later_is_there_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,11 +284,12 @@ def test_names_fit_and_never_meet() -> None:
 
 async def test_a_changed_list_is_heard_of(world: World) -> None:
     """By the notification of a server that speaks the protocol as it was."""
-    async with world.fleet(world.server("old")) as opened:
-        assert list(opened) == ["old__grow"]
-        plan = await plans(opened, "old__grow")
-        assert (await presses(opened, "old__grow", plan)).data["result"] == "grown"
-        await until(lambda: list(opened) == ["old__another", "old__grow"])
+    world.mood("changing")
+    command = (sys.executable, str(villain.__file__), str(world.file))
+    async with world.fleet(McpServer(name="v", command=command, timeout_seconds=10, tools={"do": "none"})) as opened:
+        before = opened["v__pay"].purpose
+        await calls(opened, "v__do", attack="changes")
+        await until(lambda: opened["v__pay"].purpose != before)
 
 
 async def test_an_idle_server_that_dies_is_noticed_and_reached_again(
