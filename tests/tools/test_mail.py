@@ -43,7 +43,6 @@ async def test_a_mail_is_shown_whole_and_then_sent_with_a_receipt() -> None:
     assert [(one.name, one.executes, one.edits) for one in plan.choices] == [
         ("send", True, False), ("edit", False, True), ("cancel", False, False),
     ]  # fmt: skip
-    assert plan.choices[0].style == "primary" != plan.choices[1].style == plan.choices[2].style
     subject, body = plan.choices[1].fields
     assert (subject.name, subject.value, subject.max_length) == ("subject", MAIL["subject"], MAX_SUBJECT)
     assert (body.name, body.kind, body.value, body.max_length) == ("body", "long", MAIL["body"], MAX_BODY)
@@ -200,9 +199,7 @@ async def test_as_many_as_are_allowed_stand_on_one_card_which_counts_them() -> N
 
 
 async def test_an_outage_or_a_doubt_ends_it_there_and_says_who_has_it() -> None:
-    there = office()
-    there.people.known += [LI.model_copy(update={"id": "U78", "name": "钱七"})]
-    plan = await there.plan(ZHANG, "send_email", **{**MAIL, "to": [LI.id, WANG.id, "U78"]})
+    there, plan = await plan_three()
     away, doubt = ToolError("mail_down", "away"), EffectUnknownError("?")
     there.mailer = moody = Moody({WANG.id: away}, [])  # type: ignore[assignment]
     error = await refused(send_with(there, plan, parts := EffectParts()))
@@ -222,6 +219,12 @@ async def test_an_outage_or_a_doubt_ends_it_there_and_says_who_has_it() -> None:
     there.mailer = moody = Moody({LI.id: doubt}, [])  # type: ignore[assignment]
     with pytest.raises(EffectUnknownError):
         await send_with(there, await there.plan(ZHANG, "send_email", **MAIL), EffectParts())
+
+
+async def plan_three() -> tuple[Office, Proposal]:
+    there = office()
+    there.people.known += [LI.model_copy(update={"id": "U78", "name": "钱七"})]
+    return there, await there.plan(ZHANG, "send_email", **{**MAIL, "to": [LI.id, WANG.id, "U78"]})
 
 
 @dataclass
@@ -254,13 +257,9 @@ async def test_whom_the_server_refuses_keeps_it_from_nobody_else_and_the_rest_is
 
 
 async def test_of_several_each_who_has_it_not_has_a_reason_and_whether_it_may_go_later_is_kept() -> None:
-    there = office()
-    there.people.known += [LI.model_copy(update={"id": "U78", "name": "钱七"})]
-    plan = await there.plan(ZHANG, "send_email", **{**MAIL, "to": [LI.id, WANG.id, "U78"]})
-    never, later = (
-        ToolError("mail_refused", "no such box", reply=550),
-        ToolError("mail_later", "grey", is_temporary=True, reply=450),
-    )
+    there, plan = await plan_three()
+    never = ToolError("mail_refused", "no such box", reply=550)
+    later = ToolError("mail_later", "grey", is_temporary=True, reply=450)
     there.mailer = moody = Moody({LI.id: never, "U78": later}, [])  # type: ignore[assignment]
     error = await refused(send_with(there, plan, EffectParts()))
     assert (error.code, error.is_temporary, moody.mails) == ("mailed_partly", True, [WANG.id])
@@ -268,8 +267,7 @@ async def test_of_several_each_who_has_it_not_has_a_reason_and_whether_it_may_go
     moody.refuses[WANG.id] = never
     error = await refused(send_with(there, plan, EffectParts()))
     assert (error.code, error.maybe) == ("mailed_to_nobody", None) and "Wang Wu: " in render_value(error.note, "en")
-    del moody.refuses["U78"]
-    moody.refuses |= {"U78": never}
+    moody.refuses["U78"] = never
     error = await refused(send_with(there, plan, EffectParts()))
     assert error.code == "mail_refused" and not error.is_temporary, "one reason for all is said once"
 

@@ -29,7 +29,6 @@ from tests.tools.office import (
     office,
     receipt,
     refused,
-    title,
 )
 from tools.cards.node_labels import get_node_label
 from tools.requests.status import UNREADABLE, ShowProcessArgs, run_show_process
@@ -60,7 +59,6 @@ async def test_the_card_shows_everything_before_anything_happens() -> None:
     there = office()
     form = {**LONG, "leave_type": "病假", "approver": "Li Si", "start_half": "下午"}
     plan = await there.plan(ZHANG, "start_process", process="请假", form=form)
-    assert title(plan) == "发起请假申请？"
     assert dict(facts(plan)) == {
         "请假类型": "病假",
         "开始日期": "2026年11月23日 周一下午",
@@ -70,7 +68,6 @@ async def test_the_card_shows_everything_before_anything_happens() -> None:
         "时长": "4.5 个工作日",
         "二级审批人": "王五",
     }
-    assert dict(facts(plan, "en"))["Type of leave"] == "Sick leave"
     assert plan.deciders == (ZHANG.id,)
     assert [c.name for c in plan.choices] == ["confirm", "edit", "cancel"]
     assert await there.engine.list_own_requests(ZHANG.id) == ()
@@ -95,14 +92,9 @@ async def test_confirming_starts_exactly_that_unless_who_is_asked_has_changed() 
 
 
 async def test_a_short_leave_passes_by_rule_and_says_so() -> None:
-    there = office()
-    plan = await there.plan(ZHANG, "start_process", process="leave", form=SHORT)
-    assert dict(facts(plan))["规则"] == "不超过 1 个工作日的请假按规则自动通过"
-    outcome = await there.press(ZHANG, "start_process", plan, "confirm")
+    outcome = await office().do(ZHANG, "start_process", process="leave", form=SHORT)
     assert outcome.data["status"] == "approved"
-    assert "passes by rule" in outcome.data["rule"]
-    assert outcome.receipt_line is not None and outcome.receipt_line.text.key == "effect.passed"
-    assert "按规则" in receipt(outcome)
+    assert "passes by rule" in outcome.data["rule"] and "按规则" in receipt(outcome)
 
 
 @corpus(
@@ -393,7 +385,6 @@ async def test_the_picture_has_the_way_taken_and_where_it_is_and_of_a_process_by
     assert {"submitted", "to_length", "longer", "first_level", "first_decided", "first_yes", "long"} <= set(shown.done)
     assert {"short", "short_leave", "leave_approved", "second_level"}.isdisjoint(shown.done)
     assert render_value(shown.alt, "zh") == "请假申请 L-0001 的流程，现在在：二级审批"
-    assert render_value(shown.alt, "en") == "Progress of leave request L-0001, now at: Second approval"
     await there.decide(WANG, "L-0001-2", "approve")
     ended = await picture(there, ZHANG, "L-0001")
     assert ended.active == () and "leave_approved" in ended.done

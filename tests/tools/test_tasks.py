@@ -30,7 +30,6 @@ from tests.tools.office import (
 )
 from tools.spec import Identities, Person
 from tools.tasks.task_actions import StoredDecision, check_task_decision
-from tools.workflow.engine.state import Decision
 
 
 @pytest.fixture
@@ -166,14 +165,11 @@ async def test_pressing_needs_authority_even_past_the_gate_and_the_request_that_
     assert (await refused(there.plan(LI, "decide_task", task_id="L-0001-7"))).code == "no_task"
 
 
-def test_a_button_needs_a_decision() -> None:
-    with pytest.raises(ValidationError):
-        StoredDecision.model_validate({"task_id": "x", "form_sha": "y"})
-    with pytest.raises(ValidationError):
-        StoredDecision.model_validate({"task_id": "x", "form_sha": "y", "decision": "approve", "actor": "U2"})
-    stored = known("decide_task").stored_args
-    assert stored is not None
-    assert stored.model_validate({"task_id": "x", "form_sha": "y", "decision": "approve"}).decision is Decision.APPROVE  # type: ignore[attr-defined]
+def test_a_button_needs_a_decision_and_says_nothing_of_who_presses() -> None:
+    for odd in ({}, {"decision": "approve", "actor": "U2"}):
+        with pytest.raises(ValidationError):
+            StoredDecision.model_validate({"task_id": "x", "form_sha": "y", **odd})
+    assert known("decide_task").stored_args is StoredDecision
 
 
 OPINION = {"opinion": "缺发票"}
@@ -507,16 +503,6 @@ async def test_what_is_the_authors_own_is_not_their_deputys_nor_what_they_would_
     await there.decide(LI, "L-0001-1", "reject", {"opinion": "请先补病历"})
     assert (await refused(there.look(LIN, "request_status", request_id="L-0001"))).code == "no_request"
     assert (await refused(there.look(LIN, "show_process", name="L-0001"))).code == "no_request"
-
-
-async def test_nobody_decides_their_own_request_as_a_deputy(there: Office) -> None:
-    await away(there, deputy="张三")
-    card = await there.card("L-0001-1")
-    assert "代理人" not in dict(facts(card)), "not offered"
-    assert (await there.look(ZHANG, "query_todo_tasks"))["tasks"] == []
-    assert (await refused(there.press(ZHANG, "decide_task", card, "approve"))).code == "own_request"
-    args = {"task_id": "L-0001-1", "person": "李文光"}
-    assert (await refused(there.plan(ZHANG, "transfer_task", **args))).code == "own_request"
 
 
 async def test_tasks_of_both_are_paged_together(there: Office) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date, timedelta
-from decimal import Decimal
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,10 +11,9 @@ from hypothesis import strategies as st
 from tests.harness.corpus import corpus
 from tests.tools.office import ZHANG, known, office, refused, seen
 from tools.workflow.engine.state import format_decimal
-from tools.workflow.process.calendar import MAX_SPAN, WorkCalendar
+from tools.workflow.process.calendar import WorkCalendar
 from tools.working_days.tool import add_working_days
 
-HALF = st.sampled_from(["am", "pm"])
 DAYS = st.dates(date(2003, 1, 1), date(2030, 12, 31))
 CALENDARS = st.sampled_from(["CN", "DE-BY"]).map(WorkCalendar)
 
@@ -29,8 +27,9 @@ async def test_the_working_days_of_october_and_the_weekday_of_a_day() -> None:
     today = await there.look(ZHANG, "working_days", start="today")
     assert today["working_days"] == "1" and today["start_date"] == today["end_date"]
     assert today["start_date"] == {"day": "2026-11-20", "weekday": "Friday", "worked": True}
-    half = await there.look(ZHANG, "working_days", start="2026-11-20", end="2026-11-23", end_half="am")
-    assert half["working_days"] == "1.5"
+    for halves, days in (({"end_half": "am"}, "1.5"), ({"start_half": "pm"}, "1.5"), ({"start_half": "am"}, "2")):
+        half = await there.look(ZHANG, "working_days", start="2026-11-20", end="2026-11-23", **halves)
+        assert half["working_days"] == days
     assert (await there.look(ZHANG, "working_days", start="2029-10-01", end="2029-10-31"))["estimated"] is True
     assert (await there.look(ZHANG, "add_working_days", day="2029-10-01", count=3))["estimated"] is True
     assert (await there.look(ZHANG, "add_working_days", day="2026-11-20", count=3))["estimated"] is False
@@ -66,18 +65,6 @@ async def test_the_company_s_own_calendar_counts_and_its_days_off_have_no_name()
 )
 async def test_what_cannot_be_counted_is_refused(tool: str, args: dict[str, str], code: str) -> None:
     assert (await refused(office().look(ZHANG, tool, **args))).code == code
-
-
-@given(CALENDARS, DAYS, st.integers(0, MAX_SPAN), HALF, HALF)
-async def test_days_are_those_of_the_calendar(
-    calendar: WorkCalendar, start: date, span: int, start_half: str, end_half: str
-) -> None:
-    end, there, card = start + timedelta(span), office(), known("working_days")
-    use = there.use(ZHANG)
-    args = card.args(start_date=str(start), end_date=str(end), start_half=start_half, end_half=end_half)
-    data = (await seen(card, card.run(replace(use, services=replace(use.services, calendar=calendar)), args))).data
-    length = calendar.measure_working_time(start, start_half, end, end_half)
-    assert (Decimal(data["working_days"]), data["estimated"]) == (length.working_days, length.is_estimated)
 
 
 @given(CALENDARS, DAYS, st.integers(-60, 60).filter(bool))

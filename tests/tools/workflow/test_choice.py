@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.core.i18n import render_value, translate_label
+from bot.core.i18n import render_value
 from tests.harness.memory_store import MemoryStore
 from tests.tools.company import CHOICE, LI, LIN, PEOPLE, SHORT, SICK, WANG, ZHANG, ZHAO, filled, refused
 from tests.tools.office import decide, office
@@ -18,7 +18,6 @@ from tools.cards.fields import build_form_card_fields
 from tools.people.names import choose_name
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
-from tools.workflow.engine.audit_record import build_audit_lines
 from tools.workflow.engine.state import Decision, FilledForm
 from tools.workflow.process.definition import load_shipped_processes, parse_form
 from tools.workflow.process.policy import parse_policy
@@ -92,20 +91,6 @@ async def test_a_row_that_permits_a_choice_flags_it_and_still_offers_whom_the_ru
         "the person has to agree. Nobody else is accepted there."
     )
     assert free.text.endswith("the person has to agree.")
-
-
-async def test_the_flag_is_on_both_cards_and_in_the_record() -> None:
-    there = office(policy=CHOICE)
-    plan = await there.plan(ZHANG, "start_process", process="leave", form={**SICK, "approver": "李文光"})
-    await there.press(ZHANG, "start_process", plan, "confirm")
-    flag = ("请注意", "审批人不是规则指定的人，由申请人自选")
-    for card in (plan, await there.card("L-0001-1")):
-        assert flag in [(translate_label(f.label, "zh"), render_value(f.value, "zh")) for f in card.fields]
-    (event,) = await there.engine.list_events("L-0001")
-    assert {line.flags for line in build_audit_lines("L-0001", event)} == {"exception approver=U5 rules=U2"}
-    await there.start({**SICK, "start_date": "2026-12-01", "end_date": "2026-12-02"})
-    (event,) = await there.engine.list_events("L-0002")
-    assert {line.flags for line in build_audit_lines("L-0002", event)} == {""}
 
 
 async def test_a_resubmission_is_judged_by_the_rules_as_they_are_then() -> None:

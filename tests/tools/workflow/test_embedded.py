@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.corpus import corpus
 from tests.harness.memory_store import MemoryStore
-from tests.tools.office import LI, LIN, NOW, SICK, TAXI, WANG, ZHANG, decide, office, refused, withdraw
+from tests.tools.office import LI, NOW, SICK, TAXI, WANG, ZHANG, decide, office, refused, withdraw
 from tools.workflow.engine.commands import (
     CcCommand,
     CommentCommand,
@@ -122,35 +122,6 @@ async def test_a_start_that_another_process_has_made_gets_its_answer(
     assert overtaken.looks == 2 and [r.id for r in await engine.list_own_requests(ZHANG.id)] == [first.request]
     error = await refused(engine.start_request(process, form, ZHANG.id, "another", NOW, again=""))
     assert error.code == refusal, "another command has no answer, and hears why"
-
-
-async def test_what_waits_for_somebody_goes_to_the_deputy_too_when_the_absence_begins() -> None:
-    engine, day = office().engine, timedelta(days=1)
-    for n, (person, form) in enumerate(
-        [(ZHANG, TAXI), (ZHANG, {**TAXI, "amount": "9"}), (LIN, {**TAXI, "approver": "U3"})]
-    ):
-        await engine.start_request("expense", form, person.id, f"start {n}", NOW)
-    await engine.start_request("leave", SICK, ZHANG.id, "start", NOW)
-    await decide(engine, "L-0001-1", LI.id, Decision.APPROVE)
-    for name, begins in (("soon", NOW + day), ("later", NOW + 2 * day), ("never", NOW + 2.5 * day)):
-        away = Delegation(id=name, person=LI.id, deputy=WANG.id, start=begins, end=begins + day / 4)
-        await engine.add_delegation(away, NOW)
-    await engine.end_delegation(LI.id, "never", NOW)
-
-    async def list_announced() -> list[tuple[str, str, str]]:
-        found = [event for event in await engine.list_outbox(99) if event.kind == "deputy"]
-        await engine.mark_sent([event.id for event in found])
-        return sorted((event.id, event.data["task"], event.data["person"]) for event in found)
-
-    assert (await engine.run_due_jobs(NOW + day / 2), await list_announced()) == (0, [])
-    await engine.run_due_jobs(NOW + day)
-    waiting = ["E-0001-1", "E-0002-1"]
-    assert await list_announced() == [(f"soon:{task}", task, LI.id) for task in waiting], "no other's, no decided one"
-    await engine.run_due_jobs(NOW + day)
-    assert await list_announced() == [], "once"
-    await decide(engine, "E-0001-1", LI.id, Decision.APPROVE)
-    await engine.run_due_jobs(NOW + 2.1 * day)
-    assert await list_announced() == [("later:E-0002-1", "E-0002-1", LI.id)]
 
 
 async def test_who_is_told_is_told_the_names_of_who_did_it_and_for_whom() -> None:
