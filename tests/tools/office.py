@@ -33,32 +33,7 @@ from tools.workflow.engine.state import Decision
 from tools.workflow.process.definition import Process, load_shipped_processes
 from tools.workflow.process.policy import PolicyRow
 
-__all__ = [
-    "GONE",
-    "LI",
-    "LIN",
-    "LONG",
-    "NOW",
-    "PEOPLE",
-    "SHORT",
-    "SICK",
-    "TAXI",
-    "WANG",
-    "ZHANG",
-    "ZHAO",
-    "Office",
-    "People",
-    "decide",
-    "facts",
-    "filled",
-    "known",
-    "office",
-    "receipt",
-    "refused",
-    "seen",
-    "title",
-    "withdraw",
-]
+__all__ = ["GONE", "LI", "LIN", "LONG", "NOW", "PEOPLE", "SHORT", "SICK", "TAXI", "WANG", "ZHANG", "ZHAO", "filled"]
 
 
 async def allow_sending() -> None:

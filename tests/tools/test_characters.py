@@ -87,12 +87,6 @@ def test_what_is_shown_has_nothing_invisible_and_all_that_is_visible(text: str) 
         assert shown == removed == text.replace("\r\n", "\n")
 
 
-@given(TEXTS, TEXTS)
-def test_visible_text_is_not_touched(before: str, after: str) -> None:
-    plain = "".join(one for one in before + after if not has_invisible(one))
-    assert show_invisible(plain) == plain == remove_invisible(plain)
-
-
 @corpus("work", [has_invisible, remove_invisible, show_invisible])
 def test_forty_thousand_characters_take_no_time(work: Callable[[str], object]) -> None:
     seeds = ["a\u200b", "😀\u200d", "🏴\U000e0067", "\ufe0f", "1\ufe0f", "م\u200c", "\r\n", "\x00"]

@@ -1,9 +1,9 @@
-"""A calendar day in words means that day alone, whoever reads it wherever; a point in time would not."""
+"""A calendar day in words means that day alone, whoever reads it wherever."""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -76,12 +76,3 @@ def test_what_is_no_day_stays_as_it_was_written(text: str) -> None:
     if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
         assert format_day_words(text, "zh") == format_day_words(text, "en") == text
         assert drop_year(text) == text or re.search(r"^\d{4}年|[a-z] \d{4}$", text)
-
-
-def test_the_control_a_point_in_time_is_another_day_for_somebody() -> None:
-    """Why it is no `<!date^…>`: no minute of a day is that day in every time zone that people live in."""
-    zones = [timezone(timedelta(hours=hours)) for hours in (-11, 0, 8, 13, 14)]
-    began = datetime(2026, 12, 6, tzinfo=UTC)
-    for minute in range(3 * 24 * 60):
-        moment = began + timedelta(minutes=minute)
-        assert {moment.astimezone(zone).date() for zone in zones} != {date(2026, 12, 7)}

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from tests.tools.office import NOW
-from tests.tools.workflow.cases import Case, of_file, of_nobody
-from tests.tools.workflow.invariants import NEW, Invariants
+from tests.tools.workflow.invariants import NEW, Case, Invariants, of_file, of_nobody
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import VotingMode
 from tools.workflow.engine.authority import list_return_targets
