@@ -160,31 +160,50 @@ def test_a_policy_file_that_is_malformed_or_does_not_fit_is_refused_with_its_row
         check_policy(parse_policy(text), [p.form for p in load_shipped_processes()])
 
 
+OF_TRIP = [
+    ('level = "second"\nwho', 'level = "secund"\nwho', "policy row 5: 'secund' is no level and no person field"),
+    ('who = ["manager of approver"', 'who = ["manager of kind"', "policy row 5: who: 'kind' is no person field"),
+    ("${travellers > 5}", "${travellers == 'many'}", "policy row 1: when: == needs number, not text"),
+    ("${travellers > 5}", "${approver == 'U1'}", "policy row 1: when: unknown variable 'approver'"),
+    ('department = "Sales"', 'process = "leave"', "policy row 2: the process is 'trip' here"),
+    ('field = "attachment"', 'field = "attach"', "require row 1: 'attach' is no field"),
+    ("&& days > 3", "&& day > 3", "require row 1: when: unknown variable 'day'"),
+    ('value = "annual", allowance', 'value = "yearly", allowance', "balance: 'kind' has no choice 'yearly'"),
+    ('allowance = "annual_days"', 'allowance = "yearly"', "balance: 'yearly' is no number of the form"),
+    ("{kind} from {start_date}", "{kind.__class__} from", "summary: {kind.__class__} is no field"),
+    ("{kind} from {start_date}", "{0} from", "summary: {0} is no field"),
+    ("{kind} from {start_date}", "{kind} { from", "summary: { is no field"),
+    ('name = "second"', 'name = "cc"', "'cc' is the name of two fields, levels, numbers or bounds"),
+    ('half = "end_half"', 'half = "kind"', "field 'end_date': 'kind' is no half field"),
+    ('start = "start_date"', 'start = "started"', "days: 'started' is no date field that is always filled in"),
+    ('name = "handover"\nkind = "person"', 'name = "handover"\nkind = "persona"', "field row 10, kind: Input"),
+    ('who = ["manager"]', 'who = "manager"', "policy row 3, who: Input should be a valid tuple"),
+]
+OF_EXPENSE = [
+    ('field = "amount"', 'field = "reason"', "bound row 1: 'reason' is no field with an amount or a number"),
+    ('per = ["category"]', 'per = ["colour"]', "bound row 1: 'colour' is no field"),
+    ('limit = "threshold"', 'limit = "much"', "bound row 1: limit: 'much' is neither"),
+    ('limit = "threshold"', "limit = 0", "bound row 1: limit: '0' is neither"),
+    ('limit = "threshold"', "limit = -5", "bound row 1: limit: '-5' is neither"),
+    ("days = 30", "days = 0", "bound row 1, days"),
+    ("currency == 'CNY'", "recent > 5", "bound row 1: when: unknown variable 'recent'"),
+    ('name = "recent"', 'name = "threshold"', "'threshold' is the name of two fields, levels, numbers or bounds"),
+    ("again_minutes = 10", "again_minutes = -1", "again_minutes"),
+    ("again_minutes = 10", "again_minutes = 2000", "again_minutes"),
+    ('identical = ["amount"', 'identical = ["sum"', "identical: 'sum' is no field"),
+]
+EXPENSE_FORM = load_shipped_processes()[1].toml.decode()
+
+
 @corpus(
-    ("before", "after", "reason"),
-    [
-        ('level = "second"\nwho', 'level = "secund"\nwho', "policy row 5: 'secund' is no level and no person field"),
-        ('who = ["manager of approver"', 'who = ["manager of kind"', "policy row 5: who: 'kind' is no person field"),
-        ("${travellers > 5}", "${travellers == 'many'}", "policy row 1: when: == needs number, not text"),
-        ("${travellers > 5}", "${approver == 'U1'}", "policy row 1: when: unknown variable 'approver'"),
-        ('department = "Sales"', 'process = "leave"', "policy row 2: the process is 'trip' here"),
-        ('field = "attachment"', 'field = "attach"', "require row 1: 'attach' is no field"),
-        ("&& days > 3", "&& day > 3", "require row 1: when: unknown variable 'day'"),
-        ('value = "annual", allowance', 'value = "yearly", allowance', "balance: 'kind' has no choice 'yearly'"),
-        ('allowance = "annual_days"', 'allowance = "yearly"', "balance: 'yearly' is no number of the form"),
-        ("{kind} from {start_date}", "{kind.__class__} from", "summary: {kind.__class__} is no field"),
-        ("{kind} from {start_date}", "{0} from", "summary: {0} is no field"),
-        ("{kind} from {start_date}", "{kind} { from", "summary: { is no field"),
-        ('name = "second"', 'name = "cc"', "'cc' is the name of two fields, levels, numbers or bounds"),
-        ('half = "end_half"', 'half = "kind"', "field 'end_date': 'kind' is no half field"),
-        ('start = "start_date"', 'start = "started"', "days: 'started' is no date field that is always filled in"),
-        ('name = "handover"\nkind = "person"', 'name = "handover"\nkind = "persona"', "field row 10, kind: Input"),
-        ('who = ["manager"]', 'who = "manager"', "policy row 3, who: Input should be a valid tuple"),
-    ],
+    ("form", "before", "after", "reason"),
+    [*((FORM, *row) for row in OF_TRIP), *((EXPENSE_FORM, *row) for row in OF_EXPENSE)],
 )
-def test_a_form_that_contradicts_itself_is_refused_with_its_row(before: str, after: str, reason: str) -> None:
-    assert before in FORM
+def test_a_form_that_contradicts_itself_is_refused_with_its_row(
+    form: str, before: str, after: str, reason: str
+) -> None:
+    assert before in form
     with pytest.raises(InvalidDefinitionError) as wrong:
-        parse_form(FORM.replace(before, after).encode())
+        parse_form(form.replace(before, after).encode())
     assert wrong.value.element == "form"
     assert reason in wrong.value.reason
