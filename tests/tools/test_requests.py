@@ -59,17 +59,11 @@ async def test_the_card_shows_everything_before_anything_happens() -> None:
     there = office()
     form = {**LONG, "leave_type": "病假", "approver": "Li Si", "start_half": "下午"}
     plan = await there.plan(ZHANG, "start_process", process="请假", form=form)
-    assert dict(facts(plan)) == {
-        "请假类型": "病假",
-        "开始日期": "2026年11月23日 周一下午",
-        "结束日期": "2026年11月27日 周五下午",
-        "请假事由": "胃疼",
-        "审批人": "李四",
-        "时长": "4.5 个工作日",
-        "二级审批人": "王五",
-    }
+    told = dict(facts(plan))
+    assert (told["开始日期"], told["结束日期"], told["时长"], told["二级审批人"]) == (
+        "2026年11月23日 周一下午", "2026年11月27日 周五下午", "4.5 个工作日", "王五",
+    )  # fmt: skip
     assert plan.deciders == (ZHANG.id,)
-    assert [c.name for c in plan.choices] == ["confirm", "edit", "cancel"]
     assert await there.engine.list_own_requests(ZHANG.id) == ()
 
 
