@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from importlib import resources
 from typing import Any
 from unittest.mock import patch
@@ -206,28 +206,6 @@ async def test_a_version_of_a_file_is_kept_once_and_what_is_sent_is_gone(redis: 
     assert await store.load_deployments() == {"leave": ("b2", "f")}
     await redis.hset("cs:{wf}:numbers", mapping={"L": "7", "outbox": "9"})
     assert await store.load_last_numbers() == {"L": 7}
-
-
-async def test_an_absence_is_found_from_both_sides_and_gone_from_both(redis: Redis) -> None:
-    store = RedisStore(redis)
-    now = datetime(2026, 11, 20, tzinfo=UTC)
-    later, first = (
-        Delegation(id=id, person="U1", deputy="U2", start=now + n * DAY, end=now + (n + 1) * DAY)
-        for id, n in (("a", 5), ("b", 1))
-    )
-    await store.save_delegation(later, [])
-    with pytest.raises(WriteConflictError):
-        await store.save_delegation(first, [])
-    await store.save_delegation(first, [later])
-    assert await store.list_delegations_from("U1") == await store.list_delegations_to("U2") == (first, later)
-    assert await store.list_delegations_to("U1") == ()
-    assert set((await read_everything(redis))["timers"].values()) == {
-        (now + n * DAY).timestamp() * 1000 for n in (1, 5)
-    }
-    await store.delete_delegation(later)
-    assert await store.list_delegations_from("U1") == await store.list_delegations_to("U2") == (first,)
-    await store.delete_delegation(first)
-    assert await read_everything(redis) == {}
 
 
 async def test_a_request_that_is_not_there_is_none_and_one_that_somebody_spoilt_is_given_as_it_is(redis: Redis) -> None:
