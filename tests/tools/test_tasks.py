@@ -456,8 +456,11 @@ async def test_two_absences_do_not_overlap(there: Office) -> None:
         there.plan(LI, "set_absence", **{**AWAY, "start_date": "2026-11-22", "end_date": "2026-11-29"})
     )
     assert error.code == "overlapping"
-    await away(there, start_date="2026-11-23", end_date="2026-11-24")
+    second = await away(there, start_date="2026-11-23", end_date="2026-11-24")
     assert (await refused(there.plan(LI, "end_absence"))).code == "no_delegation", "which of them?"
+    await there.do(LI, "end_absence", absence=second)
+    (kept,) = (await there.look(LI, "list_absences"))["absences"]
+    assert kept["start_date"] == AWAY["start_date"]
     assert (await refused(there.plan(WANG, "end_absence"))).code == "no_delegation"
 
 
