@@ -14,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from datetime import datetime
 from functools import partial
 from typing import NoReturn, TypeVar
 
 from tools.ports import Directory
+from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.engine.authority import can_be_asked, reject_unseen_form, require_task
 from tools.workflow.engine.balance import YearBalance
 from tools.workflow.engine.commands import (
@@ -165,11 +166,14 @@ class RemoteEngine:
         *,
         again: str | None = None,
     ) -> CommandResult:
-        used, lists = await self._versions.find_process(process), RemoteRequestLists(self._reader)
-        may_repeat = again is not None and bool(used.form.again_minutes)
-        async with self._lock(f"start:{key}"), self._lock_author_forms(used, initiator, is_needed=may_repeat):
+        lists = RemoteRequestLists(self._reader)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._lock_command(f"start:{key}", key))
             if (earlier := await self._find_earlier_result(key)) is not None:
                 return earlier
+            used = await self._versions.find_process(process)
+            may_repeat = again is not None and bool(used.form.again_minutes)
+            await stack.enter_async_context(self._lock_author_forms(used, initiator, is_needed=may_repeat))
             begun = await self._writer.find_earlier_start(key)
             if begun is None:
                 filled = await self._build_enricher(lists).fill_form(used, form, initiator, now)
@@ -190,7 +194,7 @@ class RemoteEngine:
         else:
             name = split_task_id(command.task)
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._lock(f"request:{name}"))
+            await stack.enter_async_context(self._lock_command(f"request:{name}", key))
             if (earlier := await self._find_earlier_result(key)) is not None:
                 return earlier
             found = await self._load_command_request(command)
@@ -213,7 +217,7 @@ class RemoteEngine:
         self, task_id: str, person: str, actor: str, key: str, now: datetime, reason: str = ""
     ) -> CommandResult:
         """Give a task to somebody, for an administrator. The caller has made sure that `person` is in the directory."""
-        async with self._lock(f"request:{split_task_id(task_id)}"):
+        async with self._lock_command(f"request:{split_task_id(task_id)}", key):
             if (earlier := await self._find_earlier_result(key)) is not None:
                 return earlier
             found = await self._reader.load_request_of_task(task_id)
@@ -227,6 +231,19 @@ class RemoteEngine:
 
     def _lock(self, name: str) -> AbstractAsyncContextManager[None]:
         return hold_lock(self._store, name, self._sleep)
+
+    @asynccontextmanager
+    async def _lock_command(self, name: str, key: str) -> AsyncIterator[None]:
+        """A lock for a command. An earlier try of it may have been done: nobody knows while the engine cannot be
+        asked."""
+        sent = await self._store.get(f"sent:{key}")
+        try:
+            async with self._lock(name):
+                yield
+        except ToolError as error:
+            if sent and (error.code.startswith("engine_") or error.code == "busy"):
+                raise EffectUnknownError(error.text) from None
+            raise
 
     def _lock_author_forms(
         self, process: Process, author: str, *, is_needed: bool = False

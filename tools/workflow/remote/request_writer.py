@@ -5,10 +5,10 @@ whether the write was done."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.engine.commands import (
@@ -111,7 +111,7 @@ class RequestWriter:
         await self._store.put(f"tried:{number}", "1", WRITE_PENDING_MS)
         await self._store.set_row(RUNNING_TABLE, number, "")
         try:
-            found = await self._send_once(send(), partial(self._reader.find_started_instance, number, key))
+            found = await self._send_once(key, send, partial(self._reader.find_started_instance, number, key))
         except ToolError:  # the request was never accepted
             await self._store.delete_if_equal(f"tried:{number}", "1")
             raise
@@ -139,16 +139,28 @@ class RequestWriter:
             apply_command(fresh.process.definition, fresh.request, command, record.at)
             return None
 
-        return await self._send_once(send(), find_done)
+        return await self._send_once(record.key, send, find_done)
 
     async def _send_once(
-        self, sending: Coroutine[Any, Any, T], find_done: Callable[[], Coroutine[Any, Any, T | None]]
+        self, key: str, send: Callable[[], Awaitable[T]], find_done: Callable[[], Awaitable[T | None]]
     ) -> T:
-        """Send a write; if it was refused or not answered, find out whether it was done."""
+        """Send a write; if it was refused or not answered, find out whether it was done. A key with the mark
+        `sent:<key>` may have been done."""
+        is_first = await self._store.put_if_absent(f"sent:{key}", "1", ANSWER_MS)
+        try:
+            return await self._send_and_check(send, find_done)
+        except ToolError:
+            if is_first:
+                await self._store.delete_if_equal(f"sent:{key}", "1")
+            raise
+
+    async def _send_and_check(
+        self, send: Callable[[], Awaitable[T]], find_done: Callable[[], Awaitable[T | None]]
+    ) -> T:
         error: Exception
         pauses: Sequence[float] = WRITE_CHECK_PAUSES_S
         try:
-            return await sending
+            return await send()
         except EngineRefusedError as refused:
             error, pauses = build_engine_failed_error(refused), WRITE_CHECK_PAUSES_S[:1]
         except EngineNoAnswerError:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
+from aiohttp.test_utils import unused_port
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.workflow.remote.company import (
@@ -103,6 +105,34 @@ async def test_a_start_that_nobody_answered_is_unknown_and_not_sent_again_while_
         world.seconds += 301
     assert (await world.start(SICK, key="s")).request == "L-0001", "with the number it was given"
     assert await world.count_instances() == 1
+
+
+async def test_while_the_engine_is_away_the_end_of_what_was_sent_stays_unknown(world: World) -> None:
+    """Whoever says *nothing was changed* then may be wrong: the first try was sent."""
+    url, away = world.url, f"http://127.0.0.1:{unused_port()}/x"
+
+    def move_engine(address: str) -> None:
+        world.url = address
+        world.engine = world.another(world.marks)
+
+    async def send_late(command: Callable[[], Awaitable[object]]) -> None:
+        with pytest.raises(EffectUnknownError):
+            await command()
+        move_engine(away)
+        with pytest.raises(EffectUnknownError):
+            await command()
+        move_engine(url)
+        await world.proxy.come_true()
+        await command()
+
+    world.fail("start", Fault.LATE)
+    await send_late(lambda: world.start(SICK, key="s"))
+    task = await world.task("L-0001")
+    world.fail_decision(task, Fault.LATE)
+    await send_late(lambda: world.do(approve(task), "d"))
+    assert await world.count_instances() == 1
+    move_engine(away)
+    assert (await refused(world.start(SICK, key="other"))).code == "engine_down", "nothing was sent of this one"
 
 
 @pytest.mark.parametrize("fault", [Fault.LATE, Fault.GIVEN_UP, Fault.BUSY])
