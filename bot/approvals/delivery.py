@@ -10,7 +10,7 @@ from bot.approvals.cards import Cards
 from bot.approvals.state import CardDelivered, CopiesUpdated, record_copies
 from bot.chat.messages import Card, ChannelReaders, MessageRef, Place, Post
 from bot.core import disclosure, logs
-from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError
+from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, ChatUnavailableError
 from bot.core.i18n import translate
 from bot.core.outcomes import Names, format_local_time
 from bot.core.records import Approval
@@ -91,9 +91,7 @@ async def post_copies(
                 place = await cards.chat.open_dm(reader.id)
             post = render.render_card(approval, reader, names, is_shared=not place.direct)
             copies[reader.id] = await cards.chat.post_message(place, post, key=key, again=again)
-        except ChatUnavailableError:
-            raise
-        except ChatError as error:
+        except ChatRefusedError as error:
             log.warning("card.not_brought", approval=approval.id, person=reader.id, error=error.code)
             errors.append(error)
     if errors and not copies:
@@ -197,9 +195,7 @@ async def post_note(cards: Cards, approval: Approval, note: TextRef, key_part: s
         key = f"{approval.id}:{key_part}:{reader.id}"[:200]
         try:
             await cards.chat.post_message(place, Post(text), key=key, again=again)
-        except ChatUnavailableError:
-            raise
-        except ChatError as error:
+        except ChatRefusedError as error:
             log.warning("card.not_noted", approval=approval.id, person=reader.id, error=error.code)
             continue
         sentences[reader.id] = text

@@ -11,7 +11,7 @@ from bot.chat.messages import Channel, ChatDirectory, Message, Post, RateSlot
 from bot.conversation.progress import render_current_states, render_receipt, render_run_result, render_undone_calls
 from bot.conversation.reply import DeliveryResult, MessageDelivery
 from bot.core import logs
-from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.errors import ChatError, ChatRefusedError
 from bot.core.i18n import translate
 from bot.core.records import OpenCard, Run, RunResult
 from bot.core.run_state import CallRecord
@@ -45,9 +45,7 @@ class RunReplies:
         for notice in run.change_notices:
             try:
                 await self.chat.update_message(notice, Post(translate(f"changed.{code}", run.language)))
-            except ChatUnavailableError:
-                raise
-            except ChatError as gone:
+            except ChatRefusedError as gone:
                 log.info("a notice cannot be changed", code=gone.code)
 
     def find_rate_slot(self, run: Run) -> RateSlot | None:

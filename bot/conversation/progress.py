@@ -31,7 +31,7 @@ from bot.conversation.reply import MessageDelivery
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
-from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, PlaceClosedError
+from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, PlaceClosedError
 from bot.core.i18n import format_amount, load_sentences, render_receipt_line, render_value, translate
 from bot.core.records import Run, RunResult, RunStatus
 from bot.core.redaction import redact_text
@@ -205,9 +205,7 @@ class ProgressReporter:
             return []
         try:
             await self._update_progress_message(run, _render_progress_title(run), again=True)
-        except ChatUnavailableError:
-            raise
-        except ChatError as error:
+        except ChatRefusedError as error:
             log.warning("steps.not_rewritten", run=run.id, error=error.code)
         return []
 

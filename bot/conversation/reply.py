@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from bot.chat.messages import Channel, ChannelReaders, ChatDirectory, Place, Post, ReaderClassifier
 from bot.core import disclosure, logs
 from bot.core.disclosure import Disclosure
-from bot.core.errors import ChatError, ChatUnavailableError, PlaceClosedError
+from bot.core.errors import ChatRefusedError, PlaceClosedError
 from bot.core.i18n import translate
 from tools.people.names import get_person_language
 from tools.spec import Privacy
@@ -89,9 +89,7 @@ class MessageDelivery:
         try:
             direct = await self.chat.open_dm(person)
             await self.chat.post_message(direct, post, key=key, again=again)
-        except ChatUnavailableError:
-            raise
-        except ChatError as failed:
+        except ChatRefusedError as failed:
             log.warning("dm.not_reached", person=person, error=failed.code)
             return None
         return direct

@@ -34,7 +34,7 @@ from bot.conversation.triage import MessageTriage
 from bot.conversation.turn_context import TurnContext
 from bot.core import logs
 from bot.core.clock import Clock
-from bot.core.errors import NEEDS_ADMINISTRATOR, ChatError, ChatUnavailableError, ModelUnavailableError
+from bot.core.errors import NEEDS_ADMINISTRATOR, ChatRefusedError, ModelUnavailableError
 from bot.core.history_entries import PausedRun
 from bot.core.i18n import translate
 from bot.core.records import STOPPED_CHOICE, OpenCard, Run, RunResult, RunStatus
@@ -106,9 +106,7 @@ class TurnHandler:
             return message
         try:
             found = await self.file_source.list_message_files(message.place, message.at)
-        except ChatUnavailableError:
-            raise
-        except ChatError as failed:
+        except ChatRefusedError as failed:
             log.warning("a message is not looked up", code=failed.code, channel=message.place.channel)
             found = ()
         return message.model_copy(update={"files": found, "has_unlisted_files": False})

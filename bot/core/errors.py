@@ -123,11 +123,15 @@ class ModelRejectedError(CountersignError):
 
 
 class ChatError(CountersignError):
-    """The chat platform refused a call. `code` is its error name, e.g. `channel_not_found`."""
+    """The chat platform did not do as asked. `code` is its error name, e.g. `channel_not_found`."""
 
     def __init__(self, code: str, method: str = "") -> None:
         super().__init__(f"{method}: {code}" if method else code)
         self.code, self.method = code, method
+
+
+class ChatRefusedError(ChatError):
+    """The chat platform refused a call, and would refuse it again."""
 
 
 class ChatUnavailableError(ChatError):
@@ -147,7 +151,7 @@ class ChatBusyError(ChatUnavailableError):
         self.wait_ms = wait_ms
 
 
-class PlaceClosedError(ChatError):
+class PlaceClosedError(ChatRefusedError):
     """The platform does not let the bot post in this place; elsewhere it may."""
 
 

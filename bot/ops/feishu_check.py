@@ -10,7 +10,7 @@ from bot.app.services import FeishuApp
 from bot.chat.feishu.channel import encode_content
 from bot.chat.feishu.client import FeishuClient, identify_bot, open_feishu_client
 from bot.chat.feishu.values import CancelValue, build_value
-from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.errors import ChatRefusedError
 from bot.core.i18n import translate
 from tools.platform_ids import PERSON_ID
 
@@ -63,9 +63,7 @@ async def check_feishu(app: FeishuApp, mode: Literal["long", "http"]) -> AsyncIt
 async def _check_scopes(client: FeishuClient) -> Finding:
     try:
         told = (await client.call("GET", "application/v6/scopes")).get("scopes")
-    except ChatUnavailableError:
-        raise
-    except ChatError as refused:
+    except ChatRefusedError as refused:
         return "warn", f"Feishu does not say which permissions the app has ({refused.code})"
     rows = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
     has = {one.get("scope_name") for one in rows if one.get("grant_status") == GRANTED}

@@ -21,7 +21,7 @@ from bot.approvals.delivery import (
 from bot.approvals.refusals import post_refusal
 from bot.approvals.render import render_card, render_moved_card
 from bot.chat.messages import Card, Click, MessageRef, Post
-from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.errors import ChatError, ChatRefusedError, ChatUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import Approval, ApprovalState, EffectState
 from tests.approvals.approval_walk import build_card
@@ -47,7 +47,7 @@ PLAN = Proposal(
     body="the text",
 )
 OPEN = build_card(PLAN, version=2, gate=Gate.APPROVE, caller=ZHANG.id, place=None, created_ms=0, expires_ms=3_600_000)
-GONE = ChatError("message_not_found")
+GONE = ChatRefusedError("message_not_found")
 AWAY = ChatUnavailableError("unreachable", "chat.update")
 BEFORE = Post("before")
 
@@ -248,7 +248,7 @@ async def test_a_word_stands_under_the_card_of_each_who_has_not_decided(bot: Bot
 async def test_somebody_who_cannot_be_told_keeps_no_word_from_the_others(bot: Bot) -> None:
     first, second = stand(bot, "DU2", "DU5")
     card = make_card((LI.id, first), ("U5", second))
-    bot.chat.fails = {"DU2": [ChatError("channel_not_found")]}
+    bot.chat.fails = {"DU2": [ChatRefusedError("channel_not_found")]}
     told = await post_note(name_deputies(bot, "U5"), card, TextRef(key="card.reminder"), "x", again=False)
     assert list(told) == ["U5"] and len(bot.chat.posts) == 3
 

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from bot.agent.model import Messages, ModelReply
 from bot.approvals.outbox import relay_events
 from bot.chat.messages import Click, FormSubmission
-from bot.core.errors import ChatError, StoreUnavailableError
+from bot.core.errors import ChatRefusedError, StoreUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState, EffectState
 from bot.core.work_items import ButtonPressed, ExpireCard
@@ -33,7 +33,7 @@ from tools.tool import ToolContext
 from tools.workflow.engine.port import CommandResult
 
 ASK = calls(("decide_task", {"task_id": "L-0001-1"}))
-GONE = ChatError("channel_not_found")
+GONE = ChatRefusedError("channel_not_found")
 SEVERAL = mail(to=["李四", "王五"])
 
 

@@ -23,7 +23,7 @@ from bot.chat.feishu.typing_sign import TypingSigns
 from bot.chat.messages import Card, ChatDirectory, MessageRef, Place, Post, RateSlot, SessionStatus, SuggestedPrompt
 from bot.chat.shared_parts import SharedRateLimiter
 from bot.core import logs
-from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, PlaceClosedError
+from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, PlaceClosedError
 from bot.core.held_lease import assert_lease_held
 from bot.core.i18n import translate
 
@@ -216,9 +216,7 @@ class FeishuChannel:
         """Let an old card say that it continues below, unless Feishu refuses that. Raises `ChatUnavailableError`."""
         try:
             await self.patch_card(message, render_moved(content))
-        except ChatUnavailableError:
-            raise
-        except ChatError as failed:
+        except ChatRefusedError as failed:
             log.info("card.not_moved", message=message, code=failed.code)
 
     async def has_buttons_of(self, ref: MessageRef, post: Post) -> bool:
@@ -227,9 +225,7 @@ class FeishuChannel:
         query = {"card_msg_content_type": "user_card_content", "user_id_type": "open_id"}
         try:
             answer = await self._client.call("GET", f"im/v1/messages/{newest}", query=query)
-        except ChatUnavailableError:
-            raise
-        except ChatError:
+        except ChatRefusedError:
             return True
         found = next((one for one in answer.get("items") or () if one.get("message_id") == newest), None)
         if found is None or found.get("deleted"):
@@ -251,14 +247,10 @@ class FeishuChannel:
                     if place.direct:
                         raise PlaceClosedError("direct")
                     await self._client.call("POST", "ephemeral/v1/send", body=body, before_each_try=assert_lease_held)
-                except ChatUnavailableError:
-                    raise
-                except ChatError:
+                except ChatRefusedError:
                     dm = await self.open_dm(person)
                     await self.send_message(dm, _build_card_message(part), secrets.token_hex(16))
-        except ChatUnavailableError:
-            raise
-        except ChatError as refused:
+        except ChatRefusedError as refused:
             log.warning("person.not_told", person=person, error=refused.code)
 
     async def open_dm(self, person: str) -> Place:
@@ -269,9 +261,7 @@ class FeishuChannel:
             query, body = {"chatter_id_type": "open_id"}, {"chatter_ids": [person]}
             try:
                 answer = await self._client.call("POST", "im/v1/chat_p2p/batch_query", query=query, body=body)
-            except ChatUnavailableError:
-                raise
-            except ChatError as refused:
+            except ChatRefusedError as refused:
                 log.debug("dm.not_named", code=refused.code)
                 answer = {}
             found = (str(one["chat_id"]) for one in answer.get("p2p_chats") or () if one.get("chat_id"))

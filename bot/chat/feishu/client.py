@@ -23,6 +23,7 @@ from bot.core.errors import (
     ChatAccountError,
     ChatBusyError,
     ChatError,
+    ChatRefusedError,
     ChatUnavailableError,
     FileRefusedError,
     PlaceClosedError,
@@ -107,7 +108,7 @@ class _Answer:
             (CLOSED_CODES, PlaceClosedError),
             ({UNREACHABLE, RATE_LIMITED}, ChatUnavailableError),
         )
-        return next((kind for codes, kind in kinds if self.code in codes), ChatError)(self.code, where)
+        return next((kind for codes, kind in kinds if self.code in codes), ChatRefusedError)(self.code, where)
 
 
 @dataclass(slots=True)
@@ -177,9 +178,7 @@ class FeishuClient:
 
         try:
             await self.ask_until_answered(_name_call("GET", path), ask, tries=2)
-        except ChatUnavailableError:
-            raise
-        except ChatError as failed:
+        except ChatRefusedError as failed:
             if failed.code in NO_SCOPE_CODES:
                 log.error("feishu_no_file_scope", code=failed.code)
                 raise FileRefusedError("no_scope") from failed
@@ -351,8 +350,8 @@ async def _read_answer(response: ClientResponse) -> _Answer:
 
 
 def _name_call(method: str, path: str) -> str:
-    """Name a call for logs and metrics, without the ids in its path. Raises `ChatError` for a path that an id has
-    changed into another."""
+    """Name a call for logs and metrics, without the ids in its path. Raises `ChatRefusedError` for a path that an id
+    has changed into another."""
     if not _PATH.fullmatch(path):
-        raise ChatError("invalid_path", f"{method} {path[:100]!a}")
+        raise ChatRefusedError("invalid_path", f"{method} {path[:100]!a}")
     return f"{method} {_ID.sub('/:id', path)}"

@@ -25,7 +25,7 @@ from bot.chat.feishu.frames import CONTROL, DATA, Frame, FrameError, decode_fram
 from bot.chat.ingress_gate import IngressGate
 from bot.core import logs, metrics
 from bot.core.cancellation import cancel_and_wait
-from bot.core.errors import ChatError, ChatUnavailableError, SettingsError, StoreUnavailableError
+from bot.core.errors import ChatError, ChatRefusedError, ChatUnavailableError, SettingsError, StoreUnavailableError
 from tools.local_host import is_local_host
 
 log = logs.get_logger(__name__)
@@ -141,7 +141,7 @@ class LongConnection:
             told = error.headers if error.headers is not None else dict[str, str]()
             codes = [told.get(f"handshake-{name}", "") for name in ("autherrcode", "status")]
             code = next((code for code in codes if code in _REFUSALS), "")
-            raise (ChatError(code, "ws") if code else ChatUnavailableError(UNREACHABLE, "ws")) from None
+            raise (ChatRefusedError(code, "ws") if code else ChatUnavailableError(UNREACHABLE, "ws")) from None
         except (ClientError, TimeoutError, OSError, ValueError):
             raise ChatUnavailableError(UNREACHABLE, "ws") from None
         self._silent_at = asyncio.get_running_loop().time() + PONG_S

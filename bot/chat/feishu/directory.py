@@ -17,7 +17,7 @@ from bot.chat.people.directory import PlatformDirectory
 from bot.chat.people.member_cache import INVALID_CURSOR, Member, MemberFacts, MemberSource
 from bot.chat.shared_parts import list_mappings
 from bot.core import logs
-from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.errors import ChatError, ChatRefusedError
 from tools.characters import remove_invisible, replace_surrogates
 
 log = logs.get_logger(__name__)
@@ -56,7 +56,7 @@ class FeishuMembers(MemberSource):
         department, _, page = cursor.partition(" ")
         department = department or ROOT
         if department not in self._order:
-            raise ChatError(INVALID_CURSOR, "users/find_by_department")
+            raise ChatRefusedError(INVALID_CURSOR, "users/find_by_department")
         query = {**OPEN_IDS, "department_id": department, "page_size": PAGE} | ({"page_token": page} if page else {})
         answer = await self._client.call("GET", "contact/v3/users/find_by_department", query=query)
         users = {str(id): one for one in list_mappings(answer.get("items")) if is_person_id(id := one.get("open_id"))}
@@ -94,9 +94,7 @@ class FeishuMembers(MemberSource):
         """Find the name of a department that is newer than the list. Without the name, the person has none."""
         try:
             about = (await self._client.call("GET", f"contact/v3/departments/{id}", query=OPEN_IDS)).get("department")
-        except ChatUnavailableError:
-            raise
-        except ChatError as failed:
+        except ChatRefusedError as failed:
             log.info("a department is not read", code=failed.code)
             return ""
         return _clean_name(about.get("name")) if isinstance(about, Mapping) else ""

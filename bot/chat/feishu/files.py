@@ -18,7 +18,7 @@ from bot.chat.shared_parts import (
     quote_forwarded,
 )
 from bot.core import logs
-from bot.core.errors import ChatError, ChatUnavailableError, FileRefusedError
+from bot.core.errors import ChatRefusedError, FileRefusedError
 from tools.platform_ids import FILE_ID
 
 log = logs.get_logger(__name__)
@@ -41,9 +41,7 @@ class FeishuFileSource:
         message_id, type, key = file.id.split("/")
         try:
             message = await find_message(self._client, message_id)
-        except ChatUnavailableError:
-            raise
-        except ChatError as failed:
+        except ChatRefusedError as failed:
             is_scope = failed.code in NO_SCOPE_CODES
             if is_scope:
                 log.error("a file cannot be looked up: the app needs the scope im:message:readonly", code=failed.code)

@@ -15,7 +15,7 @@ from bot.chat.feishu.values import HomeDialogValue, HomeValue, OpenFormValue
 from bot.chat.messages import ChatDirectory, FormProblem, HomeButton, HomeDialog, HomeEntry, HomeView, Place
 from bot.chat.shared_parts import find_language, fit_entries
 from bot.core import logs
-from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.errors import ChatRefusedError
 from bot.core.i18n import translate
 
 log = logs.get_logger(__name__)
@@ -37,9 +37,7 @@ class FeishuHome:
         if (known := await self._sent.find_post(name)) is not None:
             try:
                 await self._channel.patch_card(known.ts, card.content)
-            except ChatUnavailableError:
-                raise
-            except ChatError as refused:
+            except ChatRefusedError as refused:
                 log.info("home.posted_anew", code=refused.code)
             else:
                 return

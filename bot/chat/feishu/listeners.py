@@ -24,7 +24,7 @@ from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import ChatDirectory, HomeView, Ingress, Message, Place
 from bot.chat.shared_parts import FollowUps, get_known_language, list_mappings, welcome_person
 from bot.core import logs
-from bot.core.errors import ChatError, ChatUnavailableError, StoreUnavailableError
+from bot.core.errors import ChatError, ChatRefusedError, StoreUnavailableError
 from bot.core.i18n import translate
 
 log = logs.get_logger(__name__)
@@ -211,9 +211,7 @@ class FeishuListeners:
             if (found := await find_message(self._client, at)) is None or not found["sender"]:
                 return None
             chat = await self._client.call("GET", f"im/v1/chats/{found['chat_id']}")
-        except ChatUnavailableError:
-            raise
-        except ChatError as failed:
+        except ChatRefusedError as failed:
             log.info("a changed message cannot be looked up", reason=str(failed))
             return None
         return self._build_message(id, found["sender"], found, is_direct=chat.get("chat_mode") == "p2p")

@@ -11,7 +11,7 @@ from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.sent_cards import DAY_MS, SentCard, SentCards
 from bot.chat.messages import Place
 from bot.core import logs
-from bot.core.errors import ChatError, ChatUnavailableError, CountersignError
+from bot.core.errors import ChatRefusedError, CountersignError
 
 log = logs.get_logger(__name__)
 
@@ -49,9 +49,7 @@ async def renew_cards(channel: FeishuChannel, sent: SentCards) -> int:
             try:
                 await _renew_card(channel, sent, card, card.place)
                 renewed += 1
-            except ChatUnavailableError:
-                raise
-            except ChatError as refused:  # the bot is not in the group any more
+            except ChatRefusedError as refused:  # the bot is not in the group any more
                 log.warning("card.not_renewed", message=first, code=refused.code)
                 await sent.drop_card(first)
     return renewed

@@ -20,7 +20,7 @@ from bot.chat.slack.rate_limits import LocalRateLimiter
 from bot.chat.slack.text import escape_text, truncate_text
 from bot.chat.slack.web_api import UNREACHABLE, Method, Penalty, call_slack, stream_pages, upload_content
 from bot.core import logs
-from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError
+from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, ChatUnavailableError
 from bot.core.held_lease import assert_lease_held
 
 log = logs.get_logger(__name__)
@@ -132,9 +132,7 @@ class SlackChannel:
         where = {"channel": ref.channel, "ts": ref.ts, "oldest": ref.ts, "latest": ref.ts, "inclusive": True}
         try:
             answer = await call_slack(self._client.conversations_replies, where)
-        except ChatUnavailableError:
-            raise
-        except ChatError:
+        except ChatRefusedError:
             return True
         found = next((one for one in answer.get("messages") or () if one.get("ts") == ref.ts), None)
         return found is None or _list_buttons(found.get("blocks") or ()) == _list_buttons(render_post(post)[-1].blocks)
@@ -148,13 +146,9 @@ class SlackChannel:
                 message = _build_destination(place) | _build_message_content(part) | {"user": person}
                 try:
                     await call_slack(self._client.chat_postEphemeral, message, before_each_try=assert_lease_held)
-                except ChatUnavailableError:
-                    raise
-                except ChatError:
+                except ChatRefusedError:
                     await self._post_part(await self.open_dm(person), part, "", 1)
-        except ChatUnavailableError:
-            raise
-        except ChatError as refused:
+        except ChatRefusedError as refused:
             log.warning("person.not_told", person=person, error=refused.code)
 
     async def open_dm(self, person: str) -> Place:

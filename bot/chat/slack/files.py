@@ -18,7 +18,7 @@ from bot.chat.messages import FetchedFile, Place, SentFile
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.web_api import UNREACHABLE, Method, call_slack
 from bot.core import logs
-from bot.core.errors import ChatError, ChatUnavailableError, FileRefusedError
+from bot.core.errors import ChatRefusedError, ChatUnavailableError, FileRefusedError
 
 log = logs.get_logger(__name__)
 
@@ -75,9 +75,7 @@ class SlackFileSource:
             raise FileRefusedError("gone")
         try:
             answer = await call_slack(self._client.files_info, {"file": file.id})
-        except ChatUnavailableError:
-            raise
-        except ChatError as failed:
+        except ChatRefusedError as failed:
             if failed.code in SCOPE_ERRORS:
                 log.error("a file cannot be looked up: the app needs the scope files:read", code=failed.code)
             raise FileRefusedError("no_scope" if failed.code in SCOPE_ERRORS else "gone") from failed

@@ -20,7 +20,7 @@ from bot.chat.slack.web_api import get_next_cursor, stream_pages
 from bot.core import logs
 from bot.core.cancellation import cancel_and_wait
 from bot.core.clock import Clock
-from bot.core.errors import ChatError, ChatUnavailableError, StoreUnavailableError
+from bot.core.errors import ChatRefusedError, ChatUnavailableError, StoreUnavailableError
 
 log = logs.get_logger(__name__)
 
@@ -123,9 +123,7 @@ class MissedMessages:
                     self._client.users_conversations, where, MAX_PAGES, before_each=self._prepare_call
                 ):
                     listed += [one for one in answer.get("channels") or () if not one.get("is_user_deleted")]
-            except ChatUnavailableError:
-                raise
-            except ChatError as refused:  # the app may not see these
+            except ChatRefusedError as refused:  # the app may not see these
                 log.warning("only those on record are looked through", kind=kind, code=refused.code)
             created = [(at if isinstance(at := one.get("created"), int) else 0, str(one["id"]), one) for one in listed]
             for _, channel, one in sorted(created, key=lambda row: row[0], reverse=True):
@@ -160,9 +158,7 @@ class MissedMessages:
             messages = await self._read_messages(channel, thread, oldest_s)
             for root in [] if thread else [one for one in messages if one.get("reply_count")]:
                 messages = [*messages, *await self._read_messages(channel, str(root["ts"]), oldest_s)]
-        except ChatUnavailableError:
-            raise
-        except ChatError as refused:
+        except ChatRefusedError as refused:
             log.info("a conversation is not looked through", channel=channel, code=refused.code)
             return []
         return messages

@@ -12,7 +12,14 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.core import metrics
-from bot.core.errors import ChatAccountError, ChatBusyError, ChatError, ChatUnavailableError, PlaceClosedError
+from bot.core.errors import (
+    ChatAccountError,
+    ChatBusyError,
+    ChatError,
+    ChatRefusedError,
+    ChatUnavailableError,
+    PlaceClosedError,
+)
 
 Method = Callable[..., Awaitable[AsyncSlackResponse]]
 Penalty = Callable[[int], Awaitable[None]]
@@ -120,7 +127,7 @@ async def upload_content(
         if status == 200:
             return
         if status and status < 500 and status != 429:
-            raise ChatError("upload_refused", f"upload ({status})")
+            raise ChatRefusedError("upload_refused", f"upload ({status})")
         await asyncio.sleep(pause_s if tries_left else 0)
     raise ChatUnavailableError(UNREACHABLE, "upload")
 
@@ -132,7 +139,7 @@ def _build_chat_error(code: str, method: str) -> ChatError:
         return ChatAccountError(code, method)
     if code in CLOSED:
         return PlaceClosedError(code, method)
-    return ChatUnavailableError(code, method) if code in (UNREACHABLE, LIMITED) else ChatError(code, method)
+    return ChatUnavailableError(code, method) if code in (UNREACHABLE, LIMITED) else ChatRefusedError(code, method)
 
 
 def _parse_slack_error(error: SlackApiError, pause_s: float) -> tuple[str, float]:

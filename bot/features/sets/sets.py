@@ -19,7 +19,7 @@ from bot.approvals.refusals import SETTLED_MS
 from bot.chat.messages import Click, Dialog, MessageRef, Post
 from bot.core import logs
 from bot.core.approval_sets import REJECT_SET, SET_DECISIONS, SEVERAL, TICK, TICKED
-from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.errors import ChatRefusedError
 from bot.core.i18n import translate
 from bot.core.records import SHOWN_SEAL, Approval
 from bot.core.work_items import ButtonPressed, JoinSet, OpenSet, RefreshSet
@@ -304,9 +304,7 @@ class ApprovalSets:
     async def _replace_message(self, ref: MessageRef, person: Person) -> None:
         try:
             await self.core.chat.update_message(ref, set_render.render_moved_set(person))
-        except ChatUnavailableError:
-            raise
-        except ChatError as error:
+        except ChatRefusedError as error:
             log.warning("set.not_replaced", error=error.code)
 
     async def _rewrite_set(
@@ -321,9 +319,7 @@ class ApprovalSets:
             return [self.sets.build_save_write(approval_set)]
         try:
             await self.core.chat.update_message(newest, post)
-        except ChatUnavailableError:
-            raise
-        except ChatError as error:  # the message is deleted; its cards are still there
+        except ChatRefusedError as error:  # the message is deleted; its cards are still there
             log.warning("set.not_rewritten", error=error.code)
         for older in older_copies:
             await self._replace_message(older, person)

@@ -16,6 +16,7 @@ from bot.core.errors import (
     ChatAccountError,
     ChatBusyError,
     ChatError,
+    ChatRefusedError,
     ChatUnavailableError,
     FileRefusedError,
     PlaceClosedError,
@@ -151,8 +152,8 @@ async def test_an_outage_is_tried_again_and_then_told(api: Api, client: FeishuCl
 @pytest.mark.parametrize(
     ("code", "kind"),
     [(230002, PlaceClosedError), (230013, PlaceClosedError), (230018, PlaceClosedError), (99991662, ChatAccountError),
-     (99991543, ChatAccountError), (10003, ChatError), (230011, ChatError), (230050, ChatError), (230110, ChatError),
-     (230001, ChatError)],
+     (99991543, ChatAccountError), (10003, ChatRefusedError), (230011, ChatRefusedError),
+     (230050, ChatRefusedError), (230110, ChatRefusedError), (230001, ChatRefusedError)],
 )  # fmt: skip
 async def test_a_refusal_is_told_with_its_number_and_log_id(
     api: Api, client: FeishuClient, code: int, kind: type[ChatError]
