@@ -12,6 +12,7 @@ from bot.chat.messages import (
     ChatDirectory,
     Click,
     Dialog,
+    FormInput,
     Moment,
     NamedPeople,
     NamedPerson,
@@ -286,10 +287,13 @@ def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click:
         if isinstance(value, str) and len(value) > FACT_MAX:  # the card itself shows all of it
             value = shorten_private_text(value, FACT_MAX)
         about.append((label, value))
-    hints = list[str]()
+    inputs = list[FormInput]()
     for field in choice.fields:
         rule = _translate_known(f"hint.{field.label}", language) if field.label and isinstance(field.label, str) else ""
-        hints.append(" ".join(filter(None, (rule, render_limit(field, language)))))
+        hint = " ".join(filter(None, (rule, render_limit(field, language))))
+        label = _translate_known(f"ask.{field.label}", language) or translate_label(field.label, language)
+        options = tuple((value, choose_words(words, language)) for value, words in field.choices)
+        inputs.append(FormInput(field, label, options, hint))
     return Dialog(
         title=title or translate(f"choice.{choice.name}" if choice.inputs else "card.read_first", language),
         submit=_translate_known(f"dialog.submit_{choice.name}", language)
@@ -300,18 +304,10 @@ def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click:
         choice=choice.name,
         place=click.place,
         card=click.card,
-        fields=choice.fields,
-        labels=tuple(
-            _translate_known(f"ask.{one.label}", language) or translate_label(one.label, language)
-            for one in choice.fields
-        ),
-        options=tuple(
-            tuple((value, choose_words(words, language)) for value, words in one.choices) for one in choice.fields
-        ),
+        inputs=tuple(inputs),
         lead=lead,
         matter=describe_matter(approval.proposal, reader),
         about=tuple(about),
-        hints=tuple(hints),
         more=translate("form.more", language),
         seal=approval.shown_seal,
     )

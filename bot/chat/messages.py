@@ -294,6 +294,19 @@ class Post:
     """Steps in place of the text, if the platform can show steps. `text` says the same in words."""
 
 
+@dataclass(frozen=True, slots=True)
+class FormInput:
+    """One input of a dialog or a form, in the reader's language."""
+
+    field: DialogField
+    label: str
+    options: tuple[tuple[str, str], ...] = ()
+    """(value, label) pairs of a choice."""
+    hint: str = ""
+    is_watched: bool = False
+    """Whether something depends on the input, so that a change is sent at once."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialog:
     """A form that opens for a person. Its submission comes back as a `Click` with a form."""
@@ -305,11 +318,8 @@ class Dialog:
     version: int
     choice: str
     place: Place
-    fields: tuple[DialogField, ...]
-    labels: tuple[str, ...]
-    """The fields' labels in the reader's language."""
-    options: tuple[tuple[tuple[str, str], ...], ...] = ()
-    """Per field: (value, label) pairs of a choice in the reader's language."""
+    inputs: tuple[FormInput, ...]
+    """The inputs, and among them the texts that are only read (`shown`)."""
     card: MessageRef | None = None
     """The message whose button opened the dialog. The submission returns it."""
     lead: str = ""
@@ -318,27 +328,12 @@ class Dialog:
     """The subject of the decision, as a statement."""
     about: tuple[tuple[str, str | NamedPeople], ...] = ()
     """The facts of the decision: who, what, how long."""
-    hints: tuple[str, ...] = ()
-    """Per field: a hint about its value, which may be empty."""
     more: str = ""
     """Label of the button that leads to further fields, if not all fit on one page."""
     kept: tuple[tuple[str, str], ...] = ()
     """(name, value) pairs that the submission returns among its values."""
     seal: str = ""
     """The seal of the button that opened the dialog."""
-
-
-@dataclass(frozen=True, slots=True)
-class FormInput:
-    """One input of a form, in the reader's language."""
-
-    field: DialogField
-    label: str
-    options: tuple[tuple[str, str], ...] = ()
-    """(value, label) pairs of a choice."""
-    hint: str = ""
-    is_watched: bool = False
-    """Whether something depends on the input, so that a change is sent at once."""
 
 
 @dataclass(frozen=True, slots=True)

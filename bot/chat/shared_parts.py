@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
-from itertools import zip_longest
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
@@ -18,7 +17,6 @@ from bot.chat.messages import (
     Channel,
     ChannelReaders,
     ChatDirectory,
-    Dialog,
     HomeEntry,
     HomeSection,
     Ingress,
@@ -28,7 +26,6 @@ from bot.core import logs
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatError, ChatUnavailableError, StoreUnavailableError
 from bot.core.i18n import translate
-from tools.spec import DialogField
 
 log = logs.get_logger(__name__)
 
@@ -52,8 +49,6 @@ Element = TypeVar("Element")
 Wanted = TypeVar("Wanted")
 Thread: TypeAlias = tuple[str, str]
 """Channel and first message."""
-DialogRow: TypeAlias = tuple[DialogField, str, tuple[tuple[str, str], ...], str]
-"""(field, label, options, hint) of an input."""
 
 
 class SharedRateLimiter(Protocol):
@@ -238,14 +233,6 @@ def join_quotes(quotes: Sequence[str], left: int, language: str) -> str:
 
 
 # Dialogs and Home
-
-
-def list_dialog_rows(dialog: Dialog) -> list[DialogRow]:
-    return [
-        (field, label or field.name, options or (), hint or "")
-        for field, label, options, hint in zip_longest(dialog.fields, dialog.labels, dialog.options, dialog.hints)
-        if field is not None
-    ]
 
 
 def read_day(value: str) -> str:

@@ -252,9 +252,10 @@ def test_a_dialog_asks_in_its_readers_language_and_has_their_draft() -> None:
     assert (dialog.title, dialog.submit, dialog.cancel) == ("驳回 L-0001", "驳回", "关闭")
     assert (dialog.approval, dialog.version, dialog.choice) == ("A", 3, "reject")
     assert (dialog.place, dialog.card) == (PLACE, at)
-    assert dialog.labels == ("审批意见", "级别") and dialog.options == ((), (("1", "一级"),))
-    assert [one.value for one in dialog.fields] == ["好好休息", ""]
-    assert [one.value for one in render_dialog(OPEN, choice, WANG, click).fields] == ["", ""], "nobody else's"
+    assert [(one.label, one.options) for one in dialog.inputs] == [("审批意见", ()), ("级别", (("1", "一级"),))]
+    assert [one.field.value for one in dialog.inputs] == ["好好休息", ""]
+    others = render_dialog(OPEN, choice, WANG, click).inputs
+    assert [one.field.value for one in others] == ["", ""], "nobody else's"
     reads = render_dialog(OPEN, CardChoice(name="confirm", fields=(WHOLE,)), LI, click)
     assert (reads.title, reads.submit) == ("请先看完全文", "确认")
 

@@ -130,8 +130,8 @@ def describe_dialog(dialog: Dialog) -> Iterator[str]:
     yield from format_line("matter", dialog.matter)
     for label, value in dialog.about:
         yield from format_line("fact", f"{label}: {format_value(value)}")
-    for n, field in enumerate(dialog.fields):
-        yield from _describe_field(field, dialog.labels[n], dialog.options[n], dialog.hints[n])
+    for one in dialog.inputs:
+        yield from _describe_input(one)
     yield from format_line("button", f"[{dialog.submit}] [{dialog.cancel}] [{dialog.more}]")
 
 

@@ -23,7 +23,7 @@ from bot.chat.feishu.values import (
     Value,
 )
 from bot.chat.messages import Card, Dialog, FormDialog, FormInput, FormProblem
-from bot.chat.shared_parts import DialogRow, list_dialog_rows, read_day, split_value
+from bot.chat.shared_parts import read_day, split_value
 from bot.core.i18n import translate
 from tools.characters import replace_surrogates
 from tools.spec import DialogField
@@ -54,23 +54,22 @@ def render_dialog(
     `values` is the input of the pages before, and `typed` that of this page, which takes the place of the fields'
     values. `people` are those who can be picked: open id → words that find the person. Return None if the page does
     not fit into a card."""
-    rows, above = list_dialog_rows(dialog), list[Element]()
-    inputs = [row for row in rows if row[0].kind != "shown"]
+    inputs, above = [one for one in dialog.inputs if one.field.kind != "shown"], list[Element]()
     if not page:
         above += cards.render_literal(dialog.lead)
         above += cards.render_literal(dialog.matter, text_size="heading")
         above += cards.render_card_content(Card("", facts=dialog.about))
-        for field, label, _, _ in rows:
-            if field.kind == "shown":  # to read in full, without an input
-                above += [cards.build_bold(label), *cards.render_literal(field.value)]
+        for one in dialog.inputs:
+            if one.field.kind == "shown":  # to read in full, without an input
+                above += [cards.build_bold(one.label), *cards.render_literal(one.field.value)]
         above += [{"tag": "hr"}] if above else []
     about: dict[str, Any] = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice}
     about |= {"place": dialog.place, "card": dialog.card, "seal": dialog.seal, "page": page}
     about |= {"values": dict(values or {}), "kept": dict(dialog.kept)}
     has_more = bool(dialog.more) and page + 1 < PAGES and len(inputs) > (page + 1) * PAGE
     buttons = [(dialog.submit, DialogValue(**about)), *([(dialog.more, DialogMoreValue(**about))] if has_more else [])]
-    placed = {name: [text] for name, text in (problems or {}).items()}
-    fields = render_fields(inputs[page * PAGE : (page + 1) * PAGE], language, typed, placed, people)
+    told = [FormProblem(name, "", text) for name, text in (problems or {}).items()]
+    fields = render_inputs(inputs[page * PAGE : (page + 1) * PAGE], language, typed, told, people)
     return build_form_card(dialog.title, above, fields, buttons, dialog.cancel)
 
 
@@ -92,7 +91,7 @@ def render_form(
     files = tuple(one.field.name for one in form.inputs if one.field.kind == "file")
     about |= {"values": dict(form.values), "kept": form.kept, "files": files}
     buttons = [(form.submit, FormValue(**about)), *([(form.more, FormMoreValue(**about))] if form.more else [])]
-    fields = render_form_inputs(form.inputs, language, typed, problems, people)
+    fields = render_inputs(form.inputs, language, typed, problems, people)
     return build_form_card(form.title, above, fields, buttons, form.cancel)
 
 
@@ -130,49 +129,33 @@ def build_form_card(
 # Inputs
 
 
-def render_form_inputs(
+def render_inputs(
     inputs: Sequence[FormInput],
     language: str,
     typed: Mapping[str, str] | None,
     problems: Sequence[FormProblem],
     people: Mapping[str, str] | None,
 ) -> Iterator[Element]:
-    """Render the inputs of a form or of Home. The problem of an input on another page is shown with its label."""
-    here, placed = [one.field.name for one in inputs], dict[str, list[str]]()
-    for one in problems:
-        text = one.text if one.field in here or not one.label else f"{one.label}: {one.text}"
-        placed.setdefault(one.field, []).append(text)
-    rows = [(one.field, one.label, one.options, one.hint) for one in inputs]
-    return render_fields(rows, language, typed, placed, people)
-
-
-def render_fields(
-    rows: Sequence[DialogRow],
-    language: str,
-    typed: Mapping[str, str] | None,
-    problems: Mapping[str, Sequence[str]],
-    people: Mapping[str, str] | None,
-) -> Iterator[Element]:
     """Render inputs, each with its label above, its hint and its problems below. A problem of no input here goes under
-    the first."""
-    here = [row[0].name for row in rows]
-    others = [text for name, texts in problems.items() if name not in here for text in texts]
-    for field, label, options, hint in rows:
-        given = field.model_copy(update={"value": (typed or {}).get(field.name, field.value)})
-        yield from _render_inputs(given, label, options, language, people or {})
-        yield from cards.render_literal(hint, **SMALL)
-        for text in [*problems.get(field.name, ()), *others]:
+    the first, with the label of its own."""
+    here = [one.field.name for one in inputs]
+    others = [f"{one.label}: {one.text}" if one.label else one.text for one in problems if one.field not in here]
+    for one in inputs:
+        name = one.field.name
+        given = one.field.model_copy(update={"value": (typed or {}).get(name, one.field.value)})
+        yield from _render_input(given, one, language, people or {})
+        yield from cards.render_literal(one.hint, **SMALL)
+        for text in [*(problem.text for problem in problems if problem.field == name), *others]:
             yield from cards.render_literal(text, text_color="red")
         others = []
     for text in others:
         yield from cards.render_literal(text, text_color="red")
 
 
-def _render_inputs(
-    field: DialogField, label: str, options: tuple[tuple[str, str], ...], language: str, people: Mapping[str, str]
-) -> Iterator[Element]:
+def _render_input(field: DialogField, about: FormInput, language: str, people: Mapping[str, str]) -> Iterator[Element]:
     """Render the inputs of a field. A long text has several. A card has no input for files: those that are there are
     listed, and each can be left out."""
+    label, options = about.label, about.options
     title = cards.build_bold(f"{label} *" if field.required else label)
     base = {"name": field.name, "width": "fill", **({"required": True} if field.required else {})}
     chosen = [one for one in field.value.split(",") if one]

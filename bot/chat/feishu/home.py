@@ -8,7 +8,7 @@ from uuid import uuid4
 from bot.chat.feishu import cards
 from bot.chat.feishu.cards import MAX_BYTES, MAX_ELEMENTS, Element, LabelledButton, RenderedCard, render_small_print
 from bot.chat.feishu.channel import FeishuChannel
-from bot.chat.feishu.forms import build_form_card, render_form_inputs
+from bot.chat.feishu.forms import build_form_card, render_inputs
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.feishu.text import format_label
 from bot.chat.feishu.values import HomeDialogValue, HomeValue, OpenFormValue
@@ -97,7 +97,7 @@ def render_home_dialog(
     pointer = list(render_small_print(translate("home.whole_in_dm", language))) if dialog.card else []
     for entry in (whole, pointer):
         above = [*render_small_print(dialog.notice), *entry]
-        fields = render_form_inputs(dialog.inputs, language, typed, problems, people)
+        fields = render_inputs(dialog.inputs, language, typed, problems, people)
         submit = [(dialog.submit, value)] if dialog.submit else []
         below = cards.build_rows(_list_buttons(dialog.buttons))
         if shown := build_form_card(dialog.title, above, fields, submit, dialog.cancel, below):

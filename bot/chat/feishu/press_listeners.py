@@ -35,7 +35,7 @@ from bot.chat.messages import (
     Place,
     Post,
 )
-from bot.chat.shared_parts import NOT_ACCEPTED, get_known_language, list_dialog_rows
+from bot.chat.shared_parts import NOT_ACCEPTED, get_known_language
 from bot.core import logs
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatError, StoreRefusedError, StoreUnavailableError
@@ -305,12 +305,12 @@ class PressListeners:
         """Post a page in the presser's chat with the bot. Texts to read that no card holds stand in messages above."""
         press, people = await self._look_up(press)
         shown = _render_page(press, dialog, people=people)
-        if shown is None and isinstance(dialog, Dialog) and all(one.kind == "shown" for one in dialog.fields):
+        if shown is None and isinstance(dialog, Dialog) and all(one.field.kind == "shown" for one in dialog.inputs):
             here = await self._channel.open_dm(press.person)
-            for field, label, _, _ in list_dialog_rows(dialog):
-                post, key = Post(text=f"{label}\n{field.value}", plain=True), f"{press.id}:{field.name}:read"
+            for one in dialog.inputs:
+                post, key = Post(f"{one.label}\n{one.field.value}", plain=True), f"{press.id}:{one.field.name}:read"
                 await self._channel.post_message(here, post, key=key, again=True)
-            shown = _render_page(press, replace(dialog, fields=()), people=people)
+            shown = _render_page(press, replace(dialog, inputs=()), people=people)
         if shown is None:
             return press.refuse_with("form.too_much")
         posted = await self._channel.post_form(press.person, shown, key=press.id)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from bot.chat.messages import Card, Click, Dialog, MessageRef, Place, SentFile
-from bot.chat.shared_parts import list_dialog_rows, read_day, split_value
+from bot.chat.messages import Card, Click, Dialog, FormInput, FormProblem, MessageRef, Place, SentFile
+from bot.chat.shared_parts import read_day, split_value
 from bot.chat.slack.blocks import format_bold, render_card_content, render_card_title, render_literal
 from bot.chat.slack.files import parse_sent_files
 from bot.chat.slack.text import count_utf16_units, format_plain_label
@@ -43,8 +43,7 @@ View = dict[str, Any]
 def render_modal(dialog: Dialog, page: int = 0, values: Mapping[str, str] | None = None) -> View:
     """Render the modal of a dialog: the subject of the decision, then at most `PAGE` inputs. `page` counts from 0.
     `values` is the input of the pages before. Only opened pages are submitted. All other fields keep their values."""
-    rows = list_dialog_rows(dialog)
-    inputs = [row for row in rows if row[0].kind != "shown"]
+    inputs = [one for one in dialog.inputs if one.field.kind != "shown"]
     blocks: list[View] = []
     if not page:
         if dialog.lead:  # the objection first
@@ -53,12 +52,11 @@ def render_modal(dialog: Dialog, page: int = 0, values: Mapping[str, str] | None
             blocks += [*render_card_title(dialog.matter), *render_card_content(Card("", facts=dialog.about))]
         if blocks:
             blocks.append({"type": "divider"})
-        for field, label, _, _ in rows:
-            if field.kind == "shown":  # to read in full, without an input
-                blocks += render_literal(field.value, format_bold(label) + "\n", always=True)
-    for field, label, options, hint in inputs[page * PAGE : (page + 1) * PAGE]:
-        more = {"hint": build_short_text(hint, HINT)} if hint else {}
-        blocks += [{**block, **more} for block in render_inputs(field, label, options)]
+        for one in dialog.inputs:
+            if one.field.kind == "shown":  # to read in full, without an input
+                blocks += render_literal(one.field.value, format_bold(one.label) + "\n", always=True)
+    for one in inputs[page * PAGE : (page + 1) * PAGE]:
+        blocks += render_inputs(one)
     if dialog.more and page + 1 < PAGES and len(inputs) > (page + 1) * PAGE:
         blocks.append(build_button_row(dialog.more, MORE))
     about: View = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice, "seal": dialog.seal}
@@ -81,37 +79,28 @@ def build_button_row(label: str, action: str) -> View:
     return {"type": "actions", "block_id": BUTTON_ROW, "elements": [button]}
 
 
-def render_inputs(field: DialogField, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
+def render_inputs(one: FormInput) -> Iterator[View]:
     """Render the inputs of a field. Several inputs form one value: the pieces of a long text, or an input for files and
     boxes for the files that are there already. All boxes are ticked, and each file can be left out."""
+    field, hint = one.field, {"hint": build_short_text(one.hint, HINT)} if one.hint else {}
     if field.kind == "file":
-        yield {
-            "type": "input",
-            "block_id": field.name,
-            "label": build_short_text(label, LABEL),
-            "optional": not field.required or bool(options),
-            "element": {"type": "file_input", "action_id": INPUT, "max_files": MAX_FILES},
-        }
-        shown = [{"text": build_short_text(name, OPTION), "value": id} for id, name in options[:MAX_FILES]]
+        shown = [{"text": build_short_text(name, OPTION), "value": id} for id, name in one.options[:MAX_FILES]]
+        elements = [{"type": "file_input", "action_id": INPUT, "max_files": MAX_FILES}]
         if shown:
-            yield {
-                "type": "input",
-                "block_id": f"{field.name}~2",
-                "label": build_short_text(label, LABEL, " (2/2)"),
-                "optional": True,
-                "element": {"type": "checkboxes", "action_id": INPUT, "options": shown, "initial_options": shown},
-            }
-        return
-    is_text = field.kind in ("text", "long")
-    values = split_value(field.value, LONGEST, count_utf16_units) if is_text else [field.value]
-    for number, value in enumerate(values, 1):
-        count = f" ({number}/{len(values)})" if len(values) > 1 else ""
+            elements.append({"type": "checkboxes", "action_id": INPUT, "options": shown, "initial_options": shown})
+    else:
+        is_text = field.kind in ("text", "long")
+        values = split_value(field.value, LONGEST, count_utf16_units) if is_text else [field.value]
+        elements = [_build_element(field, value, one.options) for value in values]
+    for number, element in enumerate(elements, 1):
+        count = f" ({number}/{len(elements)})" if len(elements) > 1 else ""
         yield {
             "type": "input",
             "block_id": field.name if number == 1 else f"{field.name}~{number}",
-            "label": build_short_text(label, LABEL, count),
-            "optional": not field.required or number > 1,
-            "element": _build_element(field, value, options),
+            "label": build_short_text(one.label, LABEL, count),
+            "optional": not field.required or number > 1 or (field.kind == "file" and bool(one.options)),
+            "element": element,
+            **hint,
         }
 
 
@@ -216,11 +205,13 @@ def list_input_blocks(view: Mapping[str, Any]) -> list[str]:
     return [str(one.get("block_id")) for one in shown if one.get("type") == "input"] or [""]
 
 
-def assign_errors_to_inputs(problems: Mapping[str, str], view: Mapping[str, Any]) -> dict[str, str]:
-    """Assign problems to inputs. A problem of no field in this view goes under the first input."""
+def assign_problems(problems: Iterable[FormProblem], view: Mapping[str, Any]) -> dict[str, str]:
+    """Assign problems to inputs. A problem of no input in this view goes under the first, with the label of its own."""
     shown = list_input_blocks(view)
-    errors: dict[str, str] = {}
-    for field, sentence in problems.items():
-        name = field if field in shown else shown[0]
-        errors[name] = f"{errors[name]} {sentence}" if name in errors else sentence
-    return errors
+    placed: dict[str, str] = {}
+    for one in problems:
+        is_here = one.field in shown
+        name = one.field if is_here else shown[0]
+        text = one.text if is_here or not one.label else f"{build_short_text(one.label, LABEL)['text']}: {one.text}"
+        placed[name] = f"{placed[name]} {text}" if name in placed else text
+    return placed

@@ -173,7 +173,7 @@ class FormListeners:
         if is_late() and not answer.problems and answer.next_page is None:
             await tell("slack.taken_late")
         if answer.problems:
-            await ack(response_action="errors", errors=forms.assign_problems(answer.problems, body["view"]))
+            await ack(response_action="errors", errors=dialogs.assign_problems(answer.problems, body["view"]))
         elif answer.next_page is None:
             await ack(response_action="clear")
         elif view := forms.render_form(answer.next_page):

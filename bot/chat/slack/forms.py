@@ -9,10 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from bot.chat.messages import FormDialog, FormProblem, FormSubmission
+from bot.chat.messages import FormDialog, FormSubmission
 from bot.chat.slack.dialogs import (
-    HINT,
-    LABEL,
     METADATA,
     OPTION,
     TITLE,
@@ -20,7 +18,6 @@ from bot.chat.slack.dialogs import (
     build_button_row,
     build_short_text,
     list_chosen_files,
-    list_input_blocks,
     parse_view_state,
     render_inputs,
 )
@@ -58,9 +55,8 @@ def render_form(dialog: FormDialog) -> View | None:
         element = {"type": "static_select", "action_id": PROCESS, **options}
         blocks.append({"type": "actions", "block_id": CHOICE, "elements": [element]})
     for one in dialog.inputs:
-        more: dict[str, Any] = {"hint": build_short_text(one.hint, HINT)} if one.hint else {}
-        more |= {"dispatch_action": True} if one.is_watched else {}
-        for block in render_inputs(one.field, one.label, one.options):
+        more = {"dispatch_action": True} if one.is_watched else {}
+        for block in render_inputs(one):
             # The process is in the name, because Slack keeps typed text while block and action stay the same.
             block["element"]["action_id"] = f"{INPUT}:{dialog.process}"
             blocks.append({**block, **more})
@@ -114,15 +110,3 @@ def parse_chosen_process(action: Mapping[str, Any]) -> str:
     chosen = action.get("selected_option")
     value = chosen.get("value") if isinstance(chosen, Mapping) else ""
     return value if is_short_text(value) else ""
-
-
-def assign_problems(problems: tuple[FormProblem, ...], view: Mapping[str, Any]) -> dict[str, str]:
-    """Assign problems to inputs. A problem of an input on another page goes under the first input, with its label."""
-    shown = list_input_blocks(view)
-    placed: dict[str, str] = {}
-    for one in problems:
-        is_here = one.field in shown
-        name = one.field if is_here else shown[0]
-        text = one.text if is_here or not one.label else f"{build_short_text(one.label, LABEL)['text']}: {one.text}"
-        placed[name] = f"{placed[name]} {text}" if name in placed else text
-    return placed

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bot.chat.messages import FormProblem, HomeButton, HomeDialog, HomeEntry, HomePress, HomeSubmission, HomeView, Place
+from bot.chat.messages import HomeButton, HomeDialog, HomeEntry, HomePress, HomeSubmission, HomeView, Place
 from bot.chat.shared_parts import fit_entries
 from bot.chat.slack.blocks import (
     BUTTONS,
@@ -22,7 +22,7 @@ from bot.chat.slack.blocks import (
     render_context,
     render_heading,
 )
-from bot.chat.slack.dialogs import HINT, TITLE, build_short_text, list_input_blocks, parse_view_state, render_inputs
+from bot.chat.slack.dialogs import TITLE, build_short_text, parse_view_state, render_inputs
 from bot.chat.slack.forms import render_open_button
 from bot.chat.slack.payload_shape import is_short_text
 from bot.core.i18n import translate
@@ -123,8 +123,7 @@ def render_home_dialog(dialog: HomeDialog, language: str, dm: str = "") -> View:
         is_whole = len(shown) <= MAX_BLOCKS - 10 and count_json_bytes(shown) <= MAX_BYTES
         blocks += shown if is_whole else render_context(translate("home.whole_in_dm", language))
     for one in dialog.inputs:
-        hint = {"hint": build_short_text(one.hint, HINT)} if one.hint else {}
-        blocks += [{**block, **hint} for block in render_inputs(one.field, one.label, one.options)]
+        blocks += render_inputs(one)
     blocks += _render_buttons(dialog.buttons, "dialog")
     submit = {"submit": build_short_text(dialog.submit, TITLE)} if dialog.submit else {}
     return {
@@ -166,12 +165,3 @@ def parse_home_submission(body: Mapping[str, Any], team: str) -> HomeSubmission 
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
-
-
-def assign_home_problems(problems: tuple[FormProblem, ...], view: Mapping[str, Any]) -> dict[str, str]:
-    """Assign problems to inputs. A problem of no input goes under the first."""
-    shown, placed = list_input_blocks(view), dict[str, str]()
-    for one in problems:
-        name = one.field if one.field in shown else shown[0]
-        placed[name] = f"{placed[name]} {one.text}" if name in placed else one.text
-    return placed

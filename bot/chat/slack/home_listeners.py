@@ -13,6 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.chat.messages import Channel, ChatDirectory, HomeView, Ingress, Place
 from bot.chat.shared_parts import find_language, get_known_language, welcome_person
 from bot.chat.slack import home
+from bot.chat.slack.dialogs import assign_problems
 from bot.chat.slack.listeners import AckFunction, acknowledge_malformed, is_button_press, watch_acknowledgement
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.web_api import call_slack
@@ -100,7 +101,7 @@ class HomeListeners:
         if is_late() and not answer.problems and answer.dialog is None:
             await tell("slack.taken_late")
         if answer.problems:
-            await ack(response_action="errors", errors=home.assign_home_problems(answer.problems, body["view"]))
+            await ack(response_action="errors", errors=assign_problems(answer.problems, body["view"]))
         elif answer.dialog is not None:
             language = get_known_language(self._directory, submission.person)
             view = home.render_home_dialog(answer.dialog, language, submission.place.channel)

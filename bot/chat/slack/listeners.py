@@ -25,6 +25,7 @@ from bot.chat.messages import (
     Channel,
     ChatDirectory,
     Click,
+    FormProblem,
     Ingress,
     Message,
     MessageRef,
@@ -395,7 +396,8 @@ class SlackListeners:
         async with watch_acknowledgement(tell) as is_late:
             problems = await self._intake.check_dialog(click)
             if problems:
-                await ack(response_action="errors", errors=dialogs.assign_errors_to_inputs(problems, body["view"]))
+                told = [FormProblem(field, "", text) for field, text in problems.items()]
+                await ack(response_action="errors", errors=dialogs.assign_problems(told, body["view"]))
                 return
             await self._intake.accept_click(click)
         if is_late():

@@ -8,7 +8,7 @@ from datetime import date
 
 from bot.approvals.opinion_drafts import list_draft_fields
 from bot.approvals.render import ADVICE_LABEL
-from bot.chat.messages import Button, Card, Dialog, MessageRef, Place, Post, TickList, TickOption
+from bot.chat.messages import Button, Card, Dialog, FormInput, MessageRef, Place, Post, TickList, TickOption
 from bot.core.approval_sets import APPROVE_SET, REJECT_SET, TICKED
 from bot.core.i18n import render_value, shorten_text, translate, translate_label
 from bot.core.outcomes import Names, describe_consequence, describe_dated_outcome, get_names
@@ -212,6 +212,10 @@ def render_reject_dialog(
     language = reader.language
     listed = "\n".join(choose_words(approval_set.entries[number].about, language) for number in ticked)
     title = translate("set.reject_title", language, n=len(ticked))
+    fields = (
+        DialogField(name="shown", label="matter", kind="shown", value=listed),
+        DialogField(name="opinion", label="opinion", kind="long", max_length=MAX_OPINION),
+    )
     return Dialog(
         title=title,
         submit=translate("set.reject_submit", language),
@@ -221,10 +225,6 @@ def render_reject_dialog(
         choice=REJECT_SET,
         place=place,
         card=card,
-        fields=(
-            DialogField(name="shown", label="matter", kind="shown", value=listed),
-            DialogField(name="opinion", label="opinion", kind="long", max_length=MAX_OPINION),
-        ),
-        labels=(translate_label("matter", language), translate_label("opinion", language)),
+        inputs=tuple(FormInput(one, translate_label(one.label, language)) for one in fields),
         kept=((TICKED, ",".join(map(str, ticked))),),
     )

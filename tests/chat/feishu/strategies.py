@@ -118,8 +118,6 @@ FIELDS = st.lists(
 
 @st.composite
 def dialogs(draw: st.DrawFn) -> Dialog:
-    fields = tuple(draw(FIELDS))
-    texts = st.lists(SHORT, min_size=len(fields), max_size=len(fields)).map(tuple)
     return Dialog(
         title=draw(WRITTEN),
         submit=draw(SHORT),
@@ -128,14 +126,11 @@ def dialogs(draw: st.DrawFn) -> Dialog:
         version=2,
         choice="edit",
         place=GROUP,
-        fields=fields,
-        labels=draw(texts),
-        options=tuple(draw(OPTIONS) for _ in fields),
+        inputs=tuple(FormInput(one, draw(SHORT), draw(OPTIONS), draw(SHORT)) for one in draw(FIELDS)),
         card=draw(st.sampled_from([None, MessageRef(channel="oc_1", ts="om_9")])),
         lead=draw(SHORT),
         matter=draw(SHORT),
         about=tuple(draw(st.lists(st.tuples(SHORT, st.one_of(SHORT, PEOPLE)), max_size=3))),
-        hints=draw(texts),
         more=draw(st.sampled_from(["", "More"])),
         kept=draw(st.sampled_from([(), (("ticked", "0,1"),)])),
         seal="5ea1",

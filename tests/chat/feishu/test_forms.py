@@ -54,9 +54,9 @@ SLOW = settings(
 
 def dialog(*fields: DialogField, **more: Any) -> Dialog:
     return Dialog(
-        title="Edit", submit="Save", cancel="Back", approval="A1", version=1, choice="edit", place=GROUP, fields=fields,
-        labels=tuple(f.name for f in fields),
-        options=tuple(tuple((value, words["en"]) for value, words in f.choices) for f in fields), **more,
+        title="Edit", submit="Save", cancel="Back", approval="A1", version=1, choice="edit", place=GROUP,
+        inputs=tuple(FormInput(f, f.name, tuple((one, words["en"]) for one, words in f.choices)) for f in fields),
+        **more,
     )  # fmt: skip
 
 
@@ -153,7 +153,8 @@ def test_dialogs_are_such_as_feishu_takes(asked: Dialog, page: int, problems: di
     read = squeeze(read_cards((shown,)))
     assert all(squeeze(show_invisible(one)) in read for one in problems.values())
     if not page:
-        words = [asked.title, asked.lead, asked.matter, *(f.value for f in asked.fields if f.kind == "shown")]
+        words = [asked.title, asked.lead, asked.matter,
+                 *(one.field.value for one in asked.inputs if one.field.kind == "shown")]  # fmt: skip
         assert all(squeeze(show_invisible(one)) in read for one in words)
     for content in list_markdown((shown,)):
         for tag in list_tags(content):
@@ -246,7 +247,7 @@ def test_the_shipped_forms_open_as_dialogs_that_feishu_takes() -> None:
         pages = [render_dialog(asked, "zh", page=page, people=PEOPLE) for page in range(PAGES)]
         assert all(one is not None and check_card(one.content) == [] for one in pages)
         found = [len({str(i["name"]).partition("~")[0] for i in inputs(one)}) for one in pages]
-        files = sum(field.kind == "file" for field in asked.fields)
+        files = sum(one.field.kind == "file" for one in asked.inputs)
         assert max(found) <= PAGE and sum(found) >= len(process.form.fields) - files
 
 

@@ -62,8 +62,7 @@ DIALOG = Dialog(
     version=2,
     choice="reject",
     place=PLACE,
-    fields=(REASON,),
-    labels=("Reason",),
+    inputs=(FormInput(REASON, "Reason"),),
 )
 PAGE = FormDialog(
     title="Leave",
@@ -273,7 +272,8 @@ async def test_in_the_pressers_own_chat_the_toast_points_below(ears: Ears) -> No
 
 
 async def test_a_form_offers_the_members_by_their_ids(ears: Ears) -> None:
-    ears.inbox.dialogs["approve"] = replace(DIALOG, fields=(DialogField(name="who", label="Who", kind="person"),))
+    who = FormInput(DialogField(name="who", label="Who", kind="person"), "Who")
+    ears.inbox.dialogs["approve"] = replace(DIALOG, inputs=(who,))
     await press(ears, APPROVE)
     [form] = ears.feishu.in_chat("oc_dm_li")
     assert show([{"value": LI}, {"value": ZHANG}])[1:-1] in show(form.content) and "select_person" in show(form.content)
@@ -294,7 +294,8 @@ async def test_a_picker_in_a_chat_with_one_person_offers_the_members(ears: Ears)
 async def test_without_contacts_a_person_is_typed(ears: Ears) -> None:
     """The negative control."""
     ears.feishu.pages["contact/v3/departments/0/children"] = 99991672
-    ears.inbox.dialogs["approve"] = replace(DIALOG, fields=(DialogField(name="who", label="Who", kind="person"),))
+    who = FormInput(DialogField(name="who", label="Who", kind="person"), "Who")
+    ears.inbox.dialogs["approve"] = replace(DIALOG, inputs=(who,))
     await press(ears, APPROVE)
     [form] = ears.feishu.in_chat("oc_dm_li")
     assert "select_person" not in show(form.content) and "email address" in show(form.content)
@@ -329,10 +330,8 @@ async def test_problems_of_a_dialog_are_shown_with_the_input(ears: Ears) -> None
 
 
 async def test_the_next_page_of_a_dialog_replaces_the_first(ears: Ears) -> None:
-    fields = tuple(DialogField(name=f"f{n}", label=f"F{n}") for n in range(30))
-    labels = tuple(f"Field {n}" for n in range(30))
-    long = Dialog(**{**{name: getattr(DIALOG, name) for name in DIALOG.__dataclass_fields__}, "fields": fields,
-                     "labels": labels, "more": "More"})  # fmt: skip
+    inputs = tuple(FormInput(DialogField(name=f"f{n}", label=f"F{n}"), f"Field {n}") for n in range(30))
+    long = replace(DIALOG, inputs=inputs, more="More")
     ears.inbox.dialogs["reject"] = long
     more = DialogMoreValue(**dict(SUBMIT))
     answer = await press(ears, more, form_value={"f0": "typed on the first page"})

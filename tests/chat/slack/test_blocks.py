@@ -15,6 +15,7 @@ from bot.chat.messages import (
     Card,
     Dialog,
     FeedbackButtons,
+    FormInput,
     HomeEntry,
     HomeSection,
     HomeView,
@@ -331,6 +332,13 @@ def test_home_shows_cards_whole_or_counts_them(cards: list[Card], title: str) ->
 @given(WRITTEN, WRITTEN, LONG)
 def test_dialogs_are_such_as_slack_takes(title: str, label: str, value: str) -> None:
     options = tuple((f"v{number}", label) for number in range(3))
+    fields = (
+        DialogField(name="text", label="x", value=value),
+        DialogField(name="long", label="x", kind="long", value=value),
+        DialogField(name="date", label="x", kind="date", value=value),
+        DialogField(name="pick", label="x", kind="choice", value="v1"),
+        DialogField(name="who", label="x", kind="person", value=value),
+    )
     dialog = Dialog(
         title=title,
         submit=title,
@@ -339,15 +347,7 @@ def test_dialogs_are_such_as_slack_takes(title: str, label: str, value: str) -> 
         version=1,
         choice="edit",
         place=Place(team="T0", channel="D1"),
-        labels=(label,) * 5,
-        options=((), (), (), options, ()),
-        fields=(
-            DialogField(name="text", label="x", value=value),
-            DialogField(name="long", label="x", kind="long", value=value),
-            DialogField(name="date", label="x", kind="date", value=value),
-            DialogField(name="pick", label="x", kind="choice", value="v1"),
-            DialogField(name="who", label="x", kind="person", value=value),
-        ),
+        inputs=tuple(FormInput(one, label, options if one.kind == "choice" else ()) for one in fields),
     )
     shown = render_modal(dialog)
     validate({"view": shown})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from bot.chat.messages import Dialog, Place
+from bot.chat.messages import Dialog, FormInput, Place
 from bot.chat.slack.dialogs import PAGE, PAGES, parse_view_state, render_modal
 from bot.dev.workspace.validate import check_view
 from tests.tools.company import SICK, filled
@@ -18,9 +18,8 @@ PLACE = Place(team="T0", channel="D01ZHANG", thread="10.1", direct=True)
 
 def dialog(*fields: DialogField) -> Dialog:
     return Dialog(
-        title="Edit", submit="Save", cancel="Back", approval="A1", version=1, choice="edit", place=PLACE, fields=fields,
-        labels=tuple(f.name for f in fields),
-        options=tuple(tuple((value, words["en"]) for value, words in f.choices) for f in fields),
+        title="Edit", submit="Save", cancel="Back", approval="A1", version=1, choice="edit", place=PLACE,
+        inputs=tuple(FormInput(f, f.name, tuple((one, words["en"]) for one, words in f.choices)) for f in fields),
     )  # fmt: skip
 
 

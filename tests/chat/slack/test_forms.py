@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.chat.messages import FormDialog, FormInput, FormProblem
-from bot.chat.slack.forms import METADATA, assign_problems, parse_form, render_form
+from bot.chat.slack.dialogs import assign_problems
+from bot.chat.slack.forms import METADATA, parse_form, render_form
 from bot.dev.workspace.validate import check_view
 from tools.spec import DialogField
 

@@ -315,21 +315,20 @@ async def test_a_press_on_the_home_tab_belongs_to_the_dm(desk: Desk) -> None:
     assert desk.inbox.clicks[0].card is None
 
 
-FIELDS = (
-    DialogField(name="opinion", label="opinion", kind="long", value="because"),
-    DialogField(name="day", label="day", kind="date", value="2026-12-01"),
-    DialogField(name="type", label="type", kind="choice", value="sick", choices=()),
-    DialogField(name="who", label="who", kind="person", required=False),
+TYPES = (("annual", "Annual leave"), ("sick", "Sick leave"))
+INPUTS = (
+    FormInput(DialogField(name="opinion", label="opinion", kind="long", value="because"), "Opinion"),
+    FormInput(DialogField(name="day", label="day", kind="date", value="2026-12-01"), "Day"),
+    FormInput(DialogField(name="type", label="type", kind="choice", value="sick", choices=()), "Type", TYPES),
+    FormInput(DialogField(name="who", label="who", kind="person", required=False), "Who"),
 )
-OPTIONS = ((), (), (("annual", "Annual leave"), ("sick", "Sick leave")), ())
 
 
 def rejecting(**more: Any) -> Dialog:
     given: dict[str, Any] = {
         "title": "Reject the leave request of Zhang San", "submit": "Reject", "cancel": "Back",
-        "approval": "A03abc", "version": 2, "choice": "reject", "fields": FIELDS, "options": OPTIONS,
+        "approval": "A03abc", "version": 2, "choice": "reject", "inputs": INPUTS,
         "place": Place(team="T0", channel="D01ZHANG", thread="10.1", direct=True),
-        "labels": ("Opinion", "Day", "Type", "Who"),
     }  # fmt: skip
     return Dialog(**given | more)
 
@@ -407,9 +406,7 @@ async def test_a_dialog_that_comes_too_late_is_said(desk: Desk) -> None:
 
 async def test_a_long_mail_is_edited_without_losing_a_character(desk: Desk) -> None:
     body = "\n\n".join(f"第 {n} 段 " + "字😀 " * 40 for n in range(60))
-    mail = rejecting(
-        fields=(DialogField(name="body", label="body", kind="long", value=body),), labels=("Text",), options=()
-    )
+    mail = rejecting(inputs=(FormInput(DialogField(name="body", label="body", kind="long", value=body), "Text"),))
     view = await opened(desk, mail)
     assert len(view["blocks"]) > 1
     shown = {block["block_id"]: {"value": block["element"]["initial_value"]} for block in view["blocks"]}

@@ -12,7 +12,7 @@ import pytest
 
 from bot.chat import shared_parts
 from bot.chat.ingress_gate import IngressGate
-from bot.chat.messages import Dialog, MessageRef, Place
+from bot.chat.messages import Dialog, FormInput, MessageRef, Place
 from bot.chat.slack import dialogs, listeners
 from bot.chat.slack.app import open_socket_mode
 from bot.chat.slack.payload_shape import has_slack_shape
@@ -26,7 +26,7 @@ ODD: tuple[Any, ...] = ([], {}, ["x"], {"a": 1}, 5, 1.5, True, "x" * 5_000, "\ud
 
 DIALOG = Dialog(
     approval="A03abc", version=2, choice="reject", title="Reject", submit="Reject", cancel="Back",
-    fields=(DialogField(name="note", label="note", kind="long"),), labels=("Note",),
+    inputs=(FormInput(DialogField(name="note", label="note", kind="long"), "Note"),),
     place=Place(team="T0", channel="D01ZHANG", direct=True), card=MessageRef(channel="D01ZHANG", ts="20.1"),
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from slack_sdk.models.blocks import Block
 
-from bot.chat.messages import Button, Card, Dialog, Place, Post, TickList, TickOption
+from bot.chat.messages import Button, Card, Dialog, FormInput, Place, Post, TickList, TickOption
 from bot.chat.slack.blocks import render_post
 from bot.chat.slack.dialogs import parse_submission, render_modal
 from bot.core.approval_sets import TICKED
@@ -86,7 +86,7 @@ def test_a_dialog_returns_what_it_was_opened_for() -> None:
     dialog = Dialog(
         title="Reject", submit="Reject", cancel="Close", approval=SET, version=3, choice="set_reject",
         place=Place(team="T0", channel="D02LI", direct=True), kept=((TICKED, "0,2"),),
-        fields=(DialogField(name="opinion", label="opinion", kind="long"),), labels=("Opinion",),
+        inputs=(FormInput(DialogField(name="opinion", label="opinion", kind="long"), "Opinion"),),
     )  # fmt: skip
     view = render_modal(dialog)
     values = {"opinion": {"cs:input": {"type": "plain_text_input", "value": "no receipt"}}}
