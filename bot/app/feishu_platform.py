@@ -16,7 +16,7 @@ from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.channel_readers import FeishuReaderClassifier
 from bot.chat.feishu.client import FeishuClient, identify_bot, open_feishu_client
 from bot.chat.feishu.connection import open_long_connection
-from bot.chat.feishu.directory import FeishuDirectory
+from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.feishu.files import FeishuFileSource
 from bot.chat.feishu.home import FeishuHome
 from bot.chat.feishu.listeners import FeishuListeners
@@ -25,6 +25,7 @@ from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.http_mode import open_http_server
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Ingress
+from bot.chat.people.directory import PlatformDirectory
 from bot.core.errors import SettingsError
 from bot.queue.rate_limits import RateLimiter
 from bot.storage.members import RedisMemberStore
@@ -41,11 +42,10 @@ async def open_feishu(
     async with open_feishu_client(app.app_id, app.secret, app.url) as client:
         me = await identify_bot(client)
         sent = SentCards(stores.redis, stores.keys, me.tenant, timing.clock)
-        directory = FeishuDirectory(
-            client,
+        locale = "zh-CN" if settings.feishu_domain == "feishu" else "en-US"
+        directory = PlatformDirectory(
+            FeishuMembers(client, locale=locale, timezone=settings.company_timezone),
             DirectoryFile(services.directory_file),
-            locale="zh-CN" if settings.feishu_domain == "feishu" else "en-US",
-            timezone=settings.company_timezone,
             store=RedisMemberStore(stores.redis, stores.keys, me.tenant),
             languages=stores.preferences,
             fresh_s=timing.person_max_age_s,

@@ -15,10 +15,11 @@ from bot.chat.directory_file import DirectoryFile
 from bot.chat.http_mode import open_http_server
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Ingress
+from bot.chat.people.directory import PlatformDirectory
 from bot.chat.slack import app as slack
 from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.channel_readers import SlackReaderClassifier
-from bot.chat.slack.directory import SlackDirectory
+from bot.chat.slack.directory import SlackMembers
 from bot.chat.slack.files import SlackFileSource
 from bot.chat.slack.home_listeners import SlackHome
 from bot.chat.slack.listeners import SlackListeners
@@ -36,10 +37,9 @@ async def open_slack(settings: Settings, services: Services, stores: Stores, tim
         me = await identify_bot(client)
         limits, last_seen = RateLimiter(stores.redis, stores.keys), LastSeenStore(stores.redis, stores.keys)
         channel = SlackChannel(client, limits, team=me.team, bot=me.user, spacing_ms=settings.post_spacing_ms)
-        directory = SlackDirectory(
-            client,
+        directory = PlatformDirectory(
+            SlackMembers(client, me.team),
             DirectoryFile(services.directory_file),
-            team=me.team,
             store=RedisMemberStore(stores.redis, stores.keys, me.team),
             languages=stores.preferences,
             fresh_s=timing.person_max_age_s,

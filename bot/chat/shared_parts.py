@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,7 +26,7 @@ from bot.chat.messages import (
 )
 from bot.core import logs
 from bot.core.cancellation import cancel_and_wait
-from bot.core.errors import ChatError, ChatUnavailableError, StoreUnavailableError
+from bot.core.errors import ChatAccountError, ChatError, ChatUnavailableError, StoreUnavailableError
 from bot.core.i18n import translate
 
 log = logs.get_logger(__name__)
@@ -45,6 +47,9 @@ MAX_QUOTES, MAX_QUOTE = 10, 4_000
 """Most forwarded messages that are read, and most characters of one."""
 UNAVAILABLE_S = 600.0
 """How long an optional feature is not used after the platform has refused it (s)."""
+FORGET_S = 5.0
+"""How late a caller may ask again before its turn is given away, because another process has taken over its work
+(s)."""
 Element = TypeVar("Element")
 Wanted = TypeVar("Wanted")
 Thread: TypeAlias = tuple[str, str]
@@ -59,6 +64,44 @@ class SharedRateLimiter(Protocol):
 
     async def apply_penalty(self, key: str, ms: int) -> None:
         """Block all slots for `ms`, as the platform has demanded."""
+
+
+class LocalRateLimiter:
+    """A rate limit within one process (GCRA): `burst` at once, then one every `spacing_ms`."""
+
+    def __init__(self, spacing_ms: int, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._spacing_s, self._clock, self._next = spacing_ms / 1000, clock, float("-inf")
+        self._burst, self._slack_s = burst, (burst - 1) * self._spacing_s
+        self._waiting: dict[str, float] = {}
+        """Names of callers that found no free slot → when they may ask again."""
+
+    def count_free_slots(self) -> int:
+        """Count the slots that could be taken now without waiting."""
+        debt_s = max(0.0, self._next - self._clock())
+        return max(0, self._burst - math.ceil(debt_s / self._spacing_s))
+
+    async def wait_for_slot(self) -> None:
+        now = self._clock()
+        wait_s = self._next - self._slack_s - now
+        self._next = max(self._next, now) + self._spacing_s
+        await asyncio.sleep(max(0.0, wait_s))
+
+    def take_slot(self, name: str) -> int:
+        """Take a slot if one is free now, and return 0. Otherwise return the ms after which `name` may ask again.
+        Earlier callers come first."""
+        now = self._clock()
+        place = self._waiting.pop(name, math.inf)
+        self._waiting = {one: at_s for one, at_s in self._waiting.items() if at_s > now - FORGET_S}
+        wait_s = self._next - self._slack_s - now
+        if wait_s <= 0:
+            self._next = max(self._next, now) + self._spacing_s
+            return 0
+        ahead = sum(at_s < place for at_s in self._waiting.values())
+        self._waiting[name] = now + wait_s + ahead * self._spacing_s
+        return math.ceil((self._waiting[name] - now) * 1000)
+
+    async def apply_penalty(self, ms: int) -> None:
+        self._next = max(self._next, self._clock() + ms / 1000 + self._slack_s)
 
 
 class FollowUps:
@@ -184,6 +227,11 @@ class CachingReaderClassifier(ABC):
             return readers
 
 
+def is_outage(failed: ChatError) -> bool:
+    """Return whether a failure passes without help, so that nobody has to fix anything."""
+    return isinstance(failed, ChatUnavailableError) and not isinstance(failed, ChatAccountError)
+
+
 async def find_language(directory: ChatDirectory, person: str, default: str = "en") -> str:
     try:
         found = await directory.find_person(person)
@@ -205,6 +253,22 @@ async def welcome_person(intake: Ingress, channel: Channel, person: str, place: 
         await channel.suggest_prompts(place, await intake.list_prompts(person))
     except (StoreUnavailableError, ChatError) as failed:
         log.warning("nothing shown in the DM that was opened", reason=str(failed))
+
+
+def parse_object(text: object) -> dict[str, Any] | None:
+    """Parse a JSON object; None if it is anything else."""
+    try:
+        content = json.loads(text) if isinstance(text, str | bytes | bytearray) else None
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def find_value(payload: object, *names: str) -> Any:
+    """Find a value in objects inside of each other. None if any of them is missing or no object."""
+    for name in names:
+        payload = payload.get(name) if isinstance(payload, Mapping) else None
+    return payload
 
 
 def list_mappings(value: object) -> list[Mapping[str, Any]]:

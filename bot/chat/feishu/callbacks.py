@@ -22,9 +22,10 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 from cryptography.hazmat.primitives.padding import PKCS7
 
-from bot.chat.feishu.connection import Handle, handle_payload, parse_object
+from bot.chat.feishu.connection import Handle, handle_payload
 from bot.chat.http_mode import BODY_MAX, BodyReader, build_closing_response
 from bot.chat.ingress_gate import IngressGate
+from bot.chat.shared_parts import find_value, parse_object
 from bot.core import logs, metrics
 
 log = logs.get_logger(__name__)
@@ -106,8 +107,7 @@ class CallbackReceiver:
         is_challenge = payload is not None and payload.get("type") == "url_verification"
         if payload is None or not (is_signed or is_challenge):
             return build_closing_response(401)
-        header = payload if is_challenge else payload.get("header")
-        token = str(header.get("token")) if isinstance(header, dict) else ""
+        token = str(find_value(payload if is_challenge else payload.get("header"), "token"))
         if self._token and not hmac.compare_digest(self._token.encode(), token.encode("utf-8", "replace")):
             return build_closing_response(401)
         return payload

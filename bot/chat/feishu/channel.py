@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
 import secrets
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +19,7 @@ from bot.chat.feishu.presses import PressDesk
 from bot.chat.feishu.sent_cards import SentCard, SentCards
 from bot.chat.feishu.typing_sign import TypingSigns
 from bot.chat.messages import Card, ChatDirectory, MessageRef, Place, Post, RateSlot, SessionStatus, SuggestedPrompt
-from bot.chat.shared_parts import SharedRateLimiter
+from bot.chat.shared_parts import LocalRateLimiter, SharedRateLimiter, find_value, parse_object
 from bot.core import logs
 from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, PlaceClosedError
 from bot.core.held_lease import assert_lease_held
@@ -35,7 +33,7 @@ NO_ROOT_CODES = GONE_CODES | {"230019", "99992354"}
 """Refusals of a reply: the first message was recalled, or Feishu knows neither it nor its topic."""
 APP_MS, APP_BURST = 20, 25
 """Rate of all calls that send messages: 50 a second for an app."""
-UPDATE_S, UPDATE_BURST = 0.2, 3
+UPDATE_MS, UPDATE_BURST = 200, 3
 """Rate of the updates of one message: 5 a second."""
 TRIES = 4
 """How often a post waits for a slot, if Feishu takes no more messages."""
@@ -69,8 +67,8 @@ class FeishuChannel:
         self._team, self._spacing_ms, self._burst = team, spacing_ms, burst
         self._chats: dict[str, str] = {}
         """Person → their chat with the bot."""
-        self._next_updates: dict[str, float] = {}
-        """Message → when its updates would be spaced evenly again."""
+        self._updates: dict[str, LocalRateLimiter] = {}
+        """Message → the rate of its updates."""
 
     async def post_message(
         self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
@@ -173,7 +171,9 @@ class FeishuChannel:
         card = await self._sent.load_card(ref.ts)
         place = card.place or Place(platform="feishu", team=self._team, channel=ref.channel)
         rendered, has_buttons = (await self._render(post, place))[-1], has_lasting_buttons(post)
-        if wait_ms := self._take_update(ref.ts):
+        if len(self._updates) >= MAX_KNOWN:
+            self._updates.clear()
+        if wait_ms := self._updates.setdefault(ref.ts, LocalRateLimiter(UPDATE_MS, UPDATE_BURST)).take_slot(ref.ts):
             raise ChatBusyError(wait_ms, "im/v1/messages")
         await assert_lease_held()
         self.presses.give_card(ref, rendered.content)
@@ -189,17 +189,6 @@ class FeishuChannel:
         if saved.newest != card.newest:  # posted anew meanwhile
             await self.patch_card(saved.newest, rendered.content)
             await self.show_moved(card.newest, rendered.content)
-
-    def _take_update(self, message: str) -> int:
-        """Take a slot for an update of this message, and return 0. Without a free slot, return the ms until one."""
-        now, nexts = time.monotonic(), self._next_updates
-        even = max(nexts.get(message, now), now)
-        if (wait_s := even - now - (UPDATE_BURST - 1) * UPDATE_S) > 0:
-            return math.ceil(wait_s * 1000)
-        if len(nexts) >= MAX_KNOWN:
-            self._next_updates = {one: at for one, at in nexts.items() if at > now}
-        self._next_updates[message] = even + UPDATE_S
-        return 0
 
     async def patch_card(self, message: str, content: dict[str, Any]) -> None:
         """Replace a card. Raises `ChatBusyError` when Feishu takes no more updates now."""
@@ -358,7 +347,7 @@ def has_lasting_buttons(post: Post) -> bool:
 
 def render_moved(content: Mapping[str, Any]) -> dict[str, Any]:
     """Render the state of an old card that continues in a new message. Its readers' languages are not known."""
-    title = ((content.get("header") or {}).get("title") or {}).get("content", "")
+    title = find_value(content, "header", "title", "content") or ""
     text = " · ".join(translate("feishu.card_continues", language) for language in ("zh", "en"))
     place = Place(platform="feishu", team="", channel="")
     return render_post(Post(text, card=Card(title, lead=text)), place)[-1].content
@@ -366,12 +355,9 @@ def render_moved(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_content(message: Mapping[str, Any]) -> object:
     """Read the content of a message. Feishu wraps a card that it returns as it was sent."""
-    try:
-        content = json.loads(str((message.get("body") or {}).get("content") or "{}"))
-        wrapped = content.get("user_dsl") if isinstance(content, dict) else None
-        return json.loads(wrapped) if isinstance(wrapped, str) else content
-    except (ValueError, RecursionError):
-        return {}
+    content = parse_object(find_value(message, "body", "content"))
+    wrapped = find_value(content, "user_dsl")
+    return parse_object(wrapped) if isinstance(wrapped, str) else content
 
 
 def _describe_buttons(content: object) -> Iterator[tuple[str, ...]]:

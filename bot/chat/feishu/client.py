@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import itertools
-import json
 import math
 import random
 import re
@@ -13,11 +12,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, FormData
 
+from bot.chat.shared_parts import find_value, is_outage, parse_object
 from bot.core import logs, metrics
 from bot.core.errors import (
     ChatAccountError,
@@ -111,6 +111,9 @@ class _Answer:
         return next((kind for codes, kind in kinds if self.code in codes), ChatRefusedError)(self.code, where)
 
 
+Read: TypeAlias = Callable[[ClientResponse], Awaitable[_Answer]]
+
+
 @dataclass(slots=True)
 class FeishuClient:
     session: ClientSession
@@ -129,55 +132,72 @@ class FeishuClient:
         *,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
+        tries: int = 3,
+        before_each_try: Callable[[], Awaitable[None]] | None = None,
+        waits_out_limit: bool = True,
+        retry_delay_s: float = 0.3,
         **how: Any,
     ) -> dict[str, Any]:
-        """Call a path below `/open-apis/` and return the answer's `data`. A call has to be repeatable: a message by its
-        `uuid`. `how`: see `ask_until_answered`."""
-
-        async def ask(headers: Mapping[str, str]) -> _Answer:
-            return await self._ask(method, f"/open-apis/{path}", headers=headers, params=query, json=body)
-
-        return (await self.ask_until_answered(_name_call(method, path), ask, **how)).get_data()
+        """Call a path below `/open-apis/` until Feishu answers with success, and return the answer's `data`. A call has
+        to be repeatable: a message by its `uuid`. A dead token is replaced once and counts as no try. A rate limit is
+        waited out; without `waits_out_limit`, it raises `ChatBusyError` at once. `before_each_try` runs right before
+        each try, and an exception there ends the call. `how`: see `_ask`. Raises `ChatError` with Feishu's number, and
+        `ChatUnavailableError` when Feishu cannot be reached or takes no more."""
+        name, is_token_new = _name_call(method, path), False
+        for tried in itertools.count(1):
+            if before_each_try:
+                await before_each_try()
+            with metrics.time_outcome(metrics.CHAT_CALLS, method=name) as ended:
+                token = await self._get_token()
+                headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"}
+                about: dict[str, Any] = {"params": query, "json": body, "headers": headers}
+                answer = await self._ask(method, f"/open-apis/{path}", **about, **how)
+                ended.name = _OUTCOMES.get(answer.code, "refused")
+            if answer.code == "0":
+                return answer.get_data()
+            if answer.code in DEAD_TOKEN_CODES and not is_token_new:
+                is_token_new, tries = True, tries + 1
+                if token == self._token:
+                    self._renew_at = self._ends_at = -math.inf
+                continue
+            pause_s = retry_delay_s * 2 ** (tried - 1) * random.uniform(1, 1.5)  # noqa: S311
+            if answer.code == RATE_LIMITED:
+                metrics.CHAT_LIMITS.labels(name).inc()
+                pause_s = max(pause_s, answer.wait_s or 0)
+                if not waits_out_limit or tried >= tries or pause_s > WAIT_MAX_S:
+                    raise replace(answer, wait_s=pause_s).build_chat_error(name)
+            elif answer.code != UNREACHABLE or tried >= tries:
+                raise answer.build_chat_error(name)
+            await asyncio.sleep(pause_s)
+        raise AssertionError("the count has no end")
 
     async def upload(
         self, path: str, fields: Mapping[str, str], *, file_field: str, name: str, content: bytes
     ) -> dict[str, Any]:
         """Upload a file and return the answer's `data`. Raises what `call` raises."""
-
-        async def ask(headers: Mapping[str, str]) -> _Answer:
-            form = FormData(fields)
-            form.add_field(file_field, io.BytesIO(content), filename=name)
-            limit = ClientTimeout(total=FILE_S)
-            return await self._ask("POST", f"/open-apis/{path}", headers=headers, data=form, timeout=limit)
-
-        return (await self.ask_until_answered(_name_call("POST", path), ask)).get_data()
+        form = FormData(fields)
+        form.add_field(file_field, io.BytesIO(content), filename=name)
+        return await self.call("POST", path, data=form, timeout=ClientTimeout(total=FILE_S))
 
     async def download(self, path: str, *, query: Mapping[str, str], max_bytes: int) -> bytes:
         """Download a file, never more than one chunk over the limit, whatever length the server states. Raises
         `FileRefusedError` (`too_large`, `gone`, `no_scope`), `ChatUnavailableError`."""
         content = bytearray()
 
-        async def ask(headers: Mapping[str, str]) -> _Answer:
+        async def read(response: ClientResponse) -> _Answer:
+            # Feishu names every file that it sends; a refusal is JSON without a name.
+            if response.status != 200 or "Content-Disposition" not in response.headers:
+                return await _read_answer(response)
             content.clear()
-            address, limit = f"{self.base_url}/open-apis/{path}", ClientTimeout(total=FILE_S, sock_read=TIMEOUT_S)
-            plain = {**headers, "Accept-Encoding": "identity"}
-            try:
-                async with self.session.get(
-                    address, params=query, headers=plain, allow_redirects=False, timeout=limit
-                ) as response:
-                    # Feishu names every file that it sends; a refusal is JSON without a name.
-                    if response.status != 200 or "Content-Disposition" not in response.headers:
-                        return await _read_answer(response)
-                    async for chunk in response.content.iter_chunked(_CHUNK):
-                        content.extend(chunk)
-                        if len(content) > max_bytes:
-                            raise FileRefusedError("too_large")
-                    return _Answer("0")
-            except (ClientError, TimeoutError, OSError):
-                return _Answer(UNREACHABLE)
+            async for chunk in response.content.iter_chunked(_CHUNK):
+                content.extend(chunk)
+                if len(content) > max_bytes:
+                    raise FileRefusedError("too_large")
+            return _Answer("0")
 
+        limit = ClientTimeout(total=FILE_S, sock_read=TIMEOUT_S)
         try:
-            await self.ask_until_answered(_name_call("GET", path), ask, tries=2)
+            await self.call("GET", path, query=query, tries=2, read=read, timeout=limit)
         except ChatRefusedError as failed:
             if failed.code in NO_SCOPE_CODES:
                 log.error("feishu_no_file_scope", code=failed.code)
@@ -198,45 +218,6 @@ class FeishuClient:
         """Stop fetching a token, before the connection pool is closed."""
         if self._renewal is not None:
             self._renewal.cancel()
-
-    async def ask_until_answered(
-        self,
-        name: str,
-        ask: Callable[[Mapping[str, str]], Awaitable[_Answer]],
-        tries: int = 3,
-        before_each_try: Callable[[], Awaitable[None]] | None = None,
-        waits_out_limit: bool = True,
-        retry_delay_s: float = 0.3,
-    ) -> _Answer:
-        """Ask with a token until Feishu answers with success. A dead token is replaced once and counts as no try. A
-        rate limit is waited out; without `waits_out_limit`, it raises `ChatBusyError` at once. `before_each_try`
-        runs right before each try, and an exception there ends the call. Raises `ChatError` with Feishu's number, and
-        `ChatUnavailableError` when Feishu cannot be reached or takes no more."""
-        is_token_new = False
-        for tried in itertools.count(1):
-            if before_each_try:
-                await before_each_try()
-            with metrics.time_outcome(metrics.CHAT_CALLS, method=name) as ended:
-                token = await self._get_token()
-                answer = await ask({"Authorization": f"Bearer {token}"})
-                ended.name = _OUTCOMES.get(answer.code, "refused")
-            if answer.code == "0":
-                return answer
-            if answer.code in DEAD_TOKEN_CODES and not is_token_new:
-                is_token_new, tries = True, tries + 1
-                if token == self._token:
-                    self._renew_at = self._ends_at = -math.inf
-                continue
-            pause_s = retry_delay_s * 2 ** (tried - 1) * random.uniform(1, 1.5)  # noqa: S311
-            if answer.code == RATE_LIMITED:
-                metrics.CHAT_LIMITS.labels(name).inc()
-                pause_s = max(pause_s, answer.wait_s or 0)
-                if not waits_out_limit or tried >= tries or pause_s > WAIT_MAX_S:
-                    raise replace(answer, wait_s=pause_s).build_chat_error(name)
-            elif answer.code != UNREACHABLE or tried >= tries:
-                raise answer.build_chat_error(name)
-            await asyncio.sleep(pause_s)
-        raise AssertionError("the count has no end")
 
     async def _get_token(self) -> str:
         """Return a valid token. One task at a time fetches the next one, ahead of the end of the present one."""
@@ -271,10 +252,11 @@ class FeishuClient:
         self._token, self._ends_at = token, now + life_s
         self._renew_at = now + max(life_s - RENEW_S, life_s / 2)
 
-    async def _ask(self, method: str, path: str, **request: Any) -> _Answer:
+    async def _ask(self, method: str, path: str, *, read: Read | None = None, **request: Any) -> _Answer:
+        """Ask once. `read` reads the answer, if it may be no JSON. `request`: see `ClientSession.request`."""
         try:
             async with self.session.request(method, self.base_url + path, allow_redirects=False, **request) as response:
-                return await _read_answer(response)
+                return await (read or _read_answer)(response)
         except (ClientError, TimeoutError, OSError):
             return _Answer(UNREACHABLE)
 
@@ -314,11 +296,6 @@ async def identify_bot(client: FeishuClient) -> FeishuBot:
     return FeishuBot(open_id=bot["open_id"], name=str(bot.get("app_name") or ""), tenant=tenant["tenant_key"])
 
 
-def is_outage(failed: ChatError) -> bool:
-    """Return whether a failure passes without help, so that nobody has to fix anything."""
-    return isinstance(failed, ChatUnavailableError) and not isinstance(failed, ChatAccountError)
-
-
 async def _read_answer(response: ClientResponse) -> _Answer:
     """Read an answer in JSON. A page of a gateway and a server error are as unclear as a dropped connection."""
     text = bytearray()
@@ -326,13 +303,8 @@ async def _read_answer(response: ClientResponse) -> _Answer:
         text.extend(chunk)
         if len(text) > ANSWER_MAX:
             return _Answer(UNREACHABLE)
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        content = None
-    known = content if isinstance(content, dict) else {}
-    about = known.get("error")
-    log_id = response.headers.get("X-Tt-Logid") or (str(about.get("log_id", "")) if isinstance(about, dict) else "")
+    known = parse_object(text) or {}
+    log_id = response.headers.get("X-Tt-Logid") or str(find_value(known, "error", "log_id") or "")
     code = str(known["code"]) if type(known.get("code")) is int else UNREACHABLE
     if response.status == 429 or code in LIMIT_CODES:
         try:

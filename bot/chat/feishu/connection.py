@@ -20,9 +20,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import ClientError, ClientWebSocketResponse, ClientWSTimeout, WSMsgType, WSServerHandshakeError
 
-from bot.chat.feishu.client import UNREACHABLE, FeishuClient, is_outage
+from bot.chat.feishu.client import UNREACHABLE, FeishuClient
 from bot.chat.feishu.frames import CONTROL, DATA, Frame, FrameError, decode_frame, encode_frame
 from bot.chat.ingress_gate import IngressGate
+from bot.chat.shared_parts import find_value, is_outage, parse_object
 from bot.core import logs, metrics
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatError, ChatRefusedError, ChatUnavailableError, SettingsError, StoreUnavailableError
@@ -233,8 +234,7 @@ class LongConnection:
 
     async def _answer(self, socket: ClientWebSocketResponse, frame: Frame, payload: bytes) -> None:
         began, reply, content = time.perf_counter(), dict[str, Any](), parse_object(payload)
-        header = (content or {}).get("header")
-        is_event = isinstance(header, dict) and header.get("event_type") != PRESS
+        is_event = find_value(content, "header", "event_type") not in (None, PRESS)
         kind = "events_api" if is_event else "interactive"  # as on Slack, so that one chart shows both
         with metrics.time_outcome(metrics.ACKNOWLEDGEMENTS, outcome="acknowledged", kind=kind) as ended:
             status, answer = await handle_payload(self._handle, content)
@@ -302,12 +302,3 @@ async def handle_payload(handle: Handle, payload: dict[str, Any] | None) -> tupl
     except Exception:
         log.exception("feishu_event_failed")
     return 500, None
-
-
-def parse_object(data: bytes) -> dict[str, Any] | None:
-    """Parse a JSON object; None if it is anything else."""
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    return content if isinstance(content, dict) else None

@@ -1,4 +1,4 @@
-"""`FeishuDirectory`: the people of a Feishu tenant.
+"""`FeishuMembers`: the people of a Feishu tenant.
 
 A person's id is the open id, which Feishu gives for this app alone. The other ids (`user_id`, `union_id`) are not
 kept."""
@@ -6,16 +6,15 @@ kept."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from bot.chat.directory_file import DirectoryEntry, DirectoryFile
 from bot.chat.feishu.client import FeishuClient
 from bot.chat.feishu.message_content import is_person_id, is_short_text
 from bot.chat.member_store import MemberRecord
 from bot.chat.messages import ChatDirectory
-from bot.chat.people.directory import PlatformDirectory
 from bot.chat.people.member_cache import INVALID_CURSOR, Member, MemberFacts, MemberSource
-from bot.chat.shared_parts import list_mappings
+from bot.chat.shared_parts import find_value, list_mappings
 from bot.core import logs
 from bot.core.errors import ChatError, ChatRefusedError
 from tools.characters import remove_invisible, replace_surrogates
@@ -39,7 +38,7 @@ class FeishuMembers(MemberSource):
     `contact:contact.base:readonly`, `contact:user.base:readonly`, `contact:user.email:readonly`,
     `contact:user.employee:readonly`, `contact:user.department:readonly` and `contact:department.base:readonly`."""
 
-    def __init__(self, client: FeishuClient, *, locale: str, timezone: str) -> None:
+    def __init__(self, client: FeishuClient, *, locale: str = "zh-CN", timezone: str = "Asia/Shanghai") -> None:
         """`locale` and `timezone` are everybody's, because Feishu does not tell them."""
         self._client, self._locale, self._timezone = client, locale, timezone
         self._departments: dict[str, str] = {ROOT: ""}
@@ -93,11 +92,11 @@ class FeishuMembers(MemberSource):
     async def _find_department(self, id: str) -> str:
         """Find the name of a department that is newer than the list. Without the name, the person has none."""
         try:
-            about = (await self._client.call("GET", f"contact/v3/departments/{id}", query=OPEN_IDS)).get("department")
+            answer = await self._client.call("GET", f"contact/v3/departments/{id}", query=OPEN_IDS)
         except ChatRefusedError as failed:
             log.info("a department is not read", code=failed.code)
             return ""
-        return _clean_name(about.get("name")) if isinstance(about, Mapping) else ""
+        return _clean_name(find_value(answer, "department", "name"))
 
     async def find_member_by_email(self, email: str) -> Member | None:
         query, body = {"user_id_type": "open_id"}, {"emails": [email], "include_resigned": False}
@@ -109,8 +108,7 @@ class FeishuMembers(MemberSource):
         return is_person_id(id)
 
     def cut_down_member(self, member: Member) -> dict[str, Any]:
-        status, leader = member.get("status"), member.get("leader_user_id")
-        flags = status if isinstance(status, Mapping) else {}
+        leader, flags = member.get("leader_user_id"), partial(find_value, member, "status")
         emails = [one.strip() for name in ("email", "enterprise_email") if is_short_text(one := member.get(name))]
         kept: dict[str, Any] = {name: _clean_name(member.get(name)) for name in NAMES}
         kept |= {
@@ -118,7 +116,7 @@ class FeishuMembers(MemberSource):
             "title": _clean_name(member.get("job_title")),
             "leader": leader if is_person_id(leader) else "",
             "department": self._departments.get(_choose_department(member), ""),
-            "active": flags.get("is_activated") is True and not any(flags.get(name) for name in INACTIVE),
+            "active": flags("is_activated") is True and not any(map(flags, INACTIVE)),
             "manages": member.get("is_tenant_manager") is True,
         }
         return {"id": str(member.get("open_id"))} | {name: value for name, value in kept.items() if value}
@@ -142,20 +140,6 @@ class FeishuMembers(MemberSource):
             manager=member.get("leader") or "",
             department=member.get("department") or "",
         )
-
-
-class FeishuDirectory(PlatformDirectory):
-    def __init__(
-        self,
-        client: FeishuClient,
-        facts: DirectoryFile | Mapping[str, DirectoryEntry],
-        *,
-        locale: str = "zh-CN",
-        timezone: str = "Asia/Shanghai",
-        **more: Any,
-    ) -> None:
-        """`more`: see `PlatformDirectory`."""
-        super().__init__(FeishuMembers(client, locale=locale, timezone=timezone), facts, **more)
 
 
 def _choose_department(user: Member) -> str:

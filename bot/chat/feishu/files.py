@@ -12,6 +12,7 @@ from bot.chat.messages import ChatDirectory, FetchedFile, Message, Place, SentFi
 from bot.chat.shared_parts import (
     MAX_QUOTES,
     cut_quote,
+    find_value,
     get_known_language,
     join_quotes,
     list_mappings,
@@ -79,13 +80,12 @@ async def list_messages(client: FeishuClient, id: str) -> list[dict[str, Any]]:
     answer = await client.call("GET", f"im/v1/messages/{id}", query={"user_id_type": "open_id"})
     messages = list[dict[str, Any]]()
     for found in list_mappings(answer.get("items")):
-        sender, body = (one if isinstance(one := found.get(name), dict) else {} for name in ("sender", "body"))
-        is_person = (sender.get("sender_type"), sender.get("id_type")) == ("user", "open_id")
+        kind, id_type, sender = (find_value(found, "sender", name) for name in ("sender_type", "id_type", "id"))
         shape = {
             "message_type": found.get("msg_type"),
-            "content": body.get("content"),
+            "content": find_value(found, "body", "content"),
             "chat_id": str(found.get("chat_id")),
-            "sender": str(sender.get("id") or "") if is_person else "",
+            "sender": str(sender or "") if (kind, id_type) == ("user", "open_id") else "",
             "deleted": found.get("deleted") is True,
         }
         messages.append({**found, **shape})

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 CONTROL, DATA = 0, 1
 """Values of `method`: pings and their answers; events and their acknowledgements."""
 _VARINT, _BYTES = 0, 2
-_SIZES = {1: 8, _BYTES: 0, 5: 4}
-"""Kinds of fields with a size: fixed, or told first."""
+_SIZES = {1: 8, 5: 4}
+"""Kinds of fields with a fixed size."""
 _MASK = (1 << 64) - 1
 
 
@@ -26,17 +26,12 @@ class FrameError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame. None stands for an optional field that is not there."""
-
     method: int
     service: int = 0
-    seq_id: int = 0
-    log_id: int = 0
     headers: tuple[tuple[str, str], ...] = ()
-    payload_encoding: str | None = None
-    payload_type: str | None = None
     payload: bytes | None = None
-    log_id_new: str | None = None
+    others: bytes = b"\x08\x00\x10\x00"
+    """The fields that nobody here reads, as they came: two ids (0 in a new frame) and texts. An answer returns them."""
 
     def get_header(self, name: str) -> str:
         """Return the first header of this name, or an empty text."""
@@ -44,42 +39,39 @@ class Frame:
 
 
 def encode_frame(frame: Frame) -> bytes:
-    headers = [(5, _encode_fields((1, key), (2, value))) for key, value in frame.headers]
-    numbers = (1, frame.seq_id), (2, frame.log_id), (3, frame.service), (4, frame.method)
-    texts = (6, frame.payload_encoding), (7, frame.payload_type), (8, frame.payload), (9, frame.log_id_new)
-    return _encode_fields(*numbers, *headers, *texts)
+    headers = [(5, _encode_fields((1, key.encode()), (2, value.encode()))) for key, value in frame.headers]
+    payload = [(8, frame.payload)] if frame.payload is not None else []
+    return frame.others + _encode_fields((3, frame.service), (4, frame.method), *headers, *payload)
 
 
 def decode_frame(data: bytes) -> Frame:
-    """Decode a frame; unknown fields are left out. Raises `FrameError`."""
-    numbers, contents, headers = dict[int, int](), dict[int, bytes](), list[tuple[str, str]]()
+    """Decode a frame. Raises `FrameError`."""
+    numbers, headers, others = dict[int, int](), list[tuple[str, str]](), b""
+    payload: bytes | None = None
     try:
-        for number, value in _read_fields(data):
-            if isinstance(value, int):
-                numbers[number] = value
-            elif number == 5:
-                pair = dict(_read_fields(value))
-                headers.append((_read_text(pair[1]), _read_text(pair[2])))
-            else:
-                contents[number] = value
-        service, method = (value - (value >> 31 << 32) for value in (numbers[3] & 0xFFFFFFFF, numbers[4] & 0xFFFFFFFF))
-        encoding, kind, log_id_new = (_read_text(contents[at]) if at in contents else None for at in (6, 7, 9))
-        return Frame(
-            method, service, numbers[1], numbers[2], tuple(headers), encoding, kind, contents.get(8), log_id_new
-        )
+        for number, value, field in _read_fields(data):
+            match number, value:
+                case ((3 | 4), int()):
+                    numbers[number] = (value & 0xFFFFFFFF) - (value >> 31 & 1) * 2**32
+                case 5, bytes():
+                    pair = {name: text.decode() for name, text, _ in _read_fields(value) if isinstance(text, bytes)}
+                    headers.append((pair[1], pair[2]))
+                case 8, bytes():
+                    payload = value
+                case _:
+                    others += field
+        return Frame(numbers[4], numbers[3], tuple(headers), payload, others)
     except (KeyError, IndexError, UnicodeDecodeError) as error:
         raise FrameError(type(error).__name__) from error
 
 
-def _encode_fields(*fields: tuple[int, int | str | bytes | None]) -> bytes:
-    """Encode fields by their numbers. None is left out."""
+def _encode_fields(*fields: tuple[int, int | bytes]) -> bytes:
     out = b""
     for number, value in fields:
         if isinstance(value, int):
             out += _encode_varint(number << 3 | _VARINT) + _encode_varint(value)
-        elif value is not None:
-            content = value.encode() if isinstance(value, str) else value
-            out += _encode_varint(number << 3 | _BYTES) + _encode_varint(len(content)) + content
+        else:
+            out += _encode_varint(number << 3 | _BYTES) + _encode_varint(len(value)) + value
     return out
 
 
@@ -102,26 +94,18 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     raise FrameError("a number is too long")
 
 
-def _read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+def _read_fields(data: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
+    """Yield the number of each field, its value and all of its bytes."""
     at = 0
     while at < len(data):
+        start = at
         tag, at = _read_varint(data, at)
         kind = tag & 7
+        value, at = _read_varint(data, at) if kind in (_VARINT, _BYTES) else (_SIZES[kind], at)
         if kind == _VARINT:
-            value, at = _read_varint(data, at)
-            yield tag >> 3, value
+            yield tag >> 3, value, data[start:at]
             continue
-        if kind not in _SIZES:
-            raise FrameError("a kind of field is unknown")
-        size, at = _read_varint(data, at) if kind == _BYTES else (_SIZES[kind], at)
-        if at + size > len(data):
+        at += value
+        if at > len(data):
             raise FrameError("a field is cut off")
-        if kind == _BYTES:
-            yield tag >> 3, data[at : at + size]
-        at += size
-
-
-def _read_text(value: int | bytes) -> str:
-    if isinstance(value, int):
-        raise FrameError("a text is a number")
-    return value.decode()
+        yield tag >> 3, data[at - value : at], data[start:at]

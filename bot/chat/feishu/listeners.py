@@ -14,15 +14,11 @@ from bot.chat.feishu.channel_readers import FeishuReaderClassifier
 from bot.chat.feishu.client import FeishuBot, FeishuClient
 from bot.chat.feishu.connection import PRESS
 from bot.chat.feishu.files import find_message, read_bundle
-from bot.chat.feishu.message_content import (
-    is_person_id,
-    is_short_text,
-    read_content,
-)
+from bot.chat.feishu.message_content import is_person_id, is_short_text, read_content
 from bot.chat.feishu.press_listeners import PressListeners
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import ChatDirectory, HomeView, Ingress, Message, Place
-from bot.chat.shared_parts import FollowUps, get_known_language, list_mappings, welcome_person
+from bot.chat.shared_parts import FollowUps, find_value, get_known_language, list_mappings, welcome_person
 from bot.core import logs
 from bot.core.errors import ChatError, ChatRefusedError, StoreUnavailableError
 from bot.core.i18n import translate
@@ -76,11 +72,10 @@ class FeishuListeners:
         """Handle a verified payload. Return the answer of a press, and None for everything else. Raises
         `StoreUnavailableError` and `ChatError` if the event has to come again. Payloads without Feishu's shape, and
         those for another company, are logged and dropped, because Feishu would only send them again."""
-        header, event = payload.get("header"), payload.get("event")
         if "header" not in payload and "event" not in payload:
             return await self.handle_old_press(payload)
-        about = header if isinstance(header, Mapping) else {}
-        kind, id, tenant = (about.get(name) for name in ("event_type", "event_id", "tenant_key"))
+        event = payload.get("event")
+        kind, id, tenant = (find_value(payload, "header", name) for name in ("event_type", "event_id", "tenant_key"))
         if not (isinstance(event, Mapping) and is_short_text(kind) and is_short_text(id)):
             log.warning("an event of an odd shape is dropped")
             return None
@@ -114,8 +109,8 @@ class FeishuListeners:
         message = self._parse_message(id, event)
         if message is None:
             return
-        mentioned = [one.get("id") for one in list_mappings(event["message"].get("mentions"))]
-        is_mentioned = any(isinstance(id, Mapping) and id.get("open_id") == self._me.open_id for id in mentioned)
+        mentions = list_mappings(event["message"].get("mentions"))
+        is_mentioned = self._me.open_id in [find_value(one, "id", "open_id") for one in mentions]
         if message.place.direct:
             await self._channel.note_dm(message.person, message.place.channel)
         is_bundle = event["message"].get("message_type") == "merge_forward"
@@ -129,11 +124,11 @@ class FeishuListeners:
         """Return a person's message. Return None for everything else that looks like one, and for payloads without the
         shape of Feishu's events."""
         sender, about = event.get("sender"), event.get("message")
-        if not (isinstance(sender, Mapping) and isinstance(about, Mapping)) or sender.get("sender_type") != "user":
+        if find_value(sender, "sender_type") != "user" or not isinstance(about, Mapping):
             return None
-        ids, tenant = sender.get("sender_id"), sender.get("tenant_key") or self._me.tenant
-        person, kind = ids.get("open_id") if isinstance(ids, Mapping) else None, about.get("chat_type")
-        return self._build_message(id, person, about, is_direct=kind == "p2p", is_shared=tenant != self._me.tenant)
+        person, tenant = find_value(sender, "sender_id", "open_id"), find_value(sender, "tenant_key") or self._me.tenant
+        is_direct, is_shared = about.get("chat_type") == "p2p", tenant != self._me.tenant
+        return self._build_message(id, person, about, is_direct=is_direct, is_shared=is_shared)
 
     def _build_message(
         self, id: str, person: object, about: Event, *, is_direct: bool, is_shared: bool = False
@@ -181,10 +176,9 @@ class FeishuListeners:
 
     async def handle_edit(self, id: str, event: Event) -> None:
         """Accept that a message was changed. If the event names no sender, Feishu is asked for the writer."""
-        about = event.get("message")
-        if not (isinstance(about, Mapping) and is_short_text(at := about.get("message_id"))):
+        if not is_short_text(at := find_value(event, "message", "message_id")):
             return
-        is_whole = isinstance(event.get("sender"), Mapping) and is_short_text(about.get("chat_type"))
+        is_whole = isinstance(event.get("sender"), Mapping) and is_short_text(find_value(event, "message", "chat_type"))
         message = self._parse_message(id, event) if is_whole else await self._find_message(id, at)
         await self._accept_change(message, is_deleted=False)
 
@@ -220,9 +214,7 @@ class FeishuListeners:
 
     async def handle_menu(self, id: str, event: Event) -> None:
         """Handle a press in the bot's menu. Nothing is lost with it, so it is acknowledged first."""
-        operator, key = event.get("operator"), event.get("event_key")
-        ids = operator.get("operator_id") if isinstance(operator, Mapping) else None
-        person = ids.get("open_id") if isinstance(ids, Mapping) else None
+        person, key = find_value(event, "operator", "operator_id", "open_id"), event.get("event_key")
         if not (is_person_id(person) and is_short_text(key)):
             log.warning("a press in the menu of an odd shape is dropped")
             return
@@ -239,8 +231,7 @@ class FeishuListeners:
             log.warning("Home not shown", reason=str(failed))
 
     async def handle_entered(self, id: str, event: Event) -> None:
-        ids, chat = event.get("operator_id"), event.get("chat_id")
-        person = ids.get("open_id") if isinstance(ids, Mapping) else None
+        person, chat = find_value(event, "operator_id", "open_id"), event.get("chat_id")
         if is_person_id(person) and is_short_text(chat):
             place = Place(platform="feishu", team=self._me.tenant, channel=chat, direct=True)
             await self._channel.note_dm(person, chat)
@@ -254,6 +245,5 @@ class FeishuListeners:
 
     async def handle_changed_person(self, id: str, event: Event) -> None:
         """Look up a person whose record has changed. The event's own data about them is not relied on."""
-        about = event.get("object")
-        if isinstance(about, Mapping) and is_person_id(person := about.get("open_id")):
+        if is_person_id(person := find_value(event, "object", "open_id")):
             self._note_changed_person(person)

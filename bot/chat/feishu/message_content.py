@@ -5,14 +5,13 @@ parsed. A key such as `@_user_1` stands for a person, whom the event names besid
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from bot.chat.messages import SentFile
-from bot.chat.shared_parts import list_mappings
+from bot.chat.shared_parts import find_value, list_mappings, parse_object
 from bot.core.i18n import translate
 from tools.characters import replace_surrogates, show_invisible
 from tools.platform_ids import FILE_ID
@@ -77,13 +76,9 @@ def read_content(message: Mapping[str, Any], bot: str, language: str) -> Message
         return MessageContent()
     if len(raw) > CONTENT_MAX:
         return MessageContent(unread=len(raw))
-    try:
-        content = json.loads(raw)
-    except (ValueError, RecursionError):
-        content = None
-    mentions = read_mentions(message, bot)
+    content, mentions = parse_object(raw), read_mentions(message, bot)
     if kind == "text":
-        typed = content.get("text") if isinstance(content, Mapping) else None
+        typed = find_value(content, "text")
         text = _replace_keys(typed, mentions) if isinstance(typed, str) else ""
         return MessageContent(replace_surrogates(text).strip())
     files = tuple(dict.fromkeys(_list_files(content, kind, id)))[:FILES_MAX]

@@ -9,8 +9,7 @@ from typing import Any
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Place, SessionStatus, SuggestedPrompt
-from bot.chat.shared_parts import LatestCalls, OptionalFeature, Thread
-from bot.chat.slack.rate_limits import LocalRateLimiter
+from bot.chat.shared_parts import LatestCalls, LocalRateLimiter, OptionalFeature, Thread
 from bot.chat.slack.text import truncate_text
 from bot.chat.slack.web_api import Method, call_slack
 from bot.core import logs

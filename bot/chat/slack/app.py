@@ -23,12 +23,13 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Channel, ChatDirectory, Ingress, Place
+from bot.chat.shared_parts import is_outage
 from bot.chat.slack.form_listeners import FormListeners
 from bot.chat.slack.home_listeners import HomeListeners
 from bot.chat.slack.listeners import SlackListeners, register_sinks
 from bot.chat.slack.payload_shape import has_slack_shape
 from bot.chat.slack.request_verifier import RequestVerifier
-from bot.chat.slack.web_api import call_slack, is_outage
+from bot.chat.slack.web_api import call_slack
 from bot.chat.slack.web_client import BotIdentity, build_web_client, is_loopback_url
 from bot.core import metrics
 from bot.core.cancellation import cancel_and_wait

@@ -13,10 +13,9 @@ from typing import Any
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import MessageRef, Place, Post, RateSlot, SessionStatus, SuggestedPrompt
-from bot.chat.shared_parts import LatestCalls, OptionalFeature, SharedRateLimiter, Thread
+from bot.chat.shared_parts import LatestCalls, LocalRateLimiter, OptionalFeature, SharedRateLimiter, Thread
 from bot.chat.slack.agent_view import AgentView
 from bot.chat.slack.blocks import RenderedMessage, render_post
-from bot.chat.slack.rate_limits import LocalRateLimiter
 from bot.chat.slack.text import escape_text, truncate_text
 from bot.chat.slack.web_api import UNREACHABLE, Method, Penalty, call_slack, stream_pages, upload_content
 from bot.core import logs

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from bot.chat.messages import Card, Click, Dialog, FormInput, FormProblem, MessageRef, Place, SentFile
-from bot.chat.shared_parts import read_day, split_value
+from bot.chat.shared_parts import find_value, parse_object, read_day, split_value
 from bot.chat.slack.blocks import format_bold, render_card_content, render_card_title, render_literal
 from bot.chat.slack.files import parse_sent_files
 from bot.chat.slack.text import count_utf16_units, format_plain_label
@@ -190,10 +190,7 @@ def list_chosen_files(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> t
 
 def parse_dialog_page(view: Mapping[str, Any]) -> int:
     """Return the page of a dialog of ours that this view shows, from 0."""
-    try:
-        page = json.loads(view.get("private_metadata") or "null").get("page", 0)
-    except (AttributeError, ValueError, RecursionError):
-        return 0
+    page = find_value(parse_object(view.get("private_metadata")), "page")
     return page if type(page) is int and 0 <= page < PAGES else 0
 
 

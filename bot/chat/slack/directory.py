@@ -1,4 +1,4 @@
-"""`SlackDirectory`: the people of a Slack workspace, read from Slack's user objects
+"""`SlackMembers`: the people of a Slack workspace, read from Slack's user objects
 (https://docs.slack.dev/reference/objects/user-object)."""
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.directory_file import DirectoryEntry, DirectoryFile
 from bot.chat.member_store import MemberRecord, UserProfile
-from bot.chat.people.directory import PlatformDirectory
 from bot.chat.people.member_cache import Member, MemberFacts
 from bot.chat.slack.members import clean_member_text, list_member_names
 from bot.chat.slack.profiles import load_profiles
@@ -113,14 +111,6 @@ async def _find_member(method: Method, wanted: Mapping[str, Any]) -> Member | No
             return None
         raise
     return dict(answer["user"])
-
-
-class SlackDirectory(PlatformDirectory):
-    def __init__(
-        self, client: AsyncWebClient, facts: DirectoryFile | Mapping[str, DirectoryEntry], *, team: str, **more: Any
-    ) -> None:
-        """`more`: see `PlatformDirectory`."""
-        super().__init__(SlackMembers(client, team), facts, **more)
 
 
 @cache

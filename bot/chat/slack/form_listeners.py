@@ -16,7 +16,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Channel, ChatDirectory, FormDialog, FormSubmission, Ingress, Place
-from bot.chat.shared_parts import get_known_language
+from bot.chat.shared_parts import find_value, get_known_language
 from bot.chat.slack import dialogs, forms
 from bot.chat.slack.dialogs import MAX_FILES
 from bot.chat.slack.files import parse_sent_files
@@ -73,8 +73,7 @@ class FormListeners:
     async def handle_shortcut(self, ack: AckFunction, body: dict[str, Any]) -> None:
         """Handle a shortcut. From the menu of the composer, the form is for any process. From a message, the form is
         about that message."""
-        user, message = body.get("user"), body.get("message") or {}
-        person = user.get("id") if isinstance(user, Mapping) else None
+        person, message = find_value(body, "user", "id"), body.get("message") or {}
         trigger, callback = body.get("trigger_id"), body.get("callback_id")
         if not all(map(is_short_text, (person, trigger, callback))):
             await acknowledge_malformed(ack, "a shortcut")

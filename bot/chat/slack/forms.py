@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.chat.messages import FormDialog, FormSubmission
+from bot.chat.shared_parts import find_value
 from bot.chat.slack.dialogs import (
     METADATA,
     OPTION,
@@ -107,6 +108,5 @@ def parse_form(body: Mapping[str, Any]) -> FormSubmission | None:
 
 def parse_chosen_process(action: Mapping[str, Any]) -> str:
     """Return the process that a person changes to, or an empty text if the payload names none."""
-    chosen = action.get("selected_option")
-    value = chosen.get("value") if isinstance(chosen, Mapping) else ""
+    value = find_value(action, "selected_option", "value")
     return value if is_short_text(value) else ""

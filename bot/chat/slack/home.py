@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bot.chat.messages import HomeButton, HomeDialog, HomeEntry, HomePress, HomeSubmission, HomeView, Place
-from bot.chat.shared_parts import fit_entries
+from bot.chat.shared_parts import find_value, fit_entries, parse_object
 from bot.chat.slack.blocks import (
     BUTTONS,
     LABEL,
@@ -93,10 +93,7 @@ def _build_button(button: HomeButton) -> Block:
 
 def parse_home_dm(metadata: object) -> str:
     """Return the channel that a view of Home names, or an empty text."""
-    try:
-        named = json.loads(metadata).get("dm") if isinstance(metadata, str) else ""
-    except (AttributeError, ValueError, RecursionError):
-        return ""
+    named = find_value(parse_object(metadata), "dm")
     return named if is_short_text(named) and named.startswith("D") else ""
 
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Place
+from bot.chat.shared_parts import LocalRateLimiter
 from bot.chat.slack.listeners import SlackListeners
-from bot.chat.slack.rate_limits import LocalRateLimiter
 from bot.chat.slack.web_api import get_next_cursor, stream_pages
 from bot.core import logs
 from bot.core.cancellation import cancel_and_wait

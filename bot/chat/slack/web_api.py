@@ -85,11 +85,6 @@ async def call_slack(
     raise _build_chat_error(UNREACHABLE, _format_method_name(method))
 
 
-def is_outage(failed: ChatError) -> bool:
-    """Return whether a failure passes without help, so that nobody has to fix anything."""
-    return isinstance(failed, ChatUnavailableError) and not isinstance(failed, ChatAccountError)
-
-
 async def stream_pages(
     method: Method, arguments: Mapping[str, Any], most: int, *, before_each: Callable[[], Awaitable[None]] | None = None
 ) -> AsyncIterator[dict[str, Any]]:

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from aiohttp import ClientSession, ClientTimeout
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.slack.web_api import call_slack, is_outage
+from bot.chat.shared_parts import is_outage
+from bot.chat.slack.web_api import call_slack
 from bot.core.errors import ChatError, SettingsError
 from tools.local_host import is_local_host
 

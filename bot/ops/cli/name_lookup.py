@@ -120,22 +120,23 @@ async def open_directory(services: Services) -> AsyncIterator[tuple[ChatDirector
     """Open the directory of the platform in use. Yield it and the workspace's id. Raises `ChatError`,
     `SettingsError`."""
     from bot.chat.directory_file import DirectoryFile  # slow to import, and seldom needed, like all below
+    from bot.chat.people.directory import PlatformDirectory
 
     facts = DirectoryFile(services.directory_file)
     if services.feishu:
         from bot.chat.feishu import client as feishu
-        from bot.chat.feishu.directory import FeishuDirectory
+        from bot.chat.feishu.directory import FeishuMembers
 
         app = services.feishu
         async with feishu.open_feishu_client(app.app_id, app.secret, app.url) as api:
-            yield FeishuDirectory(api, facts), (await feishu.identify_bot(api)).tenant
+            yield PlatformDirectory(FeishuMembers(api), facts), (await feishu.identify_bot(api)).tenant
         return
-    from bot.chat.slack.directory import SlackDirectory
+    from bot.chat.slack.directory import SlackMembers
     from bot.chat.slack.web_client import identify_bot, open_web_client
 
     async with open_web_client(services.bot_token, services.slack_api_url) as client:
         team = (await identify_bot(client)).team
-        yield SlackDirectory(client, facts, team=team), team
+        yield PlatformDirectory(SlackMembers(client, team), facts), team
 
 
 class StoredPeople:

@@ -17,11 +17,12 @@ from bot.chat.feishu import press_listeners
 from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.channel_readers import FeishuReaderClassifier
 from bot.chat.feishu.client import FeishuBot, FeishuClient, open_feishu_client
-from bot.chat.feishu.directory import FeishuDirectory
+from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.feishu.listeners import FeishuListeners
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import FormAnswer, FormDialog, FormSubmission, HomeAnswer, HomeSubmission, HomeView
+from bot.chat.people.directory import PlatformDirectory
 from bot.queue.keys import Keys
 from tests.chat.feishu.message_server import APP, FeishuServer
 from tests.chat.feishu.sending_desk import Slots
@@ -134,7 +135,7 @@ class Ears:
     feishu: EarsServer
     client: FeishuClient
     inbox: FormInbox
-    directory: FeishuDirectory
+    directory: PlatformDirectory
     channel: FeishuChannel
     readers: FeishuReaderClassifier
     listeners: FeishuListeners
@@ -163,7 +164,7 @@ async def ears(redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Asy
     try:
         async with open_feishu_client(APP, "secret", f"http://{host}:{port}") as client:
             inbox, homes = FormInbox(), list[tuple[str, HomeView]]()
-            directory = FeishuDirectory(client, {})
+            directory = PlatformDirectory(FeishuMembers(client), {})
             channel = FeishuChannel(client, Slots(), SentCards(redis, keys, TENANT, here.clock), directory, team=TENANT)
             readers = FeishuReaderClassifier(client, tenant=TENANT)
 

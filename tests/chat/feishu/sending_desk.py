@@ -13,9 +13,10 @@ from redis.asyncio import Redis
 from bot.chat.feishu.cards import render_post
 from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.client import FeishuClient
-from bot.chat.feishu.directory import FeishuDirectory
+from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.messages import Button, Card, Place, Post
+from bot.chat.people.directory import PlatformDirectory
 from bot.queue.keys import Keys
 from tests.chat.feishu.message_server import TENANT, FeishuServer, Said, open_feishu_server
 
@@ -54,7 +55,8 @@ class Desk:
 
     def open_channel(self) -> FeishuChannel:
         """Another process."""
-        return FeishuChannel(self.client, self.slots, self.sent, FeishuDirectory(self.client, {}), team=TENANT)
+        directory = PlatformDirectory(FeishuMembers(self.client), {})
+        return FeishuChannel(self.client, self.slots, self.sent, directory, team=TENANT)
 
     def start_again(self) -> None:
         """Another process takes over: nothing of the memory is left."""
@@ -73,7 +75,7 @@ async def desk(redis: Redis, keys: Keys) -> AsyncIterator[Desk]:
     async with open_feishu_server() as (feishu, client):
         feishu.hear(GROUP, ROOT)
         slots, sent = Slots(), SentCards(redis, keys, TENANT, feishu.clock)
-        channel = FeishuChannel(client, slots, sent, FeishuDirectory(client, {}), team=TENANT)
+        channel = FeishuChannel(client, slots, sent, PlatformDirectory(FeishuMembers(client), {}), team=TENANT)
         yield Desk(feishu, client, slots, sent, channel)
         await channel.signs.close()
 

@@ -12,9 +12,10 @@ from redis.asyncio import Redis
 
 from bot.chat.feishu.cards import render_post
 from bot.chat.feishu.channel import FeishuChannel, build_uuid, encode_content
-from bot.chat.feishu.directory import FeishuDirectory
+from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.feishu.renewals import renew_cards
 from bot.chat.messages import Card, MessageRef, Place, Post, SessionStatus
+from bot.chat.people.directory import PlatformDirectory
 from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, LeaseLost, PlaceClosedError
 from bot.core.held_lease import bind_lease
 from bot.queue.keys import Keys
@@ -133,7 +134,7 @@ async def test_the_shared_limiter_spaces_the_posts_of_a_chat_and_not_those_of_an
     desk: Desk, redis: Redis, keys: Keys
 ) -> None:
     channel = FeishuChannel(
-        desk.client, RateLimiter(redis, keys), desk.sent, FeishuDirectory(desk.client, {}), team=TENANT
+        desk.client, RateLimiter(redis, keys), desk.sent, PlatformDirectory(FeishuMembers(desk.client), {}), team=TENANT
     )
     loop = asyncio.get_running_loop()
     began = loop.time()

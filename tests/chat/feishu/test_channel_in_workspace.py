@@ -15,10 +15,11 @@ from redis.asyncio import Redis
 
 from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.client import identify_bot, open_feishu_client
-from bot.chat.feishu.directory import FeishuDirectory
+from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.feishu.renewals import renew_cards
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.messages import Place, Post
+from bot.chat.people.directory import PlatformDirectory
 from bot.core.clock import Clock
 from bot.dev.workspace.feishu import acts
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
@@ -65,7 +66,8 @@ async def open_local(redis: Redis, keys: Keys) -> AsyncIterator[Local]:
     async with serve_workspace(ws) as address, open_feishu_client(ws.setup.app_id, SECRET, address) as client:
         me = await identify_bot(client)
         sent = SentCards(redis, keys, me.tenant, Clock(read_now=lambda: datetime.fromtimestamp(ws.clock(), UTC)))
-        channel = FeishuChannel(client, RateLimiter(redis, keys), sent, FeishuDirectory(client, {}), team=me.tenant)
+        directory = PlatformDirectory(FeishuMembers(client), {})
+        channel = FeishuChannel(client, RateLimiter(redis, keys), sent, directory, team=me.tenant)
         here = Local(ws, channel, sent, me.tenant)
         ws.clock = lambda: clock() + here.passed.total_seconds()
         yield here

@@ -6,7 +6,8 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.chat.directory_file import DirectoryEntry
-from bot.chat.feishu.directory import FeishuDirectory
+from bot.chat.feishu.directory import FeishuMembers
+from bot.chat.people.directory import PlatformDirectory
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.queue.keys import Keys
 from bot.storage.members import RedisMemberStore
@@ -46,7 +47,9 @@ async def test_pages_and_departments_are_read_whole(ears: Ears) -> None:
 
 async def test_another_process_goes_on_where_one_has_stopped(ears: Ears, redis: Redis, keys: Keys) -> None:
     ears.feishu.departments["od-more"] = "更多"
-    first, second = (FeishuDirectory(ears.client, {}, store=RedisMemberStore(redis, keys, TENANT)) for _ in range(2))
+    first, second = (
+        PlatformDirectory(FeishuMembers(ears.client), {}, store=RedisMemberStore(redis, keys, TENANT)) for _ in range(2)
+    )
     ears.feishu.pages["contact/v3/users/find_by_department"] = 40003
     with pytest.raises(ChatError):
         await first.list_people()
@@ -92,7 +95,7 @@ async def test_an_answer_about_somebody_else_is_about_nobody(ears: Ears) -> None
 
 async def test_data_for_a_decision_is_fresh_or_the_decision_waits(ears: Ears) -> None:
     now = 1_000.0
-    directory = FeishuDirectory(ears.client, {}, clock=lambda: now)
+    directory = PlatformDirectory(FeishuMembers(ears.client), {}, clock=lambda: now)
     await directory.refresh_people([ZHANG])
     await directory.refresh_people([ZHANG])
     assert ears.feishu.count_asked(f"users/{ZHANG}") == 1
@@ -120,7 +123,7 @@ async def test_an_error_of_feishu_forgets_nobody(ears: Ears) -> None:
 
 async def test_the_directory_file_goes_first(ears: Ears) -> None:
     facts = {"zhang@example.com": DirectoryEntry(email="zhang@example.com", manager="x@example.com", title="总监")}
-    directory = FeishuDirectory(ears.client, facts)
+    directory = PlatformDirectory(FeishuMembers(ears.client), facts)
     ears.feishu.users |= {(id := f"ou_{7:032x}"): build_user(id, "X", "", enterprise_email="x@example.com")}
     await directory.list_people()
     zhang = await directory.find_person(ZHANG)

@@ -7,9 +7,10 @@ import pytest
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.chat.people.directory import PlatformDirectory
 from bot.chat.slack.app import build_bolt_app
 from bot.chat.slack.channel import SlackChannel
-from bot.chat.slack.directory import SlackDirectory
+from bot.chat.slack.directory import SlackMembers
 from bot.chat.slack.web_client import open_web_client
 from tests.chat.slack.doubles import ME, TOKEN, Inbox, Slack, Slots, member, slack
 
@@ -21,7 +22,7 @@ class Desk:
     inbox: Inbox
     slots: Slots
     channel: SlackChannel
-    directory: SlackDirectory
+    directory: PlatformDirectory
     app: AsyncApp
 
 
@@ -34,6 +35,6 @@ async def desk() -> AsyncIterator[Desk]:
         ]
         inbox, slots = Inbox(), Slots()
         channel = SlackChannel(client, slots, team=ME.team, bot=ME.user)
-        directory = SlackDirectory(client, {}, team=ME.team)
+        directory = PlatformDirectory(SlackMembers(client, ME.team), {})
         app = build_bolt_app(client, ME, inbox, channel, directory, signing_secret="secret")
         yield Desk(here, client, inbox, slots, channel, directory, app)

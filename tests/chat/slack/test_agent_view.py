@@ -10,10 +10,9 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Place, Post, SessionStatus, SuggestedPrompt
-from bot.chat.shared_parts import OptionalFeature
+from bot.chat.shared_parts import LocalRateLimiter, OptionalFeature
 from bot.chat.slack.agent_view import CALL_BURST, AgentView
 from bot.chat.slack.channel import SlackChannel
-from bot.chat.slack.rate_limits import LocalRateLimiter
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import Workspace
 from tests.chat.slack.doubles import Slots

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 from bot.chat.messages import Button, Card, MessageRef, Place, Post
-from bot.chat.slack.rate_limits import LocalRateLimiter
+from bot.chat.shared_parts import LocalRateLimiter
 from bot.chat.slack.web_api import call_slack
 from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, LeaseLost
 from bot.core.held_lease import bind_lease

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from bot.chat.directory_file import DirectoryEntry, read_directory_file
+from bot.chat.people.directory import PlatformDirectory
 from bot.chat.people.member_cache import BATCH_SIZE
-from bot.chat.slack.directory import SlackDirectory
+from bot.chat.slack.directory import SlackMembers
 from bot.core.errors import ChatError, SettingsError
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import ME, member
@@ -34,7 +35,7 @@ roles = ["director"]
 """
 
 
-def people(desk: Desk, tmp_path: Path, **more: float) -> SlackDirectory:
+def people(desk: Desk, tmp_path: Path, **more: float) -> PlatformDirectory:
     path = tmp_path / "directory.toml"
     path.write_text(FILE, encoding="utf-8")
     desk.slack.members += [
@@ -45,7 +46,7 @@ def people(desk: Desk, tmp_path: Path, **more: float) -> SlackDirectory:
         member("USLACKBOT", "Slackbot"),
         member("U0BOT", "Countersign", is_bot=True),
     ]
-    return SlackDirectory(desk.client, read_directory_file(path), team=ME.team, **more)
+    return PlatformDirectory(SlackMembers(desk.client, ME.team), read_directory_file(path), **more)
 
 
 async def test_people_with_the_facts_slack_does_not_know(desk: Desk, tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ async def test_who_is_not_in_the_companys_file_is_known_as_such(desk: Desk, tmp_
     desk.slack.members.append(poser)
     found = await people(desk, tmp_path).find_person("U66")
     assert found is not None and (found.title, found.is_title_official, found.is_in_directory) == ("CFO", False, False)
-    without = await SlackDirectory(desk.client, {}, team=ME.team).find_person("U66")
+    without = await PlatformDirectory(SlackMembers(desk.client, ME.team), {}).find_person("U66")
     assert without is not None and without.is_in_directory is None, "without a file nobody is missing from it"
     guest = await people(desk, tmp_path).find_person("U06")
     assert guest is not None and guest.is_in_directory is False, "the file is about members"
@@ -172,14 +173,14 @@ def custom(id: str, label: str, **options: Any) -> dict[str, Any]:
 MANAGER, DEPARTMENT = custom("Xf1", "Manager"), custom("Xf2", "部门")
 
 
-def slack(desk: Desk, *fields: dict[str, Any], **said: str) -> SlackDirectory:
+def slack(desk: Desk, *fields: dict[str, Any], **said: str) -> PlatformDirectory:
     """张 has `said` in the field Xf1 or Xf2."""
     desk.slack.fields = list(fields)
     desk.slack.profiles = {"U01ZHANG": said, "U04ZHAO": {}}
-    return SlackDirectory(desk.client, {}, team=ME.team)
+    return PlatformDirectory(SlackMembers(desk.client, ME.team), {})
 
 
-async def facts(directory: SlackDirectory, id: str = "U01ZHANG") -> tuple[str | None, str]:
+async def facts(directory: PlatformDirectory, id: str = "U01ZHANG") -> tuple[str | None, str]:
     person = await directory.find_person(id)
     assert person is not None
     return person.manager, person.department
@@ -205,7 +206,7 @@ async def test_the_file_goes_before_the_profile(desk: Desk) -> None:
     one = both.model_copy(update={"department": ""})
     for said, department, calls in ((both, "Legal", 1), (one, "Sales", 2)):
         desk.slack.calls.clear()
-        directory = SlackDirectory(desk.client, {said.email: said}, team=ME.team)
+        directory = PlatformDirectory(SlackMembers(desk.client, ME.team), {said.email: said})
         await directory.list_people()
         assert await facts(directory) == ("U04ZHAO", department)
         assert len(desk.slack.called("users.profile.get")) == calls, "who is in the file is not asked for"
@@ -238,7 +239,7 @@ async def test_without_profiles_people_are_still_there(desk: Desk) -> None:
 async def test_nobody_is_read_twice_until_their_record_changes(desk: Desk) -> None:
     slack(desk, MANAGER, Xf1="U04ZHAO")
     now = [0.0]
-    directory = SlackDirectory(desk.client, {}, team=ME.team, listed_s=1, clock=lambda: now[0])
+    directory = PlatformDirectory(SlackMembers(desk.client, ME.team), {}, listed_s=1, clock=lambda: now[0])
     for _ in range(3):
         await directory.list_people()
         assert await facts(directory) == ("U04ZHAO", "")
@@ -257,7 +258,7 @@ async def test_many_are_read_a_part_at_a_time(desk: Desk) -> None:
     now = [0.0]
     slack(desk, MANAGER, Xf1="U04ZHAO")
     desk.slack.members += [member(f"U1{n:03d}", f"Person {n}") for n in range(BATCH_SIZE)]
-    directory = SlackDirectory(desk.client, {}, team=ME.team, clock=lambda: now[0])
+    directory = PlatformDirectory(SlackMembers(desk.client, ME.team), {}, clock=lambda: now[0])
     assert len(await directory.list_people()) == BATCH_SIZE + 2
     assert desk.slack.called("users.profile.get") == [], "nobody waits for so many"
     for _ in range(3):

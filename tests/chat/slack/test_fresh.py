@@ -11,8 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from bot.chat.directory_file import DirectoryFile
-from bot.chat.people.directory import FRESH_S
-from bot.chat.slack.directory import SlackDirectory
+from bot.chat.people.directory import FRESH_S, PlatformDirectory
+from bot.chat.slack.directory import SlackMembers
 from bot.core.errors import ChatUnavailableError
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import ME
@@ -37,9 +37,9 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def opened(desk: Desk, path: Path | None = None) -> tuple[SlackDirectory, Clock]:
+def opened(desk: Desk, path: Path | None = None) -> tuple[PlatformDirectory, Clock]:
     clock = Clock()
-    return SlackDirectory(desk.client, DirectoryFile(path, clock), team=ME.team, clock=clock), clock
+    return PlatformDirectory(SlackMembers(desk.client, ME.team), DirectoryFile(path, clock), clock=clock), clock
 
 
 async def test_who_lost_their_membership_a_moment_ago_is_no_caller(desk: Desk) -> None:
@@ -115,7 +115,7 @@ async def test_a_manager_in_the_profile_is_read_again_too(desk: Desk) -> None:
         await directory.refresh_people([ZHANG])
 
 
-async def roles(directory: SlackDirectory) -> frozenset[str]:
+async def roles(directory: PlatformDirectory) -> frozenset[str]:
     found = await directory.find_person(ZHAO)
     assert found is not None
     return found.roles

@@ -10,7 +10,8 @@ from redis.asyncio import Redis
 
 from bot.chat.member_store import MemberRecord
 from bot.chat.people import member_cache
-from bot.chat.slack.directory import SlackDirectory
+from bot.chat.people.directory import PlatformDirectory
+from bot.chat.slack.directory import SlackMembers
 from bot.core.errors import ChatUnavailableError
 from bot.queue.keys import Keys
 from bot.storage import members
@@ -21,11 +22,12 @@ from tests.chat.slack.doubles import ME, member
 ZHANG, ZHAO = "U01ZHANG", "U04ZHAO"
 
 
-def open_directory(desk: Desk, redis: Redis, **more: Any) -> SlackDirectory:
-    return SlackDirectory(desk.client, {}, team=ME.team, store=RedisMemberStore(redis, Keys(), ME.team), **more)
+def open_directory(desk: Desk, redis: Redis, **more: Any) -> PlatformDirectory:
+    store = RedisMemberStore(redis, Keys(), ME.team)
+    return PlatformDirectory(SlackMembers(desk.client, ME.team), {}, store=store, **more)
 
 
-async def name(directory: SlackDirectory, person: str = ZHANG) -> str:
+async def name(directory: PlatformDirectory, person: str = ZHANG) -> str:
     found = await directory.find_person(person)
     return found.name if found else ""
 
