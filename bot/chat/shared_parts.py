@@ -235,7 +235,7 @@ def is_outage(failed: ChatError) -> bool:
 async def find_language(directory: ChatDirectory, person: str, default: str = "en") -> str:
     try:
         found = await directory.find_person(person)
-    except ChatError:
+    except (StoreUnavailableError, ChatError):
         found = None
     return found.language if found else default
 
@@ -253,6 +253,14 @@ async def welcome_person(intake: Ingress, channel: Channel, person: str, place: 
         await channel.suggest_prompts(place, await intake.list_prompts(person))
     except (StoreUnavailableError, ChatError) as failed:
         log.warning("nothing shown in the DM that was opened", reason=str(failed))
+
+
+async def tell_person(channel: Channel, person: str, text: str, place: Place | None = None) -> None:
+    """Tell a person something, in their DM if no place is given. Raises nothing."""
+    try:
+        await channel.post_ephemeral(place or await channel.open_dm(person), person, text)
+    except (StoreUnavailableError, ChatError) as failed:
+        log.warning("could not tell somebody", person=person, reason=str(failed))
 
 
 def parse_object(text: object) -> dict[str, Any] | None:

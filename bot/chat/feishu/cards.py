@@ -24,7 +24,7 @@ from bot.chat.feishu.text import (
     has_layout,
     limit_tables,
 )
-from bot.chat.feishu.values import TICK, OpenFormValue, PressValue, RateValue, Value, build_value
+from bot.chat.feishu.values import TICK, OpenFormValue, PressValue, Value, build_value
 from bot.chat.messages import (
     Button,
     Card,
@@ -67,10 +67,7 @@ _STEP_SIGNS = {StepState.DONE: "✅", StepState.WAITING: "⏳", StepState.FAILED
 
 @dataclass(frozen=True, slots=True)
 class RenderedCard:
-    """One card, and its words for notifications."""
-
     content: dict[str, Any]
-    text: str
 
 
 def render_post(post: Post, place: Place, people: Sequence[str] = ()) -> tuple[RenderedCard, ...]:
@@ -136,7 +133,7 @@ def _build_cards(
         else:
             pages[-1] = page
     return tuple(
-        RenderedCard(build_card(title, page, notice, template, (number, len(pages))), notice)
+        RenderedCard(build_card(title, page, notice, template, (number, len(pages))))
         for number, page in enumerate(pages, 1)
     )
 
@@ -393,6 +390,7 @@ def _render_feedback(feedback: FeedbackButtons | None) -> Iterator[Element]:
     row = list[Element]()
     for face, rating, label in (("👍", "good", feedback.good), ("👎", "bad", feedback.bad)):
         tips = build_plain_text(format_label(label, LABEL))
-        button = build_button(face, "", RateValue(run=feedback.run, rating=rating))
+        value = PressValue(approval=feedback.run, version=1, choice=f"feedback_{rating}")
+        button = build_button(face, "", value)
         row.append({**button, "type": "text", "size": "small", "hover_tips": tips})
     yield build_row(row)

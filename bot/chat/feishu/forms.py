@@ -15,9 +15,7 @@ from bot.chat.feishu.text import format_label, format_mention
 from bot.chat.feishu.values import (
     ID_MAX,
     CancelValue,
-    DialogMoreValue,
     DialogValue,
-    FormMoreValue,
     FormValue,
     OpenFormValue,
     Value,
@@ -67,7 +65,8 @@ def render_dialog(
     about |= {"place": dialog.place, "card": dialog.card, "seal": dialog.seal, "page": page}
     about |= {"values": dict(values or {}), "kept": dict(dialog.kept)}
     has_more = bool(dialog.more) and page + 1 < PAGES and len(inputs) > (page + 1) * PAGE
-    buttons = [(dialog.submit, DialogValue(**about)), *([(dialog.more, DialogMoreValue(**about))] if has_more else [])]
+    buttons = [(dialog.submit, DialogValue(**about))]
+    buttons += [(dialog.more, DialogValue(**about, is_more=True))] if has_more else []
     told = [FormProblem(name, "", text) for name, text in (problems or {}).items()]
     fields = render_inputs(inputs[page * PAGE : (page + 1) * PAGE], language, typed, told, people)
     return build_form_card(dialog.title, above, fields, buttons, dialog.cancel)
@@ -90,7 +89,8 @@ def render_form(
     about: dict[str, Any] = {"process": form.process, "page": form.page, "has_choice": bool(form.choices)}
     files = tuple(one.field.name for one in form.inputs if one.field.kind == "file")
     about |= {"values": dict(form.values), "kept": form.kept, "files": files}
-    buttons = [(form.submit, FormValue(**about)), *([(form.more, FormMoreValue(**about))] if form.more else [])]
+    buttons = [(form.submit, FormValue(**about))]
+    buttons += [(form.more, FormValue(**about, is_more=True))] if form.more else []
     fields = render_inputs(form.inputs, language, typed, problems, people)
     return build_form_card(form.title, above, fields, buttons, form.cancel)
 
@@ -98,7 +98,7 @@ def render_form(
 def render_closed_form(title: str, text: str) -> RenderedCard:
     words = format_label(f"{title}: {text}", cards.HEADER)
     shown = [*cards.render_title_in_full(title), *cards.render_literal(text)]
-    return RenderedCard(cards.build_card(title, shown, words, "grey"), words)
+    return RenderedCard(cards.build_card(title, shown, words, "grey"))
 
 
 def build_form_card(
@@ -123,7 +123,7 @@ def build_form_card(
     shown = [*cards.render_title_in_full(title), *above, *container, *below, close]
     card = cards.build_card(title, shown, label or "…", "blue")
     fits = cards.count_bytes([card]) <= cards.MAX_BYTES and cards.count_elements(card) <= cards.MAX_ELEMENTS
-    return RenderedCard(card, label or "…") if fits else None
+    return RenderedCard(card) if fits else None
 
 
 # Inputs

@@ -66,8 +66,8 @@ def render_home(view: HomeView, language: str) -> RenderedCard:
 
     fitting, left = fit_entries(view.sections, frames, room, render, measure)
     rest = render_small_print(translate("slack.more_at_home", language, count=left)) if left else ()
-    title = format_label(view.title, cards.HEADER) or "…"
-    return RenderedCard(cards.build_card(view.title, [*top, *fitting, *rest], title, "blue"), title)
+    notice = format_label(view.title, cards.HEADER) or "…"
+    return RenderedCard(cards.build_card(view.title, [*top, *fitting, *rest], notice, "blue"))
 
 
 def _render_entry(entry: HomeEntry, *, in_dialog: bool = False) -> Iterator[Element]:

@@ -35,7 +35,7 @@ from bot.chat.messages import (
     Place,
     Post,
 )
-from bot.chat.shared_parts import NOT_ACCEPTED, get_known_language
+from bot.chat.shared_parts import NOT_ACCEPTED, get_known_language, tell_person
 from bot.core import logs
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatError, StoreRefusedError, StoreUnavailableError
@@ -136,9 +136,6 @@ class PressListeners:
             match press.value:
                 case values.PressValue() as value:
                     return await self.take_click(press, value)
-                case values.RateValue() as value:
-                    rated = values.PressValue(approval=value.run, version=1, choice=f"feedback_{value.rating}")
-                    return await self.take_click(press, rated)
                 case values.OpenFormValue(is_menu=True):
                     chosen = press.action.get("option")
                     process = chosen if is_short_text(chosen) else ""
@@ -202,14 +199,13 @@ class PressListeners:
         typed, given = parse_form_value(press.action.get("form_value")), value.values
         place = value.place.model_copy(update={"platform": "feishu", "team": self._me.tenant})
         click = self._build_click(press, value, place, value.card, {**given, **typed, **value.kept})
-        is_more = isinstance(value, values.DialogMoreValue)
-        problems = {} if is_more else await self._intake.check_dialog(click)
-        if not (problems or is_more):
+        problems = {} if value.is_more else await self._intake.check_dialog(click)
+        if not (problems or value.is_more):
             outcome = await self._accept_click(press, click, value.card)
             return outcome if outcome.is_error else self._close_form(press, outcome.text)
         if (dialog := await self._intake.build_dialog(click)) is None:
             return press.refuse_with("slack.press_again")
-        if is_more:
+        if value.is_more:
             return await self._show_page(press, dialog, page=value.page + 1, values={**given, **typed})
         more = {"page": value.page, "values": given, "typed": typed, "problems": problems}
         return await self._show_page(press, dialog, [*problems.values()], **more)
@@ -228,7 +224,7 @@ class PressListeners:
             has_choice=value.has_choice,
             kept=value.kept,
         )
-        if isinstance(value, values.FormMoreValue):
+        if value.is_more:
             return await self._show_form(press, form.turn_page())
         answer = await self._intake.submit_form(form)
         if answer.problems:
@@ -250,7 +246,7 @@ class PressListeners:
             log.warning("form not posted", reason=str(failed))
             outcome = press.refuse_with("slack.press_again")
         if outcome.is_error:
-            await self._tell(person, outcome.text)
+            await tell_person(self._channel, person, outcome.text)
 
     async def publish_home(self, person: str, *, is_opened: bool = False) -> None:
         """Show a person's Home. Raises `ChatError`, `StoreUnavailableError`."""
@@ -343,13 +339,7 @@ class PressListeners:
                 log.warning("form not updated", reason=str(failed))
         is_plain = outcome.text == press.say("feishu.received")
         if text := press.say("slack.taken_late") if is_plain else outcome.text:
-            await self._tell(press.person, text)
-
-    async def _tell(self, person: str, text: str) -> None:
-        try:
-            await self._channel.post_ephemeral(await self._channel.open_dm(person), person, text)
-        except (StoreUnavailableError, ChatError) as failed:
-            log.warning("could not tell somebody", person=person, reason=str(failed))
+            await tell_person(self._channel, press.person, text)
 
     def go_on(self, work: Coroutine[Any, Any, None]) -> None:
         """Go on with work that Feishu does not wait for, because nothing is lost with it."""

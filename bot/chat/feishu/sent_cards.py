@@ -23,8 +23,6 @@ If they are lost, cards are not posted anew, and a card that was is no longer up
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,12 +81,6 @@ class SentCards:
         with translate_redis_errors():
             return await answer
 
-    @asynccontextmanager
-    async def _open_pipeline(self) -> AsyncIterator[Any]:
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=True) as pipe:
-                yield pipe
-
     # Posts and cards
 
     async def find_post(self, name: str) -> MessageRef | None:
@@ -98,15 +90,15 @@ class SentCards:
 
     async def save_post(self, ref: MessageRef, *names: str, place: Place | None = None, content: str = "") -> None:
         """Save the message of a post. `place` is that of a card, and `content` is a card with buttons (JSON)."""
-        async with self._open_pipeline() as pipe:
-            for name in names:
-                pipe.set(self._build_key("post", name), f"{ref.channel} {ref.ts}", px=POSTS_MS)
-            if place:
-                whole = place.model_copy(update={"channel": ref.channel})
-                pipe.set(self._build_key("place", ref.ts), whole.model_dump_json(), px=CARDS_MS)
-            if content:
-                self._save_card(pipe, SentCard(first=ref.ts, newest=ref.ts), content)
-            await pipe.execute()
+        pipe = self.redis.pipeline(transaction=True)
+        for name in names:
+            pipe.set(self._build_key("post", name), f"{ref.channel} {ref.ts}", px=POSTS_MS)
+        if place:
+            whole = place.model_copy(update={"channel": ref.channel})
+            pipe.set(self._build_key("place", ref.ts), whole.model_dump_json(), px=CARDS_MS)
+        if content:
+            self._save_card(pipe, SentCard(first=ref.ts, newest=ref.ts), content)
+        await self._ask(pipe.execute())
 
     def _save_card(self, pipe: Any, card: SentCard, content: str) -> None:
         pipe.set(self._build_key("card", card.first), content, px=CARDS_MS)
@@ -115,8 +107,8 @@ class SentCards:
         pipe.pexpire(self._build_key("renewals"), CARDS_MS)
 
     async def load_card(self, first: str) -> SentCard:
-        async with self._open_pipeline() as pipe:
-            return await self._read_card(pipe, first)
+        pipe = self.redis.pipeline(transaction=True)
+        return await self._read_card(pipe, first)
 
     async def _read_card(self, pipe: Any, first: str) -> SentCard:
         """Run what the pipeline holds, and read a card with it."""
@@ -124,7 +116,7 @@ class SentCards:
         for name in ("place", "card", "decided"):  # a pipeline of a cluster has no MGET
             pipe.get(self._build_key(name, first))
         pipe.zscore(self._build_key("renewals"), first)
-        (newest, generation), place, content, decided, posted_ms = (await pipe.execute())[-5:]
+        (newest, generation), place, content, decided, posted_ms = (await self._ask(pipe.execute()))[-5:]
         return SentCard(
             first=first,
             newest=str(newest or first),
@@ -137,26 +129,26 @@ class SentCards:
     async def save_content(self, card: SentCard, content: str, *, has_buttons: bool) -> SentCard:
         """Save the content of a card after an update, and return its record as it is then. A card without buttons
         leaves the record soon."""
-        async with self._open_pipeline() as pipe:
-            pipe.pexpire(self._build_key("place", card.first), CARDS_MS)
-            if has_buttons:
-                self._save_card(pipe, card, content)
-            elif card.content:
-                pipe.delete(self._build_key("card", card.first))
-                pipe.zrem(self._build_key("renewals"), card.first)
-                pipe.set(self._build_key("decided", card.first), content, px=DECIDED_MS)
-            return await self._read_card(pipe, card.first)
+        pipe = self.redis.pipeline(transaction=True)
+        pipe.pexpire(self._build_key("place", card.first), CARDS_MS)
+        if has_buttons:
+            self._save_card(pipe, card, content)
+        elif card.content:
+            pipe.delete(self._build_key("card", card.first))
+            pipe.zrem(self._build_key("renewals"), card.first)
+            pipe.set(self._build_key("decided", card.first), content, px=DECIDED_MS)
+        return await self._read_card(pipe, card.first)
 
     async def save_newest(self, card: SentCard, newest: str) -> SentCard:
         """Save that a new message has taken the place of the card's last one, and return its record as it is then."""
         key = self._build_key("newest", card.first)
-        async with self._open_pipeline() as pipe:
-            pipe.hset(key, mapping={"message": newest, "generation": card.generation + 1})
-            pipe.set(self._build_key("first", newest), card.first, px=CARDS_MS)
-            pipe.zadd(self._build_key("renewals"), {card.first: self.clock.now_ms()}, xx=True)
-            for one in (key, self._build_key("place", card.first), self._build_key("card", card.first)):
-                pipe.pexpire(one, CARDS_MS)
-            return await self._read_card(pipe, card.first)
+        pipe = self.redis.pipeline(transaction=True)
+        pipe.hset(key, mapping={"message": newest, "generation": card.generation + 1})
+        pipe.set(self._build_key("first", newest), card.first, px=CARDS_MS)
+        pipe.zadd(self._build_key("renewals"), {card.first: self.clock.now_ms()}, xx=True)
+        for one in (key, self._build_key("place", card.first), self._build_key("card", card.first)):
+            pipe.pexpire(one, CARDS_MS)
+        return await self._read_card(pipe, card.first)
 
     async def find_first(self, message: str) -> str:
         """Find the id that the rest of the bot knows for this message."""
@@ -174,10 +166,10 @@ class SentCards:
 
     async def drop_card(self, first: str) -> None:
         """Drop a card that cannot be posted anew."""
-        async with self._open_pipeline() as pipe:
-            pipe.zrem(self._build_key("renewals"), first)
-            pipe.delete(self._build_key("card", first))
-            await pipe.execute()
+        pipe = self.redis.pipeline(transaction=True)
+        pipe.zrem(self._build_key("renewals"), first)
+        pipe.delete(self._build_key("card", first))
+        await self._ask(pipe.execute())
 
     # Signs of life
 

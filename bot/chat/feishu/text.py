@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 
+from bot.chat.feishu.message_content import is_person_id
 from tools.characters import show_invisible
 
-_PERSON = re.compile(r"ou_[0-9a-z]{6,64}")
 _MARKS = re.compile(r"[&<>*_~`\[\]()!#|\\$:+=-]|^\d{1,9}\.", re.MULTILINE)
 _BLANKS = re.compile(r"^ +| {2,}| $|\t|(?<=\n)(?=\n)", re.MULTILINE)
 """The characters and the blanks of a text that Feishu's markdown would not show as written."""
@@ -30,7 +31,7 @@ MAX_TABLES = 4
 
 def format_mention(id: str) -> str:
     """Return a real mention for an open id, or an empty text for anything else. Only for ids from the directory."""
-    return f"<at id={id}></at>" if _PERSON.fullmatch(id) else ""
+    return f"<at id={id}></at>" if is_person_id(id) else ""
 
 
 def escape_text(text: str) -> str:
@@ -78,16 +79,11 @@ def format_label(text: str, length: int) -> str:
 
 
 def count_cost(text: str) -> int:
+    """Count the bytes of a text in a request. The card is JSON inside JSON, which escapes other alphabets."""
     return len(json.dumps(json.dumps(text, ensure_ascii=False))) - len(json.dumps(json.dumps("")))
 
 
-def count_plain_cost(sign: str) -> int:
-    """Count the bytes of a character in a request. The card is JSON inside JSON, which escapes other alphabets."""
-    if sign in '"\\':
-        return 4
-    if sign < "\x80":
-        return 3 if sign in "\n\t" else 1
-    return 6 if sign < "\U00010000" else 12
+count_plain_cost = lru_cache(4_096)(count_cost)
 
 
 def count_markdown_cost(sign: str) -> int:

@@ -30,13 +30,18 @@ Carried: TypeAlias = Annotated[dict[Short, Annotated[str, Field(max_length=CARRI
 Page: TypeAlias = Annotated[int, Field(ge=0, lt=100)]
 
 
-class PressValue(FrozenModel):
-    """A button of a card, the boxes beside it, or a picker of people."""
+class DecisionValue(FrozenModel):
+    """See `Click`."""
 
     approval: Short
     version: Number
     choice: Short
     seal: Short = ""
+
+
+class PressValue(DecisionValue):
+    """A button of a card, the boxes beside it, or a picker of people."""
+
     thread: Short = ""
     direct: bool = False
     shared: bool = False
@@ -62,24 +67,18 @@ class OpenFormValue(FrozenModel):
     """Whether this is the menu. The form of the chosen process then replaces the pressed card."""
 
 
-class DialogValue(FrozenModel):
+class DialogValue(DecisionValue):
     """The submit button of a dialog."""
 
-    approval: Short
-    version: Number
-    choice: Short
     place: Place
-    seal: Short = ""
     card: MessageRef | None = None
     page: Page = 0
     values: Carried = Field(default_factory=dict)
     """Input of the pages before."""
     kept: Carried = Field(default_factory=dict)
     """See `Dialog.kept`."""
-
-
-class DialogMoreValue(DialogValue):
-    """The button of a dialog's next page, which submits nothing."""
+    is_more: bool = False
+    """Whether this is the button of the next page, which submits nothing."""
 
 
 class FormValue(FrozenModel):
@@ -92,10 +91,8 @@ class FormValue(FrozenModel):
     kept: Annotated[tuple[Short, ...], Field(max_length=50)] = ()
     files: Annotated[tuple[Short, ...], Field(max_length=50)] = ()
     """Fields for files of this page, which a card cannot ask for."""
-
-
-class FormMoreValue(FormValue):
-    """The button of a form's next page, which submits nothing."""
+    is_more: bool = False
+    """See `DialogValue.is_more`."""
 
 
 class HomeValue(FrozenModel):
@@ -120,21 +117,10 @@ class CancelValue(FrozenModel):
     title: Short = ""
 
 
-class RateValue(FrozenModel):
-    """A feedback button under an answer."""
-
-    run: Short
-    rating: Short
-    """`good` or `bad`."""
-
-
-Value: TypeAlias = (
-    PressValue | OpenFormValue | DialogValue | FormValue | HomeValue | HomeDialogValue | CancelValue | RateValue
-)
+Value: TypeAlias = PressValue | OpenFormValue | DialogValue | FormValue | HomeValue | HomeDialogValue | CancelValue
 KINDS: dict[str, type[Value]] = {
-    "press": PressValue, "open_form": OpenFormValue, "dialog": DialogValue, "dialog_more": DialogMoreValue,
-    "form": FormValue, "form_more": FormMoreValue, "home": HomeValue, "home_dialog": HomeDialogValue,
-    "cancel": CancelValue, "rate": RateValue,
+    "press": PressValue, "open_form": OpenFormValue, "dialog": DialogValue, "form": FormValue, "home": HomeValue,
+    "home_dialog": HomeDialogValue, "cancel": CancelValue,
 }  # fmt: skip
 _NAMES = {model: kind for kind, model in KINDS.items()}
 

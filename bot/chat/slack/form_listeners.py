@@ -16,7 +16,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Channel, ChatDirectory, FormDialog, FormSubmission, Ingress, Place
-from bot.chat.shared_parts import find_value, get_known_language
+from bot.chat.shared_parts import find_value, get_known_language, tell_person
 from bot.chat.slack import dialogs, forms
 from bot.chat.slack.dialogs import MAX_FILES
 from bot.chat.slack.files import parse_sent_files
@@ -142,17 +142,19 @@ class FormListeners:
         try:
             dialog = await self._intake.build_form(form)
             if isinstance(dialog, str):
-                await self._tell(form.person, dialog, place)
+                await tell_person(self._channel, form.person, dialog, place)
             elif view := forms.render_form(dialog):
                 await show(view)
             else:
-                await self._tell(form.person, await self._translate(form.person, "form.too_much"), place)
+                await tell_person(
+                    self._channel, form.person, await self._translate(form.person, "form.too_much"), place
+                )
         except StoreUnavailableError as failed:
             _log.warning("form not built: %s", failed)
-            await self._tell(form.person, await self._translate(form.person, "slack.not_taken"), place)
+            await tell_person(self._channel, form.person, await self._translate(form.person, "slack.not_taken"), place)
         except ChatError as failed:
             _log.warning("form not opened: %s", failed)
-            await self._tell(form.person, await self._translate(form.person, "form.late"), place)
+            await tell_person(self._channel, form.person, await self._translate(form.person, "form.late"), place)
 
     # Submission
 
@@ -165,7 +167,7 @@ class FormListeners:
             return
 
         async def tell(key: str) -> None:
-            await self._tell(form.person, await self._translate(form.person, key), None)
+            await tell_person(self._channel, form.person, await self._translate(form.person, key))
 
         async with watch_acknowledgement(tell) as is_late:
             answer = await self._intake.submit_form(form)
@@ -186,12 +188,6 @@ class FormListeners:
     def _read_text(self, raw: object) -> str:
         """Parse a person's text, bounded before it is parsed."""
         return parse_message_text(raw, self._me.user) if isinstance(raw, str) and len(raw) <= RAW_MAX else ""
-
-    async def _tell(self, person: str, text: str, place: Place | None) -> None:
-        try:
-            await self._channel.post_ephemeral(place or await self._channel.open_dm(person), person, text)
-        except (StoreUnavailableError, ChatError) as failed:
-            _log.warning("could not tell %s: %s", person, failed)
 
     async def _translate(self, person: str, key: str) -> str:
         """Translate a sentence into the language of a known person. Nobody is asked."""

@@ -11,7 +11,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Channel, ChatDirectory, HomeView, Ingress, Place
-from bot.chat.shared_parts import find_language, get_known_language, welcome_person
+from bot.chat.shared_parts import find_language, get_known_language, tell_person, welcome_person
 from bot.chat.slack import home
 from bot.chat.slack.dialogs import assign_problems
 from bot.chat.slack.listeners import AckFunction, acknowledge_malformed, is_button_press, watch_acknowledgement
@@ -110,8 +110,4 @@ class HomeListeners:
             await ack(response_action="clear")
 
     async def _tell(self, person: str, key: str) -> None:
-        try:
-            text = translate(key, await find_language(self._directory, person))
-            await self._channel.post_ephemeral(await self._channel.open_dm(person), person, text)
-        except (StoreUnavailableError, ChatError) as failed:
-            _log.warning("could not tell %s: %s", person, failed)
+        await tell_person(self._channel, person, translate(key, await find_language(self._directory, person)))

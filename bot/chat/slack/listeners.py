@@ -32,7 +32,7 @@ from bot.chat.messages import (
     Place,
     SentFile,
 )
-from bot.chat.shared_parts import NOT_ACCEPTED, FollowUps, find_language, get_known_language
+from bot.chat.shared_parts import NOT_ACCEPTED, FollowUps, find_language, get_known_language, tell_person
 from bot.chat.slack import dialogs, home
 from bot.chat.slack.files import parse_sent_files
 from bot.chat.slack.payload_shape import is_short_text
@@ -430,10 +430,7 @@ class SlackListeners:
         await self._post_ephemeral_notice(place, person, key)
 
     async def _post_ephemeral_notice(self, place: Place, person: str, key: str) -> None:
-        try:
-            await self._channel.post_ephemeral(place, person, await self._translate_for_person(key, person))
-        except (StoreUnavailableError, ChatError) as failed:
-            _log.warning("could not tell %s: %s", person, failed)
+        await tell_person(self._channel, person, await self._translate_for_person(key, person), place)
 
     async def _translate_for_person(self, key: str, person: str) -> str:
         return translate(key, await find_language(self._directory, person))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bot.chat.feishu.cards import count_bytes, count_elements, render_post
 from bot.chat.feishu.home import render_home
-from bot.chat.feishu.values import OpenFormValue, PressValue, RateValue, parse_value
+from bot.chat.feishu.values import OpenFormValue, PressValue, parse_value
 from bot.chat.messages import (
     Button,
     Card,
@@ -176,8 +176,8 @@ def test_buttons_of_an_answer() -> None:
     assert [parse_value(one) for one in list_values(card)] == [
         OpenFormValue(offer="R1.1"),
         PressValue(approval="R1", version=1, choice="approver", direct=True),
-        RateValue(run="R1", rating="good"),
-        RateValue(run="R1", rating="bad"),
+        PressValue(approval="R1", version=1, choice="feedback_good"),
+        PressValue(approval="R1", version=1, choice="feedback_bad"),
     ]
     [picker] = [one for one in walk(card.content) if one.get("tag") == "select_person"]
     assert picker["options"] == [{"value": LI}]

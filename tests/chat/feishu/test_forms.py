@@ -23,9 +23,7 @@ from bot.chat.feishu.forms import (
 from bot.chat.feishu.home import render_home_dialog
 from bot.chat.feishu.values import (
     CancelValue,
-    DialogMoreValue,
     DialogValue,
-    FormMoreValue,
     FormValue,
     HomeDialogValue,
     OpenFormValue,
@@ -171,7 +169,7 @@ def test_a_dialog_returns_what_it_was_opened_for() -> None:
     assert [parse_value(one) for one in list_values(shown)] == [DialogValue(**about), CancelValue(title=DIALOG.title)]
     first = render_dialog(DIALOG, "zh")
     assert first is not None
-    assert parse_value(list_values(first)[1]) == DialogMoreValue(**{**about, "page": 0, "values": {}})
+    assert parse_value(list_values(first)[1]) == DialogValue(**{**about, "page": 0, "values": {}, "is_more": True})
 
 
 def test_problems_stand_under_their_fields_and_the_input_stays() -> None:
@@ -191,7 +189,7 @@ def test_a_form_says_its_process_its_page_and_its_problems() -> None:
     about: dict[str, Any] = {"process": "leave", "page": 1, "has_choice": True, "kept": ("F1",)}
     about["values"] = {"start_date": "2026-11-20"}
     assert [parse_value(one) for one in list_values(shown)] == [
-        OpenFormValue(is_menu=True), FormValue(**about), FormMoreValue(**about), CancelValue(title="请假"),
+        OpenFormValue(is_menu=True), FormValue(**about), FormValue(**about, is_more=True), CancelValue(title="请假"),
     ]  # fmt: skip
     assert "开始: 已经过去" in read_cards((shown,)) and "⚠️ 太长" in read_cards((shown,))
     alone = render_form(replace(FORM, choices=(), more=""), "zh")

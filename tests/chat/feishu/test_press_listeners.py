@@ -12,15 +12,12 @@ import pytest
 from bot.chat.feishu import press_listeners
 from bot.chat.feishu.values import (
     CancelValue,
-    DialogMoreValue,
     DialogValue,
-    FormMoreValue,
     FormValue,
     HomeDialogValue,
     HomeValue,
     OpenFormValue,
     PressValue,
-    RateValue,
     Value,
     build_value,
 )
@@ -155,7 +152,7 @@ async def test_a_press_on_home_names_no_message(ears: Ears) -> None:
 
 
 async def test_a_thumb_rates_the_run(ears: Ears) -> None:
-    await press(ears, RateValue(run="R1", rating="good"))
+    await press(ears, PressValue(approval="R1", version=1, choice="feedback_good"))
     [click] = ears.inbox.clicks
     assert (click.approval, click.version, click.choice, click.person) == ("R1", 1, "feedback_good", LI)
 
@@ -333,7 +330,7 @@ async def test_the_next_page_of_a_dialog_replaces_the_first(ears: Ears) -> None:
     inputs = tuple(FormInput(DialogField(name=f"f{n}", label=f"F{n}"), f"Field {n}") for n in range(30))
     long = replace(DIALOG, inputs=inputs, more="More")
     ears.inbox.dialogs["reject"] = long
-    more = DialogMoreValue(**dict(SUBMIT))
+    more = SUBMIT.model_copy(update={"is_more": True})
     answer = await press(ears, more, form_value={"f0": "typed on the first page"})
     shown = show(answer["card"])
     assert "typed on the first page" in shown and "Field 0" not in shown and not ears.inbox.clicks
@@ -396,7 +393,7 @@ async def test_problems_of_a_form_are_shown_with_the_input(ears: Ears) -> None:
 
 async def test_pages_of_a_form_follow_each_other(ears: Ears) -> None:
     ears.inbox.form_page = PAGE
-    more = FormMoreValue(process="leave", values={"first": "1"})
+    more = FormValue(process="leave", values={"first": "1"}, is_more=True)
     answer = await press(ears, more, form_value={"reason": "x"})
     [form] = ears.inbox.forms
     assert (form.page, form.earlier, form.values) == (1, ("first", "reason"), {"first": "1", "reason": "x"})

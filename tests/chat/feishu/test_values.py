@@ -16,15 +16,12 @@ from bot.chat.feishu.values import (
     KINDS,
     MAX_TICKS,
     CancelValue,
-    DialogMoreValue,
     DialogValue,
-    FormMoreValue,
     FormValue,
     HomeDialogValue,
     HomeValue,
     OpenFormValue,
     PressValue,
-    RateValue,
     Value,
     build_value,
     parse_value,
@@ -45,11 +42,11 @@ CARD = st.one_of(st.none(), st.builds(MessageRef, channel=TEXT, ts=TEXT))
 PAGE = st.integers(0, 99)
 DIALOG: dict[str, st.SearchStrategy[Any]] = {
     "approval": TEXT, "version": NUMBER, "choice": TEXT, "place": PLACE, "seal": TEXT, "card": CARD, "page": PAGE,
-    "values": CARRIED, "kept": CARRIED,
+    "values": CARRIED, "kept": CARRIED, "is_more": st.booleans(),
 }  # fmt: skip
 FORM: dict[str, st.SearchStrategy[Any]] = {
     "process": TEXT, "page": PAGE, "has_choice": st.booleans(), "values": CARRIED,
-    "kept": st.lists(TEXT, max_size=4).map(tuple),
+    "kept": st.lists(TEXT, max_size=4).map(tuple), "is_more": st.booleans(),
 }  # fmt: skip
 VALUES: st.SearchStrategy[Value] = st.one_of(
     st.builds(
@@ -59,13 +56,10 @@ VALUES: st.SearchStrategy[Value] = st.one_of(
     ),
     st.builds(OpenFormValue, offer=TEXT, is_menu=st.booleans()),
     st.builds(DialogValue, **DIALOG),
-    st.builds(DialogMoreValue, **DIALOG),
     st.builds(FormValue, **FORM),
-    st.builds(FormMoreValue, **FORM),
     st.builds(HomeValue, action=TEXT, value=TEXT),
     st.builds(HomeDialogValue, action=TEXT, value=TEXT, form=CARRIED, seal=TEXT),
     st.builds(CancelValue, title=TEXT),
-    st.builds(RateValue, run=TEXT, rating=TEXT),
 )  # fmt: skip
 
 
@@ -79,9 +73,7 @@ def test_what_is_built_comes_back(value: Value) -> None:
 
 
 def test_every_kind_has_its_own_name() -> None:
-    assert set(KINDS) == {
-        "press", "open_form", "dialog", "dialog_more", "form", "form_more", "home", "home_dialog", "cancel", "rate"
-    }  # fmt: skip
+    assert set(KINDS) == {"press", "open_form", "dialog", "form", "home", "home_dialog", "cancel"}
     assert len(set(KINDS.values())) == len(KINDS)
 
 

@@ -26,7 +26,6 @@ BOXES = 10
 TICK = "tick~"
 """Beginning of the names of boxes in our cards; the value of the option follows."""
 SUBMITS = {"dialog": "cs:submit", "form": "cs:submit", "home_dialog": "cs:submit", "cancel": "cs:cancel"}
-MORE = {"dialog_more": "cs:dialog:more", "form_more": "cs:form:more", "rate": "cs:feedback"}
 DAY = "~day"
 """End of the name of a date's input."""
 LABEL = re.compile(r"\*\*([^*\n]+)\*\*")
@@ -58,13 +57,16 @@ def name_action(value: Any) -> str:
         return ""
     kind = value.get("cs", "")
     if kind == "press":
-        return f"cs:{value.get('choice', '')}"
+        choice = str(value.get("choice", ""))
+        return "cs:feedback" if choice.startswith("feedback_") else f"cs:{choice}"
+    if value.get("is_more"):
+        return f"cs:{kind}:more"
     if kind == "home":
         return f"cs:home:{value.get('action', '')}"
     if kind == "open_form":
         number = str(value.get("offer", "")).rpartition(".")[2]
         return f"cs:form:open:{number}" if number else "cs:form:process" if value.get("is_menu") else "cs:form:open"
-    return {**SUBMITS, **MORE}.get(kind, f"cs:{kind}")
+    return SUBMITS.get(kind, f"cs:{kind}")
 
 
 def find_kinds(card: Json) -> set[str]:
