@@ -18,7 +18,7 @@ from bot.chat.feishu.client import FeishuClient, identify_bot, open_feishu_clien
 from bot.chat.feishu.connection import open_long_connection
 from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.feishu.files import FeishuFileSource
-from bot.chat.feishu.home import FeishuHome
+from bot.chat.feishu.home import publish_home
 from bot.chat.feishu.listeners import FeishuListeners
 from bot.chat.feishu.renewals import keep_cards_renewed
 from bot.chat.feishu.sent_cards import SentCards
@@ -52,12 +52,13 @@ async def open_feishu(
         )
         limits, spacing_ms = RateLimiter(stores.redis, stores.keys), min(300, settings.post_spacing_ms)
         channel = FeishuChannel(client, limits, sent, directory, team=me.tenant, spacing_ms=spacing_ms)
-        readers, home = FeishuReaderClassifier(client, tenant=me.tenant), FeishuHome(channel, sent, directory)
+        readers = FeishuReaderClassifier(client, tenant=me.tenant)
+        publish = partial(publish_home, channel, sent, directory)
 
         def connect(ingress: Ingress, gate: IngressGate) -> AbstractAsyncContextManager[IsConnected]:
             listeners = FeishuListeners(
                 *(client, me, ingress, channel, directory, readers),
-                publish_home=home.publish_home,
+                publish_home=publish,
                 gate=gate,
                 note_changed_person=directory.note_changed_person,
             )
@@ -70,7 +71,7 @@ async def open_feishu(
                 directory=directory,
                 reader_classifier=readers,
                 file_source=FeishuFileSource(client),
-                publish_home=home.publish_home,
+                publish_home=publish,
                 connect=connect,
                 jobs=(partial(keep_cards_renewed, channel, sent),),
             )

@@ -22,6 +22,8 @@ from bot.chat.messages import (
     HomeEntry,
     HomeSection,
     Ingress,
+    Moment,
+    NamedPerson,
     Place,
 )
 from bot.core import logs
@@ -302,6 +304,13 @@ def cut_quote(text: str) -> str:
 def join_quotes(quotes: Sequence[str], left: int, language: str) -> str:
     """Join quotes. Those beyond the limit (`left`) are counted."""
     return "\n\n".join((*quotes, *([translate("slack.quotes_unread", language, n=left)] if left > 0 else [])))
+
+
+def read_piece(piece: str | NamedPerson | Moment) -> str:
+    """Return the words of a piece of a sentence."""
+    if isinstance(piece, str):
+        return piece
+    return piece.name if isinstance(piece, NamedPerson) else piece.text
 
 
 # Dialogs and Home

@@ -13,7 +13,6 @@ import hmac
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
@@ -48,69 +47,64 @@ def build_callback_app(
     Token, and may be empty."""
     if not encrypt_key:
         raise ValueError("without a key, nothing would be verified")
-    application = web.Application(client_max_size=BODY_MAX)
-    application.router.add_post(PATH, CallbackReceiver(handle, encrypt_key, token, gate, clock, BodyReader()).receive)
-    return application
+    bodies = BodyReader()
 
-
-@dataclass(frozen=True, slots=True)
-class CallbackReceiver:
-    _handle: Handle
-    _key: str
-    _token: str
-    _gate: IngressGate
-    _clock: Callable[[], float]
-    _bodies: BodyReader
-
-    async def receive(self, request: web.Request) -> web.Response:
-        payload = await self.read_payload(request)
+    async def receive(request: web.Request) -> web.Response:
+        payload = await _read_payload(request, encrypt_key, token, clock(), bodies)
         if isinstance(payload, web.Response):
             return payload
         if payload.get("type") == "url_verification":
             return web.json_response({"challenge": str(payload.get("challenge"))[:CHALLENGE_MAX]})
-        self._gate.begin_event()
+        gate.begin_event()
         try:
             with metrics.time_outcome(metrics.ACKNOWLEDGEMENTS, outcome="acknowledged", kind="http") as ended:
-                status, answer = await handle_payload(self._handle, payload)
+                status, answer = await handle_payload(handle, payload)
                 ended.name = "acknowledged" if status == 200 else "failed"
                 return web.json_response(answer or {}, status=200 if status == 200 else 503)
         finally:
-            self._gate.end_event()
+            gate.end_event()
 
-    async def read_payload(self, request: web.Request) -> dict[str, Any] | web.Response:
-        """Return the payload of a request of Feishu's, or the answer to any other one."""
-        signed_by = [request.headers.get(name, "") for name in _SIGNED_BY]
-        stamp, nonce, signature = signed_by
-        is_signed = any(signed_by)
-        if is_signed:
-            is_whole = _STAMP.fullmatch(stamp) and _NONCE.fullmatch(nonce) and _SIGNATURE.fullmatch(signature)
-            # Feishu sends plain UTF-8. Another encoding was added by somebody else, because headers are not signed.
-            is_encoded = "Content-Encoding" in request.headers
-            if not is_whole or is_encoded or abs(self._clock() - int(stamp)) > SKEW_S:
-                return build_closing_response(401)
-        elif (request.content_length or BODY_MAX) > CHALLENGE_MAX:
+    application = web.Application(client_max_size=BODY_MAX)
+    application.router.add_post(PATH, receive)
+    return application
+
+
+async def _read_payload(
+    request: web.Request, encrypt_key: str, token: str, now_s: float, bodies: BodyReader
+) -> dict[str, Any] | web.Response:
+    """Return the payload of a request of Feishu's, or the answer to any other one."""
+    signed_by = [request.headers.get(name, "") for name in _SIGNED_BY]
+    stamp, nonce, signature = signed_by
+    is_signed = any(signed_by)
+    if is_signed:
+        is_whole = _STAMP.fullmatch(stamp) and _NONCE.fullmatch(nonce) and _SIGNATURE.fullmatch(signature)
+        # Feishu sends plain UTF-8. Another encoding was added by somebody else, because headers are not signed.
+        is_encoded = "Content-Encoding" in request.headers
+        if not is_whole or is_encoded or abs(now_s - int(stamp)) > SKEW_S:
             return build_closing_response(401)
-        body = await self._bodies.read_body(request)
-        if isinstance(body, web.Response):
-            return body
-        signed = hashlib.sha256(f"{stamp}{nonce}{self._key}".encode() + body)
-        if is_signed and not hmac.compare_digest(signed.hexdigest(), signature):
-            return build_closing_response(401)
-        encrypted = (parse_object(body) or {}).get("encrypt")
-        try:
-            payload = parse_object(decrypt_text(encrypted, self._key)) if isinstance(encrypted, str) else None
-        except ValueError:
-            payload = None
-        if payload is None and is_signed:
-            log.warning("feishu_odd_request", size=len(body))
-            return web.Response()  # Feishu would only send it again
-        is_challenge = payload is not None and payload.get("type") == "url_verification"
-        if payload is None or not (is_signed or is_challenge):
-            return build_closing_response(401)
-        token = str(find_value(payload if is_challenge else payload.get("header"), "token"))
-        if self._token and not hmac.compare_digest(self._token.encode(), token.encode("utf-8", "replace")):
-            return build_closing_response(401)
-        return payload
+    elif (request.content_length or BODY_MAX) > CHALLENGE_MAX:
+        return build_closing_response(401)
+    body = await bodies.read_body(request)
+    if isinstance(body, web.Response):
+        return body
+    signed = hashlib.sha256(f"{stamp}{nonce}{encrypt_key}".encode() + body)
+    if is_signed and not hmac.compare_digest(signed.hexdigest(), signature):
+        return build_closing_response(401)
+    encrypted = (parse_object(body) or {}).get("encrypt")
+    try:
+        payload = parse_object(decrypt_text(encrypted, encrypt_key)) if isinstance(encrypted, str) else None
+    except ValueError:
+        payload = None
+    if payload is None and is_signed:
+        log.warning("feishu_odd_request", size=len(body))
+        return web.Response()  # Feishu would only send it again
+    is_challenge = payload is not None and payload.get("type") == "url_verification"
+    if payload is None or not (is_signed or is_challenge):
+        return build_closing_response(401)
+    told = str(find_value(payload if is_challenge else payload.get("header"), "token"))
+    if token and not hmac.compare_digest(token.encode(), told.encode("utf-8", "replace")):
+        return build_closing_response(401)
+    return payload
 
 
 def decrypt_text(text: str, encrypt_key: str) -> bytes:

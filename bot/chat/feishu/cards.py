@@ -24,11 +24,12 @@ from bot.chat.feishu.text import (
     has_layout,
     limit_tables,
 )
-from bot.chat.feishu.values import TICK, OpenFormValue, PressValue, Value, build_value
+from bot.chat.feishu.values import TICK, HomeValue, OpenFormValue, PressValue, Value, build_value
 from bot.chat.messages import (
     Button,
     Card,
     FeedbackButtons,
+    HomeButton,
     Moment,
     NamedPeople,
     NamedPerson,
@@ -40,6 +41,7 @@ from bot.chat.messages import (
     StepState,
     TickList,
 )
+from bot.chat.shared_parts import read_piece
 from tools.characters import show_invisible, split_text
 
 Element: TypeAlias = dict[str, Any]
@@ -75,12 +77,6 @@ def render_post(post: Post, place: Place, people: Sequence[str] = ()) -> tuple[R
     those who can be picked. With none, Feishu offers the members of the chat."""
     if post.steps is not None:
         return _build_cards(post.steps.title, "", [_render_steps(post.steps)], [])
-
-    def name_button(button: Button) -> Value:
-        if button.choice.startswith(OPEN_FORM):
-            return OpenFormValue(offer=f"{button.approval}.{button.choice.removeprefix(OPEN_FORM)}")
-        return build_press_value(button, place)
-
     if post.card is None:
         rich = "".join(map(_format_piece, post.rich))
         if rich.strip() and count_cost(rich) <= PIECE:
@@ -91,31 +87,14 @@ def render_post(post: Post, place: Place, people: Sequence[str] = ()) -> tuple[R
             chunks = split_text(limit_tables(show_invisible(post.text)), PROSE, count_markdown_cost)
             said = [build_markdown(convert_markdown(chunk)) for chunk in chunks if chunk.strip()]
         pieces = [*said, *_render_people(post.people), *render_small_print(post.receipt)]
-        rows = build_rows([(one.label, one.style, name_button(one)) for one in post.buttons])
-        last = [*rows, *_render_picker(post.picker, place, people), *_render_feedback(post.feedback)]
+        last = [*build_rows(post.buttons, place), *_render_picker(post.picker, place, people)]
+        last += _render_feedback(post.feedback)
         return _build_cards(post.text if post.plain else post.text.replace("**", ""), "", pieces, last)
     card = post.card
     pieces = [*render_title_in_full(card.title), *render_card_content(card), *render_small_print(post.receipt)]
-    buttons = [(one.label, one.style, name_button(one)) for one in card.buttons]
-    last = [*_render_ticks(card.ticks, buttons)] if card.ticks else build_rows(buttons)
+    last = [*_render_ticks(card.ticks, card.buttons, place)] if card.ticks else build_rows(card.buttons, place)
     template = "blue" if card.buttons else "grey" if card.is_void else "default"
     return _build_cards(post.text or card.title, card.title, pieces, last, template)
-
-
-def build_press_value(
-    button: Button | PersonPicker, place: Place, *, on_page: bool = False, in_dialog: bool = False
-) -> PressValue:
-    return PressValue(
-        approval=button.approval,
-        version=button.version,
-        choice=button.choice,
-        seal=button.seal if isinstance(button, Button) else "",
-        thread=place.thread or "",
-        direct=place.direct,
-        shared=place.shared,
-        on_page=on_page,
-        in_dialog=in_dialog,
-    )
 
 
 def _build_cards(
@@ -197,19 +176,13 @@ def render_small_print(text: str | RichText) -> Iterator[Element]:
         if count_cost(formatted) <= PIECE:
             yield from [build_markdown(formatted, text_size="notation")] if formatted.strip() else []
             return
-        text = "".join(map(_read_piece, text))
+        text = "".join(map(read_piece, text))
     yield from render_literal(text, **SMALL)
 
 
 def _format_piece(piece: str | NamedPerson | Moment) -> str:
     mention = format_mention(piece.id) if isinstance(piece, NamedPerson) else ""
-    return mention or escape_text(_read_piece(piece))
-
-
-def _read_piece(piece: str | NamedPerson | Moment) -> str:
-    if isinstance(piece, str):
-        return piece
-    return piece.name if isinstance(piece, NamedPerson) else piece.text
+    return mention or escape_text(read_piece(piece))
 
 
 def build_bold(label: str) -> Element:
@@ -321,8 +294,16 @@ def _render_steps(steps: StepList) -> Element:
 
 # Buttons
 
-LabelledButton: TypeAlias = tuple[str, str, Value]
-"""(label, style, value)."""
+
+def choose_value(button: Button | HomeButton | PersonPicker, place: Place, **where: bool) -> Value:
+    """Choose what a button carries. `where`: see `PressValue`."""
+    if isinstance(button, HomeButton):
+        return HomeValue(action=button.action, value=button.value)
+    if button.choice.startswith(OPEN_FORM):
+        return OpenFormValue(offer=f"{button.approval}.{button.choice.removeprefix(OPEN_FORM)}")
+    about = {"approval": button.approval, "version": button.version, "choice": button.choice}
+    about["seal"] = button.seal if isinstance(button, Button) else ""
+    return PressValue(**about, thread=place.thread or "", direct=place.direct, shared=place.shared, **where)
 
 
 def build_button(label: str, style: str, value: Value) -> Element:
@@ -343,8 +324,8 @@ def build_submit_button(label: str, style: str, value: Value, name: str) -> Elem
     return {**build_button(label, style, value), "name": name, "form_action_type": "submit"}
 
 
-def build_rows(buttons: Sequence[LabelledButton]) -> list[Element]:
-    shown = [build_button(*button) for button in buttons]
+def build_rows(buttons: Sequence[Button | HomeButton], place: Place, **where: bool) -> list[Element]:
+    shown = [build_button(one.label, one.style, choose_value(one, place, **where)) for one in buttons]
     return [build_row(shown[start : start + BUTTONS]) for start in range(0, len(shown), BUTTONS)]
 
 
@@ -353,7 +334,7 @@ def build_row(elements: Sequence[Element]) -> Element:
     return {"tag": "column_set", "flex_mode": "flow", "horizontal_spacing": "8px", "columns": columns}
 
 
-def _render_ticks(ticks: TickList, buttons: Sequence[LabelledButton]) -> Iterator[Element]:
+def _render_ticks(ticks: TickList, buttons: Sequence[Button], place: Place) -> Iterator[Element]:
     """Render boxes and the buttons that return what is ticked. Both are in a form, so that a press brings exactly the
     ticks that its person sees. A text that does not fit into a box is shown above the form, in full."""
     for start in range(0, len(ticks.options), BOXES):
@@ -366,7 +347,10 @@ def _render_ticks(ticks: TickList, buttons: Sequence[LabelledButton]) -> Iterato
             shown = build_plain_text(show_invisible(text) or "…")
             box = {"tag": "checker", "name": f"{TICK}{option.value}", "checked": option.is_ticked}
             boxes.append({**box, "text": shown})
-        presses = [build_submit_button(*one, f"press{start}_{number}") for number, one in enumerate(buttons)]
+        presses = [
+            build_submit_button(one.label, one.style, choose_value(one, place), f"press{start}_{number}")
+            for number, one in enumerate(buttons)
+        ]
         if presses:  # Feishu takes no form without a button
             yield {"tag": "form", "name": f"ticks{start}", "elements": [*boxes, build_row(presses)]}
 
@@ -379,7 +363,7 @@ def _render_picker(picker: PersonPicker | None, place: Place, people: Sequence[s
             "tag": "select_person",
             "placeholder": build_plain_text(format_label(picker.label, LABEL) or "…"),
             "options": options,
-            "behaviors": [build_callback(build_press_value(picker, place))],
+            "behaviors": [build_callback(choose_value(picker, place))],
         }
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from uuid import uuid4
 
 from bot.chat.feishu import cards
-from bot.chat.feishu.cards import MAX_BYTES, MAX_ELEMENTS, Element, LabelledButton, RenderedCard, render_small_print
+from bot.chat.feishu.cards import MAX_BYTES, MAX_ELEMENTS, Element, RenderedCard, render_small_print
 from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.forms import build_form_card, render_inputs
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.feishu.text import format_label
-from bot.chat.feishu.values import HomeDialogValue, HomeValue, OpenFormValue
-from bot.chat.messages import ChatDirectory, FormProblem, HomeButton, HomeDialog, HomeEntry, HomeView, Place
+from bot.chat.feishu.values import HomeDialogValue, OpenFormValue
+from bot.chat.messages import ChatDirectory, FormProblem, HomeDialog, HomeEntry, HomeView, Place
 from bot.chat.shared_parts import find_language, fit_entries
 from bot.core import logs
 from bot.core.errors import ChatRefusedError
@@ -26,45 +26,40 @@ RESERVE = 1_000
 """Bytes for the line that counts what was left out."""
 
 
-class FeishuHome:
-    def __init__(self, channel: FeishuChannel, sent: SentCards, directory: ChatDirectory) -> None:
-        self._channel, self._sent, self._directory = channel, sent, directory
-
-    async def publish_home(self, person: str, view: HomeView) -> None:
-        """Rewrite a person's latest Home card. Post a new one if there is none, if it was recalled, or if it is older
-        than the 14 days for which Feishu takes updates. Raises `ChatError`, `StoreUnavailableError`."""
-        card, name = render_home(view, await find_language(self._directory, person, "zh")), f"home:{person}"
-        if (known := await self._sent.find_post(name)) is not None:
-            try:
-                await self._channel.patch_card(known.ts, card.content)
-            except ChatRefusedError as refused:
-                log.info("home.posted_anew", code=refused.code)
-            else:
-                return
-        ref = await self._channel.post_form(person, card, key=f"home:{uuid4().hex}")
-        await self._sent.save_post(ref, name)
+async def publish_home(
+    channel: FeishuChannel, sent: SentCards, directory: ChatDirectory, person: str, view: HomeView
+) -> None:
+    """Rewrite a person's latest Home card. Post a new one if there is none, if it was recalled, or if it is older than
+    the 14 days for which Feishu takes updates. Raises `ChatError`, `StoreUnavailableError`."""
+    card, name = render_home(view, await find_language(directory, person, "zh")), f"home:{person}"
+    if (known := await sent.find_post(name)) is not None:
+        try:
+            await channel.patch_card(known.ts, card.content)
+        except ChatRefusedError as refused:
+            log.info("home.posted_anew", code=refused.code)
+        else:
+            return
+    await sent.save_post(await channel.post_form(person, card, key=f"home:{uuid4().hex}"), name)
 
 
 def render_home(view: HomeView, language: str) -> RenderedCard:
     """Render Home. Entries for which there is no room are left out and counted."""
-    opens: list[LabelledButton] = [(view.request, "primary", OpenFormValue())] if view.request else []
-    top = [*cards.render_title_in_full(view.title), *render_small_print(view.freshness), *cards.build_rows(opens)]
+    top = [*cards.render_title_in_full(view.title), *render_small_print(view.freshness)]
+    if view.request:
+        top.append(cards.build_row([cards.build_button(view.request, "primary", OpenFormValue())]))
     top += render_small_print(view.start)
     frames = list[tuple[list[Element], list[Element]]]()
     for section in view.sections:
         head: list[Element] = [{"tag": "hr"}, *cards.render_literal(section.title, text_size="heading")]
         head += render_small_print(section.empty) if not section.entries else []
-        frames.append((head, [*render_small_print(section.note), *cards.build_rows(_list_buttons(section.buttons))]))
+        frames.append((head, [*render_small_print(section.note), *cards.build_rows(section.buttons, _DM)]))
     frame = cards.build_card(view.title, [*top, *(one for pair in frames for part in pair for one in part)], view.title)
     room = MAX_BYTES - RESERVE - cards.count_bytes([frame]), MAX_ELEMENTS - 2 - cards.count_elements(frame)
 
     def measure(shown: list[Element]) -> tuple[int, int]:
         return cards.count_bytes(shown), cards.count_elements(shown)
 
-    def render(entry: HomeEntry, where: str) -> list[Element]:
-        return list(_render_entry(entry))
-
-    fitting, left = fit_entries(view.sections, frames, room, render, measure)
+    fitting, left = fit_entries(view.sections, frames, room, lambda entry, where: [*_render_entry(entry)], measure)
     rest = render_small_print(translate("slack.more_at_home", language, count=left)) if left else ()
     notice = format_label(view.title, cards.HEADER) or "…"
     return RenderedCard(cards.build_card(view.title, [*top, *fitting, *rest], notice, "blue"))
@@ -73,13 +68,7 @@ def render_home(view: HomeView, language: str) -> RenderedCard:
 def _render_entry(entry: HomeEntry, *, in_dialog: bool = False) -> Iterator[Element]:
     yield from cards.render_literal(entry.card.title, text_size="heading")
     yield from cards.render_card_content(entry.card)
-    where = {"on_page": True, "in_dialog": in_dialog}
-    buttons = [(one.label, one.style, cards.build_press_value(one, _DM, **where)) for one in entry.card.buttons]
-    yield from cards.build_rows([*buttons, *_list_buttons(entry.buttons)])
-
-
-def _list_buttons(buttons: tuple[HomeButton, ...]) -> list[LabelledButton]:
-    return [(one.label, one.style, HomeValue(action=one.action, value=one.value)) for one in buttons]
+    yield from cards.build_rows([*entry.card.buttons, *entry.buttons], _DM, on_page=True, in_dialog=in_dialog)
 
 
 def render_home_dialog(
@@ -99,7 +88,7 @@ def render_home_dialog(
         above = [*render_small_print(dialog.notice), *entry]
         fields = render_inputs(dialog.inputs, language, typed, problems, people)
         submit = [(dialog.submit, value)] if dialog.submit else []
-        below = cards.build_rows(_list_buttons(dialog.buttons))
+        below = cards.build_rows(dialog.buttons, _DM)
         if shown := build_form_card(dialog.title, above, fields, submit, dialog.cancel, below):
             return shown
     return None

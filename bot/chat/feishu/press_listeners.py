@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from bot.chat.feishu import values
 from bot.chat.feishu.cards import RenderedCard
@@ -32,7 +33,6 @@ from bot.chat.messages import (
     HomeView,
     Ingress,
     MessageRef,
-    Place,
     Post,
 )
 from bot.chat.shared_parts import NOT_ACCEPTED, get_known_language, tell_person
@@ -40,9 +40,11 @@ from bot.core import logs
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatError, StoreRefusedError, StoreUnavailableError
 from bot.core.i18n import translate
+from tools.languages import LANGUAGES
 
 log = logs.get_logger(__name__)
 
+Page: TypeAlias = Dialog | FormDialog | HomeDialog
 ANSWER_S, RESULT_S = 2.4, 0.2
 """How long a press may take before it is answered without its outcome, and how long an accepted press waits for its new
 card (s). Feishu shows an error after 3 s. A later card is shown by an update of its own."""
@@ -54,16 +56,9 @@ class Press:
 
     id: str
     person: str
-    language: str
     message: MessageRef
     value: values.Value
     action: Mapping[str, Any]
-
-    def say(self, key: str) -> str:
-        return translate(key, self.language)
-
-    def refuse_with(self, key: str) -> Outcome:
-        return Outcome(self.say(key), is_error=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +102,9 @@ class PressListeners:
         if not (isinstance(operator, Mapping) and is_person_id(person := operator.get("open_id"))):
             log.warning("a press without a presser is dropped")
             return {}
-        language = get_known_language(self._directory, person)
         if operator.get("tenant_key") != self._me.tenant:
             log.warning("a press by somebody of another company is refused", person=person)
-            return Outcome(translate("refused.stranger", language), is_error=True).build_answer()
+            return self._refuse(person, "refused.stranger").build_answer()
         context = event.get("context")
         box = context if isinstance(context, Mapping) else event
         chat, message = box.get("open_chat_id"), box.get("open_message_id")
@@ -118,7 +112,7 @@ class PressListeners:
         if not (value and isinstance(action, Mapping) and is_short_text(chat) and is_short_text(message)):
             log.warning("a press of an odd shape is dropped", person=person)
             return {}
-        press = Press(id, person, language, MessageRef(channel=chat, ts=message), value, action)
+        press = Press(id, person, MessageRef(channel=chat, ts=message), value, action)
         work = asyncio.create_task(self.take_press(press))
         try:
             await asyncio.wait({work}, timeout=ANSWER_S)
@@ -128,7 +122,7 @@ class PressListeners:
         if work.done():
             return work.result().build_answer()
         self.go_on(self._tell_late(press, work))
-        return press.refuse_with(NOT_ACCEPTED[Acceptance.UNKNOWN]).build_answer()
+        return self._refuse(press.person, NOT_ACCEPTED[Acceptance.UNKNOWN]).build_answer()
 
     async def take_press(self, press: Press) -> Outcome:
         """Take a press of any kind. Raises nothing of its own."""
@@ -140,10 +134,13 @@ class PressListeners:
                     chosen = press.action.get("option")
                     process = chosen if is_short_text(chosen) else ""
                     form = FormSubmission(id=press.message.ts, person=press.person, process=process, has_choice=True)
-                    return await self._show_form(press, form)
-                case values.OpenFormValue(offer=offer):
-                    form = FormSubmission(id="", person=press.person, process="", has_choice=not offer, offer=offer)
-                    return await self._post_form(press, form)
+                    return await self._build_form(form, partial(self._show_page, press))
+                case values.OpenFormValue(process=process, offer=offer):
+                    has_choice = not (process or offer)
+                    form = FormSubmission(
+                        id="", person=press.person, process=process, has_choice=has_choice, offer=offer
+                    )
+                    return await self._build_form(form, partial(self._post_page, press))
                 case values.DialogValue() as value:
                     return await self.take_dialog(press, value)
                 case values.FormValue() as value:
@@ -153,13 +150,14 @@ class PressListeners:
                 case values.HomeDialogValue() as value:
                     return await self.take_home_dialog(press, value)
                 case values.CancelValue(title=title):
-                    return Outcome(form=render_closed_form(title, press.say("feishu.cancelled")))
+                    return Outcome(form=render_closed_form(title, self._say(press.person, "feishu.cancelled")))
         except StoreUnavailableError as failed:
             log.warning("press not taken", reason=str(failed))
-            return press.refuse_with("slack.not_taken" if isinstance(failed, StoreRefusedError) else "slack.not_known")
+            is_refused = isinstance(failed, StoreRefusedError)
+            return self._refuse(press.person, "slack.not_taken" if is_refused else "slack.not_known")
         except ChatError as failed:
             log.warning("nothing opened by a press", reason=str(failed))
-            return press.refuse_with("slack.press_again")
+            return self._refuse(press.person, "slack.press_again")
 
     # Cards
 
@@ -167,22 +165,12 @@ class PressListeners:
         """Take a press on a card. The card may have been posted anew, and the core knows the first message."""
         card = await self._channel.find_original(press.message)
         place, form = value.build_place(self._me.tenant, press.message.channel), values.read_press_form(press.action)
-        click = self._build_click(press, value, place, None if value.on_page else card, form)
+        shown = None if value.on_page else card
+        click = value.build_click(id=press.id, person=press.person, place=place, card=shown, form=form)
         if await self._intake.opens_dialog(click) and (dialog := await self._intake.build_dialog(click)):
             return await self._post_page(press, dialog)
         outcome = await self._accept_click(press, click, card)
         return self._close_form(press, outcome.text) if value.in_dialog and not outcome.is_error else outcome
-
-    def _build_click(
-        self,
-        press: Press,
-        value: values.PressValue | values.DialogValue,
-        place: Place,
-        card: MessageRef | None,
-        form: dict[str, str] | None,
-    ) -> Click:
-        about = value.model_dump(include={"approval", "version", "choice", "seal"})
-        return Click(id=press.id, person=press.person, place=place, card=card, form=form, **about)
 
     async def _accept_click(self, press: Press, click: Click, card: MessageRef | None = None) -> Outcome:
         """Make a press durable, and wait a moment for its new card."""
@@ -191,20 +179,21 @@ class PressListeners:
                 await self._intake.accept_click(click)
             except (StoreUnavailableError, ChatError) as failed:
                 log.warning("press not taken", reason=str(failed))
-                return press.refuse_with(NOT_ACCEPTED[await self._intake.withdraw_click(click, failed)])
+                return self._refuse(press.person, NOT_ACCEPTED[await self._intake.withdraw_click(click, failed)])
             await self._gate.wait_for_outcome(waiting.has_result, RESULT_S)
-        return Outcome(waiting.notice or press.say("feishu.received"), card=waiting.card)
+        return Outcome(waiting.notice or self._say(press.person, "feishu.received"), card=waiting.card)
 
     async def take_dialog(self, press: Press, value: values.DialogValue) -> Outcome:
         typed, given = parse_form_value(press.action.get("form_value")), value.values
         place = value.place.model_copy(update={"platform": "feishu", "team": self._me.tenant})
-        click = self._build_click(press, value, place, value.card, {**given, **typed, **value.kept})
+        form = {**given, **typed, **value.kept}
+        click = value.build_click(id=press.id, person=press.person, place=place, card=value.card, form=form)
         problems = {} if value.is_more else await self._intake.check_dialog(click)
         if not (problems or value.is_more):
             outcome = await self._accept_click(press, click, value.card)
             return outcome if outcome.is_error else self._close_form(press, outcome.text)
         if (dialog := await self._intake.build_dialog(click)) is None:
-            return press.refuse_with("slack.press_again")
+            return self._refuse(press.person, "slack.press_again")
         if value.is_more:
             return await self._show_page(press, dialog, page=value.page + 1, values={**given, **typed})
         more = {"page": value.page, "values": given, "typed": typed, "problems": problems}
@@ -225,11 +214,12 @@ class PressListeners:
             kept=value.kept,
         )
         if value.is_more:
-            return await self._show_form(press, form.turn_page())
+            return await self._build_form(form.turn_page(), partial(self._show_page, press))
         answer = await self._intake.submit_form(form)
         if answer.problems:
             told = [one.text for one in answer.problems]
-            return await self._show_form(press, form, told, typed=typed, problems=answer.problems)
+            show = partial(self._show_page, press, told=told, typed=typed, problems=answer.problems)
+            return await self._build_form(form, show)
         if answer.next_page is not None:
             return await self._show_page(press, answer.next_page)
         return self._close_form(press)
@@ -238,13 +228,7 @@ class PressListeners:
         """Post the form of a request, which the bot's menu has asked for. `id` is the event's. Raises nothing of its
         own."""
         nowhere = MessageRef(channel="", ts="")
-        press = Press(id, person, get_known_language(self._directory, person), nowhere, values.OpenFormValue(), {})
-        form = FormSubmission(id="", person=person, process=process, has_choice=not process)
-        try:
-            outcome = await self._post_form(press, form)
-        except (StoreUnavailableError, ChatError) as failed:
-            log.warning("form not posted", reason=str(failed))
-            outcome = press.refuse_with("slack.press_again")
+        outcome = await self.take_press(Press(id, person, nowhere, values.OpenFormValue(process=process), {}))
         if outcome.is_error:
             await tell_person(self._channel, person, outcome.text)
 
@@ -277,51 +261,54 @@ class PressListeners:
 
     # Pages
 
-    async def _show_form(self, press: Press, form: FormSubmission, told: Sequence[str] = (), **more: Any) -> Outcome:
-        """Build a page of a form, and show it in place of the pressed card."""
+    async def _build_form(self, form: FormSubmission, show: Callable[[FormDialog], Awaitable[Outcome]]) -> Outcome:
+        """Build a page of a form, and show it if the person gets one."""
         dialog = await self._intake.build_form(form)
-        if isinstance(dialog, str):
-            return Outcome(dialog, is_error=True)
-        return await self._show_page(press, dialog, told, **more)
+        return Outcome(dialog, is_error=True) if isinstance(dialog, str) else await show(dialog)
 
-    async def _show_page(
-        self, press: Press, dialog: Dialog | FormDialog | HomeDialog, told: Sequence[str] = (), **more: Any
-    ) -> Outcome:
+    async def _show_page(self, press: Press, dialog: Page, told: Sequence[str] = (), **more: Any) -> Outcome:
         """Show a page in place of the pressed card, with the problems that the person is told."""
-        press, people = await self._look_up(press)
-        if (shown := _render_page(press, dialog, people=people, **more)) is None:
-            return press.refuse_with("form.too_much")
+        if (shown := await self._render_page(press, dialog, **more)) is None:
+            return self._refuse(press.person, "form.too_much")
         return Outcome("\n".join(told), is_error=bool(told), form=shown)
 
-    async def _post_form(self, press: Press, form: FormSubmission) -> Outcome:
-        dialog = await self._intake.build_form(form)
-        return Outcome(dialog, is_error=True) if isinstance(dialog, str) else await self._post_page(press, dialog)
-
-    async def _post_page(self, press: Press, dialog: Dialog | FormDialog | HomeDialog) -> Outcome:
+    async def _post_page(self, press: Press, dialog: Page) -> Outcome:
         """Post a page in the presser's chat with the bot. Texts to read that no card holds stand in messages above."""
-        press, people = await self._look_up(press)
-        shown = _render_page(press, dialog, people=people)
+        shown = await self._render_page(press, dialog)
         if shown is None and isinstance(dialog, Dialog) and all(one.field.kind == "shown" for one in dialog.inputs):
             here = await self._channel.open_dm(press.person)
             for one in dialog.inputs:
                 post, key = Post(f"{one.label}\n{one.field.value}", plain=True), f"{press.id}:{one.field.name}:read"
                 await self._channel.post_message(here, post, key=key, again=True)
-            shown = _render_page(press, replace(dialog, inputs=()), people=people)
+            shown = await self._render_page(press, replace(dialog, inputs=()))
         if shown is None:
-            return press.refuse_with("form.too_much")
+            return self._refuse(press.person, "form.too_much")
         posted = await self._channel.post_form(press.person, shown, key=press.id)
         is_here = posted.channel == press.message.channel
-        return Outcome(press.say("feishu.form_below" if is_here else "feishu.form_in_dm"))
+        return Outcome(self._say(press.person, "feishu.form_below" if is_here else "feishu.form_in_dm"))
 
-    async def _look_up(self, press: Press) -> tuple[Press, dict[str, str]]:
-        """Look up who can be picked. With the members, the presser's language is known too."""
-        people = await list_people_to_pick(self._directory)
-        return replace(press, language=get_known_language(self._directory, press.person)), people
+    async def _render_page(self, press: Press, dialog: Page, **more: Any) -> RenderedCard | None:
+        """Render a page, in a language that is known once the members are. Return None if no card holds it."""
+        more["people"] = await list_people_to_pick(self._directory)
+        language = get_known_language(self._directory, press.person)
+        match dialog:
+            case Dialog():
+                return render_dialog(dialog, language, **more)
+            case FormDialog():
+                return render_form(dialog, language, **more)
+            case HomeDialog():
+                return render_home_dialog(dialog, language, **more)
+
+    def _say(self, person: str, key: str) -> str:
+        return translate(key, get_known_language(self._directory, person))
+
+    def _refuse(self, person: str, key: str) -> Outcome:
+        return Outcome(self._say(person, key), is_error=True)
 
     def _close_form(self, press: Press, text: str = "") -> Outcome:
         """Show a form without its buttons after it was submitted."""
-        submitted = press.say("feishu.submitted")
-        return Outcome(text or submitted, form=render_closed_form(press.say("feishu.form"), submitted))
+        submitted = self._say(press.person, "feishu.submitted")
+        return Outcome(text or submitted, form=render_closed_form(self._say(press.person, "feishu.form"), submitted))
 
     # Work after the answer
 
@@ -337,8 +324,8 @@ class PressListeners:
                 await self._channel.patch_card(press.message.ts, outcome.form.content)
             except (StoreUnavailableError, ChatError) as failed:
                 log.warning("form not updated", reason=str(failed))
-        is_plain = outcome.text == press.say("feishu.received")
-        if text := press.say("slack.taken_late") if is_plain else outcome.text:
+        is_plain = outcome.text in [translate("feishu.received", one) for one in LANGUAGES]
+        if text := self._say(press.person, "slack.taken_late") if is_plain else outcome.text:
             await tell_person(self._channel, press.person, text)
 
     def go_on(self, work: Coroutine[Any, Any, None]) -> None:
@@ -349,13 +336,3 @@ class PressListeners:
 
     async def finish(self) -> None:
         await cancel_and_wait(list(self._tasks))
-
-
-def _render_page(press: Press, dialog: Dialog | FormDialog | HomeDialog, **more: Any) -> RenderedCard | None:
-    match dialog:
-        case Dialog():
-            return render_dialog(dialog, press.language, **more)
-        case FormDialog():
-            return render_form(dialog, press.language, **more)
-        case HomeDialog():
-            return render_home_dialog(dialog, press.language, **more)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, ValidationError
 
-from bot.chat.messages import MessageRef, Place
+from bot.chat.messages import Click, MessageRef, Place
 from bot.core.approval_sets import TICKED
 from tools.spec import FrozenModel
 
@@ -38,6 +38,9 @@ class DecisionValue(FrozenModel):
     choice: Short
     seal: Short = ""
 
+    def build_click(self, **press: Any) -> Click:
+        return Click(approval=self.approval, version=self.version, choice=self.choice, seal=self.seal, **press)
+
 
 class PressValue(DecisionValue):
     """A button of a card, the boxes beside it, or a picker of people."""
@@ -61,8 +64,9 @@ class PressValue(DecisionValue):
 class OpenFormValue(FrozenModel):
     """A button that opens a form, or the menu of processes in a form, whose choice is `action.option`."""
 
+    process: Short = ""
     offer: Short = ""
-    """See `FormSubmission.offer`. If empty, the form has a menu of processes."""
+    """See `FormSubmission.offer`. With neither, the form has a menu of processes."""
     is_menu: bool = False
     """Whether this is the menu. The form of the chosen process then replaces the pressed card."""
 

@@ -27,6 +27,7 @@ from bot.chat.messages import (
     StepState,
     TickList,
 )
+from bot.chat.shared_parts import read_piece
 from bot.chat.slack.text import (
     escape_markdown,
     escape_text,
@@ -93,7 +94,7 @@ def render_post(post: Post) -> tuple[RenderedMessage, ...]:
         plan = {"type": "plan", "title": truncate_text(post.steps.title, TASK_TITLE), "tasks": tasks}
         return (RenderedMessage(truncate_text(escape_text(post.steps.title), NOTICE) or "…", (plan,)),)
     if post.card is None:
-        if post.rich and len("".join(map(_read_piece, post.rich)).encode()) <= SECTION:
+        if post.rich and len("".join(map(read_piece, post.rich)).encode()) <= SECTION:
             # A `rich_text` block contains no formatting, so words stay unchanged.
             words = [_render_element(piece) for piece in post.rich if piece not in ("", NamedPerson("", ""))]
             rich = [{"type": "rich_text_section", "elements": words}]
@@ -257,7 +258,7 @@ def render_context(text: str | RichText) -> Iterator[Block]:
         if len(formatted.encode()) <= CONTEXT:
             yield from ({"type": "context", "elements": [build_mrkdwn(one)]} for one in [formatted] if one.strip())
             return
-        text = "".join(map(_read_piece, text))
+        text = "".join(map(read_piece, text))
     for chunk in split_into_chunks(show_invisible(text), CONTEXT):
         if chunk.strip():
             yield {"type": "context", "elements": [build_plain_text(replace_brackets(chunk))]}
@@ -276,16 +277,6 @@ def _format_piece(piece: str | NamedPerson | Moment) -> str:
             return f"{before}{quote_inline(piece)}{after}"
         case str():
             return escape_text(show_invisible(piece))
-
-
-def _read_piece(piece: str | NamedPerson | Moment) -> str:
-    match piece:
-        case Moment():
-            return piece.text
-        case NamedPerson():
-            return piece.name
-        case str():
-            return piece
 
 
 def _render_element(piece: str | NamedPerson | Moment) -> Block:
