@@ -76,7 +76,7 @@ async def open_feishu(
                 jobs=(partial(keep_cards_renewed, channel, sent),),
             )
         finally:
-            await channel.signs.close()
+            await channel.close_signs()
 
 
 @asynccontextmanager

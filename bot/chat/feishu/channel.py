@@ -18,7 +18,7 @@ from bot.chat.feishu.directory import list_people_to_pick
 from bot.chat.feishu.presses import PressDesk
 from bot.chat.feishu.sent_cards import SentCard, SentCards
 from bot.chat.feishu.typing_sign import TypingSigns
-from bot.chat.messages import Card, ChatDirectory, MessageRef, Place, Post, RateSlot, SessionStatus, SuggestedPrompt
+from bot.chat.messages import Card, ChatDirectory, MessageRef, Place, Post, RateSlot, SuggestedPrompt
 from bot.chat.shared_parts import LocalRateLimiter, SharedRateLimiter, find_value, parse_object
 from bot.core import logs
 from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, PlaceClosedError
@@ -31,6 +31,8 @@ NO_TOPICS = "230071"
 """Refusal of a reply as a topic: the group has none."""
 NO_ROOT_CODES = GONE_CODES | {"230019", "99992354"}
 """Refusals of a reply: the first message was recalled, or Feishu knows neither it nor its topic."""
+BURST = 4
+"""Posts at once in one chat after a pause."""
 APP_MS, APP_BURST = 20, 25
 """Rate of all calls that send messages: 50 a second for an app."""
 UPDATE_MS, UPDATE_BURST = 200, 3
@@ -47,8 +49,8 @@ FILE_TYPES = {
 """Ending of a name → Feishu's type of the file. All others are `stream`."""
 
 
-class FeishuChannel:
-    """Implements `bot.chat.messages.Channel`. Posts in one chat keep `spacing_ms` apart after `burst`, because Feishu
+class FeishuChannel(TypingSigns):
+    """Implements `bot.chat.messages.Channel`. Posts in one chat keep `spacing_ms` apart after `BURST`, because Feishu
     allows five a second for all bots of the chat together."""
 
     def __init__(
@@ -60,11 +62,10 @@ class FeishuChannel:
         *,
         team: str,
         spacing_ms: int = 300,
-        burst: int = 4,
     ) -> None:
-        self.presses, self.signs = PressDesk(), TypingSigns(client, sent)
-        self._client, self._limits, self._sent, self._directory = client, limits, sent, directory
-        self._team, self._spacing_ms, self._burst = team, spacing_ms, burst
+        super().__init__(client, sent)
+        self.presses, self._limits, self._directory = PressDesk(), limits, directory
+        self._team, self._spacing_ms = team, spacing_ms
         self._chats: dict[str, str] = {}
         """Person → their chat with the bot."""
         self._updates: dict[str, LocalRateLimiter] = {}
@@ -75,14 +76,13 @@ class FeishuChannel:
     ) -> MessageRef:
         """Post a message, see `Channel.post_message`. If the post takes several messages, return the last, which has
         the buttons. If the first message of the thread was recalled, post outside of it."""
-        parts, ref = await self._render(post, place), None
-        for number, part in enumerate(parts, 1):
-            shown = post if number == len(parts) else None
-            message = _build_card_message(part)
-            ref = await self._post_once(place, message, f"{key}:{number}", again=again, wait_ms=wait_ms, post=shown)
+        *before, last = map(_build_card_message, await self._render(post, place))
+        for number, message in enumerate(before, 1):
+            await self._post_once(place, message, f"{key}:{number}", again=again, wait_ms=wait_ms)
             wait_ms = None
-        self.signs.note_post(place)
-        assert ref is not None, "a post has a part"
+        name = f"{key}:{len(before) + 1}"
+        ref = await self._post_once(place, last, name, again=again, wait_ms=wait_ms, post=post)
+        self.note_post(place)
         return ref
 
     async def _render(self, post: Post, place: Place) -> tuple[RenderedCard, ...]:
@@ -143,25 +143,23 @@ class FeishuChannel:
         query: Mapping[str, str] | None,
         body: Mapping[str, Any],
         wait_ms: int | None = None,
+        tries: int = TRIES,
     ) -> MessageRef:
         slot = self.find_rate_slot(place)
-        for tries_left in range(TRIES - 1, -1, -1):
-            if wait_ms is None:
-                wait_ms = await self._limits.reserve_slot(slot.key, slot.spacing_ms, slot.burst)
-            app_ms = await self._limits.reserve_slot(f"feishu:{self._team}", APP_MS, APP_BURST)
-            await asyncio.sleep(max(wait_ms, app_ms) / 1000)
-            try:
-                sent = await self._client.call(
-                    "POST", path, query=query, body=body, before_each_try=assert_lease_held, waits_out_limit=False
-                )
-            except ChatBusyError as busy:
-                await self._limits.apply_penalty(slot.key, busy.wait_ms)
-                if not tries_left:
-                    raise
-            else:
-                return MessageRef(channel=str(sent.get("chat_id") or place.channel), ts=str(sent["message_id"]))
-            wait_ms = None
-        raise AssertionError("the last try returns or raises")
+        if wait_ms is None:
+            wait_ms = await self._limits.reserve_slot(slot.key, slot.spacing_ms, slot.burst)
+        app_ms = await self._limits.reserve_slot(f"feishu:{self._team}", APP_MS, APP_BURST)
+        await asyncio.sleep(max(wait_ms, app_ms) / 1000)
+        try:
+            sent = await self._client.call(
+                "POST", path, query=query, body=body, before_each_try=assert_lease_held, waits_out_limit=False
+            )
+        except ChatBusyError as busy:
+            await self._limits.apply_penalty(slot.key, busy.wait_ms)
+            if tries == 1:
+                raise
+            return await self._send(place, path, query, body, tries=tries - 1)
+        return MessageRef(channel=str(sent.get("chat_id") or place.channel), ts=str(sent["message_id"]))
 
     async def update_message(self, ref: MessageRef, post: Post) -> None:
         """Update the message that `post_message` returned, wherever it is by now. If a post took several messages, this
@@ -198,7 +196,7 @@ class FeishuChannel:
     async def post_anew(self, card: SentCard, place: Place, content: str) -> str:
         """Post a card again, as the next of its messages, and return its id. However often and by whatever process this
         is done within an hour, it is one message."""
-        uuid = build_uuid(card.first, f"anew:{card.generation + 1}")
+        uuid = build_uuid(card.newest, "anew")
         return (await self.send_message(place, {"msg_type": "interactive", "content": content}, uuid)).ts
 
     async def show_moved(self, message: str, content: dict[str, Any]) -> None:
@@ -265,17 +263,6 @@ class FeishuChannel:
                 self._chats.clear()
             self._chats[person] = chat
 
-    def show_status(self, place: Place, text: str) -> None:
-        """See `Channel.show_status`. The status is a reaction."""
-        self.signs.show_sign(place, is_at_work=bool(text))
-
-    def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
-        """See `Channel.set_session_status`. The session at work is shown by a reaction."""
-        self.signs.show_session(place, is_at_work=status is SessionStatus.PROCESSING)
-
-    async def wait_for_session(self, place: Place) -> None:
-        await self.signs.wait_for_sign(place)
-
     async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None:
         """Do nothing. Feishu shows no prompts, and the welcome names them."""
 
@@ -285,7 +272,8 @@ class FeishuChannel:
         """Post a PNG with its title and its description, see `Channel.upload_picture`."""
         if again and await self._sent.find_post(build_uuid(place.channel, f"{key}:1")):
             return
-        image = await self._upload("image", name, picture, image_type="message")
+        about = {"image_type": "message"}
+        image = await self._client.upload("image", name, picture, about, before_each_try=assert_lease_held)
         rows = [[{"tag": "text", "text": alt[:MAX_ALT_LENGTH]}], [{"tag": "img", "image_key": image}]]
         content = encode_content({"zh_cn": {"title": title, "content": rows}})
         await self._post_once(place, {"msg_type": "post", "content": content}, f"{key}:1", again=again)
@@ -300,17 +288,10 @@ class FeishuChannel:
         for number, (name, content) in enumerate(files, 1):
             if again and await self._sent.find_post(build_uuid(place.channel, f"{key}:{number}")):
                 continue
-            kind = FILE_TYPES.get(name.rpartition(".")[2].lower(), "stream")
-            file = encode_content(
-                {"file_key": await self._upload("file", name, content, file_type=kind, file_name=name)}
-            )
+            about = {"file_type": FILE_TYPES.get(name.rpartition(".")[2].lower(), "stream"), "file_name": name}
+            uploaded = await self._client.upload("file", name, content, about, before_each_try=assert_lease_held)
+            file = encode_content({"file_key": uploaded})
             await self._post_once(place, {"msg_type": "file", "content": file}, f"{key}:{number}", again=again)
-
-    async def _upload(self, kind: str, name: str, content: bytes, **fields: str) -> str:
-        await assert_lease_held()
-        path = f"im/v1/{kind}s"
-        given = await self._client.upload(path, fields, file_field=kind, name=name, content=content)
-        return str(given[f"{kind}_key"])
 
     async def post_form(self, person: str, card: RenderedCard, *, key: str) -> MessageRef:
         """Post a form in the person's chat with the bot. `key` names the press or command that opens it, so that a
@@ -323,7 +304,7 @@ class FeishuChannel:
         return MessageRef(channel=ref.channel, ts=await self._sent.find_first(ref.ts))
 
     def find_rate_slot(self, place: Place) -> RateSlot:
-        return RateSlot(f"feishu:{self._team}:{place.channel}", self._spacing_ms, self._burst)
+        return RateSlot(f"feishu:{self._team}:{place.channel}", self._spacing_ms, BURST)
 
 
 def build_uuid(place: str, key: str) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
-import itertools
 import math
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -143,8 +142,9 @@ class FeishuClient:
         waited out; without `waits_out_limit`, it raises `ChatBusyError` at once. `before_each_try` runs right before
         each try, and an exception there ends the call. `how`: see `_ask`. Raises `ChatError` with Feishu's number, and
         `ChatUnavailableError` when Feishu cannot be reached or takes no more."""
-        name, is_token_new = _name_call(method, path), False
-        for tried in itertools.count(1):
+        name, tried, is_token_new = _name_call(method, path), 0, False
+        while True:
+            tried += 1
             if before_each_try:
                 await before_each_try()
             with metrics.time_outcome(metrics.CHAT_CALLS, method=name) as ended:
@@ -169,15 +169,13 @@ class FeishuClient:
             elif answer.code != UNREACHABLE or tried >= tries:
                 raise answer.build_chat_error(name)
             await asyncio.sleep(pause_s)
-        raise AssertionError("the count has no end")
 
-    async def upload(
-        self, path: str, fields: Mapping[str, str], *, file_field: str, name: str, content: bytes
-    ) -> dict[str, Any]:
-        """Upload a file and return the answer's `data`. Raises what `call` raises."""
+    async def upload(self, kind: str, name: str, content: bytes, fields: Mapping[str, str], **how: Any) -> str:
+        """Upload a file (`kind`: `image` or `file`) and return its key. `how`: see `call`, whose errors it raises."""
         form = FormData(fields)
-        form.add_field(file_field, io.BytesIO(content), filename=name)
-        return await self.call("POST", path, data=form, timeout=ClientTimeout(total=FILE_S))
+        form.add_field(kind, io.BytesIO(content), filename=name)
+        limit = ClientTimeout(total=FILE_S)
+        return str((await self.call("POST", f"im/v1/{kind}s", data=form, timeout=limit, **how))[f"{kind}_key"])
 
     async def download(self, path: str, *, query: Mapping[str, str], max_bytes: int) -> bytes:
         """Download a file, never more than one chunk over the limit, whatever length the server states. Raises
@@ -196,13 +194,8 @@ class FeishuClient:
             return _Answer("0")
 
         limit = ClientTimeout(total=FILE_S, sock_read=TIMEOUT_S)
-        try:
+        with refuse_file():
             await self.call("GET", path, query=query, tries=2, read=read, timeout=limit)
-        except ChatRefusedError as failed:
-            if failed.code in NO_SCOPE_CODES:
-                log.error("feishu_no_file_scope", code=failed.code)
-                raise FileRefusedError("no_scope") from failed
-            raise FileRefusedError("too_large" if failed.code in TOO_LARGE_CODES else "gone") from failed
         return bytes(content)
 
     async def request_connection(self) -> dict[str, Any]:
@@ -213,11 +206,6 @@ class FeishuClient:
         if answer.code != "0":
             raise answer.build_chat_error("ws/endpoint")
         return answer.get_data()
-
-    def stop_renewal(self) -> None:
-        """Stop fetching a token, before the connection pool is closed."""
-        if self._renewal is not None:
-            self._renewal.cancel()
 
     async def _get_token(self) -> str:
         """Return a valid token. One task at a time fetches the next one, ahead of the end of the present one."""
@@ -270,7 +258,8 @@ async def open_feishu_client(app_id: str, app_secret: str, base_url: str) -> Asy
         try:
             yield client
         finally:
-            client.stop_renewal()
+            if client._renewal is not None:
+                client._renewal.cancel()
 
 
 async def identify_bot(client: FeishuClient) -> FeishuBot:
@@ -294,6 +283,18 @@ async def identify_bot(client: FeishuClient) -> FeishuBot:
     if not (bot.get("open_id") and tenant.get("tenant_key")):
         raise ChatUnavailableError(UNREACHABLE, "bot/v3/info")
     return FeishuBot(open_id=bot["open_id"], name=str(bot.get("app_name") or ""), tenant=tenant["tenant_key"])
+
+
+@contextmanager
+def refuse_file() -> Iterator[None]:
+    """Turn Feishu's refusal into that of a file."""
+    try:
+        yield
+    except ChatRefusedError as failed:
+        if failed.code in NO_SCOPE_CODES:
+            log.error("a file cannot be read: the app needs im:message:readonly and im:resource", code=failed.code)
+            raise FileRefusedError("no_scope") from failed
+        raise FileRefusedError("too_large" if failed.code in TOO_LARGE_CODES else "gone") from failed
 
 
 async def _read_answer(response: ClientResponse) -> _Answer:

@@ -82,7 +82,7 @@ class FragmentJoiner:
     def join(self, frame: Frame) -> bytes | None:
         """Return the whole payload, or None while parts of it are missing. Raises `FrameError`."""
         try:
-            total, at = int(frame.get_header("sum") or 1), int(frame.get_header("seq") or 0)
+            total, at = int(frame.headers.get("sum") or 1), int(frame.headers.get("seq") or 0)
         except ValueError:
             raise FrameError("a part has no number") from None
         part = frame.payload or b""
@@ -90,7 +90,7 @@ class FragmentJoiner:
             raise FrameError("a part has an impossible number")
         if total == 1:
             return part
-        name = frame.get_header("message_id")
+        name = frame.headers.get("message_id", "")
         parts = self._parts.setdefault(name, (self._clock(), {}))[1]
         self._size += len(part) - len(parts.get(at, b""))
         parts[at] = part
@@ -185,7 +185,7 @@ class LongConnection:
         async def ping() -> None:
             with suppress(ClientError, OSError):
                 while True:
-                    await socket.send_bytes(encode_frame(Frame(CONTROL, self._service, headers=(("type", "ping"),))))
+                    await socket.send_bytes(encode_frame(Frame(CONTROL, self._service, headers={"type": "ping"})))
                     self._next_ping = loop.time() + self._ping_s
                     await asyncio.sleep(self._ping_s)
 
@@ -209,7 +209,7 @@ class LongConnection:
         try:
             frame = decode_frame(data)
             if frame.method == CONTROL:
-                if frame.get_header("type") == "pong":
+                if frame.headers.get("type") == "pong":
                     self._silent_at = self._next_ping + PONG_S
                     if frame.payload:
                         self._adopt_parameters(parse_object(frame.payload))
@@ -243,7 +243,7 @@ class LongConnection:
                 text = json.dumps(answer, ensure_ascii=False).encode()
                 reply["data"] = base64.b64encode(text).decode()
             took_ms = round((time.perf_counter() - began) * 1000)
-            headers = (*frame.headers, ("biz_rt", str(took_ms)))
+            headers = {**frame.headers, "biz_rt": str(took_ms)}
             ended.name = "acknowledged" if status == 200 else "failed"
             try:
                 await socket.send_bytes(
@@ -254,10 +254,9 @@ class LongConnection:
 
     def _adopt_parameters(self, told: object) -> None:
         """Adopt Feishu's parameters, within bounds. It counts in seconds, and may leave any of them out."""
-        known = told if isinstance(told, dict) else {}
 
         def read(name: str, least: float, most: float, before: float) -> float:
-            value = known.get(name)
+            value = find_value(told, name)
             return min(max(value, least), most) if isinstance(value, int) else before
 
         self._ping_s = read("PingInterval", PING_MIN_S, PING_MAX_S, self._ping_s)

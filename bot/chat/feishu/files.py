@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.chat.feishu.client import NO_SCOPE_CODES, FeishuClient
+from bot.chat.feishu.client import FeishuClient, refuse_file
 from bot.chat.feishu.message_content import read_content
 from bot.chat.messages import ChatDirectory, FetchedFile, Message, Place, SentFile
 from bot.chat.shared_parts import (
@@ -19,7 +19,7 @@ from bot.chat.shared_parts import (
     quote_forwarded,
 )
 from bot.core import logs
-from bot.core.errors import ChatRefusedError, FileRefusedError
+from bot.core.errors import FileRefusedError
 from tools.platform_ids import FILE_ID
 
 log = logs.get_logger(__name__)
@@ -40,13 +40,8 @@ class FeishuFileSource:
         if "/" not in file.id or not FILE_ID.fullmatch(file.id):
             raise FileRefusedError("gone")
         message_id, type, key = file.id.split("/")
-        try:
+        with refuse_file():
             message = await find_message(self._client, message_id)
-        except ChatRefusedError as failed:
-            is_scope = failed.code in NO_SCOPE_CODES
-            if is_scope:
-                log.error("a file cannot be looked up: the app needs the scope im:message:readonly", code=failed.code)
-            raise FileRefusedError("no_scope" if is_scope else "gone") from failed
         if message is None or message["deleted"]:
             raise FileRefusedError("gone")
         uploader = message["sender"]

@@ -9,8 +9,8 @@ message Frame {
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 CONTROL, DATA = 0, 1
 """Values of `method`: pings and their answers; events and their acknowledgements."""
@@ -28,39 +28,35 @@ class FrameError(ValueError):
 class Frame:
     method: int
     service: int = 0
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
     payload: bytes | None = None
     others: bytes = b"\x08\x00\x10\x00"
     """The fields that nobody here reads, as they came: two ids (0 in a new frame) and texts. An answer returns them."""
 
-    def get_header(self, name: str) -> str:
-        """Return the first header of this name, or an empty text."""
-        return next((value for key, value in self.headers if key == name), "")
-
 
 def encode_frame(frame: Frame) -> bytes:
-    headers = [(5, _encode_fields((1, key.encode()), (2, value.encode()))) for key, value in frame.headers]
+    headers = [(5, _encode_fields((1, key.encode()), (2, value.encode()))) for key, value in frame.headers.items()]
     payload = [(8, frame.payload)] if frame.payload is not None else []
     return frame.others + _encode_fields((3, frame.service), (4, frame.method), *headers, *payload)
 
 
 def decode_frame(data: bytes) -> Frame:
     """Decode a frame. Raises `FrameError`."""
-    numbers, headers, others = dict[int, int](), list[tuple[str, str]](), b""
+    numbers, headers, others = dict[int, int](), dict[str, str](), b""
     payload: bytes | None = None
     try:
-        for number, value, field in _read_fields(data):
+        for number, value, whole in _read_fields(data):
             match number, value:
                 case ((3 | 4), int()):
                     numbers[number] = (value & 0xFFFFFFFF) - (value >> 31 & 1) * 2**32
                 case 5, bytes():
                     pair = {name: text.decode() for name, text, _ in _read_fields(value) if isinstance(text, bytes)}
-                    headers.append((pair[1], pair[2]))
+                    headers[pair[1]] = pair[2]
                 case 8, bytes():
                     payload = value
                 case _:
-                    others += field
-        return Frame(numbers[4], numbers[3], tuple(headers), payload, others)
+                    others += whole
+        return Frame(numbers[4], numbers[3], headers, payload, others)
     except (KeyError, IndexError, UnicodeDecodeError) as error:
         raise FrameError(type(error).__name__) from error
 

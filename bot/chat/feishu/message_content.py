@@ -27,14 +27,8 @@ _AT_TAG = re.compile(r'<at user_id="([^"<>]{1,255})">[^<>]{0,255}</at>')
 _PERSON = re.compile(r"ou_[0-9a-z]{6,64}")
 _WORDS = ("title", "text", "topic", "summary", "name")
 """Names under which the types keep their words."""
-_FILES = {
-    "image": ("image", "image_key"),
-    "img": ("image", "image_key"),
-    "file": ("file", "file_key"),
-    "media": ("file", "file_key"),
-    "audio": ("file", "file_key"),
-}
-"""Type of a message or of a part of it → type and key of its file."""
+_FILES = {"image": "image", "img": "image", "file": "file", "media": "file", "audio": "file"}
+"""Type of a message or of a part of it → type of its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +157,8 @@ def _list_files(content: object, kind: str, message: str, depth: int = 0) -> Ite
             yield from _list_files(inner, "file" if name == "files" else "post", message, depth + 1)
         yield from _list_files(content, str(content.get("tag")), message, depth + 1)
     elif isinstance(content, Mapping) and content.get("is_folder") is not True:
-        type, field = _FILES[kind]
-        id, name = f"{message}/{type}/{content.get(field)}", content.get("file_name")
+        type, name = _FILES[kind], content.get("file_name")
+        id = f"{message}/{type}/{content.get(f'{type}_key')}"
         # Feishu names no picture. People are shown a name, and never an id in its place.
         shown = replace_surrogates(name[:255]) if isinstance(name, str) else f"{type}-{id[-4:]}"
         yield SentFile(id=id if FILE_ID.fullmatch(id) else "", name=shown)

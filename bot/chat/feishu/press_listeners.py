@@ -35,7 +35,7 @@ from bot.chat.messages import (
     MessageRef,
     Post,
 )
-from bot.chat.shared_parts import NOT_ACCEPTED, get_known_language, tell_person
+from bot.chat.shared_parts import NOT_ACCEPTED, find_value, get_known_language, tell_person
 from bot.core import logs
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatError, StoreRefusedError, StoreUnavailableError
@@ -98,17 +98,17 @@ class PressListeners:
 
     async def handle_press(self, id: str, event: Mapping[str, Any]) -> dict[str, Any]:
         """Handle a press, and return its answer in time. `id` is the event's."""
-        operator, action = event.get("operator"), event.get("action")
-        if not (isinstance(operator, Mapping) and is_person_id(person := operator.get("open_id"))):
+        person, tenant = (find_value(event, "operator", name) for name in ("open_id", "tenant_key"))
+        if not is_person_id(person):
             log.warning("a press without a presser is dropped")
             return {}
-        if operator.get("tenant_key") != self._me.tenant:
+        if tenant != self._me.tenant:
             log.warning("a press by somebody of another company is refused", person=person)
             return self._refuse(person, "refused.stranger").build_answer()
         context = event.get("context")
         box = context if isinstance(context, Mapping) else event
         chat, message = box.get("open_chat_id"), box.get("open_message_id")
-        value = values.parse_value(action.get("value")) if isinstance(action, Mapping) else None
+        action, value = event.get("action"), values.parse_value(find_value(event, "action", "value"))
         if not (value and isinstance(action, Mapping) and is_short_text(chat) and is_short_text(message)):
             log.warning("a press of an odd shape is dropped", person=person)
             return {}
@@ -314,11 +314,7 @@ class PressListeners:
 
     async def _tell_late(self, press: Press, work: asyncio.Task[Outcome]) -> None:
         """Tell the presser the outcome of a press that was answered without it."""
-        try:
-            outcome = await work
-        except asyncio.CancelledError:
-            await cancel_and_wait([work])
-            raise
+        outcome = await work
         if outcome.form is not None:
             try:
                 await self._channel.patch_card(press.message.ts, outcome.form.content)

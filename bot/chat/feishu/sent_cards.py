@@ -11,7 +11,7 @@ All keys but the last share the hash tag `{sent}` and name the workspace:
 `cs:{sent}:<team>:card:<message>`      the content of a card with buttons (JSON)
 `cs:{sent}:<team>:decided:<message>`   the content of a card that has just lost its buttons
 `cs:{sent}:<team>:renewals`            sorted set: first message of such a card → when it was posted last (ms)
-`cs:{sent}:<team>:newest:<message>`    hash: `message` that took the place of this first one, how often (`generation`)
+`cs:{sent}:<team>:newest:<message>`    the message that took the place of this first one
 `cs:{sent}:<team>:first:<message>`     the first message of a card that was posted anew
 `cs:{sent}:<team>:renewing:<message>`  set while a process posts this card anew
 `cs:{sent}:<team>:sign:<chat>:<root>`  the message with the sign of life of this thread, and its reaction; `over` just
@@ -55,8 +55,6 @@ class SentCard:
     first: str
     """The id that the rest of the bot knows."""
     newest: str
-    generation: int = 0
-    """How many messages have taken the place of the first one."""
     place: Place | None = None
     """The place of a card."""
     content: str = ""
@@ -112,15 +110,13 @@ class SentCards:
 
     async def _read_card(self, pipe: Any, first: str) -> SentCard:
         """Run what the pipeline holds, and read a card with it."""
-        pipe.hmget(self._build_key("newest", first), ["message", "generation"])
-        for name in ("place", "card", "decided"):  # a pipeline of a cluster has no MGET
+        for name in ("newest", "place", "card", "decided"):  # a pipeline of a cluster has no MGET
             pipe.get(self._build_key(name, first))
         pipe.zscore(self._build_key("renewals"), first)
-        (newest, generation), place, content, decided, posted_ms = (await self._ask(pipe.execute()))[-5:]
+        newest, place, content, decided, posted_ms = (await self._ask(pipe.execute()))[-5:]
         return SentCard(
             first=first,
             newest=str(newest or first),
-            generation=int(generation or 0),
             place=Place.model_validate_json(place) if place else None,
             content=str(content or decided or ""),
             posted_ms=int(posted_ms or 0),
@@ -141,13 +137,12 @@ class SentCards:
 
     async def save_newest(self, card: SentCard, newest: str) -> SentCard:
         """Save that a new message has taken the place of the card's last one, and return its record as it is then."""
-        key = self._build_key("newest", card.first)
         pipe = self.redis.pipeline(transaction=True)
-        pipe.hset(key, mapping={"message": newest, "generation": card.generation + 1})
+        pipe.set(self._build_key("newest", card.first), newest, px=CARDS_MS)
         pipe.set(self._build_key("first", newest), card.first, px=CARDS_MS)
         pipe.zadd(self._build_key("renewals"), {card.first: self.clock.now_ms()}, xx=True)
-        for one in (key, self._build_key("place", card.first), self._build_key("card", card.first)):
-            pipe.pexpire(one, CARDS_MS)
+        for name in ("place", "card"):
+            pipe.pexpire(self._build_key(name, card.first), CARDS_MS)
         return await self._read_card(pipe, card.first)
 
     async def find_first(self, message: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from bot.chat.feishu.client import GONE_CODES, FeishuClient
 from bot.chat.feishu.sent_cards import SentCards
-from bot.chat.messages import Place
+from bot.chat.messages import Place, SessionStatus
 from bot.chat.shared_parts import LatestCalls, OptionalFeature, Thread
 from bot.core.errors import ChatError, ChatUnavailableError, PlaceClosedError, StoreUnavailableError
 
@@ -18,7 +18,8 @@ MAX_THREADS = 1_000
 
 
 class TypingSigns:
-    """Adds and removes reactions. Any process can end the sign that another one has shown."""
+    """The part of `bot.chat.messages.Channel` that adds and removes reactions. Any process can end the sign that
+    another one has shown."""
 
     def __init__(self, client: FeishuClient, sent: SentCards) -> None:
         self._client, self._sent = client, sent
@@ -36,23 +37,26 @@ class TypingSigns:
             if len(self._latest) > MAX_THREADS:
                 del self._latest[next(iter(self._latest))]
 
-    def show_session(self, place: Place, *, is_at_work: bool) -> None:
-        """Show that a session is at work in this thread, until it says that it is not."""
-        thread = (place.channel, place.thread or "")
+    def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
+        """See `Channel.set_session_status`. A session at work shows the sign until it says that it is not."""
+        thread, is_at_work = (place.channel, place.thread or ""), status is SessionStatus.PROCESSING
         (self._sessions.add if is_at_work else self._sessions.discard)(thread)
-        self.show_sign(place, is_at_work=is_at_work)
+        self._show_sign(place, is_at_work)
+
+    def show_status(self, place: Place, text: str) -> None:
+        """See `Channel.show_status`."""
+        self._show_sign(place, bool(text))
 
     def note_post(self, place: Place) -> None:
         """Note a post in a thread. It ends the sign, unless a session goes on."""
         if not place.direct and (place.channel, place.thread) not in self._sessions:
-            self.show_sign(place, is_at_work=False)
+            self._show_sign(place, False)
 
-    def show_sign(self, place: Place, *, is_at_work: bool) -> None:
+    def _show_sign(self, place: Place, is_at_work: bool) -> None:
         if place.thread:
             self._states.send_soon((place.channel, place.thread), is_at_work)
 
-    async def wait_for_sign(self, place: Place) -> None:
-        """Wait until the wanted sign of this thread is sent, for `WAIT_S` at most."""
+    async def wait_for_session(self, place: Place) -> None:
         await self._states.wait(place, WAIT_S)
 
     async def _send_sign(self, thread: Thread, is_at_work: bool) -> None:
@@ -81,5 +85,5 @@ class TypingSigns:
         if not await self._sent.save_sign(name, sign):  # ended meanwhile
             await self._client.call("DELETE", f"im/v1/messages/{sign}")
 
-    async def close(self) -> None:
+    async def close_signs(self) -> None:
         await self._states.close()

@@ -178,6 +178,6 @@ async def ears(redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Asy
             )
             yield Ears(here, client, inbox, directory, channel, readers, listeners, homes)
             await listeners.finish()
-            await channel.signs.close()
+            await channel.close_signs()
     finally:
         await runner.cleanup()

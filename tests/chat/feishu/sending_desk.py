@@ -77,7 +77,7 @@ async def desk(redis: Redis, keys: Keys) -> AsyncIterator[Desk]:
         slots, sent = Slots(), SentCards(redis, keys, TENANT, feishu.clock)
         channel = FeishuChannel(client, slots, sent, PlatformDirectory(FeishuMembers(client), {}), team=TENANT)
         yield Desk(feishu, client, slots, sent, channel)
-        await channel.signs.close()
+        await channel.close_signs()
 
 
 def has_buttons(said: Said) -> bool:

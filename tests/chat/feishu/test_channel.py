@@ -417,7 +417,7 @@ async def test_the_bot_shows_that_it_is_at_work_until_it_rests(desk: Desk) -> No
 
 async def test_without_a_session_the_next_post_ends_the_sign_as_on_slack(desk: Desk) -> None:
     later = desk.feishu.hear(GROUP)
-    desk.channel.signs.note_message(PLACE, later.id)
+    desk.channel.note_message(PLACE, later.id)
     desk.channel.show_status(PLACE, "working")
     await settle(desk)
     assert later.reactions and count_signs(desk) == 1, "on the message that is answered"

@@ -71,7 +71,7 @@ async def open_local(redis: Redis, keys: Keys) -> AsyncIterator[Local]:
         here = Local(ws, channel, sent, me.tenant)
         ws.clock = lambda: clock() + here.passed.total_seconds()
         yield here
-        await channel.signs.close()
+        await channel.close_signs()
 
 
 async def test_a_card_is_posted_decided_and_seen(local: Local) -> None:

@@ -324,7 +324,7 @@ async def test_odd_frames_change_nothing(server: FrameServer) -> None:
 
 
 def _build_part(name: str, total: Any, at: Any, part: bytes = b"x") -> Frame:
-    return Frame(DATA, headers=(("message_id", name), ("sum", str(total)), ("seq", str(at))), payload=part)
+    return Frame(DATA, headers={"message_id": name, "sum": str(total), "seq": str(at)}, payload=part)
 
 
 def test_parts_that_wait_are_bounded_by_size_and_time() -> None:

@@ -16,7 +16,7 @@ from bot.chat.feishu.frames import Frame, FrameError, decode_frame, encode_frame
 
 _TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
 _INT32, _UINT64 = st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**64 - 1)
-_HEADERS = st.lists(st.tuples(_TEXTS, _TEXTS), max_size=6).map(tuple)
+_HEADERS = st.dictionaries(_TEXTS, _TEXTS, max_size=6)
 _FRAMES = st.builds(Frame, method=_INT32, service=_INT32, headers=_HEADERS, payload=st.none() | st.binary(max_size=300))
 _OTHERS = st.fixed_dictionaries(
     {"SeqID": _UINT64, "LogID": _UINT64},
@@ -26,7 +26,7 @@ _OTHERS = st.fixed_dictionaries(
 
 def translate_frame(frame: Frame, others: dict[str, Any]) -> ForeignFrame:
     foreign = ForeignFrame(service=frame.service, method=frame.method, **others)
-    for key, value in frame.headers:
+    for key, value in frame.headers.items():
         foreign.headers.add(key=key, value=value)
     if frame.payload is not None:
         foreign.payload = frame.payload
@@ -60,7 +60,7 @@ def test_bytes_that_are_no_frame_are_refused_with_one_kind_of_error(data: bytes)
 
 
 def test_a_frame_that_is_cut_anywhere_is_refused_or_lacks_its_end() -> None:
-    whole = Frame(1, 7, (("type", "event"), ("message_id", "m")), payload=b"x" * 50)
+    whole = Frame(1, 7, {"type": "event", "message_id": "m"}, payload=b"x" * 50)
     data = encode_frame(whole)
     for end in range(len(data)):
         try:
@@ -70,7 +70,7 @@ def test_a_frame_that_is_cut_anywhere_is_refused_or_lacks_its_end() -> None:
 
 
 def test_fields_of_a_later_version_are_returned() -> None:
-    frame = Frame(1, headers=(("type", "event"),), payload=b"{}")
+    frame = Frame(1, headers={"type": "event"}, payload=b"{}")
     later = b"\x50\x05" + b"\x59" + bytes(8) + b"\x65" + bytes(4) + b"\x6a\x02ab"
     assert decode_frame(encode_frame(frame) + later) == replace(frame, others=frame.others + later)
 
@@ -83,7 +83,7 @@ def test_a_frame_without_its_required_fields_is_refused(data: bytes) -> None:
 
 def test_negative_control_another_byte_makes_another_frame() -> None:
     rng = random.Random(1)
-    frame = Frame(1, 7, (("type", "".join(rng.choices(string.ascii_letters, k=9))),), payload=b"12345")
+    frame = Frame(1, 7, {"type": "".join(rng.choices(string.ascii_letters, k=9))}, payload=b"12345")
     data = bytearray(encode_frame(frame))
     data[-1] ^= 1
     assert decode_frame(bytes(data)) != frame
