@@ -54,6 +54,7 @@ FORGET_S = 5.0
 (s)."""
 Element = TypeVar("Element")
 Wanted = TypeVar("Wanted")
+Key = TypeVar("Key")
 Thread: TypeAlias = tuple[str, str]
 """Channel and first message."""
 
@@ -66,6 +67,14 @@ class SharedRateLimiter(Protocol):
 
     async def apply_penalty(self, key: str, ms: int) -> None:
         """Block all slots for `ms`, as the platform has demanded."""
+
+
+def remember(known: dict[Key, Wanted], key: Key, value: Wanted, most: int) -> None:
+    """Remember a value as the latest one, and forget the oldest if there are more than `most`."""
+    known.pop(key, None)
+    known[key] = value
+    if len(known) > most:
+        del known[next(iter(known))]
 
 
 class LocalRateLimiter:

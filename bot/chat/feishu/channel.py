@@ -19,7 +19,7 @@ from bot.chat.feishu.presses import PressDesk
 from bot.chat.feishu.sent_cards import SentCard, SentCards
 from bot.chat.feishu.typing_sign import TypingSigns
 from bot.chat.messages import Card, ChatDirectory, MessageRef, Place, Post, RateSlot, SuggestedPrompt
-from bot.chat.shared_parts import LocalRateLimiter, SharedRateLimiter, find_value, parse_object
+from bot.chat.shared_parts import LocalRateLimiter, SharedRateLimiter, find_value, parse_object, remember
 from bot.core import logs
 from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, PlaceClosedError
 from bot.core.held_lease import assert_lease_held
@@ -259,9 +259,7 @@ class FeishuChannel(TypingSigns):
         """Note the person's chat with the bot, as a verified payload or an answer names it."""
         if self._chats.get(person) != chat:
             await self._sent.save_dm(person, chat)
-            if len(self._chats) >= MAX_KNOWN:
-                self._chats.clear()
-            self._chats[person] = chat
+            remember(self._chats, person, chat, MAX_KNOWN)
 
     async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None:
         """Do nothing. Feishu shows no prompts, and the welcome names them."""

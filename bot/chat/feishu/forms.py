@@ -64,12 +64,11 @@ def render_dialog(
     about: dict[str, Any] = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice}
     about |= {"place": dialog.place, "card": dialog.card, "seal": dialog.seal, "page": page}
     about |= {"values": dict(values or {}), "kept": dict(dialog.kept)}
-    has_more = bool(dialog.more) and page + 1 < PAGES and len(inputs) > (page + 1) * PAGE
-    buttons = [(dialog.submit, DialogValue(**about))]
-    buttons += [(dialog.more, DialogValue(**about, is_more=True))] if has_more else []
+    has_more = page + 1 < PAGES and len(inputs) > (page + 1) * PAGE
     told = [FormProblem(name, "", text) for name, text in (problems or {}).items()]
     fields = render_inputs(inputs[page * PAGE : (page + 1) * PAGE], language, typed, told, people)
-    return build_form_card(dialog.title, above, fields, buttons, dialog.cancel)
+    more = dialog.more if has_more else ""
+    return build_form_card(dialog.title, above, fields, dialog.submit, DialogValue(**about), dialog.cancel, more=more)
 
 
 def render_form(
@@ -89,10 +88,8 @@ def render_form(
     about: dict[str, Any] = {"process": form.process, "page": form.page, "has_choice": bool(form.choices)}
     files = tuple(one.field.name for one in form.inputs if one.field.kind == "file")
     about |= {"values": dict(form.values), "kept": form.kept, "files": files}
-    buttons = [(form.submit, FormValue(**about))]
-    buttons += [(form.more, FormValue(**about, is_more=True))] if form.more else []
     fields = render_inputs(form.inputs, language, typed, problems, people)
-    return build_form_card(form.title, above, fields, buttons, form.cancel)
+    return build_form_card(form.title, above, fields, form.submit, FormValue(**about), form.cancel, more=form.more)
 
 
 def render_closed_form(title: str, text: str) -> RenderedCard:
@@ -105,19 +102,22 @@ def build_form_card(
     title: str,
     above: Sequence[Element],
     fields: Iterator[Element],
-    buttons: Sequence[tuple[str, Value]],
+    submit: str,
+    value: Value,
     cancel: str,
+    *,
+    more: str = "",
     below: Sequence[Element] = (),
 ) -> RenderedCard | None:
-    """Build the card of a form. `buttons` (label, value) return its input, and without any there is no form. The button
-    that closes the card returns no input, so it is outside of the form. Return None if a card cannot hold all this."""
+    """Build the card of a form. The buttons `submit` and `more` return its input, and without a label there is none.
+    The button that closes the card returns no input, so it is outside of the form. Return None if a card cannot hold
+    all this."""
     label, container = format_label(title, cards.HEADER), list[Element]()
-    if buttons:
-        names = (("primary", "cs:submit"), ("", "cs:more"))
-        row = [
-            cards.build_submit_button(words, style, value, name)
-            for (words, value), (style, name) in zip(buttons, names, strict=False)
-        ]
+    if submit:
+        row = [cards.build_submit_button(submit, "primary", value, "cs:submit")]
+        if more:
+            following = value.model_copy(update={"is_more": True})
+            row.append(cards.build_submit_button(more, "", following, "cs:more"))
         container = [{"tag": "form", "name": "form", "elements": [*fields, cards.build_row(row)]}]
     close = cards.build_row([cards.build_button(cancel, "", CancelValue(title=label))])
     shown = [*cards.render_title_in_full(title), *above, *container, *below, close]

@@ -87,8 +87,7 @@ def render_home_dialog(
     for entry in (whole, pointer):
         above = [*render_small_print(dialog.notice), *entry]
         fields = render_inputs(dialog.inputs, language, typed, problems, people)
-        submit = [(dialog.submit, value)] if dialog.submit else []
         below = cards.build_rows(dialog.buttons, _DM)
-        if shown := build_form_card(dialog.title, above, fields, submit, dialog.cancel, below):
+        if shown := build_form_card(dialog.title, above, fields, dialog.submit, value, dialog.cancel, below=below):
             return shown
     return None

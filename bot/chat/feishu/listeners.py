@@ -18,7 +18,7 @@ from bot.chat.feishu.message_content import is_person_id, is_short_text, read_co
 from bot.chat.feishu.press_listeners import PressListeners
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import ChatDirectory, HomeView, Ingress, Message, Place
-from bot.chat.shared_parts import FollowUps, find_value, get_known_language, list_mappings, welcome_person
+from bot.chat.shared_parts import FollowUps, find_value, get_known_language, list_mappings, remember, welcome_person
 from bot.core import logs
 from bot.core.errors import ChatError, ChatRefusedError, StoreUnavailableError
 from bot.core.i18n import translate
@@ -88,17 +88,11 @@ class FeishuListeners:
         await self._presses.finish()
 
     async def handle_old_press(self, payload: Event) -> dict[str, Any] | None:
-        """Handle a press in the older form, without a header. Its token names the press."""
-        token = payload.get("token")
-        if not is_short_text(token):
+        """Handle a press in the older form, without a header and all on one level. Its token names the press."""
+        if not is_short_text(token := payload.get("token")):
             log.warning("a payload of an odd shape is dropped")
             return None
-        event = {
-            "operator": {name: payload.get(name) for name in ("open_id", "tenant_key")},
-            "context": {name: payload.get(name) for name in ("open_chat_id", "open_message_id")},
-            "action": payload.get("action"),
-        }
-        return await self._presses.handle_press(token, event)
+        return await self._presses.handle_press(token, {**payload, "operator": payload})
 
     # Messages
 
@@ -162,9 +156,7 @@ class FeishuListeners:
     async def _submit_message(self, message: Message) -> None:
         """Make a message durable. Feishu may send it in two events, which its own id shows."""
         await self._intake.accept_message(message, aliases=(f"{message.place.channel}:{message.at}",))
-        while len(self._recent) >= RECENT_MAX:
-            del self._recent[next(iter(self._recent))]
-        self._recent[message.at] = (message.person, message.place)
+        remember(self._recent, message.at, (message.person, message.place), RECENT_MAX)
         self._channel.note_message(message.thread_place, message.at)
         if known := self._directory.find_known_person(message.person):
             self._channel.show_status(message.thread_place, translate("steps.working", known.language))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from bot.chat.feishu.client import GONE_CODES, FeishuClient
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.messages import Place, SessionStatus
-from bot.chat.shared_parts import LatestCalls, OptionalFeature, Thread
+from bot.chat.shared_parts import LatestCalls, OptionalFeature, Thread, remember
 from bot.core.errors import ChatError, ChatUnavailableError, PlaceClosedError, StoreUnavailableError
 
 EMOJI = "Typing"
@@ -31,11 +31,7 @@ class TypingSigns:
     def note_message(self, place: Place, message_id: str) -> None:
         """Note the latest message of a person in a thread. In a DM, each message is a thread of its own."""
         if place.thread:
-            thread = (place.channel, place.thread)
-            self._latest.pop(thread, None)
-            self._latest[thread] = message_id
-            if len(self._latest) > MAX_THREADS:
-                del self._latest[next(iter(self._latest))]
+            remember(self._latest, (place.channel, place.thread), message_id, MAX_THREADS)
 
     def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
         """See `Channel.set_session_status`. A session at work shows the sign until it says that it is not."""
