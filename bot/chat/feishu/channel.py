@@ -218,7 +218,10 @@ class FeishuChannel(TypingSigns):
         if found is None or found.get("deleted"):
             return True
         content = render_post(post, Place(platform="feishu", team=self._team, channel=ref.channel))[-1].content
-        return list(_describe_buttons(_read_content(found))) == list(_describe_buttons(content))
+        sent = parse_object(find_value(found, "body", "content"))
+        wrapped = find_value(sent, "user_dsl")
+        shown = parse_object(wrapped) if isinstance(wrapped, str) else sent
+        return list(_describe_buttons(shown)) == list(_describe_buttons(content))
 
     async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
         """Post a message that one person sees: as the answer to their press, in the group, or in their chat with the
@@ -330,13 +333,6 @@ def render_moved(content: Mapping[str, Any]) -> dict[str, Any]:
     text = " · ".join(translate("feishu.card_continues", language) for language in ("zh", "en"))
     place = Place(platform="feishu", team="", channel="")
     return render_post(Post(text, card=Card(title, lead=text)), place)[-1].content
-
-
-def _read_content(message: Mapping[str, Any]) -> object:
-    """Read the content of a message. Feishu wraps a card that it returns as it was sent."""
-    content = parse_object(find_value(message, "body", "content"))
-    wrapped = find_value(content, "user_dsl")
-    return parse_object(wrapped) if isinstance(wrapped, str) else content
 
 
 def _describe_buttons(content: object) -> Iterator[tuple[str, ...]]:

@@ -103,17 +103,17 @@ def build_form_card(
     above: Sequence[Element],
     fields: Iterator[Element],
     submit: str,
-    value: Value,
+    value: Value | None,
     cancel: str,
     *,
     more: str = "",
     below: Sequence[Element] = (),
 ) -> RenderedCard | None:
-    """Build the card of a form. The buttons `submit` and `more` return its input, and without a label there is none.
-    The button that closes the card returns no input, so it is outside of the form. Return None if a card cannot hold
-    all this."""
+    """Build the card of a form. The buttons `submit` and `more` carry `value` and return the input. Without a
+    `value` there is no form. The button that closes the card returns no input, so it is outside of the form. Return
+    None if a card cannot hold all this."""
     label, container = format_label(title, cards.HEADER), list[Element]()
-    if submit:
+    if value is not None:
         row = [cards.build_submit_button(submit, "primary", value, "cs:submit")]
         if more:
             following = value.model_copy(update={"is_more": True})

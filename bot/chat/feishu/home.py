@@ -82,12 +82,13 @@ def render_home_dialog(
     """Render a dialog of Home. A card that is too long is not pressed here, because it is in the DM as a whole. Return
     None if the dialog does not fit into a card even so."""
     value = HomeDialogValue(action=dialog.action, value=dialog.value, form=dict(dialog.form), seal=dialog.seal)
+    carried = value if dialog.submit else None
     whole = list(_render_entry(HomeEntry(dialog.card), in_dialog=True)) if dialog.card else []
     pointer = list(render_small_print(translate("home.whole_in_dm", language))) if dialog.card else []
     for entry in (whole, pointer):
         above = [*render_small_print(dialog.notice), *entry]
         fields = render_inputs(dialog.inputs, language, typed, problems, people)
         below = cards.build_rows(dialog.buttons, _DM)
-        if shown := build_form_card(dialog.title, above, fields, dialog.submit, value, dialog.cancel, below=below):
+        if shown := build_form_card(dialog.title, above, fields, dialog.submit, carried, dialog.cancel, below=below):
             return shown
     return None

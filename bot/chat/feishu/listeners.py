@@ -52,16 +52,21 @@ class FeishuListeners:
         self._follow_ups = FollowUps(intake.is_engaged)
         self._recent: dict[str, tuple[str, Place]] = {}
         """Message id → its writer and place, as the verified event said."""
+        changed_chats = (
+            *("im.chat.updated_v1", "im.chat.disbanded_v1", "im.chat.member.bot.added_v1"),
+            *("im.chat.member.bot.deleted_v1", "im.chat.member.user.added_v1"),
+            *("im.chat.member.user.deleted_v1", "im.chat.member.user.withdrawn_v1"),
+        )
+        changed_people = ("contact.user.created_v3", "contact.user.updated_v3", "contact.user.deleted_v3")
         self._listeners: Mapping[str, Callable[[str, Event], Awaitable[None]]] = {
-            "im.message.receive_": self.handle_message,
-            "im.message.updated_": self.handle_edit,
-            "im.message.recalled_": self.handle_recall,
-            "application.bot.menu_": self.handle_menu,
-            "im.chat.access_event.bot_p2p_chat_entered_": self.handle_entered,
-            **dict.fromkeys(("im.chat.updated_", "im.chat.disbanded_", "im.chat.member."), self.handle_changed_chat),
-            "contact.user.": self.handle_changed_person,
+            "im.message.receive_v1": self.handle_message,
+            "im.message.updated_v1": self.handle_edit,
+            "im.message.recalled_v1": self.handle_recall,
+            "application.bot.menu_v6": self.handle_menu,
+            "im.chat.access_event.bot_p2p_chat_entered_v1": self.handle_entered,
+            **dict.fromkeys(changed_chats, self.handle_changed_chat),
+            **dict.fromkeys(changed_people, self.handle_changed_person),
         }
-        """Beginning of an event's type → its listener."""
 
     async def handle_payload(self, payload: Event) -> dict[str, Any] | None:
         """Handle a verified payload. Return the answer of a press, and None for everything else. Raises
@@ -78,10 +83,8 @@ class FeishuListeners:
             return await self._presses.handle_press(id, event)
         if tenant != self._me.tenant:
             log.error("an event for another company is dropped", tenant=str(tenant)[:60], type=kind)
-            return None
-        for beginning, listener in self._listeners.items():
-            if kind.startswith(beginning):
-                await listener(id, event)
+        elif listener := self._listeners.get(kind):
+            await listener(id, event)
         return None
 
     async def finish(self) -> None:
