@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MOST = {
     "product lines": 74_608,
-    "lines of the second platform": 7_020,
+    "lines of the second platform": 7_010,
     "kernel lines": 18_722,
     "helpers used once, of 1,000 functions": 94,
     "helpers of three lines or fewer": 31,

@@ -201,17 +201,14 @@ def render_card_content(card: Card) -> Iterator[Element]:
     if card.when is not None:
         yield from render_literal(card.when.text)
     yield from render_literal(card.lead)
-    yield from _strike_facts(card.facts) if card.is_void else _render_facts(card.facts)
-    yield from render_literal(card.body)
-    yield from render_small_print(card.footer)
-
-
-def _strike_facts(facts: tuple[LabelledValue, ...]) -> Iterator[Element]:
-    """Render facts that hold no more. Nobody is mentioned for what is over, so people are named in words."""
-    for label, value in facts:
+    for label, value in card.facts if card.is_void else ():
+        # Nobody is mentioned for what is over, so people are named in words.
         words = (value or "—") if isinstance(value, str) else value.text or ", ".join(one.name for one in value.people)
         line = f"~~{_escape_line(f'{label} · {words}')}~~"
         yield from [build_markdown(line)] if count_cost(line) <= PIECE else render_literal(f"{label} · {words}")
+    yield from _render_facts(() if card.is_void else card.facts)
+    yield from render_literal(card.body)
+    yield from render_small_print(card.footer)
 
 
 def _render_facts(facts: tuple[LabelledValue, ...]) -> Iterator[Element]:

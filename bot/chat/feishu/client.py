@@ -142,7 +142,7 @@ class FeishuClient:
         waited out; without `waits_out_limit`, it raises `ChatBusyError` at once. `before_each_try` runs right before
         each try, and an exception there ends the call. `how`: see `_ask`. Raises `ChatError` with Feishu's number, and
         `ChatUnavailableError` when Feishu cannot be reached or takes no more."""
-        name, tried, is_token_new = _name_call(method, path), 0, False
+        name, tried, is_token_new = name_call(method, path), 0, False
         while True:
             tried += 1
             if before_each_try:
@@ -322,7 +322,7 @@ async def _read_answer(response: ClientResponse) -> _Answer:
     return _Answer(code, known, log_id[:100])
 
 
-def _name_call(method: str, path: str) -> str:
+def name_call(method: str, path: str) -> str:
     """Name a call for logs and metrics, without the ids in its path. Raises `ChatRefusedError` for a path that an id
     has changed into another."""
     if not _PATH.fullmatch(path):

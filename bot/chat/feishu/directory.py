@@ -86,17 +86,14 @@ class FeishuMembers(MemberSource):
         if not isinstance(user, Mapping) or user.get("open_id") != person:
             return None
         if (department := _choose_department(user)) not in ("", ROOT, *self._departments):
-            self._departments[department] = await self._find_department(department)
+            try:  # it is newer than the list
+                told = await self._client.call("GET", f"contact/v3/departments/{department}", query=OPEN_IDS)
+                name = _clean_name(find_value(told, "department", "name"))
+            except ChatRefusedError as failed:  # the person has no department then
+                log.info("a department is not read", code=failed.code)
+                name = ""
+            self._departments[department] = name
         return {"id": person, **user}
-
-    async def _find_department(self, id: str) -> str:
-        """Find the name of a department that is newer than the list. Without the name, the person has none."""
-        try:
-            answer = await self._client.call("GET", f"contact/v3/departments/{id}", query=OPEN_IDS)
-        except ChatRefusedError as failed:
-            log.info("a department is not read", code=failed.code)
-            return ""
-        return _clean_name(find_value(answer, "department", "name"))
 
     async def find_member_by_email(self, email: str) -> Member | None:
         query, body = {"user_id_type": "open_id"}, {"emails": [email], "include_resigned": False}

@@ -300,4 +300,4 @@ def test_tokens_are_masked_wherever_they_are_written(token: str) -> None:
      ("contact/v3/users/batch_get_id", "contact/v3/users/batch_get_id"), ("bot/v3/info", "bot/v3/info")],
 )  # fmt: skip
 def test_metrics_know_a_call_without_its_ids(path: str, name: str) -> None:
-    assert client_module._name_call("GET", path) == f"GET {name}"
+    assert client_module.name_call("GET", path) == f"GET {name}"
