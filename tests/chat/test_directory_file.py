@@ -105,11 +105,14 @@ def test_odd_toml_is_refused_with_its_line(tmp_path: Path, subtests: pytest.Subt
             read(tmp_path, text)
 
 
-def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+def test_a_file_in_another_encoding_or_that_is_not_there_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_bytes("email,title\na@b,组长".encode("gb18030"))
     with pytest.raises(SettingsError, match=r"people\.csv is odd: 'utf-8' codec"):
         read_directory_file(path)
+    with pytest.raises(SettingsError, match=r"none\.csv"):
+        read_directory_file(tmp_path / "none.csv")
+    assert read_directory_file(None) == {}
 
 
 def test_the_demo_file_names_every_column() -> None:

@@ -11,8 +11,7 @@ from aiohttp.typedefs import Middleware
 from bot.dev.workspace.methods_files import MOST_BYTES
 from bot.dev.workspace.server import build_routes
 from bot.dev.workspace.workspace import Workspace
-
-HOST = "127.0.0.1"
+from tests.harness.serving import serve_app
 
 
 @asynccontextmanager
@@ -20,13 +19,8 @@ async def serve_routes(routes: Iterable[web.AbstractRouteDef], *middlewares: Mid
     """Serve on a free port; yield the address."""
     site = web.Application(client_max_size=MOST_BYTES + 1_000_000, middlewares=middlewares)
     site.add_routes(routes)
-    runner = web.AppRunner(site, access_log=None, shutdown_timeout=0.2)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, HOST, 0).start()
-        yield f"http://{HOST}:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with serve_app(site, shutdown_s=0.2) as address:
+        yield address
 
 
 @asynccontextmanager

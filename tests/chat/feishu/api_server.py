@@ -10,6 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from tests.chat.feishu.frame_server import APP_ID, APP_SECRET
+from tests.harness.serving import serve_app
 
 
 class Api:
@@ -52,11 +53,5 @@ async def run_api() -> AsyncIterator[Api]:
     api, app = Api(), web.Application(client_max_size=50_000_000)
     app.router.add_post("/open-apis/auth/v3/tenant_access_token/internal", api.give_token)
     app.router.add_route("*", "/open-apis/{path:.*}", api.serve)
-    runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    api.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with serve_app(app) as api.url:
         yield api
-    finally:
-        await runner.cleanup()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -25,8 +24,8 @@ from bot.chat.messages import FormAnswer, FormDialog, FormSubmission, HomeAnswer
 from bot.chat.people.directory import PlatformDirectory
 from bot.queue.keys import Keys
 from tests.chat.feishu.message_server import APP, FeishuServer
-from tests.chat.feishu.sending_desk import Slots
-from tests.chat.slack.doubles import Inbox
+from tests.chat.slack.doubles import Inbox, Slots
+from tests.harness.serving import serve_app
 
 PAYLOADS = Path(__file__).parent / "payloads"
 TENANT, OTHER = "t1a2b3c4d5e6f708", "t9z8y7x6w5v4u302"
@@ -47,12 +46,6 @@ def build_user(id: str, name: str, email: str = "", **more: Any) -> dict[str, An
     status = {"is_frozen": False, "is_resigned": False, "is_activated": True, "is_exited": False, "is_unjoin": False}
     about = {"open_id": id, "union_id": "on_x", "user_id": "7", "name": name, "en_name": "", "email": email}
     return {**about, "status": status, "department_ids": [SALES], "leader_user_id": "", **more}
-
-
-async def eventually(check: Any) -> None:
-    async with asyncio.timeout(20):
-        while not check():
-            await asyncio.sleep(0.01)
 
 
 @dataclass
@@ -152,32 +145,25 @@ async def ears(redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Asy
     monkeypatch.setattr(press_listeners, "RESULT_S", 0.0)
     here, site = EarsServer(), web.Application()
     site.router.add_route("*", "/open-apis/{path:.*}", here.take)
-    runner = web.AppRunner(site, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
     here.users = {
         ZHANG: build_user(ZHANG, "张三", "zhang@example.com", en_name="San Zhang", leader_user_id=LI),
         LI: build_user(LI, "李四", "li@example.com", en_name="Si Li", department_ids=["0"]),
     }
     here.departments, here.dms = {SALES: "销售部"}, {ZHANG: DM, LI: "oc_dm_li"}
-    try:
-        async with open_feishu_client(APP, "secret", f"http://{host}:{port}") as client:
-            inbox, homes = FormInbox(), list[tuple[str, HomeView]]()
-            directory = PlatformDirectory(FeishuMembers(client), {})
-            channel = FeishuChannel(client, Slots(), SentCards(redis, keys, TENANT, here.clock), directory, team=TENANT)
-            readers = FeishuReaderClassifier(client, tenant=TENANT)
+    async with serve_app(site) as here.url, open_feishu_client(APP, "secret", here.url) as client:
+        inbox, homes = FormInbox(), list[tuple[str, HomeView]]()
+        directory = PlatformDirectory(FeishuMembers(client), {})
+        channel = FeishuChannel(client, Slots(), SentCards(redis, keys, TENANT, here.clock), directory, team=TENANT)
+        readers = FeishuReaderClassifier(client, tenant=TENANT)
 
-            async def publish_home(person: str, page: HomeView) -> None:
-                homes.append((person, page))
+        async def publish_home(person: str, page: HomeView) -> None:
+            homes.append((person, page))
 
-            gate = IngressGate()
-            gate.begin_event()  # as around each event that comes in
-            listeners = FeishuListeners(
-                client, ME, inbox, channel, directory, readers, publish_home, gate, directory.note_changed_person
-            )
-            yield Ears(here, client, inbox, directory, channel, readers, listeners, homes)
-            await listeners.finish()
-            await channel.close_signs()
-    finally:
-        await runner.cleanup()
+        gate = IngressGate()
+        gate.begin_event()  # as around each event that comes in
+        listeners = FeishuListeners(
+            client, ME, inbox, channel, directory, readers, publish_home, gate, directory.note_changed_person
+        )
+        yield Ears(here, client, inbox, directory, channel, readers, listeners, homes)
+        await listeners.finish()
+        await channel.close_signs()

@@ -12,6 +12,8 @@ from typing import Any
 from aiohttp import WSMsgType, web
 from lark_channel.ws.pb.pbbp2_pb2 import Frame as ForeignFrame
 
+from tests.harness.serving import serve_app
+
 APP_ID, APP_SECRET = "cli_a1b2c3d4e5", "s3cr3tS3cr3tS3cr3tS3cr3tS3cr3t12"
 CONFIG = {"PingInterval": 1, "ReconnectCount": -1, "ReconnectInterval": 1, "ReconnectNonce": 0}
 
@@ -113,12 +115,5 @@ async def run_frame_server() -> AsyncIterator[FrameServer]:
     server, app = FrameServer(), web.Application()
     app.router.add_post("/callback/ws/endpoint", server.give_address)
     app.router.add_get("/ws/v2", server.serve_frames)
-    runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with serve_app(app) as server.url:
         yield server
-    finally:
-        await runner.cleanup()

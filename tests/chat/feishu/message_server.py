@@ -17,6 +17,7 @@ from aiohttp import web
 
 from bot.chat.feishu.client import FeishuClient, open_feishu_client
 from bot.core.clock import Clock
+from tests.harness.serving import serve_app
 
 APP, TENANT = "cli_a0", "t0"
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -234,13 +235,5 @@ def read_card(content: str) -> dict[str, Any]:
 async def open_feishu_server() -> AsyncIterator[tuple[FeishuServer, FeishuClient]]:
     here, site = FeishuServer(), web.Application()
     site.router.add_route("*", "/open-apis/{path:.*}", here.take)
-    runner = web.AppRunner(site, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
-    here.url = f"http://{host}:{port}"
-    try:
-        async with open_feishu_client(APP, "secret", here.url) as client:
-            yield here, client
-    finally:
-        await runner.cleanup()
+    async with serve_app(site) as here.url, open_feishu_client(APP, "secret", here.url) as client:
+        yield here, client

@@ -19,6 +19,7 @@ from bot.chat.messages import Button, Card, Place, Post
 from bot.chat.people.directory import PlatformDirectory
 from bot.queue.keys import Keys
 from tests.chat.feishu.message_server import TENANT, FeishuServer, Said, open_feishu_server
+from tests.chat.slack.doubles import Slots
 
 GROUP, ROOT, ZHANG, LI = "oc_general", "om_root0001", "ou_zhang00", "ou_li000000"
 PLACE = Place(platform="feishu", team=TENANT, channel=GROUP, thread=ROOT)
@@ -27,22 +28,6 @@ DM = Place(platform="feishu", team=TENANT, channel=f"oc_dm_{ZHANG}", direct=True
 CARD = Post(text="Please confirm", card=Card("Leave", buttons=(Button("Confirm", "confirm", "A03abc", 1),)))
 LATER = Post(text="Please confirm", card=Card("Leave", buttons=(Button("Confirm", "confirm", "A03abc", 2),)))
 OVER = Post(text="Approved", card=Card("Approved"))
-
-
-class Slots:
-    """Slots that are always free, unless told otherwise. It remembers what it was asked."""
-
-    def __init__(self) -> None:
-        self.wait_ms = 0
-        self.reserved: list[tuple[str, int, int]] = []
-        self.penalties: list[tuple[str, int]] = []
-
-    async def reserve_slot(self, key: str, spacing_ms: int, burst: int) -> int:
-        self.reserved.append((key, spacing_ms, burst))
-        return self.wait_ms
-
-    async def apply_penalty(self, key: str, ms: int) -> None:
-        self.penalties.append((key, ms))
 
 
 @dataclass

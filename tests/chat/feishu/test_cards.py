@@ -15,11 +15,9 @@ from bot.chat.feishu.values import OpenFormValue, PressValue, parse_value
 from bot.chat.messages import (
     Button,
     Card,
-    FeedbackButtons,
     HomeEntry,
     HomeSection,
     HomeView,
-    Moment,
     NamedPeople,
     NamedPerson,
     PersonPicker,
@@ -27,14 +25,12 @@ from bot.chat.messages import (
     Post,
     StepLine,
     StepList,
-    StepState,
     TickList,
     TickOption,
 )
 from tests.chat.feishu.card_schema import check_card, hold_limits, walk
 from tests.chat.feishu.reader import list_markdown, list_tags, list_texts, list_values, read_cards, squeeze
 from tests.chat.feishu.strategies import CARDS, DIRECT, ENTRIES, GROUP, LONG, POSTS, SHORT
-from tests.golden.shown import HOME
 from tools.characters import has_invisible, show_invisible
 
 TEXT = {"tag": "plain_text", "content": "x"}
@@ -151,34 +147,12 @@ def test_a_long_card_is_several_and_the_last_carries_the_buttons() -> None:
     assert len(render_post(Post("Mail", card=Card("Mail", buttons=buttons)), GROUP)) == 1, "the control"
 
 
-def test_a_press_says_what_was_pressed_and_where_the_card_is() -> None:
-    buttons = (Button("同意", "approve", "A1", 2, "primary", "5ea1"),)
-    [card] = render_post(Post("x", card=Card("请假", buttons=buttons)), GROUP)
-    [value] = map(parse_value, list_values(card))
-    assert value == PressValue(
-        approval="A1", version=2, choice="approve", seal="5ea1", thread="om_1", direct=False, shared=True
-    )
-    assert isinstance(value, PressValue)
-    assert value.build_place("t1", "oc_1") == GROUP
-    assert card.content["config"] == {
-        "update_multi": True, "enable_forward": False, "width_mode": "default", "summary": {"content": "x"},
-    }  # fmt: skip
-
-
 def test_buttons_of_an_answer() -> None:
-    post = Post(
-        "Who?",
-        buttons=(Button("Open", "form:open:1", "R1", 1),),
-        picker=PersonPicker("Somebody else", "approver", "R1", 1),
-        feedback=FeedbackButtons("R1", "good", "bad"),
-    )
+    opens, picker = Button("Open", "form:open:1", "R1", 1), PersonPicker("Somebody else", "approver", "R1", 1)
+    post = Post("Who?", buttons=(opens,), picker=picker)
     [card] = render_post(post, DIRECT, people=(LI, "no id"))
-    assert [parse_value(one) for one in list_values(card)] == [
-        OpenFormValue(offer="R1.1"),
-        PressValue(approval="R1", version=1, choice="approver", direct=True),
-        PressValue(approval="R1", version=1, choice="feedback_good"),
-        PressValue(approval="R1", version=1, choice="feedback_bad"),
-    ]
+    picked = PressValue(approval="R1", version=1, choice="approver", direct=True)
+    assert [parse_value(one) for one in list_values(card)] == [OpenFormValue(offer="R1.1"), picked]
     [picker] = [one for one in walk(card.content) if one.get("tag") == "select_person"]
     assert picker["options"] == [{"value": LI}]
     [alone] = render_post(post, DIRECT)
@@ -210,14 +184,7 @@ def test_the_widest_boxes_are_within_the_limits() -> None:
     assert read_cards(cards).count("😀") >= 40 * 158
 
 
-def test_steps_are_a_panel_with_the_latest() -> None:
-    steps = tuple(StepLine(f"step {n} **b**", "why <b>", state) for n, state in enumerate(StepState))
-    [shown] = render_post(Post("x", steps=StepList("Worked for 4 s", steps)), GROUP)
-    assert check_card(shown.content) == []
-    [panel] = shown.content["body"]["elements"]
-    assert panel["header"]["title"]["content"] == "Worked for 4 s" and panel["expanded"] is True
-    read = read_cards((shown,))
-    assert "step 0 **b**" in read and "why <b>" in read
+def test_of_too_many_steps_the_latest_are_shown() -> None:
     many = tuple(StepLine(f"step {n} " + "字" * 300) for n in range(100))
     [cut] = render_post(Post("x", steps=StepList("Working", many)), GROUP)
     hold_limits((cut,))
@@ -235,13 +202,6 @@ def test_what_is_void_is_struck_through() -> None:
     assert read_cards(long).count("文") == 9_000 and "<at" not in "".join(list_markdown(long))
 
 
-def test_a_moment_is_told_in_its_readers_time() -> None:
-    rich = (NamedPerson(LI, "张三"), " agreed at ", Moment(1, "2026-11-20 10:00"))
-    [shown] = render_post(Post("x", plain=True, rich=rich), GROUP)
-    assert list_tags(list_markdown((shown,))[0]) == [f"<at id={LI}>", "</at>"]
-    assert squeeze(read_cards((shown,))) == squeeze("agreed at 2026-11-20 10:00")
-
-
 @SLOW
 @given(st.lists(ENTRIES, max_size=12), SHORT)
 def test_home_shows_cards_whole_or_counts_them(entries: list[HomeEntry], title: str) -> None:
@@ -253,14 +213,6 @@ def test_home_shows_cards_whole_or_counts_them(entries: list[HomeEntry], title: 
     rows = sum(one.buttons == () and one.card.buttons == () for one in entries)
     whole = sum(squeeze(show_invisible(one.card.body)) in squeeze(read_cards((shown,))) for one in entries)
     assert whole == len(entries) or "more" in read_cards((shown,)) or rows
-
-
-def test_buttons_on_home_say_that_the_message_is_not_the_cards() -> None:
-    shown = render_home(HOME, "zh")
-    pressed = [one for one in map(parse_value, list_values(shown)) if isinstance(one, PressValue)]
-    assert pressed and all(one.on_page and one.direct for one in pressed)
-    [message] = render_post(Post("x", card=Card("x", buttons=HOME.sections[0].entries[0].card.buttons)), DIRECT)
-    assert not any(parse_value(one).on_page for one in list_values(message)), "the control"  # type: ignore[union-attr]
 
 
 @SLOW

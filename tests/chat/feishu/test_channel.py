@@ -19,7 +19,6 @@ from bot.chat.people.directory import PlatformDirectory
 from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, LeaseLost, PlaceClosedError
 from bot.core.held_lease import bind_lease
 from bot.queue.keys import Keys
-from bot.queue.lanes import Lease
 from bot.queue.rate_limits import RateLimiter
 from tests.chat.feishu.message_server import DAY, HOUR, TENANT
 from tests.chat.feishu.sending_desk import (
@@ -37,6 +36,7 @@ from tests.chat.feishu.sending_desk import (
     desk,
     has_buttons,
 )  # fmt: skip
+from tests.chat.slack.doubles import Lane
 
 __all__ = ["desk"]
 CONTENT = {"msg_type": "interactive", "content": encode_content(render_post(CARD, PLACE)[-1].content)}
@@ -469,18 +469,6 @@ async def test_a_sign_of_life_never_stands_in_the_way(desk: Desk) -> None:
     assert len(desk.feishu.called("react")) == 4, "after a refusal Feishu is left alone for a while"
     desk.channel.show_status(DM, "working")
     await desk.channel.suggest_prompts(DM, ())
-
-
-class Lane(Lease):
-    """A lane that others take over after so many looks."""
-
-    def __init__(self, looks: int) -> None:
-        self.looks = looks
-
-    async def assert_held(self) -> None:
-        self.looks -= 1
-        if self.looks < 0:
-            raise LeaseLost("somebody else has it")
 
 
 async def test_whoever_has_lost_the_lane_says_and_changes_nothing(desk: Desk) -> None:

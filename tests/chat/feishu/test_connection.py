@@ -36,9 +36,16 @@ class Desk:
         self.handle: Handle = self.accept
         self.gate = IngressGate()
         self.is_connected: Callable[[], Any]
+        self.began, self.durable = asyncio.Event(), asyncio.Event()
 
     async def accept(self, payload: dict[str, Any]) -> None:
         self.got.append(payload)
+
+    async def hold(self, payload: dict[str, Any]) -> None:
+        """Take an event, but the second, when somebody says that it is durable."""
+        self.began.set()
+        if payload["event"]["number"] != 2:
+            await self.durable.wait()
 
 
 @asynccontextmanager
@@ -108,58 +115,41 @@ async def test_nothing_is_acknowledged_that_is_not_durable(server: FrameServer, 
 
 
 async def test_an_acknowledgement_waits_for_durability(server: FrameServer) -> None:
-    durable = asyncio.Event()
-
-    async def wait(payload: dict[str, Any]) -> None:
-        if payload["event"]["number"] == 1:
-            await durable.wait()
-
     async with connect(server, Desk()) as desk:
-        desk.handle = wait
+        desk.handle = desk.hold
         await server.push(build_event(1), "slow")
         await server.push(build_event(2), "quick")
         assert await server.wait_for_ack("quick") == {"code": 200}  # a slow handler blocks nobody
         assert "slow" not in server.acks and desk.gate.coming == 1
-        durable.set()
+        desk.durable.set()
         assert await server.wait_for_ack("slow") == {"code": 200}
 
 
 async def test_negative_control_an_early_acknowledgement_is_seen(
     server: FrameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    durable = asyncio.Event()
-
     async def acknowledge_first(handle: Handle, payload: Any) -> Any:
         asyncio.get_running_loop().create_task(handle(payload)).add_done_callback(lambda task: None)
         return 200, None
 
-    async def wait(payload: dict[str, Any]) -> None:
-        await durable.wait()
-
     monkeypatch.setattr(connection, "handle_payload", acknowledge_first)
     async with connect(server, Desk()) as desk:
-        desk.handle = wait
+        desk.handle = desk.hold
         await server.push(build_event(1))
         assert await server.wait_for_ack() == {"code": 200}  # nothing is durable: the tests above would fail
-        durable.set()
+        desk.durable.set()
 
 
 async def test_the_end_waits_for_what_was_received(server: FrameServer) -> None:
-    began, durable = asyncio.Event(), asyncio.Event()
-
-    async def wait(payload: dict[str, Any]) -> None:
-        began.set()
-        await durable.wait()
-
     async with AsyncExitStack() as stack:
         desk = await stack.enter_async_context(connect(server, Desk()))
-        desk.handle = wait
+        desk.handle = desk.hold
         await server.push(build_event(1))
-        await began.wait()
+        await desk.began.wait()
         ending = asyncio.create_task(stack.aclose())
         await asyncio.sleep(0)
         assert not ending.done() and not server.acks
-        durable.set()
+        desk.durable.set()
         await ending
     assert await server.wait_for_ack() == {"code": 200}
 
@@ -168,16 +158,10 @@ async def test_the_end_gives_up_a_handler_without_acknowledging(
     server: FrameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "DRAIN_S", 0.1)
-    began = asyncio.Event()
-
-    async def wait(payload: dict[str, Any]) -> None:
-        began.set()
-        await asyncio.Event().wait()
-
     async with connect(server, Desk()) as desk:
-        desk.handle = wait
+        desk.handle = desk.hold
         await server.push(build_event(1))
-        await began.wait()
+        await desk.began.wait()
     assert not server.acks and desk.gate.coming == 0
 
 
@@ -265,6 +249,7 @@ async def test_parameters_that_are_none_change_nothing_dangerous(server: FrameSe
 @pytest.mark.parametrize(
     ("refusal", "word"),
     [
+        ({"handshake-status": "514", "handshake-autherrcode": "1000040350"}, "50 long connections"),
         ({"code": 514, "msg": "auth failed"}, "FEISHU_APP_ID"),
         ({"code": 403, "msg": "forbidden"}, "FEISHU_MODE=http"),
         ({"code": 1000040350, "msg": "too many"}, "50 long connections"),
@@ -272,7 +257,7 @@ async def test_parameters_that_are_none_change_nothing_dangerous(server: FrameSe
     ],
 )
 async def test_a_refusal_at_the_start_says_what_to_do(server: FrameServer, refusal: dict[str, Any], word: str) -> None:
-    server.refusal = refusal
+    server.refusal, server.handshake = (refusal, {}) if "code" in refusal else (None, refusal)
     with pytest.raises(SettingsError, match=word):
         async with connect(server, Desk()):
             pass
@@ -282,13 +267,6 @@ async def test_a_refusal_at_the_start_says_what_to_do(server: FrameServer, refus
 async def test_an_outage_at_the_start_is_no_wrong_setting(server: FrameServer, refusal: dict[str, Any]) -> None:
     server.refusal = refusal
     with pytest.raises(ChatUnavailableError):
-        async with connect(server, Desk()):
-            pass
-
-
-async def test_a_refused_handshake_says_what_to_do(server: FrameServer) -> None:
-    server.handshake = {"handshake-status": "514", "handshake-autherrcode": "1000040350", "handshake-msg": "too many"}
-    with pytest.raises(SettingsError, match="50 long connections"):
         async with connect(server, Desk()):
             pass
 

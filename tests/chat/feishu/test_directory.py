@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 from bot.chat.directory_file import DirectoryEntry
 from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.people.directory import PlatformDirectory
-from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.errors import ChatError
 from bot.queue.keys import Keys
 from bot.storage.members import RedisMemberStore
 from tests.chat.feishu.ears_desk import BOT, LI, SALES, TENANT, ZHANG, Ears, build_user, ears
@@ -91,25 +91,6 @@ async def test_strangers_and_bots_are_nobody(ears: Ears) -> None:
 async def test_an_answer_about_somebody_else_is_about_nobody(ears: Ears) -> None:
     ears.feishu.pages[f"contact/v3/users/{ZHANG}"] = {"user": ears.feishu.users[LI]}
     assert await ears.directory.find_person(ZHANG) is None
-
-
-async def test_data_for_a_decision_is_fresh_or_the_decision_waits(ears: Ears) -> None:
-    now = 1_000.0
-    directory = PlatformDirectory(FeishuMembers(ears.client), {}, clock=lambda: now)
-    await directory.refresh_people([ZHANG])
-    await directory.refresh_people([ZHANG])
-    assert ears.feishu.count_asked(f"users/{ZHANG}") == 1
-    ears.feishu.is_away, now = True, now + 31
-    with pytest.raises(ChatUnavailableError):
-        await directory.refresh_people([ZHANG])
-
-
-async def test_a_person_whom_feishu_knows_no_more_is_forgotten(ears: Ears) -> None:
-    await ears.directory.find_person(ZHANG)
-    del ears.feishu.users[ZHANG]
-    ears.directory._fresh_s = 0
-    await ears.directory.refresh_people([ZHANG])
-    assert ears.directory.find_known_person(ZHANG) is None
 
 
 async def test_an_error_of_feishu_forgets_nobody(ears: Ears) -> None:

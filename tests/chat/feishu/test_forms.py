@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -16,17 +15,14 @@ from bot.chat.feishu.forms import (
     PAGES,
     VALUE_MAX,
     parse_form_value,
-    render_closed_form,
     render_dialog,
     render_form,
 )
 from bot.chat.feishu.home import render_home_dialog
 from bot.chat.feishu.values import (
     CancelValue,
-    DialogValue,
     FormValue,
     HomeDialogValue,
-    OpenFormValue,
     PressValue,
     parse_value,
 )
@@ -34,7 +30,7 @@ from bot.chat.messages import Dialog, FormDialog, FormInput, FormProblem, HomeDi
 from tests.chat.feishu.card_schema import check_card, hold_limits, walk
 from tests.chat.feishu.reader import list_markdown, list_tags, list_values, read_cards, squeeze
 from tests.chat.feishu.strategies import GROUP, INPUTS, WRITTEN, dialogs
-from tests.golden.shown import DIALOG, FORM, HOME_DIALOG
+from tests.golden.shown import FORM, HOME_DIALOG
 from tests.tools.company import SICK, filled
 from tools.cards.fields import build_dialog_fields
 from tools.characters import show_invisible
@@ -159,19 +155,6 @@ def test_dialogs_are_such_as_feishu_takes(asked: Dialog, page: int, problems: di
             assert tag == "</at>" or tag.startswith("<at id=ou_")
 
 
-def test_a_dialog_returns_what_it_was_opened_for() -> None:
-    shown = render_dialog(DIALOG, "zh", values={"earlier": "x"}, page=1)
-    assert shown is not None
-    about: dict[str, Any] = {
-        "approval": "A1", "version": 2, "choice": "reject", "place": DIALOG.place, "card": DIALOG.card, "seal": "5ea1",
-        "page": 1, "values": {"earlier": "x"}, "kept": {"name": "value"},
-    }  # fmt: skip
-    assert [parse_value(one) for one in list_values(shown)] == [DialogValue(**about), CancelValue(title=DIALOG.title)]
-    first = render_dialog(DIALOG, "zh")
-    assert first is not None
-    assert parse_value(list_values(first)[1]) == DialogValue(**{**about, "page": 0, "values": {}, "is_more": True})
-
-
 def test_problems_stand_under_their_fields_and_the_input_stays() -> None:
     fields = (DialogField(name="a", label="a", value="old"), DialogField(name="b", label="b"))
     shown = render_dialog(dialog(*fields), "en", typed={"a": "new"}, problems={"b": "Too <b>long</b>", "gone": "Other"})
@@ -183,15 +166,9 @@ def test_problems_stand_under_their_fields_and_the_input_stays() -> None:
     assert bare is not None and "'red'" not in str(bare.content) and "'default_value': 'old'" in str(bare.content)
 
 
-def test_a_form_says_its_process_its_page_and_its_problems() -> None:
+def test_a_form_says_its_problems_and_has_no_buttons_that_lead_nowhere() -> None:
     shown = render_form(FORM, "zh", problems=(FormProblem("start_date", "开始", "已经过去"),))
-    assert shown is not None and check_card(shown.content) == []
-    about: dict[str, Any] = {"process": "leave", "page": 1, "has_choice": True, "kept": ("F1",)}
-    about["values"] = {"start_date": "2026-11-20"}
-    assert [parse_value(one) for one in list_values(shown)] == [
-        OpenFormValue(is_menu=True), FormValue(**about), FormValue(**about, is_more=True), CancelValue(title="请假"),
-    ]  # fmt: skip
-    assert "开始: 已经过去" in read_cards((shown,)) and "⚠️ 太长" in read_cards((shown,))
+    assert shown is not None and "开始: 已经过去" in read_cards((shown,))
     alone = render_form(replace(FORM, choices=(), more=""), "zh")
     assert alone is not None and [type(parse_value(one)) for one in list_values(alone)] == [FormValue, CancelValue]
 
@@ -233,11 +210,6 @@ def test_a_dialog_of_home_presses_a_card_only_if_it_shows_it_whole() -> None:
     assert submit in [parse_value(one) for one in list_values(long)]
 
 
-def test_a_closed_form_has_no_buttons() -> None:
-    shown = render_closed_form("请假", "已提交。")
-    assert check_card(shown.content) == [] and list_values(shown) == [] and "已提交。" in read_cards((shown,))
-
-
 def test_the_shipped_forms_open_as_dialogs_that_feishu_takes() -> None:
     for process in load_shipped_processes():
         values = filled(process, SICK).values if process.key == "leave" else {}
@@ -247,10 +219,3 @@ def test_the_shipped_forms_open_as_dialogs_that_feishu_takes() -> None:
         found = [len({str(i["name"]).partition("~")[0] for i in inputs(one)}) for one in pages]
         files = sum(one.field.kind == "file" for one in asked.inputs)
         assert max(found) <= PAGE and sum(found) >= len(process.form.fields) - files
-
-
-@pytest.mark.parametrize("language", ["zh", "en"])
-def test_the_adapters_sentences_are_in_the_readers_language(language: str) -> None:
-    shown = render_dialog(dialog(DialogField(name="x", label="x", kind="person")), language)
-    assert shown is not None
-    assert ("姓名" in read_cards((shown,))) == (language == "zh")

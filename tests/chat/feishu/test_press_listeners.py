@@ -41,7 +41,8 @@ from bot.chat.messages import (
 )
 from bot.core.approval_sets import TICKED
 from bot.core.errors import StoreUnavailableError
-from tests.chat.feishu.ears_desk import LI, OTHER, TENANT, ZHANG, Ears, ears, eventually, load_payload
+from tests.chat.feishu.ears_desk import LI, OTHER, TENANT, ZHANG, Ears, ears, load_payload
+from tests.chat.slack.doubles import eventually
 from tools.spec import DialogField
 
 __all__ = ["ears"]

@@ -108,6 +108,13 @@ def test_anything_else_is_nothing(payload: Any) -> None:
     )
 
 
+def test_the_place_of_a_press_is_that_of_its_card() -> None:
+    value = PressValue(approval="A1", version=2, choice="approve", thread="om_1", direct=True, shared=True)
+    assert value.build_place("t1", "oc_1") == Place(
+        platform="feishu", team="t1", channel="oc_1", thread="om_1", direct=True, shared=True
+    )
+
+
 def test_what_a_form_carries_is_bounded() -> None:
     about = build_value(FormValue(process="leave"))
     for values in ({"x": 1}, {"x" * 300: "y"}, {str(n): "" for n in range(500)}, [], "x"):
@@ -130,20 +137,3 @@ def test_the_press_brings_what_is_ticked() -> None:
     many = {f"tick~{n}": True for n in range(500)}
     assert read_press_form({"tag": "button", "form_value": many})[TICKED].count(",") == MAX_TICKS - 1  # type: ignore[index]
     assert read_press_form({"tag": "button", "form_value": {"tick~" + "x" * 300: True}}) == {TICKED: ""}
-
-
-def test_a_press_as_feishu_sends_it_goes_through_the_sdks_model() -> None:
-    """The payload of the page *表单容器*, with a value of ours, in the model of Feishu's SDK."""
-    model = pytest.importorskip("lark_channel.event.callback.model.p2_card_action_trigger")
-    action = {
-        "value": GOOD,
-        "tag": "button",
-        "timezone": "Asia/Shanghai",
-        "form_value": {"tick~0": True},
-        "name": "press0_0",
-    }
-    context = {"open_message_id": "om_1", "open_chat_id": "oc_1"}
-    event = {"operator": {"open_id": "ou_1", "tenant_key": "t"}, "token": "c-1", "action": action, "host": "im_message"}
-    read = model.P2CardActionTrigger({"schema": "2.0", "event": {**event, "context": context}}).event.action
-    assert parse_value(read.value) == PressValue(approval="A1", version=2, choice="approve")
-    assert read_press_form({"tag": read.tag, "form_value": read.form_value}) == {TICKED: "0"}

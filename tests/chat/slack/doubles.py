@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,8 +31,10 @@ from bot.chat.messages import (
     SuggestedPrompt,
 )
 from bot.chat.slack.web_client import BotIdentity
-from bot.core.errors import StoreUnavailableError
+from bot.core.errors import LeaseLost, StoreUnavailableError
 from bot.dev.workspace.validate import BLOCK_TEXT, UPDATE_BYTES, check_blocks, check_view, count_text_characters
+from bot.queue.lanes import Lease
+from tests.harness.serving import serve_app
 
 ME = BotIdentity(team="T0", user="U0BOT", bot="B0BOT")
 TOKEN, APP_TOKEN = "xoxb-test", "xapp-test"
@@ -153,6 +155,24 @@ class Slots:
 
     async def apply_penalty(self, key: str, ms: int) -> None:
         self.penalties.append((key, ms))
+
+
+class Lane(Lease):
+    """A lane that others take over after so many looks."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    async def assert_held(self) -> None:
+        self.looks -= 1
+        if self.looks < 0:
+            raise LeaseLost("somebody else has it")
+
+
+async def eventually(check: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not check():
+            await asyncio.sleep(0.01)
 
 
 def member(id: str, name: str, email: str = "", locale: str = "en-US", **more: Any) -> dict[str, Any]:
@@ -319,15 +339,9 @@ async def slack() -> AsyncIterator[Slack]:
     site.router.add_route("*", "/api/{method}", here.api)
     site.router.add_get("/link/", here.link)
     site.router.add_post("/upload/{id}", here.upload)
-    runner = web.AppRunner(site, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
-    here.url = f"http://{host}:{port}/api/"
-    try:
+    async with serve_app(site) as address:
+        here.url = f"{address}/api/"
         yield here
-    finally:
-        await runner.cleanup()
 
 
 def validate(arguments: dict[str, Any]) -> None:

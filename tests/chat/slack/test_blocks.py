@@ -186,12 +186,6 @@ def test_a_time_is_shown_in_its_readers_own_way() -> None:
     assert element["text"] == (
         "Open until <!date^1795399200^{date_short_pretty} {time}|2026-11-23 10:00> `· *Li_Si* &amp; co`"
     )
-    [part] = render_post(Post("Approved by Li Si", plain=True, rich=("Approved by ", NamedPerson("U02LI", "Li Si"))))
-    assert part.text == "Approved by Li Si"
-    assert part.blocks[0]["elements"][0]["elements"] == [
-        {"type": "text", "text": "Approved by "},
-        {"type": "user", "user_id": "U02LI"},
-    ]
 
 
 def named(*people: NamedPerson, text: str = "") -> list[str]:
@@ -291,19 +285,6 @@ TYPED = (
 
 def test_what_people_type_is_readable() -> None:
     assert [(typed, parse_message_text(typed, "U0BOT")) for typed, _ in TYPED] == [*TYPED]
-
-
-def test_a_plain_card_is_pleasant() -> None:
-    facts = (("Type", "Annual leave"), ("From", "2026-12-01"), ("Days", "10"), ("Reason", "two *stars* & more"))
-    [part] = render_post(Post(text="", card=Card("Leave request", facts, buttons=BUTTONS, footer="Expires on Friday")))
-    kinds = [block["type"] for block in part.blocks]
-    assert kinds == ["header", "section", "section", "section", "context", "actions"]
-    assert part.text == "Leave request"
-    assert part.blocks[1]["fields"][0]["text"] == "*Type*\nAnnual leave"
-    assert len(part.blocks[1]["fields"]) == 2 and part.blocks[2]["text"]["text"] == "*Days*\n10", "no column is longer"
-    assert part.blocks[3]["text"]["text"] == "*Reason*\n```\ntwo *stars* &amp; more\n```"
-    assert part.blocks[3]["expand"] is True
-    assert part.blocks[5]["elements"][0]["value"] == "A03abc.2"
 
 
 def test_a_title_the_header_cannot_show_is_repeated_as_it_is() -> None:

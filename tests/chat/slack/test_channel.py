@@ -12,8 +12,8 @@ from bot.chat.shared_parts import LocalRateLimiter
 from bot.chat.slack.web_api import call_slack
 from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, LeaseLost
 from bot.core.held_lease import bind_lease
-from bot.queue.lanes import Lease
 from tests.chat.slack.conftest import Desk
+from tests.chat.slack.doubles import Lane
 
 PLACE = Place(team="T0", channel="C01GENERAL", thread="10.1")
 DM = Place(team="T0", channel="D01ZHANG", direct=True)
@@ -218,18 +218,6 @@ async def test_a_picture_that_cannot_be_shown_says_why(desk: Desk, subtests: pyt
                 await desk.channel.upload_picture(PLACE, b"png", **SHARED, key=code)
             assert failed.value.code == code and not desk.slack.messages["C01GENERAL"]
             desk.slack.faults.clear()
-
-
-class Lane(Lease):
-    """A lane that others take over after so many looks."""
-
-    def __init__(self, looks: int) -> None:
-        self.looks = looks
-
-    async def assert_held(self) -> None:
-        self.looks -= 1
-        if self.looks < 0:
-            raise LeaseLost("somebody else has it")
 
 
 async def test_whoever_has_lost_the_lane_says_and_changes_nothing(desk: Desk) -> None:

@@ -14,7 +14,7 @@ from bot.chat.directory_file import DirectoryEntry, read_directory_file
 from bot.chat.people.directory import PlatformDirectory
 from bot.chat.people.member_cache import BATCH_SIZE
 from bot.chat.slack.directory import SlackMembers
-from bot.core.errors import ChatError, SettingsError
+from bot.core.errors import ChatError
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import ME, member
 
@@ -143,17 +143,6 @@ async def test_slack_being_away_makes_nobody_a_caller(desk: Desk, tmp_path: Path
     with pytest.raises(ChatError):
         await directory.list_people()
     assert await directory.find_caller("U01ZHANG"), "the control"
-
-
-def test_an_odd_file_is_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "people.toml"
-    for text in ("[[person]]\nname = 1", "[[person", '[[person]]\nemail = "a"\nroles = "finance"'):
-        path.write_text(text, encoding="utf-8")
-        with pytest.raises(SettingsError, match=r"people\.toml"):
-            read_directory_file(path)
-    with pytest.raises(SettingsError, match=r"none\.toml"):
-        read_directory_file(tmp_path / "none.toml")
-    assert read_directory_file(None) == {}
 
 
 async def test_a_time_zone_that_this_machine_does_not_know_is_utc(desk: Desk, tmp_path: Path) -> None:

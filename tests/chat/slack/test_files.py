@@ -15,6 +15,7 @@ from bot.chat.slack.files import SlackFileSource, parse_sent_files
 from bot.core.errors import ChatUnavailableError, FileRefusedError
 from bot.features.files.file_store import NAME, clean_file_name
 from tests.harness.files import HTML, png
+from tests.harness.serving import serve_app
 
 FILE = SentFile(id="F0123ABCD", name="r.png")
 HERE = Place(team="T1", channel="C1", thread="1.0")
@@ -38,15 +39,8 @@ async def slack(about: dict[str, Any], answer: Answer) -> AsyncIterator[tuple[Sl
     app = web.Application()
     app.router.add_route("*", "/api/files.info", info)
     app.router.add_route("*", "/{rest:.*}", download)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    at = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        async with ClientSession() as session:
-            yield SlackFileSource(AsyncWebClient("xoxb-secret", base_url=f"{at}/api/", session=session)), seen
-    finally:
-        await runner.cleanup()
+    async with serve_app(app) as at, ClientSession() as session:
+        yield SlackFileSource(AsyncWebClient("xoxb-secret", base_url=f"{at}/api/", session=session)), seen
 
 
 async def give_png(request: web.Request) -> web.Response:
@@ -119,24 +113,19 @@ async def test_a_redirect_takes_the_token_nowhere_else() -> None:
         stolen.append(request.headers.get("Authorization", ""))
         return web.Response(body=png())
 
-    other = web.AppRunner(evil := web.Application())
+    evil = web.Application()
     evil.router.add_route("*", "/{rest:.*}", thief)
-    await other.setup()
-    await web.TCPSite(other, "127.0.0.1", 0).start()
-    target = f"http://127.0.0.1:{other.addresses[0][1]}/x"
 
     async def redirect(request: web.Request) -> web.Response:
-        raise web.HTTPFound(target)
+        raise web.HTTPFound(f"{target}/x")
 
-    try:
+    async with serve_app(evil) as target:
         assert await reason_of({"url_private": "{at}/x"}, redirect) == "elsewhere" and stolen == []
         with pytest.MonkeyPatch.context() as unsafe:  # negative control: without the check the token is gone
             unsafe.setattr(SlackFileSource, "_may_have_token", lambda self, url: True)
             async with slack({"url_private": "{at}/x"}, redirect) as (source, _):
                 await source.fetch_file(FILE, 1_000)
         assert stolen == ["Bearer xoxb-secret"]
-    finally:
-        await other.cleanup()
 
 
 async def test_a_redirect_in_a_circle_or_to_nowhere_ends() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession
 
 from bot.chat import http_mode
 from bot.chat.ingress_gate import IngressGate
@@ -24,6 +24,7 @@ from bot.chat.slack import app
 from bot.core.errors import SettingsError
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import event, pressed, slash, written
+from tests.harness.serving import HOST, serve_app
 
 SECRET, PATH = "secret", "/slack/events"
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
@@ -43,13 +44,8 @@ class Counting(IngressGate):
 
 @asynccontextmanager
 async def serve(desk: Desk, door: IngressGate) -> AsyncIterator[tuple[str, int]]:
-    runner = http_mode.build_http_runner(app.build_web_app(desk.app, SECRET, door))
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield runner.addresses[0][:2]
-    finally:
-        await runner.cleanup()
+    async with serve_app(http_mode.build_http_runner(app.build_web_app(desk.app, SECRET, door))) as url:
+        yield HOST, int(url.rpartition(":")[2])
 
 
 @pytest.fixture

@@ -16,17 +16,13 @@ def test_a_mistake_is_named_with_its_place(subtests: pytest.Subtests) -> None:
     for text, wrong in [
         ("title = ", "half.toml is not TOML"),
         (ACT, "title: Field required"),
-        (HEAD, "act: Field required"),
         (HEAD + "act = []", "act: "),
-        (HEAD.replace('"en"', '"fr"') + ACT, "language: Input should be 'zh' or 'en'"),
-        (HEAD.replace('"main"', '"fun"') + ACT, "category: Input should be"),
         (HEAD + "colour = 1\n" + ACT, "colour: Extra inputs are not permitted"),
         (HEAD + 'act = [{ who = "bob", says = "hi" }]', "act 1: there is nobody called 'bob'"),
         (HEAD + 'act = [{ who = "lisi" }]', "act 1: an act is one of says, presses, hours, mailbox, not none"),
         (HEAD + 'act = [{ who = "lisi", says = "a", presses = "b" }]', "not says and presses"),
         (HEAD + 'act = [{ says = "a" }]', "act 1: who says it?"),
         (HEAD + 'act = [{ who = "lisi", says = "a", where = "secrets" }]', "there is no channel 'secrets'"),
-        (HEAD + 'act = [{ mailbox = ["burns"] }]', "act 1 mailbox 1: Input should be"),
         (HEAD + ACT + 'expect = [{ kind = "exploded" }]', "expect 1 kind: there is no effect 'exploded'"),
         (HEAD + ACT + 'expect = [{ kind = "mailed", to = "lisi,bob" }]', "expect 1: there is nobody called 'bob'"),
         (HEAD + ACT + 'forbid = [{ kind = "mailed", by = "bob" }]', "forbid 1: there is nobody called 'bob'"),
@@ -37,7 +33,6 @@ def test_a_mistake_is_named_with_its_place(subtests: pytest.Subtests) -> None:
         (HEAD + ACT + 'person = [{ name = "Bob", real_name = "Bob" }]', "person 1 name: String should match"),
         (HEAD + ACT + 'person = [{ name = "bob", real_name = "Bob", manager = "eve" }]', "person: there is nobody"),
         (HEAD + ACT + 'setting = { openai_api_key = "x" }', "setting openai_api_key"),
-        (HEAD + ACT + 'evidence = { stopped = "boredom" }', "evidence stopped: Input should be"),
         (HEAD + ACT + 'handbook = [{ file = "../x.md", text = "x" }]', "handbook 1 file: String should match"),
     ]:
         with subtests.test(text=text):

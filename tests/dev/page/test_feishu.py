@@ -17,6 +17,7 @@ from bot.dev.workspace.feishu.world import FeishuSetup, convert_id
 from tests.dev.page.conftest import HOSTILE, NAMELESS, TOO_WIDE
 from tests.dev.workspace.hands import PATIENT
 from tests.harness.browser import ABSENT, Browser
+from tests.harness.serving import serve_app
 from tests.harness.workspace_server import serve_workspace
 
 pytestmark = pytest.mark.skipif(bool(ABSENT), reason=str(ABSENT))
@@ -107,13 +108,9 @@ async def app() -> AsyncIterator[CardApp]:
     one = CardApp(ws)
     receiver = web.Application()
     receiver.router.add_post("/", one.answer_callback)
-    runner = web.AppRunner(receiver, shutdown_timeout=1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with serve_workspace(ws):
-        await ws.use_http_delivery(f"http://127.0.0.1:{runner.addresses[0][1]}/")
+    async with serve_app(receiver) as address, serve_workspace(ws):
+        await ws.use_http_delivery(f"{address}/")
         yield one
-    await runner.cleanup()
 
 
 Opener = Callable[..., AbstractAsyncContextManager[Browser]]

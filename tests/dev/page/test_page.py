@@ -14,6 +14,7 @@ from bot.dev.workspace import acts
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import StandInService, Workspace
 from tests.dev.page.conftest import HOSTILE, NAMELESS, TOO_WIDE, Opener
+from tests.dev.workspace.blocks import actions, button, field, modal, mrkdwn, plain
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, bolt, online, sinks, web_client
 from tests.harness.browser import ABSENT, Browser
 
@@ -23,46 +24,18 @@ THREAD = "#panel-thread"
 WRITE = "#write textarea"
 
 
-def plain(text: str) -> dict[str, Any]:
-    return {"type": "plain_text", "text": text}
-
-
-def button(name: str, label: str, style: str = "") -> dict[str, Any]:
-    return {"type": "button", "action_id": name, "text": plain(label), **({"style": style} if style else {})}
-
-
 def card(*last: dict[str, Any]) -> list[dict[str, Any]]:
-    facts = [{"type": "mrkdwn", "text": "*天数*\n8"}, {"type": "mrkdwn", "text": f"*审批人*\n<@{LI}>"}]
+    facts = [mrkdwn("*天数*\n8"), mrkdwn(f"*审批人*\n<@{LI}>")]
     return [{"type": "header", "text": plain("请假申请")}, {"type": "section", "fields": facts}, *last]
 
 
-OPEN = card({"type": "actions", "elements": [button("confirm", "确认", "primary"), button("edit", "修改")]})
-DIALOG = {
-    "type": "modal",
-    "callback_id": "edit",
-    "title": plain("修改请假"),
-    "submit": plain("提交"),
-    "blocks": [
-        {
-            "type": "input",
-            "block_id": "reason",
-            "label": plain("原因"),
-            "element": {"type": "plain_text_input", "action_id": "text", "multiline": True, "max_length": 300},
-        },
-        {
-            "type": "input",
-            "block_id": "start",
-            "label": plain("开始"),
-            "element": {"type": "datepicker", "action_id": "date", "initial_date": "2026-11-23"},
-        },
-        {
-            "type": "input",
-            "block_id": "cc",
-            "label": plain("抄送"),
-            "element": {"type": "multi_users_select", "action_id": "people", "initial_users": [LI]},
-        },
-    ],
-}
+OPEN = card(actions(button("confirm", "确认", style="primary"), button("edit", "修改")))
+DIALOG = modal(
+    field({"type": "plain_text_input", "action_id": "text", "multiline": True, "max_length": 300}, "reason", "原因"),
+    field({"type": "datepicker", "action_id": "date", "initial_date": "2026-11-23"}, "start", "开始"),
+    field({"type": "multi_users_select", "action_id": "people", "initial_users": [LI]}, "cc", "抄送"),
+    callback_id="edit", title=plain("修改请假"),
+)  # fmt: skip
 
 
 def leave_bot(workspace: Workspace, forms: list[Any]) -> AsyncApp:
@@ -83,7 +56,7 @@ def leave_bot(workspace: Workspace, forms: list[Any]) -> AsyncApp:
     async def confirm(ack: Any, body: dict[str, Any], client: Any) -> None:
         await ack()
         at = {"channel": body["channel"]["id"], "ts": body["message"]["ts"]}
-        done = card({"type": "context", "elements": [{"type": "mrkdwn", "text": f"<@{body['user']['id']}> 已确认"}]})
+        done = card({"type": "context", "elements": [mrkdwn(f"<@{body['user']['id']}> 已确认")]})
         await client.chat_update(**at, text="已确认", blocks=done)
         await client.chat_postEphemeral(channel=at["channel"], user=body["user"]["id"], text="李四会收到卡片")
 
@@ -214,13 +187,12 @@ async def test_a_complaint_of_the_page_would_be_noticed(page: Opener) -> None:
 
 @pytest.mark.slow
 async def test_hostile_text_stays_text(workspace: Workspace, page: Opener) -> None:
-    mrkdwn = {"type": "mrkdwn", "text": HOSTILE}
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": plain(HOSTILE[:140])},
-        {"type": "section", "text": mrkdwn, "fields": [mrkdwn, plain(HOSTILE)]},
-        {"type": "context", "elements": [mrkdwn]},
+        {"type": "section", "text": mrkdwn(HOSTILE), "fields": [mrkdwn(HOSTILE), plain(HOSTILE)]},
+        {"type": "context", "elements": [mrkdwn(HOSTILE)]},
         {"type": "markdown", "text": HOSTILE + "\n\n" + ">" * 3000 + "\n" + "*" * 500},
-        {"type": "actions", "elements": [button("x", "<img src=x onerror=window.hit=1>")]},
+        actions(button("x", "<img src=x onerror=window.hit=1>")),
     ]
     async with page() as browser:
         client = web_client(workspace)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import pytest
-from aiohttp import web
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
@@ -17,6 +16,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.dev.workspace.delivery import DeliveryTiming
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import Workspace, WorkspaceSetup
+from tests.harness.serving import serve_app
 
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-test", "xapp-local-test", "signing-secret-of-a-test"
 PATIENT = DeliveryTiming(ack=10.0, redelivery=(0.0, 0.05, 0.05), trigger=10.0, warning=0.05, save=0.01)
@@ -86,10 +86,5 @@ async def online(driver: WorkspaceDriver, app: AsyncApp) -> AsyncIterator[AsyncS
 @asynccontextmanager
 async def listening(app: AsyncApp) -> AsyncIterator[str]:
     """The app behind HTTP; its request URL."""
-    async with AsyncExitStack() as stack:
-        runner = web.AppRunner(app.web_app("/slack/events"), shutdown_timeout=1)
-        await runner.setup()
-        stack.push_async_callback(runner.cleanup)
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/slack/events"
+    async with serve_app(app.web_app("/slack/events"), shutdown_s=1) as address:
+        yield f"{address}/slack/events"

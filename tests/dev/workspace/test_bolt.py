@@ -14,6 +14,7 @@ from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.signed import sign_request
 from bot.dev.workspace.workspace import Workspace
+from tests.dev.workspace.blocks import actions, button, field, modal, mrkdwn, section
 from tests.dev.workspace.hands import (
     BOT,
     DM_LI,
@@ -30,43 +31,14 @@ from tests.dev.workspace.hands import (
 )
 
 CARD = [
-    {"type": "section", "block_id": "s1", "text": {"type": "mrkdwn", "text": "*Leave request* L-0001"}},
-    {
-        "type": "actions",
-        "block_id": "a1",
-        "elements": [
-            {
-                "type": "button",
-                "action_id": "approve",
-                "style": "primary",
-                "text": {"type": "plain_text", "text": "Approve"},
-                "value": "L-0001",
-            },
-            {
-                "type": "button",
-                "action_id": "reject",
-                "text": {"type": "plain_text", "text": "Reject"},
-                "value": "L-0001",
-            },
-        ],
-    },
-]
-DIALOG = {
-    "type": "modal",
-    "callback_id": "reason",
-    "private_metadata": "L-0001",
-    "title": {"type": "plain_text", "text": "Reject"},
-    "submit": {"type": "plain_text", "text": "Send"},
-    "notify_on_close": True,
-    "blocks": [
-        {
-            "type": "input",
-            "block_id": "why",
-            "label": {"type": "plain_text", "text": "Reason"},
-            "element": {"type": "plain_text_input", "action_id": "text", "multiline": True},
-        }
-    ],
-}
+    section(block_id="s1", text=mrkdwn("*Leave request* L-0001")),
+    actions(
+        button("approve", "Approve", style="primary", value="L-0001"), button("reject", "Reject", value="L-0001"),
+        block_id="a1",
+    ),
+]  # fmt: skip
+WHY = field({"type": "plain_text_input", "action_id": "text", "multiline": True}, "why", "Reason")
+DIALOG = modal(WHY, callback_id="reason", private_metadata="L-0001", notify_on_close=True)
 
 
 def approval_app(workspace: Workspace, seen: list[dict[str, Any]]) -> AsyncApp:
@@ -115,8 +87,7 @@ def approval_app(workspace: Workspace, seen: list[dict[str, Any]]) -> AsyncApp:
 
     @app.event("app_home_opened")
     async def home(event: dict[str, Any], client: Any) -> None:
-        view = {"type": "home", "blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": "Nothing to do"}}]}
-        await client.views_publish(user_id=event["user"], view=view)
+        await client.views_publish(user_id=event["user"], view={"type": "home", "blocks": [section()]})
 
     sinks(app)
     return app

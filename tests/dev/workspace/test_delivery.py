@@ -28,6 +28,7 @@ from tests.dev.workspace.hands import (
     sinks,
     web_client,
 )
+from tests.harness.serving import serve_app
 from tests.harness.workspace_server import serve_workspace
 
 
@@ -193,16 +194,12 @@ class Listener:
 async def by_http(workspace: Workspace, listener: Listener) -> AsyncIterator[None]:
     app = web.Application()
     app.router.add_post("/slack/events", listener.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    await workspace.use_http_delivery(f"http://127.0.0.1:{runner.addresses[0][1]}/slack/events")
-    try:
-        yield
-    finally:
-        await workspace.delivery.carrier.close()
-        await runner.cleanup()
+    async with serve_app(app) as address:
+        await workspace.use_http_delivery(f"{address}/slack/events")
+        try:
+            yield
+        finally:
+            await workspace.delivery.carrier.close()
 
 
 async def test_http_redelivery_says_why_and_no_retry_is_honoured(hasty: Workspace) -> None:

@@ -14,6 +14,7 @@ from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json
+from tests.dev.workspace.blocks import actions, button, field, modal, option, options, select
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, SetClock, error_of, setup
 from tests.harness.workspace_server import serve_workspace
 
@@ -56,59 +57,54 @@ async def workspace(clock: SetClock, app: Obedient) -> AsyncIterator[Workspace]:
         yield ws
 
 
-def modal(**more: Any) -> Json:
-    name = {"type": "plain_text_input", "action_id": "text", "max_length": 10}
-    blocks = [{"type": "input", "block_id": "why", "label": plain("Why"), "element": name}]
-    return {"type": "modal", "title": plain("Title"), "submit": plain("Send"), "blocks": blocks, **more}
-
-
-def plain(text: str) -> Json:
-    return {"type": "plain_text", "text": text}
-
-
-def button(action: str, value: str = "1") -> Json:
-    return {"type": "button", "action_id": action, "text": plain("Press"), "value": value}
+def why(**more: Any) -> Json:
+    """A dialog that asks for a short text."""
+    element = {"type": "plain_text_input", "action_id": "text", "max_length": 10}
+    return modal(field(element, "why", "Why"), **more)
 
 
 def card(*buttons: Json) -> list[Json]:
-    return [{"type": "actions", "block_id": "a", "elements": list(buttons)}]
+    return [actions(*buttons, block_id="a")]
+
+
+async def open_view(workspace: Workspace, client: AsyncWebClient, view: Json) -> str:
+    """Open a dialog for Zhang and return its id."""
+    opened = await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=view)
+    return str(opened["view"]["id"])
 
 
 async def test_trigger_ids(workspace: Workspace, client: AsyncWebClient, clock: SetClock) -> None:
     used, late = workspace.triggers.create_trigger(ZHANG), workspace.triggers.create_trigger(ZHANG)
-    await client.views_open(trigger_id=used, view=modal())
-    assert await error_of(client.views_open(trigger_id=used, view=modal())) == "exchanged_trigger_id"
+    await client.views_open(trigger_id=used, view=why())
+    assert await error_of(client.views_open(trigger_id=used, view=why())) == "exchanged_trigger_id"
     clock.now += 3.1
-    assert await error_of(client.views_open(trigger_id=late, view=modal())) == "expired_trigger_id"
-    assert await error_of(client.views_open(trigger_id="12345.98765.abcd", view=modal())) == "invalid_trigger_id"
+    assert await error_of(client.views_open(trigger_id=late, view=why())) == "expired_trigger_id"
+    assert await error_of(client.views_open(trigger_id="12345.98765.abcd", view=why())) == "invalid_trigger_id"
     fresh = workspace.triggers.create_trigger(ZHANG)
     assert (
         await error_of(client.views_open(trigger_id=fresh, view={"type": "modal", "blocks": []})) == "invalid_arguments"
     )
-    await client.views_open(trigger_id=fresh, view=modal())
+    await client.views_open(trigger_id=fresh, view=why())
 
 
 async def test_dialogs_stack_three_high(workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient) -> None:
     mint = workspace.triggers.create_trigger
-    root = (await client.views_open(trigger_id=mint(ZHANG), view=modal()))["view"]
+    root = (await client.views_open(trigger_id=mint(ZHANG), view=why()))["view"]
     for _ in range(2):
-        top = (await client.views_push(trigger_id=mint(ZHANG), view=modal()))["view"]
+        top = (await client.views_push(trigger_id=mint(ZHANG), view=why()))["view"]
     assert (top["root_view_id"], len(driver.list_open_views(ZHANG))) == (root["id"], 3)
-    assert await error_of(client.views_push(trigger_id=mint(ZHANG), view=modal())) == "push_limit_reached"
-    new = await client.views_update(view_id=top["id"], view=modal(callback_id="new"), hash=top["hash"])
+    assert await error_of(client.views_push(trigger_id=mint(ZHANG), view=why())) == "push_limit_reached"
+    new = await client.views_update(view_id=top["id"], view=why(callback_id="new"), hash=top["hash"])
     assert driver.find_top_view(ZHANG) == new["view"]
-    stale = client.views_update(view_id=top["id"], view=modal(), hash=top["hash"])
+    stale = client.views_update(view_id=top["id"], view=why(), hash=top["hash"])
     assert await error_of(stale) == "hash_conflict"
-    assert await error_of(client.views_update(view_id="V0", view=modal())) == "not_found"
-    await client.views_open(trigger_id=mint(ZHANG), view=modal())
+    assert await error_of(client.views_update(view_id="V0", view=why())) == "not_found"
+    await client.views_open(trigger_id=mint(ZHANG), view=why())
     assert len(driver.list_open_views(ZHANG)) == 1
 
 
 def ask(block: str, action: str = "a", *, tells: bool = False) -> Json:
-    """An input block."""
-    element = {"type": "plain_text_input", "action_id": action}
-    label = {"type": "plain_text", "text": block}
-    return {"type": "input", "block_id": block, "label": label, "element": element, "dispatch_action": tells}
+    return field({"type": "plain_text_input", "action_id": action}, block, dispatch_action=tells)
 
 
 def typed(app: Obedient) -> Json:
@@ -120,23 +116,18 @@ def typed(app: Obedient) -> Json:
 async def test_the_app_hears_of_changes_where_it_asked_to_and_what_was_typed_stays_where_it_can(
     workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
 ) -> None:
-    form = modal(blocks=[ask("quiet"), ask("loud", tells=True)])
-    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=form))["view"]
-    assert (await driver.change_input(ZHANG, view["id"], "quiet", "one")).ok and not app.got
-    assert (await driver.change_input(ZHANG, view["id"], "loud", "two")).ok
+    view = await open_view(workspace, client, modal(ask("quiet"), ask("loud", tells=True)))
+    assert (await driver.change_input(ZHANG, view, "quiet", "one")).ok and not app.got
+    assert (await driver.change_input(ZHANG, view, "loud", "two")).ok
     told = app.got[-1].payload
-    assert (told["type"], told["actions"][0]["block_id"], told["actions"][0]["value"]) == (
-        "block_actions",
-        "loud",
-        "two",
-    )
+    [action] = told["actions"]
+    assert (told["type"], action["block_id"], action["value"]) == ("block_actions", "loud", "two")
     assert typed(app) == {"quiet": "one", "loud": "two"}
-    form = modal(blocks=[ask("same"), ask("moved"), ask("gone")])
-    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=form))["view"]
+    view = await open_view(workspace, client, modal(ask("same"), ask("moved"), ask("gone")))
     for block in ("same", "moved", "gone"):
-        await driver.change_input(ZHANG, view["id"], block, block)
-    await client.views_update(view_id=view["id"], view=modal(blocks=[ask("same"), ask("moved", "b"), ask("new")]))
-    await driver.submit_view(ZHANG, view["id"], {}, force=True)
+        await driver.change_input(ZHANG, view, block, block)
+    await client.views_update(view_id=view, view=modal(ask("same"), ask("moved", "b"), ask("new")))
+    await driver.submit_view(ZHANG, view, {}, force=True)
     assert typed(app) == {"same": "same", "moved": None, "new": None}
 
 
@@ -160,9 +151,9 @@ async def test_shortcuts_are_told_as_the_platform_does(
 async def test_what_an_answer_does(
     workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient, action: str
 ) -> None:
-    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=modal()))["view"]
-    app.answer = {"response_action": action, "view": modal(callback_id="next")} if action else {}
-    assert (await driver.submit_view(ZHANG, view["id"], {"why": "because"})).ok
+    view = await open_view(workspace, client, why())
+    app.answer = {"response_action": action, "view": why(callback_id="next")} if action else {}
+    assert (await driver.submit_view(ZHANG, view, {"why": "because"})).ok
     left = [v["callback_id"] for v in driver.list_open_views(ZHANG)]
     assert left == {"update": ["next"], "push": ["", "next"], "clear": [], "": []}[action]
 
@@ -170,22 +161,22 @@ async def test_what_an_answer_does(
 async def test_the_composer_refuses_what_is_missing(
     workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
 ) -> None:
-    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=modal()))["view"]
-    assert (await driver.submit_view(ZHANG, view["id"], {"why": ""})).errors == {"why": "required"}
-    assert (await driver.submit_view(ZHANG, view["id"], {"why": "x" * 11})).errors == {"why": "too_long"}
+    view = await open_view(workspace, client, why())
+    assert (await driver.submit_view(ZHANG, view, {"why": ""})).errors == {"why": "required"}
+    assert (await driver.submit_view(ZHANG, view, {"why": "x" * 11})).errors == {"why": "too_long"}
     assert not app.got
     with pytest.raises(WorkspaceError, match="invalid_block_id"):
-        await driver.submit_view(ZHANG, view["id"], {"other": "x"})
+        await driver.submit_view(ZHANG, view, {"other": "x"})
     with pytest.raises(WorkspaceError, match="view_not_found"):
-        await driver.submit_view(LI, view["id"], {"why": "x"})
-    assert (await driver.submit_view(ZHANG, view["id"], {}, force=True)).ok
+        await driver.submit_view(LI, view, {"why": "x"})
+    assert (await driver.submit_view(ZHANG, view, {}, force=True)).ok
     assert app.last["view"]["state"]["values"]["why"]["text"] == {"type": "plain_text_input", "value": None}
 
 
 async def test_every_kind_of_value(
     workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
 ) -> None:
-    options = [{"text": plain(word), "value": word} for word in ("a", "b")]
+    ab = options("a", "b")
     kinds: dict[str, tuple[Json, Any, Json]] = {
         "text": ({"type": "plain_text_input", "initial_value": "x"}, None, {"value": "x"}),
         "date": ({"type": "datepicker"}, "2026-11-02", {"selected_date": "2026-11-02"}),
@@ -193,13 +184,9 @@ async def test_every_kind_of_value(
         "team": ({"type": "multi_users_select"}, [LI, ZHANG], {"selected_users": [LI, ZHANG]}),
         "nobody": ({"type": "multi_users_select", "initial_users": [LI]}, [], {"selected_users": []}),
         "kept": ({"type": "multi_users_select", "initial_users": [LI]}, None, {"selected_users": [LI]}),
-        "one": ({"type": "static_select", "options": options}, "b", {"selected_option": options[1]}),
-        "many": ({"type": "checkboxes", "options": options}, ["a", "b"], {"selected_options": options}),
-        "first": (
-            {"type": "static_select", "options": options, "initial_option": options[0]},
-            None,
-            {"selected_option": options[0]},
-        ),
+        "one": ({"type": "static_select", "options": ab}, "b", {"selected_option": ab[1]}),
+        "many": ({"type": "checkboxes", "options": ab}, ["a", "b"], {"selected_options": ab}),
+        "first": ({"type": "static_select", "options": ab, "initial_option": ab[0]}, None, {"selected_option": ab[0]}),
         "entry": (
             {"type": "number_input", "is_decimal_allowed": True},
             {"i": {"type": "number_input", "value": "1.5"}},
@@ -207,19 +194,13 @@ async def test_every_kind_of_value(
         ),
     }
     blocks = [
-        {
-            "type": "input", "block_id": name, "label": plain(name), "optional": name == "nobody",
-            "element": {**element, "action_id": "i"},
-        }
-        for name, (element, _, _) in kinds.items()
-    ]  # fmt: skip
-    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=modal(blocks=blocks)))[
-        "view"
+        field({**element, "action_id": "i"}, name, optional=name == "nobody") for name, (element, _, _) in kinds.items()
     ]
+    view = await open_view(workspace, client, modal(*blocks))
     given = {name: value for name, (_, value, _) in kinds.items() if value is not None}
     with pytest.raises(WorkspaceError, match="invalid_option"):
-        await driver.submit_view(ZHANG, view["id"], {**given, "one": "c"})
-    assert (await driver.submit_view(ZHANG, view["id"], given)).ok
+        await driver.submit_view(ZHANG, view, {**given, "one": "c"})
+    assert (await driver.submit_view(ZHANG, view, given)).ok
     values = app.last["view"]["state"]["values"]
     for name, (element, _, expected) in kinds.items():
         assert values[name]["i"] == {"type": element["type"], **expected}
@@ -228,7 +209,7 @@ async def test_every_kind_of_value(
 async def test_buttons_that_are_gone(
     workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
 ) -> None:
-    ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=card(button("approve", "v1"))))["ts"]
+    ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=card(button("approve", value="v1"))))["ts"]
     assert (await driver.click_button(ZHANG, GENERAL, ts, "approve")).ok
     await client.chat_update(channel=GENERAL, ts=ts, text="done", blocks=[])
     with pytest.raises(WorkspaceError, match="action_not_found"):
@@ -247,12 +228,11 @@ async def test_buttons_that_are_gone(
 async def test_menus_and_private_messages(
     workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
 ) -> None:
-    options = [{"text": plain(word), "value": word} for word in ("a", "b")]
-    menu = {"type": "static_select", "action_id": "pick", "options": options}
+    menu = select(*options("a", "b"), action_id="pick")
     await client.chat_postEphemeral(channel=GENERAL, user=ZHANG, text="x", blocks=card(menu))
     ts = driver.list_ephemerals(ZHANG)[0]["ts"]
     assert (await driver.click_button(ZHANG, GENERAL, ts, "pick", value="b")).ok
-    assert app.last["actions"][0]["selected_option"] == options[1]
+    assert app.last["actions"][0]["selected_option"] == option("b", "b")
     assert app.last["container"]["is_ephemeral"] is True and "message" not in app.last
     with pytest.raises(WorkspaceError, match="message_not_found"):
         await driver.click_button(LI, GENERAL, ts, "pick", value="b")
@@ -301,13 +281,9 @@ async def test_buttons_for_some_people_only(
 
 
 def boxes(*values: str, ticked: tuple[str, ...] = ()) -> list[Json]:
-    options = [{"text": plain(one), "value": one} for one in values]
-    initial = {"initial_options": [one for one in options if one["value"] in ticked]} if ticked else {}
-    element = {"type": "checkboxes", "action_id": "tick", "options": options, **initial}
-    return [
-        {"type": "actions", "block_id": "t", "elements": [element]},
-        {"type": "actions", "block_id": "a", "elements": [button("go")]},
-    ]
+    initial = {"initial_options": options(*ticked)} if ticked else {}
+    element = select(*options(*values), type="checkboxes", action_id="tick", **initial)
+    return [actions(element, block_id="t"), *card(button("go"))]
 
 
 def chosen(app: Obedient) -> list[str]:
@@ -324,7 +300,7 @@ async def test_ticks_of_a_message_come_with_every_press_and_stay_while_it_is_rew
     await driver.click_button(ZHANG, DM_ZHANG, ts, "go")
     assert chosen(app) == ["1", "2", "3"], "as they are at first"
     await driver.click_button(ZHANG, DM_ZHANG, ts, "tick", value=["1", "3"])
-    assert app.last["actions"][0]["selected_options"] == [{"text": plain(one), "value": one} for one in ("1", "3")]
+    assert app.last["actions"][0]["selected_options"] == options("1", "3")
     assert chosen(app) == ["1", "3"]
     await client.chat_update(channel=DM_ZHANG, ts=ts, text="x", blocks=boxes("2", "3", ticked=("2", "3")))
     await driver.click_button(ZHANG, DM_ZHANG, ts, "go")

@@ -14,12 +14,12 @@ from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.page_api import PAGE
 from bot.dev.workspace.workspace import StandInService, Workspace
 from bot.dev.workspace.world import Json
+from tests.dev.workspace.blocks import actions, button, field, modal
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, TRIO, WANG, ZHANG, bolt, online, setup, sinks, web_client
 from tests.harness.workspace_server import serve_workspace
 
 GUARD = {"X-Requested-With": "countersign-page"}
-BUTTON = {"type": "button", "action_id": "go", "text": {"type": "plain_text", "text": "Go"}, "value": "1"}
-CARD = [{"type": "actions", "block_id": "a", "elements": [BUTTON]}]
+CARD = [actions(button("go", value="1"), block_id="a")]
 
 
 class Mails:
@@ -110,19 +110,11 @@ async def test_cards_dialogs_and_home(
     workspace: Workspace, http: aiohttp.ClientSession, driver: WorkspaceDriver
 ) -> None:
     app = bolt(workspace)
-    label, field = {"type": "plain_text", "text": "Why"}, {"type": "plain_text_input", "action_id": "text"}
-    dialog = {
-        "type": "modal",
-        "callback_id": "d",
-        "title": label,
-        "submit": label,
-        "blocks": [{"type": "input", "block_id": "why", "label": label, "element": field}],
-    }
 
     @app.action("go")
     async def go(ack: Any, body: Json, client: Any) -> None:
         await ack()
-        await client.views_open(trigger_id=body["trigger_id"], view=dialog)
+        await client.views_open(trigger_id=body["trigger_id"], view=modal(field(block="why"), callback_id="d"))
 
     @app.view("d")
     async def submitted(ack: Any, view: Json) -> None:
@@ -147,12 +139,10 @@ async def test_cards_dialogs_and_home(
         await driver.wait_until(lambda: driver.find_top_view(WANG))
         view = (await get(http, "views", person=WANG))["view"]
         submit = {"person": WANG, "view_id": view["id"]}
-        empty = {"why": {"text": {"type": "plain_text_input", "value": ""}}}
-        assert (await post(http, "submit", **submit, values=empty))["errors"] == {"why": "Please fill this in."}
-        wrong = {"why": {"text": {"type": "plain_text_input", "value": "no"}}}
-        assert (await post(http, "submit", **submit, values=wrong))["errors"] == {"why": "More, please"}
-        right = {"why": {"text": {"type": "plain_text_input", "value": "yes"}}}
-        assert await post(http, "submit", **submit, values=right) == {"ok": True}
+        for value, error in (("", "Please fill this in."), ("no", "More, please"), ("yes", "")):
+            typed = {"why": {"text": {"type": "plain_text_input", "value": value}}}
+            answer = await post(http, "submit", **submit, values=typed)
+            assert answer["errors"] == {"why": error} if error else answer == {"ok": True}
         assert (await get(http, "views", person=WANG))["view"] is None
         assert (await post(http, "close", **submit))["error"] == "view_not_found"
 

@@ -9,13 +9,11 @@ from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.state import WorkspaceState, build_initial_state
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import read_world
+from tests.dev.workspace.blocks import actions, button, modal
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, setup, web_client
 from tests.harness.workspace_server import serve_workspace
 
-BUTTON = {"type": "button", "action_id": "go", "text": {"type": "plain_text", "text": "Go"}, "value": "1"}
-CARD = [{"type": "actions", "block_id": "a", "elements": [BUTTON]}]
 HOME = {"type": "home", "blocks": [{"type": "divider"}]}
-MODAL = {"type": "modal", "title": {"type": "plain_text", "text": "T"}, "blocks": [{"type": "divider"}]}
 
 
 async def test_restart_keeps_everything_people_see(tmp_path: Path) -> None:
@@ -23,10 +21,10 @@ async def test_restart_keeps_everything_people_see(tmp_path: Path) -> None:
     async with serve_workspace(first):
         driver, client = WorkspaceDriver(first), web_client(first)
         root = await driver.send_message(ZHANG, GENERAL, "hello")
-        await client.chat_postMessage(channel=GENERAL, thread_ts=root, text="a card", blocks=CARD)
+        await client.chat_postMessage(channel=GENERAL, thread_ts=root, text="a card", blocks=[actions(button())])
         await client.chat_postEphemeral(channel=GENERAL, user=LI, text="psst")
         await client.views_publish(user_id=ZHANG, view=HOME)
-        await client.views_open(trigger_id=first.triggers.create_trigger(ZHANG), view=MODAL)
+        await client.views_open(trigger_id=first.triggers.create_trigger(ZHANG), view=modal())
         first.get_person(LI).locale = "en-US"
         before = driver.list_messages(GENERAL)
     second = Workspace(setup(), folder=tmp_path)
@@ -35,7 +33,7 @@ async def test_restart_keeps_everything_people_see(tmp_path: Path) -> None:
     assert driver.list_thread_messages(GENERAL, root)[0]["reply_count"] == 1
     assert driver.list_ephemerals(LI)[0]["text"] == "psst"
     assert driver.homes[ZHANG]["blocks"][0]["type"] == "divider"
-    assert driver.list_open_views(ZHANG)[0]["title"]["text"] == "T"
+    assert driver.list_open_views(ZHANG)[0]["title"]["text"] == "Title"
     assert second.get_person(LI).locale == "en-US"
     assert second.state.count_unread(LI, second.state.rooms[GENERAL]) == 2
     async with serve_workspace(second):

@@ -10,44 +10,7 @@ from hypothesis import strategies as st
 
 from bot.dev.workspace.validate import check_blocks, check_metadata, check_view
 from bot.dev.workspace.world import Json
-
-
-def plain(text: str = "x") -> Json:
-    return {"type": "plain_text", "text": text}
-
-
-def mrkdwn(text: str = "x") -> Json:
-    return {"type": "mrkdwn", "text": text}
-
-
-def button(**more: Any) -> Json:
-    return {"type": "button", "action_id": "a", "text": plain(), **more}
-
-
-def option(text: str = "x", value: str = "v") -> Json:
-    return {"text": plain(text), "value": value}
-
-
-def actions(*elements: Json, **more: Any) -> Json:
-    return {"type": "actions", "elements": list(elements), **more}
-
-
-def section(**more: Any) -> Json:
-    return {"type": "section", "text": mrkdwn(), **more}
-
-
-def field(element: Json | None = None, **more: Any) -> Json:
-    text = {"type": "plain_text_input", "action_id": "i"}
-    return {"type": "input", "label": plain(), "element": element or text, **more}
-
-
-def select(*options: Json, **more: Any) -> Json:
-    return {"type": "static_select", "action_id": "s", "options": list(options), **more}
-
-
-def options(count: int) -> list[Json]:
-    return [option(str(n), str(n)) for n in range(count)]
-
+from tests.dev.workspace.blocks import actions, button, field, modal, mrkdwn, option, options, plain, section, select
 
 VALID: dict[str, list[Json]] = {
     "nothing": [],
@@ -58,18 +21,18 @@ VALID: dict[str, list[Json]] = {
     "accessory": [section(accessory=button())],
     "header": [{"type": "header", "text": plain("x" * 150)}],
     "context": [{"type": "context", "elements": [mrkdwn(), plain()]}],
-    "buttons": [actions(*(button(action_id=str(n)) for n in range(25)))],
+    "buttons": [actions(*(button(str(n)) for n in range(25)))],
     "styled": [actions(button(style="danger", value="v" * 2000))],
     "same action id in two blocks": [actions(button(), block_id="1"), actions(button(), block_id="2")],
-    "select": [actions(select(*options(100)))],
-    "initial option": [actions(select(*options(2), initial_option=option("1", "1")))],
+    "select": [actions(select(*options(*map(str, range(100)))))],
+    "initial option": [actions(select(*options("0", "1"), initial_option=option("1", "1")))],
     "date": [actions({"type": "datepicker", "action_id": "d", "initial_date": "2026-11-02"})],
     "markdown": [{"type": "markdown", "text": "# x"}],
     "input": [field()],
     "rich text": [
         {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [{"type": "text", "text": "x"}]}]}
     ],
-    "checkboxes": [actions({"type": "checkboxes", "action_id": "c", "options": options(10)})],
+    "checkboxes": [actions(select(*options(*"0123456789"), type="checkboxes"))],
     "visible to some": [actions(button(visible_to_user_ids=["U01ZHANG"]))],
     "plan": [{"type": "plan", "title": "Steps", "tasks": [{"task_id": "1", "title": "one", "status": "complete"}]}],
 }
@@ -100,7 +63,7 @@ INVALID: dict[str, tuple[list[Any], str]] = {
     "context empty": ([{"type": "context", "elements": []}], "no less than 1 items"),
     "button in context": ([{"type": "context", "elements": [button()]}], "unsupported type: button"),
     "actions empty": ([actions()], "no less than 1 items"),
-    "actions too many": ([actions(*(button(action_id=str(n)) for n in range(26)))], "no more than 25 items"),
+    "actions too many": ([actions(*(button(str(n)) for n in range(26)))], "no more than 25 items"),
     "text input in actions": ([actions({"type": "plain_text_input", "action_id": "i"})], "unsupported type"),
     "unknown element": ([actions({"type": "slider"})], "unsupported type: slider"),
     "button without text": ([actions({"type": "button", "action_id": "a"})], "missing required field: text"),
@@ -111,13 +74,13 @@ INVALID: dict[str, tuple[list[Any], str]] = {
     "button value not a string": ([actions(button(value=1))], "must be a string"),
     "button style": ([actions(button(style="green"))], "must be one of"),
     "button url": ([actions(button(url="nonsense"))], "must be a valid URL"),
-    "action id too long": ([actions(button(action_id="x" * 256))], "must be less than 256"),
+    "action id too long": ([actions(button("x" * 256))], "must be less than 256"),
     "block id too long": ([section(block_id="x" * 256)], "must be less than 256"),
     "same action id twice": ([actions(button(), button())], "`action_id` already exists"),
     "same block id twice": ([section(block_id="b"), section(block_id="b")], "`block_id` already exists"),
     "select without options": ([actions(select())], "no less than 1 items"),
     "select without anything": ([actions({"type": "static_select"})], "missing required field: options"),
-    "101 options": ([actions(select(*options(101)))], "no more than 100 items"),
+    "101 options": ([actions(select(*options(*map(str, range(101)))))], "no more than 100 items"),
     "option text too long": ([actions(select(option("x" * 76)))], "must be less than 76"),
     "option value too long": ([actions(select(option(value="x" * 151)))], "must be less than 151"),
     "same option value twice": ([actions(select(option(), option()))], "option values must be unique"),
@@ -153,15 +116,11 @@ def test_what_the_platform_refuses_is_refused_where_it_stands(subtests: pytest.S
             assert all(one.startswith("[ERROR] ") and "[json-pointer:/blocks" in one for one in problems)
 
 
-def modal(**more: Any) -> Json:
-    return {"type": "modal", "title": plain("T"), "submit": plain("Send"), "blocks": [field()], **more}
-
-
 VALID_VIEWS: list[Json] = [
     modal(),
     modal(private_metadata="x" * 3000, callback_id="x" * 255, close=plain("x" * 24), notify_on_close=True),
-    modal(blocks=[section()], submit=None),
-    modal(blocks=[{"type": "divider"}] * 100),
+    modal(section(), submit=None),
+    modal(*[{"type": "divider"}] * 100),
     {"type": "home", "blocks": [section(), actions(button())]},
 ]
 INVALID_VIEWS: dict[str, tuple[Json, str]] = {
@@ -173,12 +132,12 @@ INVALID_VIEWS: dict[str, tuple[Json, str]] = {
     "private metadata too long": (modal(private_metadata="x" * 3001), "must be less than 3001"),
     "callback id too long": (modal(callback_id="x" * 256), "must be less than 256"),
     "no blocks": (modal(blocks=[]), "no less than 1 items"),
-    "101 blocks": (modal(blocks=[{"type": "divider"}] * 101), "no more than 100 items"),
+    "101 blocks": (modal(*[{"type": "divider"}] * 101), "no more than 100 items"),
     "unknown type": ({"type": "popup", "blocks": [section()]}, "unsupported type: popup"),
     "unknown property": (modal(colour="red"), "invalid additional property"),
     "home with submit": ({"type": "home", "blocks": [section()], "submit": plain()}, "invalid additional property"),
-    "markdown in a modal": (modal(blocks=[{"type": "markdown", "text": "x"}]), "unsupported type: markdown"),
-    "bad block": (modal(blocks=[section(text=mrkdwn("x" * 3001))]), "/view/blocks/0/text/text"),
+    "markdown in a modal": (modal({"type": "markdown", "text": "x"}), "unsupported type: markdown"),
+    "bad block": (modal(section(text=mrkdwn("x" * 3001))), "/view/blocks/0/text/text"),
 }
 
 
