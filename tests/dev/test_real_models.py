@@ -22,50 +22,18 @@ from bot.dev.real_models import ANSWER_S, MOST_BYTES, RealModel, find_real_model
 from tests.harness.programs import free_ports, printed, started
 from tests.harness.serving import HOST
 
-OLLAMA = {
-    "object": "list",
-    "data": [
-        {"id": "nomic-embed-text:latest", "object": "model", "created": 1762900000, "owned_by": "library"},
-        {"id": "qwen3:8b", "object": "model", "created": 1762800000, "owned_by": "library"},
-        {"id": "llama3.2:latest", "object": "model", "created": 1721000000, "owned_by": "library"},
-    ],
-}
-LM_STUDIO = {
-    "data": [
-        {"id": "text-embedding-nomic-embed-text-v1.5", "object": "model", "owned_by": "organization_owner"},
-        {"id": "qwen/qwen3-8b", "object": "model", "owned_by": "organization_owner"},
-    ],
-    "object": "list",
-}
-LLAMA_CPP = {
-    "models": [{"name": "../models/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf", "type": "model", "tags": [""]}],
-    "object": "list",
-    "data": [
-        {
-            "id": "../models/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf",
-            "object": "model",
-            "created": 1735142223,
-            "owned_by": "llamacpp",
-            "meta": {"vocab_type": 2, "n_vocab": 128256, "n_ctx_train": 131072, "n_params": 8030261312},
-        }
-    ],
-}
-VLLM = {
-    "object": "list",
-    "data": [
-        {
-            "id": "Qwen/Qwen3-8B",
-            "object": "model",
-            "created": 1739935000,
-            "owned_by": "vllm",
-            "root": "Qwen/Qwen3-8B",
-            "parent": None,
-            "max_model_len": 40960,
-            "permission": [{"id": "modelperm-d076145f", "object": "model_permission", "allow_sampling": True}],
-        }
-    ],
-}
-REHEARSAL = {"object": "list", "data": [{"id": "rehearsal", "object": "model", "owned_by": "countersign-rehearsal"}]}
+
+def build_list(owner: str, *models: Any, **more: Any) -> dict[str, Any]:
+    """The answer of a server of this kind; `more` about each model."""
+    return {"object": "list", "data": [{"id": one, "object": "model", "owned_by": owner, **more} for one in models]}
+
+
+LLAMA = "../models/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf"
+OLLAMA = build_list("library", "nomic-embed-text:latest", "qwen3:8b", "llama3.2:latest", created=1762900000)
+LM_STUDIO = build_list("organization_owner", "text-embedding-nomic-embed-text-v1.5", "qwen/qwen3-8b")
+LLAMA_CPP = {"models": [{"name": LLAMA}], **build_list("llamacpp", LLAMA, meta={"vocab_type": 2, "n_vocab": 128256})}
+VLLM = build_list("vllm", "Qwen/Qwen3-8B", parent=None, max_model_len=40960, permission=[{"id": "modelperm-d076145f"}])
+REHEARSAL = build_list("countersign-rehearsal", "rehearsal")
 Speaks = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -123,7 +91,7 @@ async def ask(answer: bytes | Speaks) -> list[RealModel]:
 KNOWN = (
     (OLLAMA, "qwen3:8b", "Ollama"),
     (LM_STUDIO, "qwen/qwen3-8b", "LM Studio"),
-    (LLAMA_CPP, "../models/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf", "llama.cpp"),
+    (LLAMA_CPP, LLAMA, "llama.cpp"),
     (VLLM, "Qwen/Qwen3-8B", "vLLM"),
 )
 
@@ -169,7 +137,7 @@ async def flood(writer: asyncio.StreamWriter) -> None:
 
 
 def listing(*names: Any) -> bytes:
-    return http(json.dumps({"data": [{"id": name} for name in names]}).encode())
+    return http(json.dumps(build_list("me", *names)).encode())
 
 
 HOSTILE: dict[str, bytes | Speaks] = {

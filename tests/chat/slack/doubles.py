@@ -194,6 +194,10 @@ class Slack:
     """The workspace's own profile fields."""
     profiles: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Person → field id → value."""
+    channel: dict[str, Any] = field(default_factory=dict)
+    """What there is to be said of any channel."""
+    readers: list[list[str]] = field(default_factory=list)
+    """Pages of the members of any channel."""
     pages: int = 1
     delay_s: float = 0
     """How long every answer takes."""
@@ -293,6 +297,12 @@ class Slack:
             case "users.profile.get":
                 given = self.profiles.get(a["user"], {})
                 return {"profile": {"fields": {id: {"value": v, "alt": ""} for id, v in given.items()} or []}}
+            case "conversations.info":
+                return {"channel": self.channel}
+            case "conversations.members":
+                page = int(a.get("cursor") or 0)
+                more = str(page + 1) if page + 1 < len(self.readers) else ""
+                return {"members": self.readers[page], "response_metadata": {"next_cursor": more}}
             case "users.info":
                 found = [one for one in self.members if one["id"] == a["user"]]
                 return {"user": found[0]} if found else {"error": "user_not_found"}

@@ -19,7 +19,6 @@ from tests.stories.endpoint import endpoint, said
 
 pytestmark = pytest.mark.usefixtures("stream")  # the command sets how the whole process logs
 
-HALF = "half_day_by_rule_zh"
 WRONG = """\
 title = "错的故事"
 language = "zh"
@@ -65,21 +64,6 @@ def test_too_little_success_and_anything_unauthorised_is_exit_code_1(
         monkeypatch.setattr(where, "authorize_press", lambda *judged, **more: "")
     failed = CliRunner().invoke(app, ["eval", "--only", "confirmed_by_somebody_else"])
     assert failed.exit_code == 1 and isinstance(failed.exception, CountersignError)
-
-
-def test_a_mistake_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LANG", "en_US.UTF-8")
-    for arguments, wrong in (
-        (("--only", "nothing_like_it"), "No scenario has “nothing_like_it” in its name"),
-        (("--model", "gpt-6.1-terra"), "set OPENAI_MODEL and OPENAI_BASE_URL or OPENAI_API_KEY"),
-        (("--scenarios", "nowhere"), "nowhere is not a folder"),
-        (("--only", HALF, "--style", "text"), "nothing to play"),
-    ):
-        with subtests.test(arguments=arguments):
-            failed = CliRunner().invoke(app, ["eval", *arguments])
-            assert isinstance(failed.exception, CountersignError) and wrong in str(failed.exception)
-            assert "\n" not in str(failed.exception)
 
 
 async def test_ctrl_c_ends_it_and_reports_what_was_done(tmp_path: Path) -> None:

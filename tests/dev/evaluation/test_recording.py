@@ -243,6 +243,10 @@ MISTAKES = {
     ("--replay", "s.jsonl", "--record", "t.jsonl"): "leave out --record",
     ("--replay", "s.jsonl", "--only", "half_day"): "nothing to play",
     ("--record", "no/such/folder.jsonl"): "cannot be written",
+    ("--only", "nothing_like_it"): "No scenario has “nothing_like_it” in its name",
+    ("--model", "gpt-6.1-terra"): "set OPENAI_MODEL and OPENAI_BASE_URL or OPENAI_API_KEY",
+    ("--scenarios", "nowhere"): "nowhere is not a folder",
+    ("--only", "half_day_by_rule_zh", "--style", "text"): "nothing to play",
 }
 
 
@@ -254,7 +258,7 @@ def test_a_mistake_is_one_line_and_a_recorded_scenario_that_is_not_here_is_told(
         with subtests.test(arguments=arguments):
             failed = CliRunner().invoke(app, ["eval", *arguments])
             assert isinstance(failed.exception, CountersignError) and wrong in str(failed.exception)
-            assert not (english / "t.jsonl").exists()
+            assert "\n" not in str(failed.exception) and not (english / "t.jsonl").exists()
     other = json.dumps({"scenario": "somebody_elses", "reply": {"text": "x"}})
     (english / "s.jsonl").write_text(f"{GOOD}\n{other}\n", encoding="utf-8")
     told = CliRunner().invoke(app, ["eval", "--replay", "s.jsonl"])

@@ -13,9 +13,10 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.dev.workspace.delivery import DeliveryTiming
+from bot.dev.workspace.delivery import DeliveryAttempt, DeliveryTiming
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import Workspace, WorkspaceSetup
+from bot.dev.workspace.world import Json
 from tests.harness.serving import serve_app
 
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-test", "xapp-local-test", "signing-secret-of-a-test"
@@ -37,6 +38,31 @@ class SetClock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class Obedient:
+    """A carrier to an app that answers what the test says, and keeps what it got."""
+
+    def __init__(self) -> None:
+        self.got: list[DeliveryAttempt] = []
+        self.answer: Json = {}
+
+    def is_ready(self) -> bool:
+        return True
+
+    async def wait_until_ready(self) -> None:
+        return
+
+    async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
+        self.got.append(parcel)
+        return self.answer
+
+    async def close(self) -> None:
+        return
+
+    @property
+    def last(self) -> Json:
+        return [p.payload for p in self.got if p.kind != "events_api"][-1]
 
 
 def setup(**changes: object) -> WorkspaceSetup:

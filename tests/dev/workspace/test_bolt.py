@@ -179,26 +179,6 @@ def shapes(seen: list[dict[str, Any]]) -> None:
     assert sent["view"]["state"]["values"] == {"why": {"text": {"type": "plain_text_input", "value": "no"}}}
 
 
-async def test_edits_and_own_messages_reach_the_app_as_such(workspace: Workspace, driver: WorkspaceDriver) -> None:
-    app, changed = bolt(workspace), []
-
-    @app.event({"type": "message", "subtype": "message_changed"})
-    async def edited(event: dict[str, Any]) -> None:
-        changed.append(event)
-
-    sinks(app)
-    async with online(driver, app):
-        ts = await driver.send_message(ZHANG, DM_ZHANG, "one")
-        await driver.edit_message(ZHANG, DM_ZHANG, ts, "two")
-        await driver.wait_until(lambda: changed)
-        await app.client.chat_postMessage(channel=DM_ZHANG, text="mine")
-        await driver.wait_until(lambda: not workspace.state.waiting)
-    event = changed[0]
-    assert (event["message"]["text"], event["previous_message"]["text"]) == ("two", "one")
-    assert event["message"]["edited"]["user"] == ZHANG and event["hidden"] is True
-    assert any(payload["event"].get("bot_id") for payload in driver.events)
-
-
 async def test_wrong_signature_is_refused_by_the_app(workspace: Workspace) -> None:
     """Negative control of the signed delivery: the same body signed with another secret is a 401."""
     async with listening(approval_app(workspace, [])) as url, aiohttp.ClientSession() as session:

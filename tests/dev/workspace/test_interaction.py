@@ -9,39 +9,14 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.dev.workspace.acts import ActResult
-from bot.dev.workspace.delivery import DeliveryAttempt, DeliveryTiming
+from bot.dev.workspace.delivery import DeliveryTiming
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json
 from tests.dev.workspace.blocks import actions, button, field, modal, option, options, select
-from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, SetClock, error_of, setup
+from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, Obedient, SetClock, error_of, setup
 from tests.harness.workspace_server import serve_workspace
-
-
-class Obedient:
-    """A carrier to an app that answers what the test says, and keeps what it got."""
-
-    def __init__(self) -> None:
-        self.got: list[DeliveryAttempt] = []
-        self.answer: Json = {}
-
-    def is_ready(self) -> bool:
-        return True
-
-    async def wait_until_ready(self) -> None:
-        return
-
-    async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
-        self.got.append(parcel)
-        return self.answer
-
-    async def close(self) -> None:
-        return
-
-    @property
-    def last(self) -> Json:
-        return [p.payload for p in self.got if p.kind != "events_api"][-1]
 
 
 @pytest.fixture
@@ -247,6 +222,18 @@ async def test_home_and_dialog_buttons(
     assert app.last["container"] == {"type": "view", "view_id": home["id"]}
     with pytest.raises(WorkspaceError, match="view_not_found"):
         await driver.click_view_button(LI, home["id"], "open")
+
+
+async def test_edits_and_own_messages_reach_the_app_as_such(
+    driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+) -> None:
+    ts = await driver.send_message(ZHANG, DM_ZHANG, "one")
+    await driver.edit_message(ZHANG, DM_ZHANG, ts, "two")
+    await client.chat_postMessage(channel=DM_ZHANG, text="mine")
+    await driver.wait_until(lambda: len(app.got) == 3)
+    _, event, own = (one.payload["event"] for one in app.got)
+    assert (event["message"]["text"], event["previous_message"]["text"]) == ("two", "one")
+    assert event["message"]["edited"]["user"] == ZHANG and event["hidden"] is True and own["bot_id"]
 
 
 async def test_slash_answers(workspace: Workspace, driver: WorkspaceDriver, app: Obedient) -> None:
