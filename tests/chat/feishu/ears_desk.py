@@ -20,7 +20,7 @@ from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.feishu.listeners import FeishuListeners
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.ingress_gate import IngressGate
-from bot.chat.messages import FormAnswer, FormDialog, FormSubmission, HomeAnswer, HomeSubmission, HomeView
+from bot.chat.messages import HomeView
 from bot.chat.people.directory import PlatformDirectory
 from bot.queue.keys import Keys
 from tests.chat.feishu.message_server import APP, FeishuServer
@@ -46,6 +46,13 @@ def build_user(id: str, name: str, email: str = "", **more: Any) -> dict[str, An
     status = {"is_frozen": False, "is_resigned": False, "is_activated": True, "is_exited": False, "is_unjoin": False}
     about = {"open_id": id, "union_id": "on_x", "user_id": "7", "name": name, "en_name": "", "email": email}
     return {**about, "status": status, "department_ids": [SALES], "leader_user_id": "", **more}
+
+
+def build_message(id: str, type: str, content: str, **changes: Any) -> dict[str, Any]:
+    """A message of Zhang's, as Feishu tells of it."""
+    sender = {"id": ZHANG, "id_type": "open_id", "sender_type": "user", "tenant_key": TENANT}
+    about = {"message_id": id, "chat_id": DM, "msg_type": type, "deleted": False, "sender": sender}
+    return {**about, "body": {"content": content}, **changes}
 
 
 @dataclass
@@ -95,39 +102,11 @@ class EarsServer(FeishuServer):
         return sum(path.endswith(end) for path, _ in self.asked)
 
 
-class FormInbox(Inbox):
-    """An ingress whose forms can be chosen."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.forms: list[FormSubmission] = []
-        self.form_page: FormDialog | str = "no form"
-        self.form_answer = FormAnswer()
-        self.home_submissions: list[HomeSubmission] = []
-        self.home_answer = HomeAnswer()
-
-    async def build_form(self, form: FormSubmission) -> FormDialog | str:
-        self._up("form")
-        self.forms.append(form)
-        return self.form_page
-
-    async def submit_form(self, form: FormSubmission) -> FormAnswer:
-        await self.moving.wait()
-        self._up("submitted form")
-        self.forms.append(form)
-        return self.form_answer
-
-    async def submit_home_dialog(self, submission: HomeSubmission) -> HomeAnswer:
-        self._up("submitted dialog of home")
-        self.home_submissions.append(submission)
-        return self.home_answer
-
-
 @dataclass
 class Ears:
     feishu: EarsServer
     client: FeishuClient
-    inbox: FormInbox
+    inbox: Inbox
     directory: PlatformDirectory
     channel: FeishuChannel
     readers: FeishuReaderClassifier
@@ -151,7 +130,7 @@ async def ears(redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Asy
     }
     here.departments, here.dms = {SALES: "销售部"}, {ZHANG: DM, LI: "oc_dm_li"}
     async with serve_app(site) as here.url, open_feishu_client(APP, "secret", here.url) as client:
-        inbox, homes = FormInbox(), list[tuple[str, HomeView]]()
+        inbox, homes = Inbox(), list[tuple[str, HomeView]]()
         directory = PlatformDirectory(FeishuMembers(client), {})
         channel = FeishuChannel(client, Slots(), SentCards(redis, keys, TENANT, here.clock), directory, team=TENANT)
         readers = FeishuReaderClassifier(client, tenant=TENANT)

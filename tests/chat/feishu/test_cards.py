@@ -105,6 +105,8 @@ def test_the_control_somebody_of_the_directory_is_mentioned() -> None:
     card = Card("Leave", (("Approver", NamedPeople((NamedPerson(LI, "李四", "li@example.com"),))),))
     [shown] = render_post(Post("x", card=card), GROUP)
     assert list_markdown((shown,)) == [f"**Approver** 李四 <at id={LI}></at>\nli@example&#46;com".replace("&#46;", ".")]
+    [told] = render_post(Post("x", plain=True, rich=(NamedPerson(LI, "张三"), " agreed")), GROUP)
+    assert list_tags(list_markdown((told,))[0]) == [f"<at id={LI}>", "</at>"]
     over = Card("Leave", card.facts, is_void=True)
     assert f"<at id={LI}>" not in str(render_post(Post("x", card=over), GROUP)), "nobody is called for what is over"
 

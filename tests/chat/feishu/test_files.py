@@ -9,7 +9,7 @@ import pytest
 from bot.chat.feishu.files import FeishuFileSource
 from bot.chat.messages import Place, SentFile
 from bot.core.errors import ChatUnavailableError, FileRefusedError
-from tests.chat.feishu.ears_desk import DM, LI, TENANT, ZHANG, Ears, ears
+from tests.chat.feishu.ears_desk import DM, LI, TENANT, ZHANG, Ears, build_message, ears
 
 __all__ = ["ears"]
 
@@ -19,17 +19,8 @@ PLACE = Place(platform="feishu", team=TENANT, channel=DM, direct=True)
 
 
 def tell(ears: Ears, content: str = f'{{"file_key":"{KEY}","file_name":"评审纪要.docx"}}', **changes: Any) -> None:
-    about = {
-        "message_id": MESSAGE,
-        "chat_id": DM,
-        "msg_type": "file",
-        "deleted": False,
-        "sender": {"id": ZHANG, "id_type": "open_id", "sender_type": "user"},
-        "body": {"content": content},
-        **changes,
-    }
     ears.feishu.pages |= {
-        f"im/v1/messages/{MESSAGE}": {"items": [about]},
+        f"im/v1/messages/{MESSAGE}": {"items": [build_message(MESSAGE, "file", content, **changes)]},
         f"im/v1/messages/{MESSAGE}/resources/{KEY}": b"PK\x03\x04 a document",
     }
 

@@ -13,7 +13,7 @@ from bot.chat.feishu import listeners
 from bot.chat.feishu.message_content import CONTENT_MAX
 from bot.chat.messages import ChannelReaders, HomeView, Place, SentFile
 from bot.core.errors import ChatUnavailableError, StoreUnavailableError
-from tests.chat.feishu.ears_desk import BOT, DM, LI, OTHER, TENANT, ZHANG, Ears, ears, load_payload
+from tests.chat.feishu.ears_desk import BOT, DM, LI, OTHER, TENANT, ZHANG, Ears, build_message, ears, load_payload
 from tests.chat.slack.doubles import eventually
 
 __all__ = ["ears"]
@@ -252,15 +252,7 @@ async def test_an_edited_message_is_a_change_by_its_sender(ears: Ears) -> None:
 
 def tell_message(ears: Ears, **changes: Any) -> None:
     at = f"om_{4:032x}"
-    about = {
-        "message_id": at,
-        "chat_id": DM,
-        "msg_type": "text",
-        "deleted": False,
-        "sender": {"id": ZHANG, "id_type": "open_id", "sender_type": "user", "tenant_key": TENANT},
-        "body": {"content": '{"text":"我想请 5 天年假"}'},
-        **changes,
-    }
+    about = build_message(at, "text", '{"text":"我想请 5 天年假"}', **changes)
     ears.feishu.pages |= {f"im/v1/messages/{at}": {"items": [about]}, f"im/v1/chats/{DM}": {"chat_mode": "p2p"}}
 
 

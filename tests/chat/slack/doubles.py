@@ -53,6 +53,10 @@ class Inbox:
         self.wrong: dict[str, str] = {}
         self.homes: dict[str, HomeView] = {}
         self.home_dialogs: dict[str, HomeDialog] = {}
+        self.forms: list[FormSubmission] = []
+        self.form_page: FormDialog | str = "no form"
+        self.form_answer, self.home_answer = FormAnswer(), HomeAnswer()
+        self.home_submissions: list[HomeSubmission] = []
         self.session_stops: list[tuple[str, Place, str, str]] = []
         self.prompts: Sequence[SuggestedPrompt] = ()
         self.welcomed: list[tuple[str, Place]] = []
@@ -118,11 +122,15 @@ class Inbox:
         return self.wrong
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
-        return "no form"
+        self._up("form")
+        self.forms.append(form)
+        return self.form_page
 
     async def submit_form(self, form: FormSubmission) -> FormAnswer:
         await self.moving.wait()
-        return FormAnswer()
+        self._up("submitted form")
+        self.forms.append(form)
+        return self.form_answer
 
     async def build_home(self, person: str, *, is_opened: bool = False) -> HomeView | None:
         return self.homes.get(person)
@@ -133,8 +141,9 @@ class Inbox:
 
     async def submit_home_dialog(self, submission: HomeSubmission) -> HomeAnswer:
         await self.moving.wait()
-        self._up("submit")
-        return HomeAnswer()
+        self._up("submitted dialog of home")
+        self.home_submissions.append(submission)
+        return self.home_answer
 
     @property
     def texts(self) -> list[str]:

@@ -186,6 +186,8 @@ def test_a_time_is_shown_in_its_readers_own_way() -> None:
     assert element["text"] == (
         "Open until <!date^1795399200^{date_short_pretty} {time}|2026-11-23 10:00> `· *Li_Si* &amp; co`"
     )
+    [part] = render_post(Post("Approved by Li Si", plain=True, rich=("Approved by ", NamedPerson("U02LI", "Li Si"))))
+    assert part.blocks[0]["elements"][0]["elements"][1] == {"type": "user", "user_id": "U02LI"}
 
 
 def named(*people: NamedPerson, text: str = "") -> list[str]:
@@ -285,6 +287,14 @@ TYPED = (
 
 def test_what_people_type_is_readable() -> None:
     assert [(typed, parse_message_text(typed, "U0BOT")) for typed, _ in TYPED] == [*TYPED]
+
+
+def test_short_facts_stand_in_two_columns_of_one_length() -> None:
+    facts = (("Type", "Annual leave"), ("From", "2026-12-01"), ("Days", "10"))
+    [part] = render_post(Post("", card=Card("Leave request", facts)))
+    assert [len(block.get("fields", ())) for block in part.blocks] == [0, 2, 0]
+    assert part.blocks[1]["fields"][0]["text"] == "*Type*\nAnnual leave"
+    assert part.blocks[2]["text"]["text"] == "*Days*\n10" and part.text == "Leave request"
 
 
 def test_a_title_the_header_cannot_show_is_repeated_as_it_is() -> None:
