@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import Any
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from bot.core.errors import ChatError, StoreUnavailableError
 from tests.chat.feishu.ears_desk import LI, PAYLOADS, ZHANG, Ears, ears, load_payload
+from tests.harness.spoilt import list_paths, replace_part
 
 __all__ = ["ears"]
 
@@ -59,22 +59,6 @@ ODD = st.recursive(
 )  # fmt: skip
 
 
-def list_paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [here, *(path for name, one in inside for path in list_paths(one, (*here, name)))]
-
-
-def replace(payload: Any, path: tuple[Any, ...], odd: Any) -> Any:
-    if not path:
-        return odd
-    changed = copy.deepcopy(payload)
-    where = changed
-    for name in path[:-1]:
-        where = where[name]
-    where[path[-1]] = odd
-    return changed
-
-
 def find_senders(payload: Any) -> set[str]:
     """The person whom a payload names where Feishu puts its sender or presser. Everything else names nobody."""
     event, found = payload.get("event"), [payload.get("open_id")]
@@ -102,7 +86,7 @@ async def test_no_payload_raises_or_speaks_for_somebody_else(ears: Ears, data: s
     ears.feishu.pages[f"im/v1/messages/om_{4:032x}"] = {"items": []}
     payload = load_payload(data.draw(st.sampled_from(NAMES)))
     for _ in range(data.draw(st.integers(1, 3))):
-        payload = replace(payload, data.draw(st.sampled_from(list_paths(payload))), data.draw(ODD))
+        payload = replace_part(payload, data.draw(st.sampled_from(list_paths(payload))), data.draw(ODD))
     try:
         answer = await ears.listeners.handle_payload(payload if isinstance(payload, dict) else {"odd": payload})
         assert answer is None or set(answer) <= {"toast", "card"}

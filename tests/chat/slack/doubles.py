@@ -66,10 +66,10 @@ class Inbox:
         self.moving.set()
         self.withdrawn = Acceptance.NOT_TAKEN
 
-    def _up(self, what: str) -> None:
+    def _up(self, *what: str) -> None:
         if self.down:
             raise StoreUnavailableError("no Redis")
-        self.log.append(what)
+        self.log += what
 
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
         await self.moving.wait()
@@ -122,7 +122,7 @@ class Inbox:
         return self.wrong
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
-        self._up("form")
+        self._up()
         self.forms.append(form)
         return self.form_page
 

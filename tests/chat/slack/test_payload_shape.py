@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from bot.chat.slack.payload_shape import has_slack_shape
 from bot.chat.slack.text import parse_message_text
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import APP_TOKEN, dispatch, event, mention, pressed, slash, submission, written
+from tests.harness.spoilt import list_paths, replace_part
 from tools.spec import DialogField
 
 ODD: tuple[Any, ...] = ([], {}, ["x"], {"a": 1}, 5, 1.5, True, "x" * 5_000, "\ud800", [[[]]])
@@ -45,21 +45,9 @@ def real() -> list[dict[str, Any]]:
 
 def spoil(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The payload with one thing in it replaced, in every way."""
-    for path in paths(body):
+    for path in list_paths(body)[1:]:
         for odd in ODD:
-            spoilt = copy.deepcopy(body)
-            inside: Any = spoilt
-            for name in path[:-1]:
-                inside = inside[name]
-            inside[path[-1]] = odd
-            yield f"{path} = {str(odd)[:20]}", spoilt
-
-
-def paths(inside: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    items = inside.items() if isinstance(inside, dict) else enumerate(inside) if isinstance(inside, list) else ()
-    for name, value in items:
-        yield (*before, name)
-        yield from paths(value, (*before, name))
+            yield f"{path} = {str(odd)[:20]}", replace_part(body, path, odd)
 
 
 async def test_whatever_stands_where_a_text_should_be_nothing_breaks(

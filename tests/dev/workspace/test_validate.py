@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from bot.dev.workspace.validate import check_blocks, check_metadata, check_view
 from bot.dev.workspace.world import Json
 from tests.dev.workspace.blocks import actions, button, field, modal, mrkdwn, option, options, plain, section, select
+from tests.harness.spoilt import list_paths, replace_part
 
 VALID: dict[str, list[Json]] = {
     "nothing": [],
@@ -155,28 +156,12 @@ JSON = st.recursive(
 )
 
 
-def paths(value: Any, so_far: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where every value inside stands."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [so_far, *(path for key, inner in inside for path in paths(inner, (*so_far, key)))]
-
-
-def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    """The same value with another one at `path`."""
-    if not path:
-        return new
-    key, *rest = path
-    copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[key] = replaced(value[key], tuple(rest), new)
-    return copy
-
-
 @settings(deadline=None, max_examples=300)
 @given(st.data())
 def test_spoilt_blocks_are_answered_never_crash(data: st.DataObject) -> None:
     """Any valid payload with any one value in it replaced by any JSON."""
     blocks = VALID[data.draw(st.sampled_from(sorted(VALID)))]
-    spoilt = replaced(blocks, data.draw(st.sampled_from(paths(blocks))), data.draw(JSON))
+    spoilt = replace_part(blocks, data.draw(st.sampled_from(list_paths(blocks))), data.draw(JSON))
     assert all(isinstance(problem, str) for problem in check_blocks(spoilt))
     assert isinstance(check_view({"type": "modal", "title": plain(), "blocks": spoilt}), list)
 
@@ -185,7 +170,7 @@ def test_spoilt_blocks_are_answered_never_crash(data: st.DataObject) -> None:
 @given(st.data())
 def test_spoilt_views_are_answered_never_crash(data: st.DataObject) -> None:
     view = data.draw(st.sampled_from(VALID_VIEWS[:2]))
-    spoilt = replaced(view, data.draw(st.sampled_from(paths(view))), data.draw(JSON))
+    spoilt = replace_part(view, data.draw(st.sampled_from(list_paths(view))), data.draw(JSON))
     assert isinstance(check_view(spoilt), list)
 
 
