@@ -257,12 +257,11 @@ async def test_a_waiting_press_gets_its_new_card_and_the_others_get_it_too(desk:
     ref = await desk.channel.post_message(PLACE, CARD, key="k")
     with desk.channel.presses.open_press(ref, LI) as press:
         await desk.channel.update_message(ref, OVER)
-        result = await press.wait_for_result(1)
-    assert result.card == desk.cards[0].content and result.card is not None
+    assert press.has_result.is_set() and press.card == desk.cards[0].content and press.card is not None
     assert len(desk.feishu.called("patch")) == 1
     with desk.channel.presses.open_press(MessageRef(channel=GROUP, ts="om_other"), LI) as press:
         await desk.channel.update_message(ref, OVER)
-        assert (await press.wait_for_result(0)).card is None
+        assert press.card is None
 
 
 async def test_a_refused_press_is_told_as_its_answer_and_nowhere_else(desk: Desk) -> None:
@@ -270,14 +269,14 @@ async def test_a_refused_press_is_told_as_its_answer_and_nowhere_else(desk: Desk
     desk.feishu.calls.clear()
     with desk.channel.presses.open_press(ref, LI) as press:
         await desk.channel.post_ephemeral(PLACE, LI, "Only Wang Wu can approve this.")
-        assert (await press.wait_for_result(1)).notice == "Only Wang Wu can approve this."
+        assert press.has_result.is_set() and press.notice == "Only Wang Wu can approve this."
         assert desk.feishu.calls == []
         await desk.channel.post_ephemeral(PLACE, ZHANG, "Somebody else is told by a message.")
         await desk.channel.post_ephemeral(PLACE, LI, "A second notice is posted.")
         assert len(desk.feishu.whispers) == 2
     with desk.channel.presses.open_press(ref, LI) as press:
         await desk.channel.post_ephemeral(PLACE, LI, "long " * 100)
-        assert (await press.wait_for_result(1)).notice.startswith("long long") and len(desk.feishu.whispers) == 3
+        assert press.notice.startswith("long long") and len(desk.feishu.whispers) == 3
     await desk.channel.post_ephemeral(PLACE, LI, "The press has its answer already.")
     assert len(desk.feishu.whispers) == 4
 
@@ -485,8 +484,7 @@ async def test_whoever_has_lost_the_lane_says_and_changes_nothing(desk: Desk) ->
             await desk.channel.upload_picture(PLACE, b"png", **SHARED, key="k")
         with pytest.raises(LeaseLost):
             await desk.channel.upload_files(PLACE, [("a.pdf", b"%PDF")], comment="", key="k")
-        result = await press.wait_for_result(0)
-    assert desk.feishu.calls == [] and (result.card, result.notice) == (None, "")
+    assert desk.feishu.calls == [] and (press.card, press.notice) == (None, "")
 
 
 async def test_it_looks_again_before_each_try(desk: Desk) -> None:

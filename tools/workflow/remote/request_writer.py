@@ -147,29 +147,24 @@ class RequestWriter:
         """Send a write; if it was refused or not answered, find out whether it was done. A key with the mark
         `sent:<key>` may have been done."""
         is_first = await self._store.put_if_absent(f"sent:{key}", "1", ANSWER_MS)
-        try:
-            return await self._send_and_check(send, find_done)
-        except ToolError:
-            if is_first:
-                await self._store.delete_if_equal(f"sent:{key}", "1")
-            raise
-
-    async def _send_and_check(
-        self, send: Callable[[], Awaitable[T]], find_done: Callable[[], Awaitable[T | None]]
-    ) -> T:
         error: Exception
         pauses: Sequence[float] = WRITE_CHECK_PAUSES_S
         try:
-            return await send()
-        except EngineRefusedError as refused:
-            error, pauses = build_engine_failed_error(refused), WRITE_CHECK_PAUSES_S[:1]
-        except EngineNoAnswerError:
-            error = EffectUnknownError("the workflow engine did not say whether it was done")
-        for pause in pauses:
-            await self._sleep(pause)
-            if (done := await read_after_write(find_done())) is not None:
-                return done
-        raise error
+            try:
+                return await send()
+            except EngineRefusedError as refused:
+                error, pauses = build_engine_failed_error(refused), WRITE_CHECK_PAUSES_S[:1]
+            except EngineNoAnswerError:
+                error = EffectUnknownError("the workflow engine did not say whether it was done")
+            for pause in pauses:
+                await self._sleep(pause)
+                if (done := await read_after_write(find_done())) is not None:
+                    return done
+            raise error
+        except ToolError:  # this try was not done
+            if is_first:
+                await self._store.delete_if_equal(f"sent:{key}", "1")
+            raise
 
     async def _send_command(
         self, found: RemoteRequest, record: CommandRecord, result: TransitionResult | None
