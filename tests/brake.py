@@ -13,9 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 74_608,
-    "lines of the second platform": 7_010,
-    "kernel lines": 18_722,
+    "product lines": 74_570,
+    "lines of the second platform": 7_000,
+    "kernel lines": 18_710,
     "helpers used once, of 1,000 functions": 94,
     "helpers of three lines or fewer": 31,
     "clauses as subjects in docstrings": 0,
