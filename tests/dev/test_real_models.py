@@ -20,7 +20,7 @@ from bot.core.cancellation import cancel_and_wait
 from bot.dev import real_models
 from bot.dev.real_models import ANSWER_S, MOST_BYTES, RealModel, find_real_models
 from tests.harness.programs import free_ports, printed, started
-from tests.harness.workspace_server import HOST
+from tests.harness.serving import HOST
 
 
 def build_list(owner: str, *models: Any, **more: Any) -> dict[str, Any]:
