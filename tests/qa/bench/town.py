@@ -68,7 +68,7 @@ def build_variables(folder: Path, people: int, where: Json, redis_url: str, mode
         "REDIS_URL": redis_url,
         "DATA_DIR": str(folder / "data"),
         "DIRECTORY_FILE": str(directory),
-        "LOG_LEVEL": "WARNING",
+        "LOG_LEVEL": "ERROR",  # nobody reads its output, and a full pipe would stop it
         "LOG_FORMAT": "json",
     }
 
