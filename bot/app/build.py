@@ -114,7 +114,6 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
         handlers=_build_work_handlers(parts, cards, added),
         journal=stores.journal,
         clock=clock,
-        ingress_gate=parts.ingress_gate,
         away_ms=int(base.timing.outage_retry_s * 1000),
     )
     alerts = AdministratorAlerts(

@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.app.work_kinds import WorkHandlers, get_work_kind, list_work, parse_work
-from bot.chat.ingress_gate import IngressGate
 from bot.conversation.notices import build_given_up_notice
 from bot.core import logs, metrics
 from bot.core.clock import Clock
@@ -62,7 +61,6 @@ class WorkDispatcher:
     handlers: WorkHandlers
     journal: Journal
     clock: Clock
-    ingress_gate: IngressGate
     away_ms: int = 5_000
     """Waiting time before the next try while the platform or the store of files cannot be reached (ms)."""
     work: Mapping[type[FrozenModel], Work[Any]] = field(init=False)
@@ -105,7 +103,6 @@ class WorkDispatcher:
         kind = get_work_kind(work)
         if not lease.item.is_redelivery:
             metrics.ITEM_WAITS.labels(kind).observe(max(0.0, self._compute_age_ms(lease.item) / 1000))
-        await self.ingress_gate.wait_until_quiet()
         with metrics.time_outcome(metrics.ITEMS, outcome="done", kind=kind) as ended:
             try:
                 return await self.work[type(work)].handle(lease, work)

@@ -83,6 +83,7 @@ class TurnHandler:
         """Handle a message. Returns the writes for its commit. Raises `RetryLater` while the model cannot be
         reached."""
         with self.progress.remove_status_after(message):
+            await self.ingress_gate.wait_until_quiet()
             lease.set_person(message.person)
             caller = await self.directory.find_caller(message.person)
             if caller is None:

@@ -79,7 +79,7 @@ async def wait_at_gate(gate: IngressGate, task: asyncio.Task[Any]) -> bool:
     return False
 
 
-async def test_any_work_and_each_step_of_a_turn_wait_until_everybody_is_in(redis: Redis) -> None:
+async def test_a_message_and_each_of_its_steps_wait_until_everybody_is_in(redis: Redis) -> None:
     gate = IngressGate()
 
     async def crowd(messages: Messages) -> ModelReply:
@@ -87,11 +87,10 @@ async def test_any_work_and_each_step_of_a_turn_wait_until_everybody_is_in(redis
         return LOOK
 
     bot = Bot(redis, [crowd, DONE])
-    bot.replace_handlers(turn_handler=replace(bot.handlers.turn_handler, ingress_gate=gate))
-    dispatcher = replace(bot.dispatcher, ingress_gate=gate)
+    turns = replace(bot.handlers.turn_handler, ingress_gate=gate)
     lease = await deliver(bot)
     await gate._one.acquire()
-    task = asyncio.create_task(dispatcher.handle_item(lease))
+    task = asyncio.create_task(turns.handle_message(lease, MESSAGE))
     assert await wait_at_gate(gate, task) and bot.model.requests == [] and lease.person == ""
     gate._one.release()
     while not bot.model.requests:
