@@ -76,8 +76,8 @@ def interrupt_work(stop: StopEvent, after_s: float) -> Iterator[None]:
 
 
 async def cancel_and_wait(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    """Cancel the tasks and wait until they have ended. The cancellation is repeated if necessary: before Python 3.12,
-    `asyncio.wait_for`, with which redis-py sends, swallows a cancellation that arrives while it finishes."""
+    """Cancel the tasks and wait until they have ended. The cancellation is repeated if necessary: a library may swallow
+    one."""
     while left := [task for task in tasks if not task.done()]:
         for task in left:
             task.cancel()

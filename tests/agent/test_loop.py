@@ -106,8 +106,7 @@ async def test_steps_calls_and_time_are_limited() -> None:
 
 @pytest.mark.parametrize("stop", [True, False])
 async def test_an_interruption_that_somebody_swallows_comes_again(stop: bool) -> None:
-    """Before Python 3.12 `asyncio.wait_for`, with which redis-py sends, swallows a cancellation that comes as it
-    finishes: the loop goes on as if nobody had said *stop*."""
+    """Else the loop goes on as if nobody had said *stop*."""
     stopped, began, swallowed = StopEvent(), asyncio.Event(), []
 
     async def thinks(_: object) -> ModelReply:

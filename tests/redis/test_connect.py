@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from redis import exceptions
 from redis.asyncio import Redis, SSLConnection
 
 from bot.app.settings import Settings
+from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import SettingsError, StoreUnavailableError
 from bot.core.metrics import REDIS_ERRORS
 from bot.redis.address import RedisAddress, RedisMode, parse_redis_url
@@ -20,6 +22,40 @@ async def test_more_callers_than_connections_wait_their_turn(valkey: str) -> Non
     await asyncio.gather(*(client.incr("n") for _ in range(200)))
     assert await client.get("n") == "200"
     await client.aclose()
+
+
+async def find_swallowed_cancellation(valkey: str) -> int | None:
+    """Cancel a loop of calls after 0 to 59 steps of the event loop. Return the first number of steps after which it ran
+    on."""
+    client = await connect_redis(valkey)
+
+    async def call_again_and_again() -> None:
+        while True:
+            await client.get("n")
+
+    try:
+        for steps in range(60):
+            task = asyncio.create_task(call_again_and_again())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task], timeout=0.3)
+            if not task.done():
+                await cancel_and_wait([task])
+                return steps
+        return None
+    finally:
+        await client.aclose()
+
+
+async def test_a_loop_ends_wherever_it_is_cancelled(valkey: str) -> None:
+    assert await find_swallowed_cancellation(valkey) is None
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python 3.12 swallows no cancellation")
+async def test_control_the_wait_of_python_3_11_swallows_some(valkey: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asyncio, "wait_for", asyncio.tasks.wait_for)
+    assert await find_swallowed_cancellation(valkey) is not None
 
 
 async def test_nobody_there_is_store_down(tmp_path: Path) -> None:

@@ -103,10 +103,7 @@ def export(
     async def stream_lines(
         runs: AsyncIterator[Run], approvals: ApprovalStore, store: FeedbackStore
     ) -> AsyncIterator[ExportedRun]:
-        task = asyncio.current_task()
         async for run in runs:
-            if task is not None and task.cancelling():  # maybe swallowed, see `bot.core.cancellation.cancel_and_wait`
-                raise asyncio.CancelledError
             feedback = await store.load_feedback(run.id)
             if rated is None or any(rated in (Rated.ANY, one.rating) for one in feedback.values()):
                 yield await export_run(run, approvals, GATES, content=content, feedback=feedback)
