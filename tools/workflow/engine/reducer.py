@@ -42,13 +42,15 @@ def apply_command(
     """The request after the command, the notices to people, and the line for the record. Raises `ToolError` if the
     command is not allowed."""
     if isinstance(command, StartCommand):
-        return _apply_start(definition, command, now)
+        transition = Transition(definition, create_request(command, now.astimezone(UTC)), command, now.astimezone(UTC))
+        transition.leave_node(definition.nodes[definition.start])
+        return transition.complete_command()
     if request is None:
         raise ToolError("no_request", "there is no such request", request="")
     transition = Transition(definition, request, command, now.astimezone(UTC))
     match command:
         case DecideCommand():
-            _apply_decision(transition, command, authority.authorize_decision(definition, request, command, now))
+            apply_decision(transition, command, authority.authorize_decision(definition, request, command, now))
         case TransferCommand() | AssignCommand():
             if isinstance(command, TransferCommand):
                 task = authority.authorize_task(definition, request, command, now)
@@ -92,9 +94,9 @@ def replay_events(definitions: Mapping[str, ProcessDefinition], events: Iterable
     return request
 
 
-def _apply_start(definition: ProcessDefinition, command: StartCommand, now: datetime) -> TransitionResult:
-    now = now.astimezone(UTC)
-    request = Request(
+def create_request(command: StartCommand, now: datetime) -> Request:
+    """A request before its first step."""
+    return Request(
         id=command.request,
         process=command.process,
         definition=command.definition,
@@ -105,12 +107,10 @@ def _apply_start(definition: ProcessDefinition, command: StartCommand, now: date
         started=now,
         changed=now,
     )
-    transition = Transition(definition, request, command, now)
-    transition.leave_node(definition.nodes[definition.start])
-    return transition.complete_command()
 
 
-def _apply_decision(transition: Transition, command: DecideCommand, task: Task) -> None:
+def apply_decision(transition: Transition, command: DecideCommand, task: Task) -> None:
+    """Execute a decision that is authorized."""
     transition.close_task(task, command.decision, by=command.actor, why="decided")
     if command.decision in APPROVAL_DECISIONS or command.opinion:
         transition.add_opinion(task, command, command.decision, command.opinion)
@@ -165,15 +165,16 @@ def _apply_comment(transition: Transition, command: CommentCommand) -> None:
     authority.require_participant(transition.request, command.actor)
     if not command.text.strip():
         raise ToolError("missing_field", "the comment is empty", needs_person=True, field="text", label=COMMENT)
-    comment = Opinion(
-        task="", node="", by=command.actor, at=transition.now, decision="comment", text=command.text.strip()
-    )
-    transition.update_request(
-        opinions=(*transition.request.opinions, comment.model_copy(update={"round": transition.request.round}))
-    )
+    comment = build_comment(command, transition.now, transition.request.round)
+    transition.update_request(opinions=(*transition.request.opinions, comment))
     for person in dict.fromkeys((transition.request.initiator, *transition.request.waits_for)):
         if person != command.actor:
             transition.add_notice("commented", person=person, by=command.actor, text=comment.text)
+
+
+def build_comment(command: CommentCommand, at: datetime, round: int) -> Opinion:
+    text = command.text.strip()
+    return Opinion(task="", node="", by=command.actor, at=at, decision="comment", text=text, round=round)
 
 
 def _apply_timer(transition: Transition, command: FireTimerCommand) -> None:

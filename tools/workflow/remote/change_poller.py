@@ -210,13 +210,8 @@ def find_ending_actor(remote_request: RemoteRequest) -> tuple[str, str]:
     if remote_request.instance.is_deleted:
         withdrawn = [r.command for r in remote_request.acts if isinstance(r.command, WithdrawCommand)]
         return (withdrawn[-1].actor, withdrawn[-1].reason) if withdrawn else ("", "")
-    if not remote_request.items:
-        return RULE if request.rule else request.initiator, ""
-    last = max(remote_request.steps, key=lambda step: max(i.ended or i.since for i in step))
-    records = [remote_request.records[i.id] for i in last if i.id in remote_request.records]
-    if not records:
-        return "", ""
-    decide = max(records, key=lambda r: r.at).command
-    if request.rule and decide.actor != request.initiator:
-        return RULE, decide.opinion
-    return decide.actor, decide.opinion
+    # several tasks of one step are closed at once
+    last = max(request.tasks, key=lambda task: (task.closed or task.since, task.by), default=None)
+    opinion = next((one.text for one in reversed(request.opinions) if last and one.task == last.id), "")
+    by = last.by if last else request.initiator
+    return (RULE if request.rule and by else by), opinion

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache
-from itertools import count
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 from tools.spec import ToolError
@@ -20,9 +20,9 @@ from tools.workflow.bpmn.graph import (
     ProcessDefinition,
     VotingMode,
     format_decision_variable,
-    list_reachable_nodes,
 )
 from tools.workflow.bpmn.xml import BPMN, LOOP, parse_bpmn
+from tools.workflow.engine.authority import get_visit
 from tools.workflow.engine.commands import (
     AssignCommand,
     CcCommand,
@@ -34,20 +34,10 @@ from tools.workflow.engine.commands import (
     UrgeCommand,
     WithdrawCommand,
 )
-from tools.workflow.engine.state import (
-    APPROVAL_DECISIONS,
-    RULE,
-    Ballot,
-    Decision,
-    FilledForm,
-    Opinion,
-    Request,
-    Seat,
-    Status,
-    Task,
-    TaskKind,
-    Visit,
-)
+from tools.workflow.engine.reducer import apply_decision, build_comment, create_request
+from tools.workflow.engine.state import RULE, Decision, FilledForm, Seat, Status, Task, TaskKind, Visit
+from tools.workflow.engine.transitions import Transition
+from tools.workflow.engine.votes import compute_verdict, find_seat, replace_seat
 from tools.workflow.process.definition import Process
 from tools.workflow.remote.api import MARK, WORKER, ActivityInstance, EngineTask, ProcessInstance, VariableValue
 from tools.workflow.remote.command_records import (
@@ -63,6 +53,10 @@ TASK_ID = re.compile(r"(?P<request>[A-Z]{1,3}-\d{1,12})-(?P<item>[A-Za-z0-9][A-Z
 and another one opens."""
 HandOver: TypeAlias = TransferCommand | AssignCommand
 """Commands that give a task to somebody else: by its assignee, or because the assignee has left."""
+TRANSFERRED = "transferred"
+LATEST = datetime(9999, 1, 1, tzinfo=UTC)
+SAME_STEP = timedelta(seconds=1)
+"""Within this time the engine closes all tasks of a step that was decided."""
 SEVERAL_DECIDERS = {"zh": "让几个人作为一步的同一个审批人", "en": "several people as the one assignee of a step"}
 LONG_NUMBERS = {"zh": "超过 15 位有效数字的数", "en": "numbers of more than 15 digits"}
 
@@ -173,7 +167,8 @@ def build_not_remote_error(what: Mapping[str, str]) -> ToolError:
 
 
 class RemoteRequest:
-    """A request, rebuilt from its instance as the engine stores it."""
+    """A request, rebuilt from its instance: our records are replayed as the embedded engine would execute them, and
+    whatever the engine has corrects the result."""
 
     def __init__(
         self,
@@ -185,20 +180,20 @@ class RemoteRequest:
     ) -> None:
         """`people_by_user` maps engine users to persons. `activities` may be missing for a running instance. Raises
         `ValueError` for an instance that was not started by us."""
-        if (started := find_start_record(instance.variables)) is None:
+        if (start := find_start_record(instance.variables)) is None:
             raise ValueError("not started by us")
-        start = started.command
-        self.process, self.instance, self.items, self._people = process, instance, items, people_by_user
-        self.records, self.acts = self._collect_decision_records(), self._filter_executed_records()
+        self.process, self.instance, self.items = process, instance, items
+        self._holders = {i.id: people_by_user.get(i.assignee, i.assignee) for i in items}
+        self._first_holders = dict(self._holders)
+        self.records, self.acts = dict[str, DecisionRecord](), self._filter_executed_records()
         """Id of an engine task → the record of its decision; and the records of all that was done besides."""
-        self._rounds, self._forms = list[datetime](), [start.filled]
-        """When the request was handed in again, and each form of it."""
-        for item in items:
-            if item.id in self.records and self.records[item.id].command.decision is Decision.RESUBMIT:
-                self._rounds.append(item.ended or item.since)
-                self._forms.append(self.records[item.id].command.filled or self._forms[-1])
-        self.steps = self._group_steps()
-        nodes, tasks = process.definition.nodes, tuple(self._build_tasks(start.request))
+        self._items = dict[int, EngineTask]()
+        """Seat → the engine's task."""
+        self.request, nodes = create_request(start.command, instance.started), process.definition.nodes
+        self._play(start, lambda transition: transition.leave_node(nodes[process.definition.start]))
+        for item, record in self._list_moves():
+            self._replay_move(item, record, start)
+        tasks = tuple(self._correct_tasks())
         passed = [(at, node) for at, node in ((a.at, nodes.get(a.id)) for a in activities) if node]
         ends = [(at, node.end) for at, node in passed if node.end]
         if ends and not self.instance.ended:
@@ -209,27 +204,19 @@ class RemoteRequest:
             status = Status.WITHDRAWN if self.instance.is_deleted or not ends else Status(ends[-1][1])
         last = max((i.since for i in self.items), default=None)
         rules = [node.id for at, node in passed if node.is_rule and (last is None or at >= last)]
-        visits = tuple(self._build_visits(tasks))
+        comments = [build_comment(r.command, r.at, r.round) for r in self.acts if isinstance(r.command, CommentCommand)]
         copies = [r.command.people for r in self.acts if isinstance(r.command, CcCommand)]
-        self.request = Request(
-            id=start.request,
-            process=start.process,
-            definition=start.definition,
-            form=start.form,
-            initiator=start.initiator,
-            status=status,
-            filled=self._forms[-1],
-            started=self.instance.started,
-            changed=max([self.instance.ended or self.instance.started, *(t.closed or t.since for t in tasks)]),
-            round=1 + len(self._rounds),
-            seats=max([len(self.items), *(seat.n for visit in visits for seat in visit.ballot.seats)]),
-            visits=visits,
-            decisions=self._compute_decisions(),
-            rule=rules[-1] if rules else "",  # one that acted after the last task
-            tasks=tasks,
-            opinions=tuple(self._build_opinions(tasks)),
-            cc=tuple(dict.fromkeys(person for people in copies for person in people)),
-            events=1 + len(self.records) + len(self.acts),
+        self.request = self.request.model_copy(
+            update={
+                "status": status,
+                "changed": max([self.instance.ended or self.instance.started, *(t.closed or t.since for t in tasks)]),
+                "visits": tuple(self._correct_visits(tasks)),
+                "rule": rules[-1] if rules else "",  # one that acted after the last task
+                "tasks": tasks,
+                "opinions": tuple(sorted((*self.request.opinions, *comments), key=lambda opinion: opinion.at)),
+                "cc": tuple(dict.fromkeys(person for people in copies for person in people)),
+                "events": 1 + len(self.command_log),
+            }
         )
 
     def find_engine_task(self, task_id: str) -> EngineTask | None:
@@ -241,164 +228,130 @@ class RemoteRequest:
         """The records of commands since the start, oldest first."""
         return tuple(sorted((*self.records.values(), *self.acts), key=lambda r: r.at))
 
-    def _collect_decision_records(self) -> dict[str, DecisionRecord]:
-        """Id of an engine task → the record of its decision. Flowable gets the record of a return before the return, so
-        it counts only if its target was asked next."""
-        records: dict[str, DecisionRecord] = {}
-        for item in self.items:
-            record = find_decision_record(self.instance.variables, item.id) if item.ended else None
-            if record is None:
-                continue
-            if record.command.decision is Decision.RETURN:
-                to = get_return_target(self.process.definition, record.command)
-                # not those who were asked together with it
-                later = [
-                    i for i in self.items if i.since >= item.since and not (i.node == item.node and _overlap(i, item))
-                ]
-                if not later or min(later, key=lambda i: i.since).node != to:
-                    continue
-            records[item.id] = record
-        return records
-
-    def _group_steps(self) -> tuple[tuple[EngineTask, ...], ...]:
-        """The engine's tasks by visits, oldest first. Where one person after another is asked, a visit goes on until
-        somebody refuses or all have agreed."""
-        steps: list[list[EngineTask]] = []
-        for item in self.items:
-            node = self.process.definition.nodes.get(item.node)
-            step = next((s for s in reversed(steps) if s[0].node == item.node), [])
-            if step and node and node.mode is VotingMode.ORDER:
-                agreed = [self.records[i.id].command.decision is Decision.APPROVE for i in step if i.id in self.records]
-                form = self._forms[sum(at <= step[0].since for at in self._rounds)]
-                is_same = all(agreed) and len(step) < len(list_step_people(node, form))
-            else:
-                is_same = all(_overlap(item, other) for other in step)
-            if step and is_same:
-                step.append(item)
-            else:
-                steps.append([item])
-        return tuple(map(tuple, steps))
-
-    def _build_visits(self, tasks: Sequence[Task]) -> Iterator[Visit]:
-        """Yield the open visits. A closed task there has agreed, as the engine counts it."""
-        last_tasks, spare = {task.seat: task for task in tasks}, count(len(self.items) + 1)
-        for step in self.steps:
-            if all(item.ended for item in step):
-                continue
-            own = [last_tasks[1 + self.items.index(item)] for item in step]
-            node = self.process.definition.nodes.get(step[0].node)
-            seats = [Seat(n=t.seat, person=t.assignee, vote="" if t.is_open else Decision.APPROVE.value) for t in own]
-            if node and node.mode is VotingMode.ORDER:
-                seats += [Seat(n=next(spare), person=p) for p in list_step_people(node, self._forms[-1])[len(step) :]]
-            yield Visit(
-                node=step[0].node,
-                kind=own[0].kind,
-                ballot=Ballot(mode=node.mode if node else VotingMode.ALL, seats=tuple(seats)),
-            )
-
-    def _compute_decisions(self) -> dict[str, str]:
-        """The value of `Request.decisions`, by the reducer's rules. A step that is asked again is undecided, and so is
-        one with an open task. A return forgets its target and everything after it; a resubmission forgets all."""
-        counts: dict[str, str] = {}
-        over = {step: all(item.ended for item in step) for step in map(tuple, self.steps)}
-        for step in sorted(over, key=lambda s: (not over[s], max(i.ended or i.since for i in s))):
-            node = step[0].node
-            counts.pop(node, None)
-            said = sorted((self.records[i.id] for i in step if i.id in self.records and over[step]), key=lambda r: r.at)
-            match said[-1].command if said else None:
-                case DecideCommand(decision=Decision.RETURN) as back:
-                    forgotten = set(
-                        list_reachable_nodes(self.process.definition, get_return_target(self.process.definition, back))
-                    )
-                    counts = {node: decision for node, decision in counts.items() if node not in forgotten}
-                case DecideCommand(decision=Decision.RESUBMIT):
-                    counts = {node: Decision.RESUBMIT.value}
-                case DecideCommand(decision=last):
-                    counts[node] = last.value
-        return counts
-
-    def _build_tasks(self, request: str) -> Iterator[Task]:
-        """Yield the tasks of each item: one for each earlier assignee, and one for the current assignee."""
-        acts_by_item: dict[str, list[CommandRecord]] = {}
-        for act in self.acts:
-            match = TASK_ID.fullmatch(act.command.task) if isinstance(act.command, HandOver | UrgeCommand) else None
-            if match and match["request"] == request:
-                acts_by_item.setdefault(match["item"], []).append(act)
-        back = {name for name, record in self.records.items() if record.command.decision is Decision.RETURN}
-        returned = {item.id for step in self.steps if not back.isdisjoint(i.id for i in step) for item in step}
-        for seat, item in enumerate(self.items, 1):
-            node = self.process.definition.nodes.get(item.node)
-            task = Task(
-                id=f"{request}-{item.id}",
-                node=item.node,
-                kind=TaskKind.REVISE if node and node.is_revision else TaskKind.APPROVE,
-                seat=seat,
-                assignee=self._people.get(item.assignee, item.assignee),
-                since=item.since,
-                round=1 + sum(at <= item.since for at in self._rounds),
-            )
-            since = task.since
-            own = acts_by_item.get(item.id, [])
-            transfers = [(r.at, r.command) for r in own if isinstance(r.command, HandOver)]
-            for n, (at, command) in enumerate(transfers):
-                earlier = {
-                    "id": f"{task.id}.{n}" if n else task.id,
-                    "assignee": _get_earlier_holder(command),
-                    "since": since,
-                }
-                closed = {"outcome": "transferred", "closed": at, "by": command.actor}
-                yield task.model_copy(update={**earlier, **closed})
-                since = at
-            ended: dict[str, object] = {}
-            if item.ended:
-                decide = self.records[item.id].command if item.id in self.records else None
-                # closed by somebody else's decision, or not through us
-                outcome = decide.decision.value if decide else "returned" if item.id in returned else "settled"
-                ended = {"outcome": outcome, "closed": item.ended, "by": decide.actor if decide else ""}
-            name = f"{task.id}.{len(transfers)}" if transfers else task.id
-            urged = tuple(r.at for r in own if isinstance(r.command, UrgeCommand) and r.command.task == name)
-            yield task.model_copy(update={"id": name, "since": since, "urged": urged, **ended})
-
     def _filter_executed_records(self) -> tuple[CommandRecord, ...]:
         """Drop the records of commands that were begun and never executed, because the engine takes the record and the
         command in two steps. A task was handed over if its target has it, or has passed it on."""
-        holders = {i.id: self._people.get(i.assignee, i.assignee) for i in self.items}
         real: list[CommandRecord] = []
         for record in reversed(list_action_records(self.instance.variables)):
             command = record.command
             if isinstance(command, WithdrawCommand) and not self.instance.is_deleted:
                 continue
-            if isinstance(command, HandOver) and (match := TASK_ID.fullmatch(command.task)):
-                if command.person != holders.get(match["item"]):
+            if isinstance(command, HandOver) and (item := self.find_engine_task(command.task)):
+                if command.person != self._first_holders[item.id]:
                     continue
-                holders[match["item"]] = _get_earlier_holder(command)
+                has_left = isinstance(command, AssignCommand)
+                self._first_holders[item.id] = next(iter(command.gone), "") if has_left else command.actor
             real.append(record)
         return tuple(reversed(real))
 
-    def _build_opinions(self, tasks: Sequence[Task]) -> Iterator[Opinion]:
-        opinions: list[tuple[CommandRecord, str, str, str]] = [
-            (r, r.command.task, r.command.decision.value, r.command.opinion) for r in self.records.values()
-        ]
-        for r in self.acts:
-            match r.command:
-                case TransferCommand(task=task, opinion=text):
-                    opinions.append((r, task, "transfer", text))
-                case CommentCommand(text=text):
-                    opinions.append((r, "", "comment", text))
-        nodes = {t.id: t.node for t in tasks}
-        for record, task, decision, text in sorted(opinions, key=lambda one: one[0].at):
-            if text or decision in APPROVAL_DECISIONS:
-                yield Opinion.model_validate(
-                    {"task": task, "node": nodes.get(task, ""), "by": record.command.actor, "at": record.at}
-                    | {"decision": decision, "text": text, "round": record.round}
-                )
+    def _list_moves(self) -> list[tuple[EngineTask, CommandRecord | None]]:
+        """The engine's tasks with our records of them, in the engine's order, and None for a task without a decision.
+        If another decision has closed it, that one comes first. Open tasks come last."""
+        moves: list[tuple[datetime, EngineTask, CommandRecord | None]] = []
+        for act in self.acts:
+            if isinstance(act.command, HandOver | UrgeCommand) and (item := self.find_engine_task(act.command.task)):
+                moves.append((min(max(act.at, item.since), item.ended or LATEST), item, act))
+        for item in self.items:
+            record = find_decision_record(self.instance.variables, item.id) if item.ended else None
+            moves.append(((item.ended or LATEST) + (timedelta() if record else SAME_STEP), item, record))
+        return [(item, record) for _, item, record in sorted(moves, key=lambda move: move[0])]
+
+    def _replay_move(self, item: EngineTask, record: CommandRecord | None, start: CommandRecord) -> None:
+        """Replay a record of a task, or None for a task that ended without one."""
+        if item not in self._items.values():  # the engine went on without us
+            self._play(start, lambda transition: self._open_step(transition, item))
+        task = next((t for t in self.request.open_tasks if self._items.get(t.seat) == item), None)
+        if task is None:
+            return
+        if isinstance(record, DecisionRecord):
+            # Flowable gets the record of a return before the return: it counts only if its target was asked next
+            later = min((i for i in self.items if i not in self._items.values()), key=lambda i: i.since, default=None)
+            target = get_return_target(self.process.definition, record.command)
+            if record.command.decision is Decision.RETURN and (later is None or later.node != target):
+                record = None
+            else:
+                self.records[item.id] = record
+        if record or item.ended:
+            command = record.command if record else None
+            self._play(record or start, lambda transition: _move_task(transition, task, command))
+
+    def _play(self, record: CommandRecord, move: Callable[[Transition], object]) -> None:
+        """Let the request move. The tasks that this opens are those that the engine has opened next."""
+        transition = Transition(self.process.definition, self.request, record.command, record.at)
+        with suppress(ToolError):  # by a rule that is newer than the record
+            move(transition)
+        tasks = list(transition.request.tasks)
+        for n in range(len(self.request.tasks), len(tasks)):
+            task, earlier = tasks[n], sum(one.seat == tasks[n].seat for one in tasks[:n])
+            if not earlier and (same := self._list_next_items(task.node)):
+                own = (item for item in same if self._first_holders[item.id] == task.assignee)
+                item = self._items[task.seat] = next(own, same[0])
+                task = task.model_copy(update={"since": item.since, "assignee": self._first_holders[item.id]})
+            if task.seat in self._items:
+                name = f"{self.request.id}-{self._items[task.seat].id}{f'.{earlier}' if earlier else ''}"
+                tasks[n] = task.model_copy(update={"id": name})
+        self.request = transition.request.model_copy(update={"tasks": tuple(tasks)})
+
+    def _list_next_items(self, node: str) -> list[EngineTask]:
+        """The engine's tasks of the next visit of a node."""
+        free = [i for i in self.items if i.node == node and i not in self._items.values()]
+        return [i for i in free if free[0].ended is None or i.since < free[0].ended or i is free[0]]
+
+    def _open_step(self, transition: Transition, item: EngineTask) -> None:
+        """Open a step that the engine has opened unexpectedly. The steps that were over before count as settled."""
+        for task in transition.request.open_tasks:
+            before = self._items.get(task.seat)
+            if before and before.ended and before.ended <= item.since:
+                _move_task(transition, task, None)
+        node = self.process.definition.nodes.get(item.node)
+        kind = TaskKind.REVISE if node and node.is_revision else TaskKind.APPROVE
+        people = [self._first_holders[one.id] for one in self._list_next_items(item.node)]
+        transition.forget_decisions({item.node})
+        transition.start_visit(item.node, kind, node.mode if node else VotingMode.ALL, people, Status.WAITING)
+
+    def _correct_tasks(self) -> Iterator[Task]:
+        """Yield the tasks that the engine has, as it has them. It may not have opened all of them yet."""
+        for task in self.request.tasks:
+            item = self._items.get(task.seat)
+            if item and task.outcome == TRANSFERRED:
+                yield task
+            elif item:
+                known = {"assignee": self._holders[item.id], "closed": item.ended}
+                yield task.model_copy(update=known if item.ended else {**known, "outcome": "", "by": ""})
+
+    def _correct_visits(self, tasks: Sequence[Task]) -> Iterator[Visit]:
+        """Yield the visits with open tasks, and the people who have these tasks."""
+        for visit in self.request.visits:
+            ballot = visit.ballot
+            own = [task for task in tasks if task.is_open and find_seat(ballot, task.seat)]
+            for task in own:
+                ballot = replace_seat(ballot, task.seat, partial(Seat.model_copy, update={"person": task.assignee}))
+            if own:
+                yield visit.model_copy(update={"ballot": ballot})
 
 
-def _overlap(one: EngineTask, other: EngineTask) -> bool:
-    """Whether two tasks of a step were open at the same time, so that they are of one visit."""
-    return other.ended is None or one.since < other.ended
-
-
-def _get_earlier_holder(command: TransferCommand | AssignCommand) -> str:
-    """The person who had the task before: the actor of a transfer, or the person who has left."""
-    return command.actor if isinstance(command, TransferCommand) else next(iter(command.gone), "")
+def _move_task(transition: Transition, task: Task, command: Command | None) -> None:
+    """Execute the command of a task. A task that was closed without one has agreed, as the engine counts it; whether
+    its step has agreed is unknown, and the engine goes on from there."""
+    match command:
+        case DecideCommand():
+            apply_decision(transition, command, task)
+        case UrgeCommand():
+            transition.update_task(task, urged=(*task.urged, transition.now))
+        case TransferCommand() | AssignCommand():
+            if isinstance(command, TransferCommand):
+                transition.add_opinion(task, command, "transfer", command.opinion)
+            transition.close_task(task, TRANSFERRED, why=TRANSFERRED, by=command.actor)
+            transition.update_seat(task, person=command.person)
+        case _:
+            visit = get_visit(transition.request, task)
+            agreed = {"vote": Decision.APPROVE.value}
+            ballot = replace_seat(visit.ballot, task.seat, partial(Seat.model_copy, update=agreed))
+            transition.close_task(task, "settled", why="settled")
+            if not compute_verdict(ballot):
+                transition.update_seat(task, **agreed)
+                return
+            for other in transition.request.open_tasks:
+                if find_seat(ballot, other.seat):
+                    transition.close_task(other, "settled", why="settled")
+            transition.update_request(visits=tuple(v for v in transition.request.visits if v != visit))
