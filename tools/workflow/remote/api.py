@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from tools.spec import FrozenModel
 from tools.workflow.remote.extension_names import EngineName
-from tools.workflow.remote.rest_client import ByteBudget, RestClient, build_engine_down_error, reject_unreadable
+from tools.workflow.remote.rest_client import ByteBudget, RestClient, build_engine_error, reject_unreadable
 
 T = TypeVar("T")
 Path: TypeAlias = tuple[str, ...]
@@ -199,6 +199,14 @@ class EngineApi(Protocol):
         listing = Listing(self.names.past_instances, wanted, "startTime", True, self.instance_page)
         return await self._list(listing, parse_instance)
 
+    async def list_instances_with_ids(self, ids: Collection[str]) -> list[ProcessInstance]:
+        """Those of these instances that exist; they may come with the variables of our records only."""
+        return await self.query_instances({"processInstanceIds": sorted(ids)}, ()) if ids else []
+
+    async def list_tasks_of_instances(self, instances: Sequence[ProcessInstance]) -> list[EngineTask] | None:
+        """Open and closed tasks of these instances, and perhaps of others, oldest first. None if the engine can only be
+        asked for those of one instance."""
+
     async def list_tasks_started_by(self, user: str) -> list[EngineTask]:
         """Open and closed tasks of all instances whose variable `initiator` is this user, oldest first."""
         wanted = {"processVariables": [self._match_variable("initiator", user)]}
@@ -268,7 +276,7 @@ class EngineApi(Protocol):
                     if len(page) < size:
                         break
         except TimeoutError:
-            raise build_engine_down_error() from None
+            raise build_engine_error("engine_down") from None
         return [parse(row) for row in rows]
 
     async def read_page(self, listing: Listing, first: int, size: int, budget: ByteBudget) -> Any:

@@ -21,6 +21,7 @@ from tools.workflow.remote.api import (
     ProcessInstance,
     VariableValue,
     encode_variables,
+    parse_task,
 )
 from tools.workflow.remote.command_records import PREFIX
 from tools.workflow.remote.extension_names import EngineName
@@ -63,6 +64,12 @@ class CamundaApi(EngineApi):
             if not row.get("taskId"):
                 variables.get(str(row.get("processInstanceId")), {})[str(row.get("name"))] = row.get("value")
         return [one.model_copy(update={"variables": variables.get(one.id, {})}) for one in found]
+
+    async def list_tasks_of_instances(self, instances: Sequence[ProcessInstance]) -> list[EngineTask] | None:
+        wanted = {"processInstanceBusinessKeyIn": sorted({one.business_key for one in instances})}
+        return (
+            await self._list(Listing(self.names.past_tasks, wanted, "startTime", True), parse_task) if instances else []
+        )
 
     async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> str:
         body = {"businessKey": request, "variables": _encode_variables(variables)}

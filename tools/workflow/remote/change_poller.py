@@ -25,11 +25,10 @@ from tools.workflow.remote.rest_client import EngineRefusedError, OutageLog
 
 POLL_INTERVAL_S = 10.0
 RUNNING_TABLE = "running"
-"""Table: request → instance, for requests whose author has not been told the end."""
+"""Table: request → instance, for requests whose author has not been told the end. Its open tasks stand behind it once
+everything about them was announced."""
 ANNOUNCED_TABLE = "announced"
 """Table: task → person who has its card."""
-SETTLED_TABLE = "looked"
-"""Table: request → its open tasks when everything about it had been announced."""
 NOTICES_TABLE = "notices"
 """Table: notices that polling tasks cannot find, as `QueuedEvent`."""
 LoadRequest: TypeAlias = Callable[[str], Awaitable[RemoteRequest | None]]
@@ -128,10 +127,10 @@ class ChangePoller:
         for row, text in (await self.store.get_table(NOTICES_TABLE)).items():
             for change in await _skip_if_unreadable(row, self._list_notice_updates(row, text, load)):
                 yield change
-        looked, announced_cards = await self.store.get_table(SETTLED_TABLE), await self.store.get_table(ANNOUNCED_TABLE)
-        for request, instance in (await self.store.get_table(RUNNING_TABLE)).items():
-            now = " ".join(sorted(tasks_by_instance.get(instance, ())))
-            if now and now == looked.get(request):
+        announced_cards = await self.store.get_table(ANNOUNCED_TABLE)
+        for request, known in (await self.store.get_table(RUNNING_TABLE)).items():
+            now = " ".join(sorted(tasks_by_instance.get(known.partition(" ")[0], ())))
+            if now and now == known.partition(" ")[2]:
                 continue
             told = {task: person for task, person in announced_cards.items() if task.startswith(f"{request}-")}
             for change in await _skip_if_unreadable(request, self._list_request_updates(request, now, told, load)):
@@ -175,12 +174,9 @@ class ChangePoller:
             if not await self.store.get(f"told_end:{request}"):
                 end = {"status": found.status.value, "by": by, "opinion": opinion, "rule": found.rule}
                 told = await self._build_event("ended", found, request, {"person": found.initiator, **end})
-            changes += [TableUpdate(told, RUNNING_TABLE, request), TableUpdate(None, SETTLED_TABLE, request)]
+            changes.append(TableUpdate(told, RUNNING_TABLE, request))
         elif not changes:
-            changes = [
-                TableUpdate(None, SETTLED_TABLE, request, now),
-                TableUpdate(None, RUNNING_TABLE, request, remote_request.instance.id),
-            ]
+            changes = [TableUpdate(None, RUNNING_TABLE, request, f"{remote_request.instance.id} {now}".strip())]
         return changes
 
     async def _build_event(self, kind: str, request: Request, about: str, data: Mapping[str, str]) -> OutboxEvent:

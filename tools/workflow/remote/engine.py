@@ -58,7 +58,7 @@ from tools.workflow.process.definition import Process
 from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.change_poller import ChangePoller
-from tools.workflow.remote.command_records import CommandRecord, find_start_record
+from tools.workflow.remote.command_records import CommandRecord
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.external_tasks import ExternalTaskWorker
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore, hold_lock
@@ -183,8 +183,7 @@ class RemoteEngine:
                     await reject_repeated_start(lists, own, used, filled, now, again)
                 begun = await self._writer.start_request(used, filled, initiator, key, now)
             started = await read_after_write(self._reader.reload_request(begun, begun.variables))
-            record = find_start_record(started.instance.variables)
-            return await self._finish_command(key, started, record.command if record else None)
+            return await self._finish_command(key, started, started.start.command)
 
     async def execute_command(
         self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""

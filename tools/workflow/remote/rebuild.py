@@ -71,21 +71,20 @@ def is_command_executed(remote_request: RemoteRequest, command: Command, key: st
 def build_request_events(remote_request: RemoteRequest) -> tuple[RequestEvent, ...]:
     """The events of a request, beginning with its present form. Steps and hashes are missing, because they would prove
     nothing here."""
-    request = remote_request.request
-    start = find_start_record(remote_request.instance.variables)
-    first = [start.command.model_copy(update={"filled": request.filled})] if start else []
-    commands: list[tuple[datetime, Command]] = [(request.started, command) for command in first]
-    commands += [(r.at, r.command) for r in remote_request.command_log]
+    request, start = remote_request.request, remote_request.start
+    commands: list[tuple[datetime, Command]] = [
+        (request.started, start.command.model_copy(update={"filled": request.filled})),
+        *((r.at, r.command) for r in remote_request.command_log),
+    ]
     events: list[RequestEvent] = []
     for n, (at, command) in enumerate(commands):
         is_back = isinstance(command, DecideCommand) and command.decision in (Decision.REJECT, Decision.RETURN)
         status = Status.REVISE if is_back else Status.WAITING  # as far as the command determines it
-        status = request.status if n == len(commands) - 1 else status
         via = "button"
         if isinstance(command, AssignCommand):
             via = "timer" if command.actor == RULE else "command"
         events.append(RequestEvent(n=n, at=at, command=command, via=via, status=status))
-    return tuple(events)
+    return (*events[:-1], events[-1].model_copy(update={"status": request.status}))
 
 
 @lru_cache(maxsize=100)
@@ -182,6 +181,7 @@ class RemoteRequest:
         `ValueError` for an instance that was not started by us."""
         if (start := find_start_record(instance.variables)) is None:
             raise ValueError("not started by us")
+        self.start = start
         self.process, self.instance, self.items = process, instance, items
         self._holders = {i.id: people_by_user.get(i.assignee, i.assignee) for i in items}
         self._first_holders = dict(self._holders)
@@ -192,7 +192,7 @@ class RemoteRequest:
         self.request, nodes = create_request(start.command, instance.started), process.definition.nodes
         self._play(start, lambda transition: transition.leave_node(nodes[process.definition.start]))
         for item, record in self._list_moves():
-            self._replay_move(item, record, start)
+            self._replay_move(item, record)
         tasks = tuple(self._correct_tasks())
         passed = [(at, node) for at, node in ((a.at, nodes.get(a.id)) for a in activities) if node]
         ends = [(at, node.end) for at, node in passed if node.end]
@@ -256,10 +256,10 @@ class RemoteRequest:
             moves.append(((item.ended or LATEST) + (timedelta() if record else SAME_STEP), item, record))
         return [(item, record) for _, item, record in sorted(moves, key=lambda move: move[0])]
 
-    def _replay_move(self, item: EngineTask, record: CommandRecord | None, start: CommandRecord) -> None:
+    def _replay_move(self, item: EngineTask, record: CommandRecord | None) -> None:
         """Replay a record of a task, or None for a task that ended without one."""
         if item not in self._items.values():  # the engine went on without us
-            self._play(start, lambda transition: self._open_step(transition, item))
+            self._play(self.start, lambda transition: self._open_step(transition, item))
         task = next((t for t in self.request.open_tasks if self._items.get(t.seat) == item), None)
         if task is None:
             return
@@ -273,7 +273,7 @@ class RemoteRequest:
                 self.records[item.id] = record
         if record or item.ended:
             command = record.command if record else None
-            self._play(record or start, lambda transition: _move_task(transition, task, command))
+            self._play(record or self.start, lambda transition: _move_task(transition, task, command))
 
     def _play(self, record: CommandRecord, move: Callable[[Transition], object]) -> None:
         """Let the request move. The tasks that this opens are those that the engine has opened next."""

@@ -18,7 +18,7 @@ from tools.workflow.remote.command_records import find_start_record
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.process_versions import RemoteVersions
 from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest, list_step_people
-from tools.workflow.remote.rest_client import UNEXPECTED_SHAPE_ERRORS, build_engine_down_error, build_unreadable_error
+from tools.workflow.remote.rest_client import UNEXPECTED_SHAPE_ERRORS, build_engine_error
 
 MAX_CONCURRENT_READS = 8
 LIST_TIMEOUT_S = 60.0
@@ -38,7 +38,7 @@ class RequestReader:
         """The request with this number; the oldest of ours if several instances have it."""
         wanted = request_id.strip().upper()
         for instance in await self._api.list_instances(wanted) if wanted else []:
-            if (found := await self._rebuild_or_reject(instance)) and found.request.id == wanted:
+            if (found := await self._rebuild(instance)) and found.request.id == wanted:
                 return found
         return None
 
@@ -60,7 +60,7 @@ class RequestReader:
         if (ended := self._ended.get(instance)) is not None:
             return ended
         fresh = await self._api.find_instance(instance)
-        return await self._rebuild_or_reject(fresh) if fresh else None
+        return await self._rebuild(fresh) if fresh else None
 
     async def reload_request(
         self, instance: ProcessInstance, variables: Mapping[str, object] | None = None
@@ -69,7 +69,7 @@ class RequestReader:
         gone."""
         found: RemoteRequest | None = None
         if variables is not None:
-            found = await self._rebuild_or_reject(instance.model_copy(update={"variables": variables}))
+            found = await self._rebuild(instance.model_copy(update={"variables": variables}))
         if found is None or (found.request.is_running and not found.request.open_tasks):  # or deleted
             found = await self.find_request_of_instance(instance.id)
         if found is None:
@@ -100,28 +100,15 @@ class RequestReader:
     async def list_own_requests(self, person: str) -> list[Request]:
         user = await self._users.find_engine_user(person)
         instances = await self._api.list_instances_started_by(user, self._ended) if user else []
-        tasks: dict[str, list[EngineTask]] = {}
-        if any(instance.id not in self._ended for instance in instances):
-            for task in await self._api.list_tasks_started_by(user):
-                tasks.setdefault(task.instance, []).append(task)
-        found = await self.load_all_readable(
-            {i.id: partial(self._rebuild_if_ours, i, tasks.get(i.id, [])) for i in instances}
-        )
+        is_known = all(instance.id in self._ended for instance in instances)
+        found = await self._rebuild_all(instances, [] if is_known else await self._api.list_tasks_started_by(user))
         return [f.request for f in found if f.request.initiator == person]
 
-    async def _rebuild_or_reject(self, instance: ProcessInstance) -> RemoteRequest | None:
-        """Run `_rebuild_if_ours`. Raises `ToolError` `engine_unreadable` for a record that makes no sense."""
-        try:
-            return await self._rebuild_if_ours(instance)
-        except InvalidDefinitionError:
-            raise
-        except UNEXPECTED_SHAPE_ERRORS as odd:
-            raise build_unreadable_error() from odd
-
-    async def _rebuild_if_ours(
+    async def _rebuild(
         self, instance: ProcessInstance, tasks: Sequence[EngineTask] | None = None
     ) -> RemoteRequest | None:
-        """Rebuild a request; None for an instance that was not started by us. `tasks`: if they are known."""
+        """Rebuild a request; None for an instance that was not started by us. `tasks`: if they are known. Raises
+        `InvalidDefinitionError`, and `ToolError` `engine_unreadable` for a record that makes no sense."""
         if (ended := self._ended.get(instance.id)) is not None:
             return ended
         record = find_start_record(instance.variables)
@@ -132,7 +119,10 @@ class RequestReader:
         items = [step.task for step in passed if step.task] if tasks is None else tasks
         asked = [p for n in process.definition.nodes.values() for p in list_step_people(n, record.command.filled)]
         people = {i.assignee: await self._users.resolve_person_id(i.assignee, asked) for i in items if i.assignee}
-        found = RemoteRequest(process, instance, items, people, passed)
+        try:
+            found = RemoteRequest(process, instance, items, people, passed)
+        except UNEXPECTED_SHAPE_ERRORS as odd:
+            raise build_engine_error("engine_unreadable") from odd
         if found.instance.ended:
             self._ended[instance.id] = found
             if len(self._ended) > MAX_ENDED:
@@ -153,7 +143,7 @@ class RequestReader:
             async with semaphore:
                 try:
                     return await reading()
-                except (ToolError, *UNEXPECTED_SHAPE_ERRORS) as wrong:  # InvalidDefinitionError, or pydantic's errors
+                except (ToolError, InvalidDefinitionError) as wrong:
                     if isinstance(wrong, ToolError) and wrong.code != "engine_unreadable":
                         raise
                     log.warning("%s cannot be read, and is not listed: %r", name, wrong)
@@ -164,17 +154,29 @@ class RequestReader:
             async with asyncio.timeout(LIST_TIMEOUT_S):
                 requests = [f for f in await asyncio.gather(*tasks) if f]
         except TimeoutError:
-            raise build_engine_down_error() from None
+            raise build_engine_error("engine_down") from None
         finally:
             for task in tasks:
                 task.cancel()
         return sorted(requests, key=lambda f: (f.request.started, f.request.id))
 
     async def _load_assigned_tasks(self, items: Iterable[EngineTask]) -> list[AssignedTask]:
-        found = await self.load_all_readable(
-            {name: partial(self.find_request_of_instance, name) for name in {i.instance for i in items}}
-        )
+        names = {item.instance for item in items}
+        fresh = await self._api.list_instances_with_ids(names - self._ended.keys())
+        ended = [self._ended[name].instance for name in names & self._ended.keys()]
+        found = await self._rebuild_all([*fresh, *ended], await self._api.list_tasks_of_instances(fresh))
         return [AssignedTask(task, f.request) for f in found for task in f.request.tasks]
+
+    async def _rebuild_all(
+        self, instances: Iterable[ProcessInstance], tasks: Iterable[EngineTask] | None
+    ) -> list[RemoteRequest]:
+        """`tasks`: of all of them, if they are known."""
+        own: dict[str, list[EngineTask]] = {}
+        for task in tasks or ():
+            own.setdefault(task.instance, []).append(task)
+        return await self.load_all_readable(
+            {i.id: partial(self._rebuild, i, None if tasks is None else own.get(i.id, [])) for i in instances}
+        )
 
 
 def split_task_id(task_id: str) -> str:

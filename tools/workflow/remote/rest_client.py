@@ -49,6 +49,13 @@ CHUNK_BYTES = 64 * 1024
 JSON_TYPE = "application/json"
 UNEXPECTED_SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
 """Exceptions raised by reading an answer of another shape than the engine's."""
+ERRORS = {
+    "engine_down": "the workflow engine cannot be reached; nothing was changed",
+    "engine_refused": "the workflow engine refuses our login; an administrator has to look",
+    "engine_absent": "the address answers, but no workflow engine is there; nothing was changed",
+    "engine_too_large": "the answer of the workflow engine is too long, and was not read; nothing was changed",
+    "engine_unreadable": "the workflow engine answered with something that cannot be read; nothing was changed",
+}
 log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -81,7 +88,7 @@ class ByteBudget:
         """Take bytes from the budget. Raises `ToolError` `engine_too_large`."""
         self.bytes_left -= size
         if self.bytes_left < 0:
-            raise build_too_large_error()
+            raise build_engine_error("engine_too_large")
 
 
 def reject_unreadable(read: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
@@ -93,10 +100,9 @@ def reject_unreadable(read: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, 
         try:
             return await read(*args, **kwargs)
         except UNEXPECTED_SHAPE_ERRORS as odd:
-            raise build_unreadable_error() from odd
+            raise build_engine_error("engine_unreadable") from odd
         except EngineNotFoundError:
-            text = "the address answers, but no workflow engine is there; nothing was changed"
-            raise ToolError("engine_absent", text) from None
+            raise build_engine_error("engine_absent") from None
 
     return read_or_reject
 
@@ -141,13 +147,13 @@ class RestClient:
         try:
             text = await self._send_request("GET" if body is None else "POST", path, query, body)
         except EngineNoAnswerError:
-            raise build_engine_down_error() from None
+            raise build_engine_error("engine_down") from None
         except EngineNotFoundError:
             raise
         except EngineRefusedError as refused:
             raise build_engine_failed_error(refused) from None
         if text is None:
-            raise build_too_large_error()
+            raise build_engine_error("engine_too_large")
         if allowance:
             allowance.consume_bytes(len(text))
         try:
@@ -194,13 +200,13 @@ class RestClient:
                 is_read = 200 <= status < 300 or isinstance(body, FormData)
                 text = await _read_body(answer) if is_read else ""
         except (ClientConnectorError, ConnectionTimeoutError):
-            raise build_engine_down_error() from None
+            raise build_engine_error("engine_down") from None
         except (TimeoutError, ClientError):
             raise EngineNoAnswerError from None
         if not is_final:
             raise EngineNoAnswerError
         if status in (401, 403):
-            raise ToolError("engine_refused", "the workflow engine refuses our login; an administrator has to look")
+            raise build_engine_error("engine_refused")
         if not 200 <= status < 300:
             raise (
                 EngineNotFoundError(status)
@@ -250,15 +256,5 @@ async def _read_body(answer: ClientResponse) -> str | None:
     return body.decode("utf-8", "replace")
 
 
-def build_too_large_error() -> ToolError:
-    text = "the answer of the workflow engine is too long, and was not read; nothing was changed"
-    return ToolError("engine_too_large", text)
-
-
-def build_unreadable_error() -> ToolError:
-    text = "the workflow engine answered with something that cannot be read; nothing was changed"
-    return ToolError("engine_unreadable", text)
-
-
-def build_engine_down_error() -> ToolError:
-    return ToolError("engine_down", "the workflow engine cannot be reached; nothing was changed")
+def build_engine_error(code: str) -> ToolError:
+    return ToolError(code, ERRORS[code])
