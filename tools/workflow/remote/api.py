@@ -132,6 +132,8 @@ class Names(NamedTuple):
     latest: str
     open_tasks: Path
     created: str
+    variables: str
+    """The condition on variables of the instance of an open task."""
     past_tasks: Path
     past_steps: Path
     past_instances: Path
@@ -212,9 +214,11 @@ class EngineApi(Protocol):
         wanted = {"processVariables": [self._match_variable("initiator", user)]}
         return await self._list(Listing(self.names.past_tasks, wanted, "startTime", True), parse_task)
 
-    async def list_open_tasks(self, *, user: str = "", process: str = "") -> list[EngineTask]:
-        wanted = {"assignee": user} if user else {"processDefinitionKey": process}
-        return await self._list(Listing(self.names.open_tasks, wanted, self.names.created), parse_task)
+    async def list_open_tasks(self, user: str = "") -> list[EngineTask]:
+        """Open tasks of a user, or of all instances that have our `MARK`, oldest first."""
+        marked = {self.names.variables: [self._match_variable(MARK, WORKER)]}
+        listing = Listing(self.names.open_tasks, {"assignee": user} if user else marked, self.names.created, True)
+        return await self._list(listing, parse_task)
 
     async def list_closed_tasks(self, user: str) -> list[EngineTask]:
         wanted = {"taskAssignee": user, "finished": True}

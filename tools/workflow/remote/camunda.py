@@ -36,6 +36,7 @@ class CamundaApi(EngineApi):
         latest="latestVersion",
         open_tasks=("task",),
         created="created",
+        variables="processVariables",
         past_tasks=("history", "task"),
         past_steps=("history", "activity-instance"),
         past_instances=("history", "process-instance"),

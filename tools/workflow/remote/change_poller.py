@@ -1,7 +1,7 @@
 """Finds changes by polling, because remote engines announce nothing, and compares them with what was announced.
 
 The delay is `POLL_INTERVAL_S` for changes from elsewhere; changes by this process are polled at once. Every poll reads
-all open tasks of our processes (100 per page), which suits thousands of tasks, not millions. Several of our processes
+all open tasks of our requests (500 per page), which suits thousands of tasks, not millions. Several of our processes
 may find the same change: its announcement has the same id and is sent once."""
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tools.workflow.engine.state import RULE, SYSTEM, Decision, Request, Status
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.remote.api import WRITE_PENDING_MS, EngineApi
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
-from tools.workflow.remote.process_versions import RemoteVersions
 from tools.workflow.remote.rebuild import RemoteRequest
 from tools.workflow.remote.rest_client import EngineRefusedError, OutageLog
 
@@ -62,7 +61,6 @@ class ChangePoller:
     api: EngineApi
     store: KeyValueStore
     directory: Directory
-    versions: RemoteVersions
     clock: Callable[[], float]
     _next_poll: float = float("-inf")
     _pending_updates: dict[str, TableUpdate] = field(default_factory=dict)
@@ -121,9 +119,8 @@ class ChangePoller:
 
     async def _collect_updates(self, load: LoadRequest) -> AsyncIterator[TableUpdate]:
         tasks_by_instance: dict[str, list[str]] = {}
-        for process in await self.versions.list_current_processes():
-            for item in await self.api.list_open_tasks(process=process.definition.key):
-                tasks_by_instance.setdefault(item.instance, []).append(f"{item.id}={item.assignee}")
+        for item in await self.api.list_open_tasks():
+            tasks_by_instance.setdefault(item.instance, []).append(f"{item.id}={item.assignee}")
         for row, text in (await self.store.get_table(NOTICES_TABLE)).items():
             for change in await _skip_if_unreadable(row, self._list_notice_updates(row, text, load)):
                 yield change

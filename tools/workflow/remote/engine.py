@@ -116,7 +116,7 @@ class RemoteEngine:
         self._versions = RemoteVersions(api, store, processes)
         self._reader = RequestReader(api, self._users, self._versions)
         self._writer = RequestWriter(api, store, self._users, self._versions, self._reader, sleep)
-        self._poller = ChangePoller(api, store, directory, self._versions, clock)
+        self._poller = ChangePoller(api, store, directory, clock)
         self._task_worker = ExternalTaskWorker(api, self._reader, self._poller, self._versions, clock)
         self._enricher_factory = build_enricher
 
@@ -388,7 +388,7 @@ class RemoteEngine:
         for _ in range(MAX_ROUNDS):
             if is_at_rest(found.request):
                 break
-            if not await self._task_worker.run_external_tasks(found.instance):
+            if not await self._task_worker.run_external_tasks(found):
                 if (pause := next(pauses, None)) is None:
                     break
                 await self._sleep(pause)

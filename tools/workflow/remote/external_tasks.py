@@ -12,7 +12,7 @@ from tools.spec import ToolError
 from tools.workflow.bpmn.graph import ServiceTopic, TimerAction
 from tools.workflow.engine.commands import CcCommand, RequestNotice
 from tools.workflow.engine.state import COPY_PREFIX, RULE
-from tools.workflow.remote.api import EngineApi, ExternalTask, ProcessInstance
+from tools.workflow.remote.api import EngineApi, ExternalTask
 from tools.workflow.remote.change_poller import ChangePoller
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables
 from tools.workflow.remote.process_versions import RemoteVersions
@@ -46,20 +46,29 @@ class ExternalTaskWorker:
         self._pause_s = 0.0 if done else min(self._pause_s + 1, LONGEST_PAUSE_S)
         self._next_look = self._clock() + self._pause_s
 
-    async def run_external_tasks(self, instance: ProcessInstance | None = None) -> int:
-        """Complete waiting tasks of this instance, or of all, and return their number. A failure is logged, retried
-        once its lock is over, and reported once. A failure stops nothing else, least of all a person's command that has
+    async def run_external_tasks(self, known: RemoteRequest | None = None) -> int:
+        """Complete waiting tasks of this request, or of all, and return their number. A failure is logged, retried once
+        its lock is over, and reported once. A failure stops nothing else, least of all a person's command that has
         taken effect."""
-        topics, done = await self._versions.list_service_topics(), 0
+        processes = [known.process] if known else await self._versions.list_current_processes()
+        nodes, done = [node for process in processes for node in process.definition.nodes.values()], 0
+        alarms = {
+            timer.alarm.value for node in nodes for timer in node.timers if not known
+        }  # no command waits for these
+        topics = sorted(alarms | {node.topic.value for node in nodes if node.topic})
         try:
-            jobs = await self._api.lock_external_tasks(topics, instance) if topics else []
+            jobs = await self._api.lock_external_tasks(topics, known.instance if known else None) if topics else []
         except (EngineRefusedError, EngineNoAnswerError, ToolError) as away:
             self._outage.record_state(str(away) or type(away).__name__)
             return 0
         self._outage.record_state()
         for job in jobs:
             try:
-                if (found := await self._reader.find_request_of_instance(job.instance)) is not None:
+                if known and known.instance.id == job.instance and job == jobs[0]:
+                    found: RemoteRequest | None = known
+                else:
+                    found = await self._reader.find_request_of_instance(job.instance)
+                if found is not None:
                     notices = await self._build_notices(job, found)
                     await self._announcer.enqueue_notices(found.request.id, f"job:{job.id}", notices)
                 await self._api.complete_external_task(job)

@@ -39,8 +39,9 @@ class FlowableApi(EngineApi):
     names = Names(
         definitions=("repository", "process-definitions"),
         latest="latest",
-        open_tasks=("runtime", "tasks"),
+        open_tasks=("query", "tasks"),
         created="createTime",
+        variables="processInstanceVariables",
         past_tasks=("query", "historic-task-instances"),
         past_steps=("history", "historic-activity-instances"),
         past_instances=("query", "historic-process-instances"),

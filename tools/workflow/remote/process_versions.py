@@ -55,12 +55,6 @@ class RemoteVersions(KnownVersions):
         self._verified_definitions: set[tuple[str, str]] = set()
         """Pairs of deployed definition and our version that were found equal."""
 
-    async def list_service_topics(self) -> list[str]:
-        """The topics of our service tasks."""
-        nodes = [n for p in await self.list_current_processes() for n in p.definition.nodes.values()]
-        alarms = {timer.alarm.value for n in nodes for timer in n.timers}
-        return sorted(alarms | {n.topic.value for n in nodes if n.topic})
-
     async def find_process(self, key: str) -> Process:
         """The current process with this key. Raises `ToolError` `unknown_process`."""
         return get_process_by_key(key, await self.list_current_processes())

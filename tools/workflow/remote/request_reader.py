@@ -65,13 +65,12 @@ class RequestReader:
     async def reload_request(
         self, instance: ProcessInstance, variables: Mapping[str, object] | None = None
     ) -> RemoteRequest:
-        """Read a request again. `variables`: if they are known. Raises `ToolError` `no_request` if its instance is
-        gone."""
-        found: RemoteRequest | None = None
-        if variables is not None:
-            found = await self._rebuild(instance.model_copy(update={"variables": variables}))
-        if found is None or (found.request.is_running and not found.request.open_tasks):  # or deleted
+        """Read a request again. `variables`: if they are known; a deletion is then not seen. Raises `ToolError`
+        `no_request` if its instance is gone."""
+        if variables is None:
             found = await self.find_request_of_instance(instance.id)
+        else:
+            found = await self._rebuild(instance.model_copy(update={"variables": variables}))
         if found is None:
             raise build_no_request_error(instance.business_key)
         return found

@@ -40,7 +40,7 @@ async def test_the_task_of_somebody_who_has_left_goes_to_their_manager_in_the_en
     request = await start_and_let_go(world, LI)
     await world.another(world.marks).list_outbox(10)
     assert sorted(await world.told(11)) == [f"assigned {WANG.id}", f"stepped_up {ZHANG.id}"]
-    (item,) = await world.api.list_open_tasks(user=WANG.id)
+    (item,) = await world.api.list_open_tasks(WANG.id)
     assert item.instance == (await world.get_instance(request)).id, "the engine's own lists have it with them"
     todo = await world.engine.list_todo_tasks(WANG.id, NOW)
     assert [one.request.id for one in todo.tasks] == [request]
@@ -143,7 +143,7 @@ async def test_an_administrator_gives_a_task_to_somebody_else_in_the_engine_too(
     assert own.code in ("own_request", "own_person") and done.waits_for == (WANG.id,)
     assert await world.another(world.marks).assign_task(task, WANG.id, BY, "a", NOW, "has left") == done
     assert await world.told() == [f"task_closed {LI.id} transferred", f"assigned {WANG.id}"]
-    assert [item.instance for item in await world.api.list_open_tasks(user=WANG.id)], "in the engine's own lists"
+    assert [item.instance for item in await world.api.list_open_tasks(WANG.id)], "in the engine's own lists"
     assert (await refused(world.engine.assign_task(task, BOSS.id, BY, "b", NOW))).code == "task_closed"
     _, event = await world.engine.list_events(request)
     assert (event.by, event.via) == (BY, "command") and isinstance(event.command, AssignCommand)
