@@ -201,7 +201,7 @@ def find_ending_actor(remote_request: RemoteRequest) -> tuple[str, str]:
     """The person who ended a request and their opinion; empty if unknown."""
     request = remote_request.request
     if remote_request.instance.is_deleted:
-        withdrawn = [r.command for r in remote_request.acts if isinstance(r.command, WithdrawCommand)]
+        withdrawn = [r.command for r in remote_request.command_log if isinstance(r.command, WithdrawCommand)]
         return (withdrawn[-1].actor, withdrawn[-1].reason) if withdrawn else ("", "")
     # several tasks of one step are closed at once
     last = max(request.tasks, key=lambda task: (task.closed or task.since, task.by), default=None)

@@ -1,10 +1,10 @@
 """Implements `Engine` over Flowable, Camunda 7 or Operaton. The engine stores the requests; we keep the rules.
 
 These engines check none of our rules: everybody with access to their API may complete anybody's task. Every command is
-therefore first executed on paper: the request is read again, and `reducer.apply_command` says whether the command is
-allowed, exactly as for the embedded engine. Only then does the engine get the command, and afterwards the real result
-is read. A lock makes this one step among our own processes. The login must belong to this bot alone, because nobody
-checks what others do to the engine directly.
+therefore first executed on paper: the request is read again (`rebuild`), and `reducer.apply_command` says whether the
+command is allowed, exactly as for the embedded engine. Only then does the engine get the command, and afterwards the
+real result is read. A lock makes this one step among our own processes. The login must belong to this bot alone, because
+nobody checks what others do to the engine directly.
 
 A write that was refused or not answered is looked for (`request_writer`). If it stays unclear whether it was done,
 `EffectUnknownError` is raised."""
@@ -17,7 +17,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from datetime import datetime
-from functools import partial
 from typing import NoReturn, TypeVar
 
 from tools.ports import Directory
@@ -144,10 +143,7 @@ class RemoteEngine:
     async def list_requests_with_file(self, sha256: str) -> tuple[Request, ...]:
         started = await self._store.get_table(f"same_file:{sha256}")
         newest = sorted(started, key=lambda name: started[name])[-MAX_SAME_FILE:]
-        found = await self._reader.load_all_readable(
-            {name: partial(self._reader.find_request, name) for name in newest}
-        )
-        return tuple(one.request for one in found)
+        return tuple(found.request for found in await self._reader.load_requests(newest))
 
     async def is_file_on_request(self, sha256: str) -> bool:
         return bool(await self._store.get_table(f"same_file:{sha256}"))
@@ -288,8 +284,7 @@ class RemoteEngine:
         return RequestList(own[skip : skip + most], len(own))
 
     async def list_cc_requests(self, person: str) -> tuple[Request, ...]:
-        names = await self._store.get_table(f"told:{person}")
-        found = await self._reader.load_all_readable({name: partial(self._reader.find_request, name) for name in names})
+        found = await self._reader.load_requests(await self._store.get_table(f"told:{person}"))
         return tuple(f.request for f in found if person in f.request.cc)
 
     async def list_events(self, request_id: str) -> tuple[RequestEvent, ...]:

@@ -98,7 +98,7 @@ class ExternalTaskWorker:
     async def _record_cc_people(self, job: ExternalTask, remote_request: RemoteRequest) -> tuple[str, ...]:
         """The people named by the process who had no copy; a repeated call gives the same people."""
         request, key = remote_request.request, f"job:{job.id}"
-        for earlier in remote_request.acts:
+        for earlier in remote_request.command_log:
             if earlier.key == key and isinstance(earlier.command, CcCommand):
                 return earlier.command.people
         name = f"{COPY_PREFIX}{job.node}" if job.topic == ServiceTopic.RULE else job.node

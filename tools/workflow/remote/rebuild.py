@@ -185,14 +185,16 @@ class RemoteRequest:
         self.process, self.instance, self.items = process, instance, items
         self._holders = {i.id: people_by_user.get(i.assignee, i.assignee) for i in items}
         self._first_holders = dict(self._holders)
-        self.records, self.acts = dict[str, DecisionRecord](), self._filter_executed_records()
-        """Id of an engine task → the record of its decision; and the records of all that was done besides."""
+        self._acts = self._filter_executed_records()
+        self.command_log = list[CommandRecord](self._acts)
+        """The records of commands since the start, oldest first."""
         self._items = dict[int, EngineTask]()
         """Seat → the engine's task."""
         self.request, nodes = create_request(start.command, instance.started), process.definition.nodes
         self._play(start, lambda transition: transition.leave_node(nodes[process.definition.start]))
         for item, record in self._list_moves():
             self._replay_move(item, record)
+        self.command_log.sort(key=lambda record: record.at)
         tasks = tuple(self._correct_tasks())
         passed = [(at, node) for at, node in ((a.at, nodes.get(a.id)) for a in activities) if node]
         ends = [(at, node.end) for at, node in passed if node.end]
@@ -204,8 +206,10 @@ class RemoteRequest:
             status = Status.WITHDRAWN if self.instance.is_deleted or not ends else Status(ends[-1][1])
         last = max((i.since for i in self.items), default=None)
         rules = [node.id for at, node in passed if node.is_rule and (last is None or at >= last)]
-        comments = [build_comment(r.command, r.at, r.round) for r in self.acts if isinstance(r.command, CommentCommand)]
-        copies = [r.command.people for r in self.acts if isinstance(r.command, CcCommand)]
+        comments = [
+            build_comment(r.command, r.at, r.round) for r in self._acts if isinstance(r.command, CommentCommand)
+        ]
+        copies = [r.command.people for r in self._acts if isinstance(r.command, CcCommand)]
         self.request = self.request.model_copy(
             update={
                 "status": status,
@@ -222,11 +226,6 @@ class RemoteRequest:
     def find_engine_task(self, task_id: str) -> EngineTask | None:
         match = TASK_ID.fullmatch(task_id)
         return next((i for i in self.items if match and i.id == match["item"]), None)
-
-    @property
-    def command_log(self) -> tuple[CommandRecord, ...]:
-        """The records of commands since the start, oldest first."""
-        return tuple(sorted((*self.records.values(), *self.acts), key=lambda r: r.at))
 
     def _filter_executed_records(self) -> tuple[CommandRecord, ...]:
         """Drop the records of commands that were begun and never executed, because the engine takes the record and the
@@ -248,7 +247,7 @@ class RemoteRequest:
         """The engine's tasks with our records of them, in the engine's order, and None for a task without a decision.
         If another decision has closed it, that one comes first. Open tasks come last."""
         moves: list[tuple[datetime, EngineTask, CommandRecord | None]] = []
-        for act in self.acts:
+        for act in self._acts:
             if isinstance(act.command, HandOver | UrgeCommand) and (item := self.find_engine_task(act.command.task)):
                 moves.append((min(max(act.at, item.since), item.ended or LATEST), item, act))
         for item in self.items:
@@ -270,7 +269,7 @@ class RemoteRequest:
             if record.command.decision is Decision.RETURN and (later is None or later.node != target):
                 record = None
             else:
-                self.records[item.id] = record
+                self.command_log.append(record)
         if record or item.ended:
             command = record.command if record else None
             self._play(record or self.start, lambda transition: _move_task(transition, task, command))
@@ -299,10 +298,9 @@ class RemoteRequest:
 
     def _open_step(self, transition: Transition, item: EngineTask) -> None:
         """Open a step that the engine has opened unexpectedly. The steps that were over before count as settled."""
-        for task in transition.request.open_tasks:
-            before = self._items.get(task.seat)
-            if before and before.ended and before.ended <= item.since:
-                _move_task(transition, task, None)
+        over = {seat for seat, before in self._items.items() if before.ended and before.ended <= item.since}
+        while task := next((t for t in transition.request.open_tasks if t.seat in over), None):
+            _move_task(transition, task, None)
         node = self.process.definition.nodes.get(item.node)
         kind = TaskKind.REVISE if node and node.is_revision else TaskKind.APPROVE
         people = [self._first_holders[one.id] for one in self._list_next_items(item.node)]

@@ -84,7 +84,7 @@ class RequestReader:
 
     async def list_todo_tasks(self, person: str) -> list[AssignedTask]:
         user = await self._users.find_engine_user(person)
-        items = await self._api.list_open_tasks(user=user) if user else []
+        items = await self._api.list_open_tasks(user) if user else []
         return [a for a in await self._load_assigned_tasks(items) if a.task.is_open and a.task.assignee == person]
 
     async def list_decided_tasks(self, person: str) -> list[AssignedTask]:
@@ -128,7 +128,11 @@ class RequestReader:
                 del self._ended[next(iter(self._ended))]
         return found
 
-    async def load_all_readable(
+    async def load_requests(self, request_ids: Iterable[str]) -> list[RemoteRequest]:
+        """The requests with these numbers that can be read, oldest first."""
+        return await self._load_all_readable({name: partial(self.find_request, name) for name in request_ids})
+
+    async def _load_all_readable(
         self, readings: Mapping[str, Callable[[], Awaitable[RemoteRequest | None]]]
     ) -> list[RemoteRequest]:
         """Our requests, oldest first. `readings` maps requests or instances to reads. An unreadable request is logged
@@ -173,7 +177,7 @@ class RequestReader:
         own: dict[str, list[EngineTask]] = {}
         for task in tasks or ():
             own.setdefault(task.instance, []).append(task)
-        return await self.load_all_readable(
+        return await self._load_all_readable(
             {i.id: partial(self._rebuild, i, None if tasks is None else own.get(i.id, [])) for i in instances}
         )
 

@@ -50,6 +50,19 @@ async def test_the_engine_itself_would_let_anybody_complete_anything(world: Worl
     )
 
 
+async def test_a_level_that_somebody_passed_on_the_engine_s_own_page_is_nobody_s_and_the_next_one_goes_on(
+    world: World,
+) -> None:
+    await world.start(LONG)
+    await world.api.complete_task(await world.get_item(await world.task("L-0001")), {"decision": "approve"})
+    request = await world.engine.get_request("L-0001")
+    assert (request.waits_for, request.decisions, request.opinions) == ((WANG.id,), {}, ())
+    assert (await world.decide(await world.task("L-0001"), WANG, "approve")).status is Status.APPROVED
+    request = await world.engine.get_request("L-0001")
+    assert [(t.outcome, t.by) for t in request.tasks] == [("settled", ""), ("approve", WANG.id)]
+    assert [o.by for o in request.opinions] == [WANG.id]
+
+
 async def test_only_the_assignee_decides_and_the_engine_is_not_even_asked(world: World) -> None:
     await world.start(SICK)
     task = await world.task("L-0001")

@@ -27,7 +27,7 @@ from tools.workflow.bpmn.graph import VotingMode
 from tools.workflow.engine.commands import AddSignCommand, DecideCommand, SignPosition, TransferCommand
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.state import Decision, Request, Status
-from tools.workflow.remote.api import EngineTask
+from tools.workflow.remote.api import EngineTask, VariableValue
 from tools.workflow.remote.extension_names import convert_to_engine
 
 QIAN = Person(id="U7", name="钱七", email="qianqi@example.com", roles=frozenset({"finance"}))
@@ -196,6 +196,19 @@ async def test_a_vote_on_the_engine_s_own_page_counts_as_the_engine_counts_it_an
     assert (await finance.decide(sun, SUN, OK)).status is Status.APPROVED
     request = await finance.engine.get_request("E-0001")
     assert [(t.outcome, t.by) for t in request.tasks if t.id == qian] == [("settled", "")]
+
+
+async def test_a_step_that_was_refused_on_the_engine_s_own_page_is_over_and_the_author_goes_on(finance: World) -> None:
+    """Its other tasks are closed by the engine; nobody of ours has said anything there."""
+    request = await start(finance, "any")
+    await finance.decide(await finance.task(request), LI, OK)
+    found = await finance.engine.get_request(request)
+    refusal: dict[str, VariableValue] = {"decision": NO, "decision_finance": NO}
+    await finance.api.complete_task(await finance.get_item(find_task(found, SUN)), refusal)
+    found = await finance.engine.get_request(request)
+    assert (found.status, found.waits_for, found.decisions) == (Status.REVISE, (ZHANG.id,), {"approval": OK})
+    assert {(t.outcome, t.by) for t in found.tasks if t.node == "finance"} == {("settled", "")}
+    assert (await finance.decide(await finance.task(request), ZHANG, AGAIN)).waits_for == (LI.id,)
 
 
 async def return_late(world: World, task: str) -> None:
