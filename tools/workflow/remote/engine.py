@@ -3,8 +3,8 @@
 These engines check none of our rules: everybody with access to their API may complete anybody's task. Every command is
 therefore first executed on paper: the request is read again (`rebuild`), and `reducer.apply_command` says whether the
 command is allowed, exactly as for the embedded engine. Only then does the engine get the command, and afterwards the
-real result is read. A lock makes this one step among our own processes. The login must belong to this bot alone, because
-nobody checks what others do to the engine directly.
+real result is read. A lock makes this one step among our own processes. The login must belong to this bot alone,
+because nobody checks what others do to the engine directly.
 
 A write that was refused or not answered is looked for (`request_writer`). If it stays unclear whether it was done,
 `EffectUnknownError` is raised."""

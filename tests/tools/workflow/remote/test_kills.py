@@ -122,6 +122,7 @@ async def run_bot(world: World, ledger: Ledger, kill: str, engine: int) -> None:
 
 async def calm_down(world: World) -> None:
     """Whatever is late comes true within five minutes, and then nothing is under way any more."""
+    await asyncio.sleep(0.05)  # the last calls of a killed bot have been sent and reach the proxy
     while world.proxy.late or world.proxy.under_way:  # type: ignore[attr-defined]
         await world.proxy.come_true()
         await asyncio.sleep(0.05)
