@@ -188,8 +188,8 @@ class RemoteRequest:
         self._acts = self._filter_executed_records()
         self.command_log = list[CommandRecord](self._acts)
         """The records of commands since the start, oldest first."""
-        self._items = dict[int, EngineTask]()
-        """Seat → the engine's task."""
+        self._items, self._next_items = dict[int, EngineTask](), {item.id: item for item in items}
+        """Seat → the engine's task; and the tasks that are nobody's yet, by id."""
         self.request, nodes = create_request(start.command, instance.started), process.definition.nodes
         self._play(start, lambda transition: transition.leave_node(nodes[process.definition.start]))
         for item, record in self._list_moves():
@@ -235,8 +235,9 @@ class RemoteRequest:
             command = record.command
             if isinstance(command, WithdrawCommand) and not self.instance.is_deleted:
                 continue
-            if isinstance(command, HandOver) and (item := self.find_engine_task(command.task)):
-                if command.person != self._first_holders[item.id]:
+            if isinstance(command, HandOver):
+                item = self.find_engine_task(command.task)
+                if item is None or command.person != self._first_holders[item.id]:
                     continue
                 has_left = isinstance(command, AssignCommand)
                 self._first_holders[item.id] = next(iter(command.gone), "") if has_left else command.actor
@@ -257,19 +258,20 @@ class RemoteRequest:
 
     def _replay_move(self, item: EngineTask, record: CommandRecord | None) -> None:
         """Replay a record of a task, or None for a task that ended without one."""
-        if item not in self._items.values():  # the engine went on without us
+        if item.id in self._next_items:  # the engine went on without us
             self._play(self.start, lambda transition: self._open_step(transition, item))
-        task = next((t for t in self.request.open_tasks if self._items.get(t.seat) == item), None)
+        task = next((t for t in self.request.open_tasks if self._items.get(t.seat) is item), None)
         if task is None:
             return
         if isinstance(record, DecisionRecord):
-            # Flowable gets the record of a return before the return: it counts only if its target was asked next
-            later = min((i for i in self.items if i not in self._items.values()), key=lambda i: i.since, default=None)
-            target = get_return_target(self.process.definition, record.command)
-            if record.command.decision is Decision.RETURN and (later is None or later.node != target):
-                record = None
-            else:
+            later = min(self._next_items.values(), key=lambda i: i.since, default=None)
+            if record.command.decision is not Decision.RETURN or (
+                # Flowable gets the record of a return before the return: it counts only if its target was asked next
+                later and later.node == get_return_target(self.process.definition, record.command)
+            ):
                 self.command_log.append(record)
+            else:
+                record = None
         if record or item.ended:
             command = record.command if record else None
             self._play(record or self.start, lambda transition: _move_task(transition, task, command))
@@ -284,7 +286,7 @@ class RemoteRequest:
             task, earlier = tasks[n], sum(one.seat == tasks[n].seat for one in tasks[:n])
             if not earlier and (same := self._list_next_items(task.node)):
                 own = (item for item in same if self._first_holders[item.id] == task.assignee)
-                item = self._items[task.seat] = next(own, same[0])
+                item = self._items[task.seat] = self._next_items.pop(next(own, same[0]).id)
                 task = task.model_copy(update={"since": item.since, "assignee": self._first_holders[item.id]})
             if task.seat in self._items:
                 name = f"{self.request.id}-{self._items[task.seat].id}{f'.{earlier}' if earlier else ''}"
@@ -293,7 +295,7 @@ class RemoteRequest:
 
     def _list_next_items(self, node: str) -> list[EngineTask]:
         """The engine's tasks of the next visit of a node."""
-        free = [i for i in self.items if i.node == node and i not in self._items.values()]
+        free = [item for item in self._next_items.values() if item.node == node]
         return [i for i in free if free[0].ended is None or i.since < free[0].ended or i is free[0]]
 
     def _open_step(self, transition: Transition, item: EngineTask) -> None:
