@@ -53,7 +53,7 @@ from tools.workflow.engine.state import RULE, Decision, Delegation, FilledForm, 
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.engine.years import select_requests_of_year
-from tools.workflow.process.definition import Process
+from tools.workflow.process.definition import Process, get_process_by_key
 from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.change_poller import ChangePoller
@@ -167,7 +167,7 @@ class RemoteEngine:
             await stack.enter_async_context(self._lock_command(f"start:{key}", key))
             if (earlier := await self._find_earlier_result(key)) is not None:
                 return earlier
-            used = await self._versions.find_process(process)
+            used = get_process_by_key(process, await self.list_processes())
             may_repeat = again is not None and bool(used.form.again_minutes)
             await stack.enter_async_context(self._lock_author_forms(used, initiator, is_needed=may_repeat))
             begun = await self._writer.find_earlier_start(key)

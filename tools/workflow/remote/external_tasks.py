@@ -78,22 +78,16 @@ class ExternalTaskWorker:
         return done
 
     async def _build_notices(self, job: ExternalTask, remote_request: RemoteRequest) -> list[RequestNotice]:
-        request = remote_request.request
+        request, kind, people = remote_request.request, "", list[dict[str, str]]()
         match job.topic:
             case ServiceTopic.CC | ServiceTopic.RULE:
-                return [
-                    RequestNotice(kind="told", data={"request": request.id, "person": p, "by": RULE})
-                    for p in await self._record_cc_people(job, remote_request)
-                ]
+                copies = await self._record_cc_people(job, remote_request)
+                kind, people = "told", [{"person": person, "by": RULE} for person in copies]
             case ServiceTopic.MAIL:
-                data = {"request": request.id, "node": job.node, "person": request.initiator}
-                return [RequestNotice(kind="mail", data=data)]
+                kind, people = "mail", [{"person": request.initiator, "node": job.node}]
             case TimerAction.REMIND | TimerAction.ESCALATE:
-                return [
-                    RequestNotice(kind="reminded", data={"request": request.id, "task": t.id, "person": t.assignee})
-                    for t in request.open_tasks
-                ]
-        return []
+                kind, people = "reminded", [{"person": t.assignee, "task": t.id} for t in request.open_tasks]
+        return [RequestNotice(kind=kind, data={"request": request.id, **one}) for one in people]
 
     async def _record_cc_people(self, job: ExternalTask, remote_request: RemoteRequest) -> tuple[str, ...]:
         """The people named by the process who had no copy; a repeated call gives the same people."""

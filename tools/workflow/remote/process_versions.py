@@ -10,7 +10,7 @@ from defusedxml.ElementTree import fromstring
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition
 from tools.workflow.bpmn.xml import NAMESPACES
-from tools.workflow.process.definition import Process, compile_process, get_process_by_key
+from tools.workflow.process.definition import Process, compile_process
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.extension_names import convert_to_engine
 from tools.workflow.remote.key_value_store import KeyValueStore
@@ -54,10 +54,6 @@ class RemoteVersions(KnownVersions):
         self._api = api
         self._verified_definitions: set[tuple[str, str]] = set()
         """Pairs of deployed definition and our version that were found equal."""
-
-    async def find_process(self, key: str) -> Process:
-        """The current process with this key. Raises `ToolError` `unknown_process`."""
-        return get_process_by_key(key, await self.list_current_processes())
 
     async def deploy_process(self, process: Process) -> bool:
         """Deploy a process to the engine, with all attributes in the engine's name, and here for new requests; return

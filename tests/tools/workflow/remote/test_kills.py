@@ -38,14 +38,14 @@ APPROVED = Decision.APPROVE.value
 class Storm(Proxy):
     chance: random.Random = field(default_factory=lambda: random.Random(29))
     is_on: bool = False
-    under_way: int = 0
+    under_way: set[asyncio.Task[web.StreamResponse]] = field(default_factory=set)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        self.under_way += 1
-        try:
-            return await super().answer(request)
-        finally:
-            self.under_way -= 1
+        """A call goes on in the engine when the bot that made it is killed."""
+        passing = asyncio.create_task(super().answer(request))
+        self.under_way.add(passing)
+        passing.add_done_callback(self.under_way.discard)
+        return await asyncio.shield(passing)
 
     def _take_fault(self, request: web.Request) -> Fault | None:
         has_fault = self.is_on and request.method != "GET" and self.chance.random() < FAULTY
