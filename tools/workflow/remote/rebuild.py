@@ -62,10 +62,7 @@ LONG_NUMBERS = {"zh": "超过 15 位有效数字的数", "en": "numbers of more 
 
 
 def is_command_executed(remote_request: RemoteRequest, command: Command, key: str) -> bool:
-    closed = command.task if isinstance(command, DecideCommand | TransferCommand | AssignCommand) else ""
-    task = remote_request.request.find_task(closed)
-    is_recorded = any(r.key == key and r.command.kind == command.kind for r in remote_request.command_log)
-    return is_recorded and not (task and task.is_open)
+    return any(r.key == key and r.command.kind == command.kind for r in remote_request.command_log)
 
 
 def build_request_events(remote_request: RemoteRequest) -> tuple[RequestEvent, ...]:

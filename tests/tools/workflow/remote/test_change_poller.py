@@ -74,6 +74,10 @@ async def test_a_quiet_look_reads_only_the_open_tasks(world: World) -> None:
     world.seconds += 11
     assert await world.told() == []
     assert len(world.proxy.calls) == 1, "one page, however many processes there are"
+    rows = world.marks.tables[RUNNING_TABLE]
+    rows |= {request: row.partition(" ")[0] for request, row in rows.items()}  # as the version before wrote them
+    world.seconds += 11
+    assert await world.told() == [] and all(" " in row for row in rows.values()), "they are looked at once more"
 
 
 async def test_words_to_people_are_told_once_however_often_they_are_sent(world: World) -> None:
