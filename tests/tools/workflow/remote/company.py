@@ -26,7 +26,7 @@ from tools.workflow.bpmn.xml import NAMESPACES
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.port import CommandResult
-from tools.workflow.engine.state import Decision
+from tools.workflow.engine.state import Decision, Request
 from tools.workflow.engine.store import Store
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
@@ -47,6 +47,9 @@ BOSS = Person(id="U9", name="周九", email="zhoujiu@example.com", roles=frozens
 """Not among `PEOPLE`: whoever needs a third level invites her."""
 ZHAO = Person(id="ou_4", name="赵六", email="zhaoliu@example.com", roles=frozenset({"finance"}))
 PEOPLE = (ZHANG, LI, WANG, ZHAO)
+QIAN = Person(id="U7", name="钱七", email="qianqi@example.com", roles=frozenset({"finance"}))
+SUN = Person(id="U8", name="孙八", email="sunba@example.com", roles=frozenset({"finance"}))
+"""Not among `PEOPLE` either: they are of finance as well."""
 TABLE = {"lisi@example.com": "lisi", "ou_4": "zhaoliu"}
 """李四 by e-mail address, 赵六 by id, the others by their own ids."""
 
@@ -62,6 +65,8 @@ DESK = {"amount": "86.5", "approver": "U2"}
 """One level, as often as one likes."""
 SOFA = {"amount": "1,200.50", "approver": "U2"}
 """Also goes to finance."""
+CAR = {"amount": "1200", "category": "transport", "reason": "去客户现场", "approver": "U2"}
+"""An expense, which finance decides."""
 HERE = Path(__file__).parent
 
 
@@ -279,6 +284,22 @@ class World:
             task=task, actor=actor.id, decision=Decision(decision), opinion=opinion, to=more.pop("to", "")
         )
         return await self.engine.execute_command(command, key or self.key(), NOW, **more)
+
+
+def describe(request: Request) -> dict[str, Any]:
+    """All that people see of it, but ids and times."""
+    tasks = [(t.node, t.kind, t.assignee, t.outcome, t.by, t.round) for t in request.tasks]
+    return {
+        "status": request.display_status,
+        "waits for": request.waits_for,
+        "decisions": request.decisions,
+        "tasks": tasks,
+        "opinions": [(o.node, o.by, o.decision, o.text, o.round) for o in request.opinions],
+        "copies": request.cc,
+        "ballots": [
+            (v.node, v.kind, v.ballot.mode, [(s.person, s.vote) for s in v.ballot.seats]) for v in request.visits
+        ],
+    }
 
 
 def list_named_engines(source: bytes) -> set[str]:

@@ -16,8 +16,21 @@ from hypothesis import strategies as st
 
 from tests.harness.memory_store import MemoryStore
 from tests.tools.office import People
-from tests.tools.workflow.remote.company import BOSS, LI, LONG, NOW, PEOPLE, PROCESSES, SOFA, WANG, ZHANG
-from tests.tools.workflow.remote.test_several import CAR, QIAN, SUN, describe
+from tests.tools.workflow.remote.company import (
+    BOSS,
+    CAR,
+    LI,
+    LONG,
+    NOW,
+    PEOPLE,
+    PROCESSES,
+    QIAN,
+    SOFA,
+    SUN,
+    WANG,
+    ZHANG,
+    describe,
+)
 from tools.spec import ToolError
 from tools.workflow.engine.commands import AssignCommand, DecideCommand, StartCommand, TransferCommand
 from tools.workflow.engine.embedded import EmbeddedEngine

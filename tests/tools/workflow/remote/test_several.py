@@ -10,15 +10,19 @@ import pytest
 
 from tests.harness.memory_store import MemoryStore
 from tests.tools.workflow.remote.company import (
+    CAR,
     EXPENSE,
     LI,
     LONG,
     NOW,
     PROCESSES,
+    QIAN,
+    SUN,
     WANG,
     ZHANG,
     ZHAO,
     World,
+    describe,
     refused,
 )
 from tests.tools.workflow.remote.proxy import Fault
@@ -30,9 +34,6 @@ from tools.workflow.engine.state import Decision, Request, Status
 from tools.workflow.remote.api import EngineTask, VariableValue
 from tools.workflow.remote.extension_names import convert_to_engine
 
-QIAN = Person(id="U7", name="钱七", email="qianqi@example.com", roles=frozenset({"finance"}))
-SUN = Person(id="U8", name="孙八", email="sunba@example.com", roles=frozenset({"finance"}))
-CAR = {"amount": "1200", "category": "transport", "reason": "去客户现场", "approver": "U2"}
 OK, NO, BACK, AGAIN, END = "approve", "reject", "return", "resubmit", "withdraw"
 Steps = Sequence[tuple[Person, str] | tuple[Person, str, str]]
 STORIES: dict[str, tuple[str, Steps]] = {
@@ -71,22 +72,6 @@ STORIES: dict[str, tuple[str, Steps]] = {
     "the second level returns it to the author": ("leave", [(LI, OK), (WANG, BACK), (ZHANG, END)]),
     "a candidate agrees": ("group", [(LI, OK), (SUN, OK)]),
 }
-
-
-def describe(request: Request) -> dict[str, Any]:
-    """All that people see of it, but ids and times."""
-    tasks = [(t.node, t.kind, t.assignee, t.outcome, t.by, t.round) for t in request.tasks]
-    return {
-        "status": request.display_status,
-        "waits for": request.waits_for,
-        "decisions": request.decisions,
-        "tasks": tasks,
-        "opinions": [(o.node, o.by, o.decision, o.text, o.round) for o in request.opinions],
-        "copies": request.cc,
-        "ballots": [
-            (v.node, v.kind, v.ballot.mode, [(s.person, s.vote) for s in v.ballot.seats]) for v in request.visits
-        ],
-    }
 
 
 @pytest.fixture
