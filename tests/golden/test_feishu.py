@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bot.chat.feishu.cards import RenderedCard, render_post
+from bot.chat.feishu.cards import Element, render_post
 from bot.chat.feishu.forms import render_closed_form, render_dialog, render_form
 from bot.chat.feishu.home import render_home, render_home_dialog
 from bot.chat.messages import Place
@@ -15,15 +15,15 @@ GROUP = Place(platform="feishu", team="t1", channel="oc_1", thread="om_1", share
 PEOPLE = {f"ou_{number:032}": f"person{number}@example.com" for number in range(1, 3)}
 
 
-def describe_card(card: RenderedCard) -> Iterator[str]:
+def describe_card(card: Element) -> Iterator[str]:
     """The card: how it is set up, then each element below its header."""
-    yield format_json({name: value for name, value in card.content.items() if name != "body"})
-    for element in card.content["body"]["elements"]:
+    yield format_json({name: value for name, value in card.items() if name != "body"})
+    for element in card["body"]["elements"]:
         yield from format_json(element).split("\n")
 
 
 def test_the_card_of_each_kind() -> None:
-    shown: dict[str, RenderedCard | None] = {}
+    shown: dict[str, Element | None] = {}
     for title, post in POSTS.items():
         [shown[title]] = render_post(post, GROUP)
     shown |= {

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from bot.chat.feishu.text import (
@@ -45,6 +44,7 @@ from bot.chat.shared_parts import read_piece
 from tools.characters import show_invisible, split_text
 
 Element: TypeAlias = dict[str, Any]
+"""A part of a card, or a whole one."""
 LabelledValue: TypeAlias = tuple[str, str | NamedPeople]
 """(label, value)."""
 
@@ -67,12 +67,7 @@ SMALL = {"text_size": "notation", "text_color": "grey"}
 _STEP_SIGNS = {StepState.DONE: "✅", StepState.WAITING: "⏳", StepState.FAILED: "❌"}
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedCard:
-    content: dict[str, Any]
-
-
-def render_post(post: Post, place: Place, people: Sequence[str] = ()) -> tuple[RenderedCard, ...]:
+def render_post(post: Post, place: Place, people: Sequence[str] = ()) -> list[Element]:
     """Render the cards that show this post, in order. The last one carries the buttons. `people` are the open ids of
     those who can be picked. With none, Feishu offers the members of the chat."""
     if post.steps is not None:
@@ -99,7 +94,7 @@ def render_post(post: Post, place: Place, people: Sequence[str] = ()) -> tuple[R
 
 def _build_cards(
     text: str, title: str, pieces: Iterable[Element], last: Sequence[Element], template: str = "default"
-) -> tuple[RenderedCard, ...]:
+) -> list[Element]:
     """Build as many cards as the pieces need. The last elements stay together if they fit into one card."""
     notice = format_label(text, NOTICE) or "…"
     room = MAX_BYTES - count_bytes([build_card(title, [], notice, template, (99, 99))])
@@ -111,15 +106,12 @@ def _build_cards(
             pages.append(unit)
         else:
             pages[-1] = page
-    return tuple(
-        RenderedCard(build_card(title, page, notice, template, (number, len(pages))))
-        for number, page in enumerate(pages, 1)
-    )
+    return [build_card(title, page, notice, template, (number, len(pages))) for number, page in enumerate(pages, 1)]
 
 
 def build_card(
     title: str, elements: Sequence[Element], notice: str, template: str = "default", count: tuple[int, int] = (1, 1)
-) -> dict[str, Any]:
+) -> Element:
     """Build a card, with `(2/3)` in its header when it continues."""
     config = {"update_multi": True, "enable_forward": False, "width_mode": "default", "summary": {"content": notice}}
     number = f" ({count[0]}/{count[1]})" if count[1] > 1 else ""

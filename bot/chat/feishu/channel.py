@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bot.chat.feishu.cards import RenderedCard, render_post
+from bot.chat.feishu.cards import Element, render_post
 from bot.chat.feishu.client import GONE_CODES, TOO_OLD_CODES, FeishuClient
 from bot.chat.feishu.directory import list_people_to_pick
 from bot.chat.feishu.presses import PressDesk
@@ -85,7 +85,7 @@ class FeishuChannel(TypingSigns):
         self.note_post(place)
         return ref
 
-    async def _render(self, post: Post, place: Place) -> tuple[RenderedCard, ...]:
+    async def _render(self, post: Post, place: Place) -> list[Element]:
         return render_post(post, place, list(await list_people_to_pick(self._directory)) if post.picker else ())
 
     async def _post_once(
@@ -174,19 +174,19 @@ class FeishuChannel(TypingSigns):
         if wait_ms := self._updates.setdefault(ref.ts, LocalRateLimiter(UPDATE_MS, UPDATE_BURST)).take_slot(ref.ts):
             raise ChatBusyError(wait_ms, "im/v1/messages")
         await assert_lease_held()
-        self.presses.give_card(ref, rendered.content)
+        self.presses.give_card(ref, rendered)
         try:
-            await self.patch_card(card.newest, rendered.content)
+            await self.patch_card(card.newest, rendered)
         except ChatError as failed:
             if failed.code not in GONE_CODES | TOO_OLD_CODES:
                 raise
             log.info("card.followed", message=ref.ts, code=failed.code)
-            newest = await self.post_anew(card, place, encode_content(rendered.content))
+            newest = await self.post_anew(card, place, encode_content(rendered))
             card = await self._sent.save_newest(card, newest)
-        saved = await self._sent.save_content(card, encode_content(rendered.content), has_buttons=has_buttons)
+        saved = await self._sent.save_content(card, encode_content(rendered), has_buttons=has_buttons)
         if saved.newest != card.newest:  # posted anew meanwhile
-            await self.patch_card(saved.newest, rendered.content)
-            await self.show_moved(card.newest, rendered.content)
+            await self.patch_card(saved.newest, rendered)
+            await self.show_moved(card.newest, rendered)
 
     async def patch_card(self, message: str, content: dict[str, Any]) -> None:
         """Replace a card. Raises `ChatBusyError` when Feishu takes no more updates now."""
@@ -217,7 +217,7 @@ class FeishuChannel(TypingSigns):
         found = next((one for one in answer.get("items") or () if one.get("message_id") == newest), None)
         if found is None or found.get("deleted"):
             return True
-        content = render_post(post, Place(platform="feishu", team=self._team, channel=ref.channel))[-1].content
+        content = render_post(post, Place(platform="feishu", team=self._team, channel=ref.channel))[-1]
         sent = parse_object(find_value(found, "body", "content"))
         wrapped = find_value(sent, "user_dsl")
         shown = parse_object(wrapped) if isinstance(wrapped, str) else sent
@@ -232,7 +232,7 @@ class FeishuChannel(TypingSigns):
             return
         try:
             for part in render_post(Post(text=text), place):
-                body = {"chat_id": place.channel, "open_id": person, "msg_type": "interactive", "card": part.content}
+                body = {"chat_id": place.channel, "open_id": person, "msg_type": "interactive", "card": part}
                 try:
                     if place.direct:
                         raise PlaceClosedError("direct")
@@ -294,7 +294,7 @@ class FeishuChannel(TypingSigns):
             file = encode_content({"file_key": uploaded})
             await self._post_once(place, {"msg_type": "file", "content": file}, f"{key}:{number}", again=again)
 
-    async def post_form(self, person: str, card: RenderedCard, *, key: str) -> MessageRef:
+    async def post_form(self, person: str, card: Element, *, key: str) -> MessageRef:
         """Post a form in the person's chat with the bot. `key` names the press or command that opens it, so that a
         repeated one opens no second form. Raises `ChatError`."""
         return await self._post_once(await self.open_dm(person), _build_card_message(card), f"form:{key}", again=True)
@@ -317,8 +317,8 @@ def encode_content(content: Mapping[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-def _build_card_message(card: RenderedCard) -> dict[str, str]:
-    return {"msg_type": "interactive", "content": encode_content(card.content)}
+def _build_card_message(card: Element) -> dict[str, str]:
+    return {"msg_type": "interactive", "content": encode_content(card)}
 
 
 def has_lasting_buttons(post: Post) -> bool:
@@ -332,7 +332,7 @@ def render_moved(content: Mapping[str, Any]) -> dict[str, Any]:
     title = find_value(content, "header", "title", "content") or ""
     text = " · ".join(translate("feishu.card_continues", language) for language in ("zh", "en"))
     place = Place(platform="feishu", team="", channel="")
-    return render_post(Post(text, card=Card(title, lead=text)), place)[-1].content
+    return render_post(Post(text, card=Card(title, lead=text)), place)[-1]
 
 
 def _describe_buttons(content: object) -> Iterator[tuple[str, ...]]:

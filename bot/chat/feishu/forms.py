@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bot.chat.feishu import cards
-from bot.chat.feishu.cards import LABEL, MAX_PICKED, SMALL, Element, RenderedCard, build_plain_text
+from bot.chat.feishu.cards import LABEL, MAX_PICKED, SMALL, Element, build_plain_text
 from bot.chat.feishu.text import format_label, format_mention
 from bot.chat.feishu.values import (
     ID_MAX,
@@ -47,7 +47,7 @@ def render_dialog(
     typed: Mapping[str, str] | None = None,
     problems: Mapping[str, str] | None = None,
     people: Mapping[str, str] | None = None,
-) -> RenderedCard | None:
+) -> Element | None:
     """Render a page of a dialog: the subject of the decision, then at most `PAGE` inputs. `page` counts from 0.
     `values` is the input of the pages before, and `typed` that of this page, which takes the place of the fields'
     values. `people` are those who can be picked: open id → words that find the person. Return None if the page does
@@ -78,7 +78,7 @@ def render_form(
     typed: Mapping[str, str] | None = None,
     problems: Sequence[FormProblem] = (),
     people: Mapping[str, str] | None = None,
-) -> RenderedCard | None:
+) -> Element | None:
     """Render a page of a form. Return None if it does not fit into a card."""
     above = list[Element]()
     if form.process in dict(form.choices):
@@ -92,10 +92,10 @@ def render_form(
     return build_form_card(form.title, above, fields, form.submit, FormValue(**about), form.cancel, more=form.more)
 
 
-def render_closed_form(title: str, text: str) -> RenderedCard:
+def render_closed_form(title: str, text: str) -> Element:
     words = format_label(f"{title}: {text}", cards.HEADER)
     shown = [*cards.render_title_in_full(title), *cards.render_literal(text)]
-    return RenderedCard(cards.build_card(title, shown, words, "grey"))
+    return cards.build_card(title, shown, words, "grey")
 
 
 def build_form_card(
@@ -108,7 +108,7 @@ def build_form_card(
     *,
     more: str = "",
     below: Sequence[Element] = (),
-) -> RenderedCard | None:
+) -> Element | None:
     """Build the card of a form. The buttons `submit` and `more` carry `value` and return the input. Without a
     `value` there is no form. The button that closes the card returns no input, so it is outside of the form. Return
     None if a card cannot hold all this."""
@@ -123,7 +123,7 @@ def build_form_card(
     shown = [*cards.render_title_in_full(title), *above, *container, *below, close]
     card = cards.build_card(title, shown, label or "…", "blue")
     fits = cards.count_bytes([card]) <= cards.MAX_BYTES and cards.count_elements(card) <= cards.MAX_ELEMENTS
-    return RenderedCard(card) if fits else None
+    return card if fits else None
 
 
 # Inputs

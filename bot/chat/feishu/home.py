@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from uuid import uuid4
 
 from bot.chat.feishu import cards
-from bot.chat.feishu.cards import MAX_BYTES, MAX_ELEMENTS, Element, RenderedCard, render_small_print
+from bot.chat.feishu.cards import MAX_BYTES, MAX_ELEMENTS, Element, render_small_print
 from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.forms import build_form_card, render_inputs
 from bot.chat.feishu.sent_cards import SentCards
@@ -34,7 +34,7 @@ async def publish_home(
     card, name = render_home(view, await find_language(directory, person, "zh")), f"home:{person}"
     if (known := await sent.find_post(name)) is not None:
         try:
-            await channel.patch_card(known.ts, card.content)
+            await channel.patch_card(known.ts, card)
         except ChatRefusedError as refused:
             log.info("home.posted_anew", code=refused.code)
         else:
@@ -42,7 +42,7 @@ async def publish_home(
     await sent.save_post(await channel.post_form(person, card, key=f"home:{uuid4().hex}"), name)
 
 
-def render_home(view: HomeView, language: str) -> RenderedCard:
+def render_home(view: HomeView, language: str) -> Element:
     """Render Home. Entries for which there is no room are left out and counted."""
     top = [*cards.render_title_in_full(view.title), *render_small_print(view.freshness)]
     if view.request:
@@ -62,7 +62,7 @@ def render_home(view: HomeView, language: str) -> RenderedCard:
     fitting, left = fit_entries(view.sections, frames, room, lambda entry, where: [*_render_entry(entry)], measure)
     rest = render_small_print(translate("slack.more_at_home", language, count=left)) if left else ()
     notice = format_label(view.title, cards.HEADER) or "…"
-    return RenderedCard(cards.build_card(view.title, [*top, *fitting, *rest], notice, "blue"))
+    return cards.build_card(view.title, [*top, *fitting, *rest], notice, "blue")
 
 
 def _render_entry(entry: HomeEntry, *, in_dialog: bool = False) -> Iterator[Element]:
@@ -78,7 +78,7 @@ def render_home_dialog(
     typed: Mapping[str, str] | None = None,
     problems: Sequence[FormProblem] = (),
     people: Mapping[str, str] | None = None,
-) -> RenderedCard | None:
+) -> Element | None:
     """Render a dialog of Home. A card that is too long is not pressed here, because it is in the DM as a whole. Return
     None if the dialog does not fit into a card even so."""
     value = HomeDialogValue(action=dialog.action, value=dialog.value, form=dict(dialog.form), seal=dialog.seal)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from bot.chat.feishu import values
-from bot.chat.feishu.cards import RenderedCard
+from bot.chat.feishu.cards import Element
 from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.client import FeishuBot
 from bot.chat.feishu.directory import list_people_to_pick
@@ -68,14 +68,14 @@ class Outcome:
     text: str = ""
     """The presser's notice. Without one, only the card changes."""
     is_error: bool = False
-    card: dict[str, Any] | None = None
+    card: Element | None = None
     """The pressed card as it is now."""
-    form: RenderedCard | None = None
+    form: Element | None = None
     """The next state of the pressed form."""
 
     def build_answer(self) -> dict[str, Any]:
         """Build the answer of a callback: a toast, and the pressed card as it is now."""
-        kind, shown = "error" if self.is_error else "info", self.form.content if self.form else self.card
+        kind, shown = "error" if self.is_error else "info", self.form or self.card
         toast = {"toast": {"type": kind, "content": self.text}} if self.text else {}
         return toast | ({"card": {"type": "raw", "data": shown}} if shown else {})
 
@@ -287,7 +287,7 @@ class PressListeners:
         is_here = posted.channel == press.message.channel
         return Outcome(self._say(press.person, "feishu.form_below" if is_here else "feishu.form_in_dm"))
 
-    async def _render_page(self, press: Press, dialog: Page, **more: Any) -> RenderedCard | None:
+    async def _render_page(self, press: Press, dialog: Page, **more: Any) -> Element | None:
         """Render a page, in a language that is known once the members are. Return None if no card holds it."""
         more["people"] = await list_people_to_pick(self._directory)
         language = get_known_language(self._directory, press.person)
@@ -317,7 +317,7 @@ class PressListeners:
         outcome = await work
         if outcome.form is not None:
             try:
-                await self._channel.patch_card(press.message.ts, outcome.form.content)
+                await self._channel.patch_card(press.message.ts, outcome.form)
             except (StoreUnavailableError, ChatError) as failed:
                 log.warning("form not updated", reason=str(failed))
         is_plain = outcome.text in [translate("feishu.received", one) for one in LANGUAGES]

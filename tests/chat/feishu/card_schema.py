@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bot.chat.feishu.cards import RenderedCard, count_elements
+from bot.chat.feishu.cards import Element, count_elements
 
 ANY = frozenset({"tag", "element_id", "margin"})
 PICKED = ANY | {"type", "name", "required", "disabled", "placeholder", "width", "behaviors", "options", "confirm"}
@@ -146,16 +146,16 @@ def walk(node: Any) -> Iterator[dict[str, Any]]:
         yield from walk(inner)
 
 
-def count_request_bytes(card: RenderedCard, *, is_ascii: bool) -> int:
+def count_request_bytes(card: Element, *, is_ascii: bool) -> int:
     """The bytes of the body that posts a card, in the two ways in which JSON is written."""
-    content = json.dumps(card.content, ensure_ascii=False)
+    content = json.dumps(card, ensure_ascii=False)
     body = {"receive_id": "oc_" + "0" * 32, "msg_type": "interactive", "content": content, "uuid": "0" * 32}
     return len(json.dumps(body, ensure_ascii=is_ascii).encode())
 
 
-def hold_limits(cards: tuple[RenderedCard, ...]) -> None:
+def hold_limits(cards: list[Element]) -> None:
     for card in cards:
-        assert check_card(card.content) == []
+        assert check_card(card) == []
         assert count_request_bytes(card, is_ascii=True) <= BYTES
         assert count_request_bytes(card, is_ascii=False) <= BYTES
-        assert count_elements(card.content) <= ELEMENTS
+        assert count_elements(card) <= ELEMENTS

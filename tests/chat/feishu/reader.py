@@ -9,7 +9,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from bot.chat.feishu.cards import RenderedCard
+from bot.chat.feishu.cards import Element
 from tests.chat.feishu.card_schema import walk
 
 MARKDOWN = MarkdownIt("commonmark", {"breaks": True}).enable(["table", "strikethrough"])
@@ -40,9 +40,9 @@ def read_markdown(content: str) -> str:
     return "".join(kept)
 
 
-def list_texts(card: RenderedCard) -> Iterator[tuple[str, str]]:
+def list_texts(card: Element) -> Iterator[tuple[str, str]]:
     """(tag, words as they are read) of each text below the header of a card, in order."""
-    for one in walk(card.content["body"]):
+    for one in walk(card["body"]):
         if one.get("tag") == "markdown":
             yield "markdown", read_markdown(one["content"])
         elif one.get("tag") == "plain_text":
@@ -51,9 +51,9 @@ def list_texts(card: RenderedCard) -> Iterator[tuple[str, str]]:
             yield "input", one.get("default_value", "")
 
 
-def read_cards(cards: tuple[RenderedCard, ...]) -> str:
+def read_cards(cards: list[Element]) -> str:
     """The title, and everything below the headers."""
-    title = cards[0].content.get("header", {"title": {"content": ""}})["title"]["content"]
+    title = cards[0].get("header", {"title": {"content": ""}})["title"]["content"]
     return "\n".join([title, *(words for card in cards for _, words in list_texts(card))])
 
 
@@ -62,10 +62,10 @@ def squeeze(text: str) -> str:
     return "".join(text.replace("\xa0", " ").split())
 
 
-def list_markdown(cards: tuple[RenderedCard, ...]) -> list[str]:
-    return [one["content"] for card in cards for one in walk(card.content) if one.get("tag") == "markdown"]
+def list_markdown(cards: list[Element]) -> list[str]:
+    return [one["content"] for card in cards for one in walk(card) if one.get("tag") == "markdown"]
 
 
-def list_values(card: RenderedCard) -> list[dict[str, Any]]:
+def list_values(card: Element) -> list[dict[str, Any]]:
     """What the buttons, boxes and menus of a card carry."""
-    return [behavior["value"] for one in walk(card.content) for behavior in one.get("behaviors", ())]
+    return [behavior["value"] for one in walk(card) for behavior in one.get("behaviors", ())]

@@ -48,7 +48,7 @@ class Desk:
         self.channel = self.open_channel()
 
     def render(self, post: Post) -> dict[str, Any]:
-        return render_post(post, PLACE)[-1].content
+        return render_post(post, PLACE)[-1]
 
     @property
     def cards(self) -> list[Said]:

@@ -48,7 +48,7 @@ SLOW = settings(
 def test_every_post_is_such_as_feishu_takes(post: Post, place: Place) -> None:
     cards = render_post(post, place, people=(LI,))
     hold_limits(cards)
-    buttons = [[one for one in walk(card.content) if one.get("tag") == "button"] for card in cards]
+    buttons = [[one for one in walk(card) if one.get("tag") == "button"] for card in cards]
     first = next((number for number, found in enumerate(buttons) if found), len(cards))
     assert all(buttons[first:]), "after the first card with a button, nothing but buttons follows"
 
@@ -125,13 +125,13 @@ def test_the_control_somebody_of_the_directory_is_mentioned() -> None:
 )  # fmt: skip
 def test_the_control_the_check_finds_what_feishu_refuses(breaks: dict[str, Any]) -> None:
     [shown] = render_post(Post("x"), GROUP)
-    card = {**shown.content, "body": {"elements": [breaks]}}
-    assert check_card(shown.content) == [] and check_card(card) != []
+    card = {**shown, "body": {"elements": [breaks]}}
+    assert check_card(shown) == [] and check_card(card) != []
 
 
 def test_the_control_what_is_counted_is_what_is_sent() -> None:
     [shown] = render_post(Post('中文 "quoted" 😀\n'), GROUP)
-    assert count_bytes([shown.content]) == len(json.dumps(json.dumps(shown.content, ensure_ascii=False)))
+    assert count_bytes([shown]) == len(json.dumps(json.dumps(shown, ensure_ascii=False)))
     assert count_elements({"tag": "button", "text": {"tag": "plain_text"}}) == 2
 
 
@@ -144,7 +144,7 @@ def test_a_long_card_is_several_and_the_last_carries_the_buttons() -> None:
     hold_limits(cards)
     assert len(cards) > 1 and read_cards(cards).count("字") == 12_000
     assert [bool(list_values(one)) for one in cards] == [False] * (len(cards) - 1) + [True]
-    titles = [one.content["header"]["title"]["content"] for one in cards]
+    titles = [one["header"]["title"]["content"] for one in cards]
     assert titles == [f"Mail ({number}/{len(cards)})" for number in range(1, len(cards) + 1)]
     assert len(render_post(Post("Mail", card=Card("Mail", buttons=buttons)), GROUP)) == 1, "the control"
 
@@ -155,12 +155,12 @@ def test_buttons_of_an_answer() -> None:
     [card] = render_post(post, DIRECT, people=(LI, "no id"))
     picked = PressValue(approval="R1", version=1, choice="approver", direct=True)
     assert [parse_value(one) for one in list_values(card)] == [OpenFormValue(offer="R1.1"), picked]
-    [picker] = [one for one in walk(card.content) if one.get("tag") == "select_person"]
+    [picker] = [one for one in walk(card) if one.get("tag") == "select_person"]
     assert picker["options"] == [{"value": LI}]
     [alone] = render_post(post, DIRECT)
     assert "select_person" not in str(alone), "the members of a DM are no choice"
     [group] = render_post(post, GROUP)
-    assert "select_person" in str(group.content), "the control: the members of a group are one"
+    assert "select_person" in str(group), "the control: the members of a group are one"
 
 
 def test_boxes_and_buttons_are_in_one_form_so_that_a_press_brings_the_ticks() -> None:
@@ -168,7 +168,7 @@ def test_boxes_and_buttons_are_in_one_form_so_that_a_press_brings_the_ticks() ->
     options = tuple(TickOption(str(n), f"E-{n} <at id=all></at>", long if n == 3 else "why", n != 5) for n in range(20))
     card = Card("20", ticks=TickList("S1", 3, options), buttons=(Button("Approve", "set_approve", "S1", 3, "primary"),))
     [shown] = render_post(Post("20", card=card), DIRECT)
-    [form] = [one for one in walk(shown.content) if one.get("tag") == "form"]
+    [form] = [one for one in walk(shown) if one.get("tag") == "form"]
     boxes = [one for one in form["elements"] if one["tag"] == "checker"]
     assert [one["name"] for one in boxes] == [f"tick~{n}" for n in range(20)]
     assert [one["checked"] for one in boxes].count(False) == 1
@@ -199,7 +199,7 @@ def test_what_is_void_is_struck_through() -> None:
     assert all(one.startswith("~~") and one.endswith("~~") for one in list_markdown((shown,)))
     assert "Reason · *a* <at id=all></at>" in read_cards((shown,)) and "Approver · 李四" in read_cards((shown,))
     [open_one] = render_post(Post("x", card=Card("Start?", facts)), GROUP)
-    assert "~~" not in str(open_one.content), "the control: an open one"
+    assert "~~" not in str(open_one), "the control: an open one"
     long = render_post(Post("x", card=Card("Cancelled", (*facts, ("Text", "文" * 9_000)), is_void=True)), GROUP)
     assert read_cards(long).count("文") == 9_000 and "<at" not in "".join(list_markdown(long))
 

@@ -39,7 +39,7 @@ from tests.chat.feishu.sending_desk import (
 from tests.chat.slack.doubles import Lane
 
 __all__ = ["desk"]
-CONTENT = {"msg_type": "interactive", "content": encode_content(render_post(CARD, PLACE)[-1].content)}
+CONTENT = {"msg_type": "interactive", "content": encode_content(render_post(CARD, PLACE)[-1])}
 
 
 async def test_a_post_says_where_what_and_which(desk: Desk) -> None:
@@ -232,7 +232,7 @@ async def test_buttons_that_come_late_know_their_place(desk: Desk, place: Place,
         await desk.sent.redis.delete(f"cs:{{sent}}:{TENANT}:{name}:{ref.ts}")  # an hour later
     desk.start_again()
     await desk.channel.update_message(ref, LATER)
-    assert desk.cards[0].content == render_post(LATER, place)[-1].content != render_post(LATER, CHAT)[-1].content
+    assert desk.cards[0].content == render_post(LATER, place)[-1] != render_post(LATER, CHAT)[-1]
     desk.feishu.passed += 13 * DAY + HOUR
     assert await renew_cards(desk.channel, desk.sent) == 1
     assert desk.cards[1].root == (place.thread or "")
@@ -385,8 +385,8 @@ async def test_a_form_is_posted_once_and_shows_its_end(desk: Desk) -> None:
     form, closed = render_post(CARD, DM)[-1], render_post(OVER, DM)[-1]
     ref = await desk.channel.post_form(ZHANG, form, key="click-1")
     assert await desk.channel.post_form(ZHANG, form, key="click-1") == ref
-    await desk.channel.patch_card(ref.ts, closed.content)
-    assert [one.content for one in desk.feishu.in_chat(DM.channel)] == [closed.content]
+    await desk.channel.patch_card(ref.ts, closed)
+    assert [one.content for one in desk.feishu.in_chat(DM.channel)] == [closed]
 
 
 def count_signs(desk: Desk) -> int:
