@@ -23,7 +23,7 @@ from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import HomeView
 from bot.chat.people.directory import PlatformDirectory
 from bot.queue.keys import Keys
-from tests.chat.feishu.message_server import APP, FeishuServer
+from tests.chat.feishu.message_server import APP, FeishuServer, check_request
 from tests.chat.slack.doubles import Inbox, Slots
 from tests.harness.serving import serve_app
 
@@ -71,6 +71,8 @@ class EarsServer(FeishuServer):
         path, query = request.match_info["path"], dict(request.query)
         if path.startswith("auth/") or (path not in self.pages and not path.startswith("contact/")):
             return await super().take(request)
+        body = await request.json() if request.can_read_body else {}
+        check_request(request.method, path, query, body)
         self.asked.append((path, query))
         if self.is_away:
             return web.Response(status=503)

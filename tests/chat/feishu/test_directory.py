@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from redis.asyncio import Redis
 
@@ -12,6 +14,7 @@ from bot.core.errors import ChatError
 from bot.queue.keys import Keys
 from bot.storage.members import RedisMemberStore
 from tests.chat.feishu.ears_desk import BOT, LI, SALES, TENANT, ZHANG, Ears, build_user, ears
+from tests.chat.feishu.message_server import check_request
 
 __all__ = ["ears"]
 
@@ -121,3 +124,20 @@ async def test_an_administrator_of_the_tenant_runs_it(ears: Ears) -> None:
     ears.feishu.users[LI]["is_tenant_manager"] = True
     found = [await ears.directory.find_person(one) for one in (LI, ZHANG)]
     assert [one is not None and one.runs_workspace for one in found] == [True, False]
+
+
+async def test_a_person_is_found_by_their_address(ears: Ears) -> None:
+    found = {"user_list": [{"email": "nobody@example.com"}, {"user_id": LI, "email": "li@example.com"}]}
+    ears.feishu.pages["contact/v3/users/batch_get_id"] = found
+    assert await FeishuMembers(ears.client).find_member_by_email("li@example.com") == {"id": LI}
+
+
+@pytest.mark.parametrize(
+    ("method", "query", "body"),
+    [("GET", {"user_id": "7"}, {}), ("POST", {}, {}), ("GET", {}, {"email": "li@example.com"})],
+)
+def test_a_request_that_the_sdk_does_not_know_is_noticed(method: str, query: Any, body: Any) -> None:
+    """Negative control of what the small Feishu holds every request against."""
+    assert check_request("GET", f"contact/v3/users/{LI}", {"user_id_type": "open_id"}, {}) == "person"
+    with pytest.raises(AssertionError):
+        check_request(method, f"contact/v3/users/{LI}", query, body)
