@@ -274,7 +274,7 @@ async def be_emptied(running: Running, is_off: bool) -> Facts:
     [bot] = running.town.bots
     await running.begin()
     first, second = running.plan.lines
-    await ask_and_confirm(running, first)
+    assert await ask_and_confirm(running, first) == []
     card = await find_card(running, LEAD)
     await running.store.empty()
     seen = await wait_until_held(running, bot, is_off)
@@ -283,7 +283,7 @@ async def be_emptied(running: Running, is_off: bool) -> Facts:
         await accept(bot)
     running.counts["emptied"] += 1
     await bot.replaced()
-    await ask_and_confirm(running, second)
+    seen += await ask_and_confirm(running, second)
     facts = await running.at_rest()
     return replace(facts, judged=("seen", "lanes"), seen=(*seen, *list_numbers_twice(running, facts)))
 
@@ -327,11 +327,7 @@ async def lose_the_last_moment(running: Running, is_off: bool) -> Facts:
     await confirm(running, card, first)
     await running.store.restore_data(copy)
     running.counts["failover"] += 1
-    seen = list[str]()
-    try:
-        await ask_and_confirm(running, second)
-    except TimeoutError:  # its number is that of the first, whose card is found in the chat and taken for its own
-        seen.append(f"nobody was asked to decide {second.tag}")
+    seen = await ask_and_confirm(running, second)
     facts = await running.at_rest()
     seen += [f"work was held {bot.times('work is held')} times"] if bot.times("work is held") else []
     return replace(facts, judged=("seen", "lanes"), seen=(*seen, *list_numbers_twice(running, facts)))
@@ -355,9 +351,13 @@ async def have_a_wrong_clock(running: Running, is_off: bool) -> Facts:
     return replace(facts, seen=tuple(spoke))
 
 
-async def ask_and_confirm(running: Running, line: Line) -> None:
-    """The approver has the card of what this line asked for."""
-    await confirm(running, await ask_for(running, line), line)
+async def ask_and_confirm(running: Running, line: Line) -> list[str]:
+    """The approver has the card of what this line asked for, or what is wrong."""
+    try:
+        await confirm(running, await ask_for(running, line), line)
+    except TimeoutError:  # its number is that of another, whose card is found in the chat and taken for its own
+        return [f"nobody was asked to decide {line.tag}"]
+    return []
 
 
 async def ask_for(running: Running, line: Line) -> Seen:
@@ -375,8 +375,8 @@ async def confirm(running: Running, card: Seen, line: Line) -> None:
 
 
 def list_numbers_twice(running: Running, facts: Facts) -> list[str]:
-    """Numbers under which people have seen different requests. Feishu takes the second card for the first, which then
-    shows it."""
+    """Numbers under which people have seen different requests. Feishu takes the second card for the first, which shows
+    it when cards are shown anew after a failover."""
     seen: dict[str, set[str]] = {}
     before = [text_of(blocks) for blocks in running.out.driver.list_old_blocks()]
     for text in [*(post.text for post in facts.posts if post.channel == get_dm(LEAD)), *before]:
