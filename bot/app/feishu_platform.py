@@ -20,6 +20,7 @@ from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.feishu.files import FeishuFileSource
 from bot.chat.feishu.home import publish_home
 from bot.chat.feishu.listeners import FeishuListeners
+from bot.chat.feishu.press_listeners import PressListeners
 from bot.chat.feishu.renewals import keep_cards_renewed
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.http_mode import open_http_server
@@ -56,12 +57,9 @@ async def open_feishu(
         publish = partial(publish_home, channel, sent, directory)
 
         def connect(ingress: Ingress, gate: IngressGate) -> AbstractAsyncContextManager[IsConnected]:
-            listeners = FeishuListeners(
-                *(client, me, ingress, channel, directory, readers),
-                publish_home=publish,
-                gate=gate,
-                note_changed_person=directory.note_changed_person,
-            )
+            presses = PressListeners(me, ingress, channel, directory, publish, gate)
+            note = directory.note_changed_person
+            listeners = FeishuListeners(client, me, ingress, channel, directory, readers, presses, note)
             return _receive_events(settings, client, listeners, gate)
 
         try:

@@ -8,10 +8,10 @@ import math
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import urlsplit
 
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, FormData
@@ -110,9 +110,6 @@ class _Answer:
         return next((kind for codes, kind in kinds if self.code in codes), ChatRefusedError)(self.code, where)
 
 
-Read: TypeAlias = Callable[[ClientResponse], Awaitable[_Answer]]
-
-
 @dataclass(slots=True)
 class FeishuClient:
     session: ClientSession
@@ -179,24 +176,10 @@ class FeishuClient:
 
     async def download(self, path: str, *, query: Mapping[str, str], max_bytes: int) -> bytes:
         """Download a file, never more than one chunk over the limit, whatever length the server states. Raises
-        `FileRefusedError` (`too_large`, `gone`, `no_scope`), `ChatUnavailableError`."""
-        content = bytearray()
-
-        async def read(response: ClientResponse) -> _Answer:
-            # Feishu names every file that it sends; a refusal is JSON without a name.
-            if response.status != 200 or "Content-Disposition" not in response.headers:
-                return await _read_answer(response)
-            content.clear()
-            async for chunk in response.content.iter_chunked(_CHUNK):
-                content.extend(chunk)
-                if len(content) > max_bytes:
-                    raise FileRefusedError("too_large")
-            return _Answer("0")
-
+        `FileRefusedError`, `ChatError`."""
         limit = ClientTimeout(total=FILE_S, sock_read=TIMEOUT_S)
-        with refuse_file():
-            await self.call("GET", path, query=query, tries=2, read=read, timeout=limit)
-        return bytes(content)
+        answer = await self.call("GET", path, query=query, tries=2, file_max=max_bytes, timeout=limit)
+        return bytes(answer["file"])
 
     async def request_connection(self) -> dict[str, Any]:
         """Ask for the address of a long connection. The answer's `data` has `URL`, a secret, and `ClientConfig`. Raises
@@ -240,11 +223,12 @@ class FeishuClient:
         self._token, self._ends_at = token, now + life_s
         self._renew_at = now + max(life_s - RENEW_S, life_s / 2)
 
-    async def _ask(self, method: str, path: str, *, read: Read | None = None, **request: Any) -> _Answer:
-        """Ask once. `read` reads the answer, if it may be no JSON. `request`: see `ClientSession.request`."""
+    async def _ask(self, method: str, path: str, *, file_max: int = 0, **request: Any) -> _Answer:
+        """Ask once. `file_max` is the most bytes of a file, if that is asked for. `request`: see
+        `ClientSession.request`."""
         try:
             async with self.session.request(method, self.base_url + path, allow_redirects=False, **request) as response:
-                return await (read or _read_answer)(response)
+                return await _read_answer(response, file_max)
         except (ClientError, TimeoutError, OSError):
             return _Answer(UNREACHABLE)
 
@@ -285,25 +269,20 @@ async def identify_bot(client: FeishuClient) -> FeishuBot:
     return FeishuBot(open_id=bot["open_id"], name=str(bot.get("app_name") or ""), tenant=tenant["tenant_key"])
 
 
-@contextmanager
-def refuse_file() -> Iterator[None]:
-    """Turn Feishu's refusal into that of a file."""
-    try:
-        yield
-    except ChatRefusedError as failed:
-        if failed.code in NO_SCOPE_CODES:
-            log.error("a file cannot be read: the app needs im:message:readonly and im:resource", code=failed.code)
-            raise FileRefusedError("no_scope") from failed
-        raise FileRefusedError("too_large" if failed.code in TOO_LARGE_CODES else "gone") from failed
-
-
-async def _read_answer(response: ClientResponse) -> _Answer:
-    """Read an answer in JSON. A page of a gateway and a server error are as unclear as a dropped connection."""
+async def _read_answer(response: ClientResponse, file_max: int) -> _Answer:
+    """Read an answer in JSON, or a file. A page of a gateway and a server error are as unclear as a dropped
+    connection."""
+    # Feishu names every file that it sends; a refusal is JSON without a name.
+    is_file = file_max > 0 and response.status == 200 and "Content-Disposition" in response.headers
     text = bytearray()
     async for chunk in response.content.iter_chunked(_CHUNK):
         text.extend(chunk)
-        if len(text) > ANSWER_MAX:
+        if len(text) > (file_max if is_file else ANSWER_MAX):
+            if is_file:
+                raise FileRefusedError("too_large")
             return _Answer(UNREACHABLE)
+    if is_file:
+        return _Answer("0", {"file": text})
     known = parse_object(text) or {}
     log_id = response.headers.get("X-Tt-Logid") or str(find_value(known, "error", "log_id") or "")
     code = str(known["code"]) if type(known.get("code")) is int else UNREACHABLE

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.chat.feishu.client import FeishuClient, refuse_file
+from bot.chat.feishu.client import NO_SCOPE_CODES, TOO_LARGE_CODES, FeishuClient
 from bot.chat.feishu.message_content import read_content
 from bot.chat.messages import ChatDirectory, FetchedFile, Message, Place, SentFile
 from bot.chat.shared_parts import (
@@ -19,7 +19,7 @@ from bot.chat.shared_parts import (
     quote_forwarded,
 )
 from bot.core import logs
-from bot.core.errors import FileRefusedError
+from bot.core.errors import ChatRefusedError, FileRefusedError
 from tools.platform_ids import FILE_ID
 
 log = logs.get_logger(__name__)
@@ -40,17 +40,22 @@ class FeishuFileSource:
         if "/" not in file.id or not FILE_ID.fullmatch(file.id):
             raise FileRefusedError("gone")
         message_id, type, key = file.id.split("/")
-        with refuse_file():
-            message = await find_message(self._client, message_id)
-        if message is None or message["deleted"]:
-            raise FileRefusedError("gone")
-        uploader = message["sender"]
-        if only_from and uploader != only_from:
-            raise FileRefusedError("not_yours")
-        if file.id not in [one.id for one in read_content(message, "", "en").files]:
-            raise FileRefusedError("gone")
         path = f"im/v1/messages/{message_id}/resources/{key}"
-        return FetchedFile(await self._client.download(path, query={"type": type}, max_bytes=max_bytes), uploader)
+        try:
+            message = await find_message(self._client, message_id)
+            if message is None or message["deleted"]:
+                raise FileRefusedError("gone")
+            if only_from and message["sender"] != only_from:
+                raise FileRefusedError("not_yours")
+            if file.id not in [one.id for one in read_content(message, "", "en").files]:
+                raise FileRefusedError("gone")
+            content = await self._client.download(path, query={"type": type}, max_bytes=max_bytes)
+        except ChatRefusedError as failed:
+            if failed.code in NO_SCOPE_CODES:
+                log.error("a file cannot be read: the app needs im:message:readonly and im:resource", code=failed.code)
+                raise FileRefusedError("no_scope") from failed
+            raise FileRefusedError("too_large" if failed.code in TOO_LARGE_CODES else "gone") from failed
+        return FetchedFile(content, message["sender"])
 
 
 async def read_bundle(client: FeishuClient, directory: ChatDirectory, message: Message) -> str:

@@ -16,11 +16,10 @@ from bot.chat.feishu.connection import PRESS
 from bot.chat.feishu.files import find_message, read_bundle
 from bot.chat.feishu.message_content import is_person_id, is_short_text, read_content
 from bot.chat.feishu.press_listeners import PressListeners
-from bot.chat.ingress_gate import IngressGate
-from bot.chat.messages import ChatDirectory, HomeView, Ingress, Message, Place
+from bot.chat.messages import ChatDirectory, Ingress, Message, Place
 from bot.chat.shared_parts import FollowUps, find_value, get_known_language, list_mappings, remember, welcome_person
 from bot.core import logs
-from bot.core.errors import ChatError, ChatRefusedError, StoreUnavailableError
+from bot.core.errors import ChatError, ChatRefusedError
 from bot.core.i18n import translate
 
 log = logs.get_logger(__name__)
@@ -41,15 +40,13 @@ class FeishuListeners:
         channel: FeishuChannel,
         directory: ChatDirectory,
         readers: FeishuReaderClassifier,
-        publish_home: Callable[[str, HomeView], Awaitable[None]],
-        gate: IngressGate,
-        note_changed_person: Callable[[str], None] = lambda person: None,
+        presses: PressListeners,
+        note_changed_person: Callable[[str], None],
     ) -> None:
         """`note_changed_person` takes the ids of people whose record has changed."""
         self._client, self._me, self._intake, self._channel = client, me, intake, channel
         self._directory, self._readers, self._note_changed_person = directory, readers, note_changed_person
-        self._presses = PressListeners(me, intake, channel, directory, publish_home, gate)
-        self._follow_ups = FollowUps(intake.is_engaged)
+        self._presses, self._follow_ups = presses, FollowUps(intake.is_engaged)
         self._recent: dict[str, tuple[str, Place]] = {}
         """Message id → its writer and place, as the verified event said."""
         changed_chats = (
@@ -72,8 +69,6 @@ class FeishuListeners:
         """Handle a verified payload. Return the answer of a press, and None for everything else. Raises
         `StoreUnavailableError` and `ChatError` if the event has to come again. Payloads without Feishu's shape, and
         those for another company, are logged and dropped, because Feishu would only send them again."""
-        if "header" not in payload and "event" not in payload:
-            return await self.handle_old_press(payload)
         event = payload.get("event")
         kind, id, tenant = (find_value(payload, "header", name) for name in ("event_type", "event_id", "tenant_key"))
         if not (isinstance(event, Mapping) and is_short_text(kind) and is_short_text(id)):
@@ -89,13 +84,6 @@ class FeishuListeners:
 
     async def finish(self) -> None:
         await self._presses.finish()
-
-    async def handle_old_press(self, payload: Event) -> dict[str, Any] | None:
-        """Handle a press in the older form, without a header and all on one level. Its token names the press."""
-        if not is_short_text(token := payload.get("token")):
-            log.warning("a payload of an odd shape is dropped")
-            return None
-        return await self._presses.handle_press(token, {**payload, "operator": payload})
 
     # Messages
 
@@ -121,22 +109,16 @@ class FeishuListeners:
         if find_value(sender, "sender_type") != "user" or not isinstance(about, Mapping):
             return None
         person, tenant = find_value(sender, "sender_id", "open_id"), find_value(sender, "tenant_key") or self._me.tenant
-        is_direct, is_shared = about.get("chat_type") == "p2p", tenant != self._me.tenant
-        return self._build_message(id, person, about, is_direct=is_direct, is_shared=is_shared)
-
-    def _build_message(
-        self, id: str, person: object, about: Event, *, is_direct: bool, is_shared: bool = False
-    ) -> Message | None:
-        """Build a message of a person. The answer goes beside it in a chat with one person, and under it elsewhere."""
         at, chat, root = about.get("message_id"), about.get("chat_id"), about.get("root_id") or about.get("message_id")
         if not (is_person_id(person) and is_short_text(at) and is_short_text(chat) and is_short_text(root)):
             log.warning("a message of an odd shape is dropped")
             return None
         if person == self._me.open_id:
             return None
-        thread, language = None if is_direct else root, get_known_language(self._directory, person)
-        where = {"channel": chat, "thread": thread, "direct": is_direct, "shared": is_shared}
-        content = read_content(about, self._me.open_id, language)
+        # The answer goes beside the message in a chat with one person, and under it elsewhere.
+        thread = None if (is_direct := about.get("chat_type") == "p2p") else root
+        where = {"channel": chat, "thread": thread, "direct": is_direct, "shared": tenant != self._me.tenant}
+        content = read_content(about, self._me.open_id, get_known_language(self._directory, person))
         return Message(
             id=id,
             place=Place(platform="feishu", team=self._me.tenant, **where),
@@ -200,7 +182,8 @@ class FeishuListeners:
         except ChatRefusedError as failed:
             log.info("a changed message cannot be looked up", reason=str(failed))
             return None
-        return self._build_message(id, found["sender"], found, is_direct=chat.get("chat_mode") == "p2p")
+        sender = {"sender_type": "user", "sender_id": {"open_id": found["sender"]}}
+        return self._parse_message(id, {"sender": sender, "message": {**found, "chat_type": chat.get("chat_mode")}})
 
     # Menu and Home
 
@@ -212,15 +195,9 @@ class FeishuListeners:
             return
         name, _, process = key.partition(":")
         if name == HOME:
-            self._presses.go_on(self.open_home(person))
+            self._presses.go_on(self._presses.show_home(person, is_opened=True))
         elif name == REQUEST:
             self._presses.go_on(self._presses.post_request_form(person, process, id))
-
-    async def open_home(self, person: str) -> None:
-        try:
-            await self._presses.publish_home(person, is_opened=True)
-        except (StoreUnavailableError, ChatError) as failed:
-            log.warning("Home not shown", reason=str(failed))
 
     async def handle_entered(self, id: str, event: Event) -> None:
         person, chat = find_value(event, "operator_id", "open_id"), event.get("chat_id")

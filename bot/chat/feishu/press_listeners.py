@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -80,21 +80,16 @@ class Outcome:
         return toast | ({"card": {"type": "raw", "data": shown}} if shown else {})
 
 
+@dataclass(slots=True)
 class PressListeners:
-    def __init__(
-        self,
-        me: FeishuBot,
-        intake: Ingress,
-        channel: FeishuChannel,
-        directory: ChatDirectory,
-        publish_home: Callable[[str, HomeView], Awaitable[None]],
-        gate: IngressGate,
-    ) -> None:
-        self._gate = gate
-        self._me, self._intake, self._channel, self._directory = me, intake, channel, directory
-        self._publish_home = publish_home
-        self._tasks: set[asyncio.Task[None]] = set()
-        """Work that continues after Feishu was answered."""
+    me: FeishuBot
+    intake: Ingress
+    channel: FeishuChannel
+    directory: ChatDirectory
+    publish_home: Callable[[str, HomeView], Awaitable[None]]
+    gate: IngressGate
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    """Work that continues after Feishu was answered."""
 
     async def handle_press(self, id: str, event: Mapping[str, Any]) -> dict[str, Any]:
         """Handle a press, and return its answer in time. `id` is the event's."""
@@ -102,7 +97,7 @@ class PressListeners:
         if not is_person_id(person):
             log.warning("a press without a presser is dropped")
             return {}
-        if tenant != self._me.tenant:
+        if tenant != self.me.tenant:
             log.warning("a press by somebody of another company is refused", person=person)
             return self._refuse(person, "refused.stranger").build_answer()
         context = event.get("context")
@@ -130,17 +125,14 @@ class PressListeners:
             match press.value:
                 case values.PressValue() as value:
                     return await self.take_click(press, value)
-                case values.OpenFormValue(is_menu=True):
-                    chosen = press.action.get("option")
+                case values.OpenFormValue(offer=offer, is_menu=is_menu) as value:
+                    chosen = press.action.get("option") if is_menu else value.process
                     process = chosen if is_short_text(chosen) else ""
-                    form = FormSubmission(id=press.message.ts, person=press.person, process=process, has_choice=True)
-                    return await self._build_form(form, partial(self._show_page, press))
-                case values.OpenFormValue(process=process, offer=offer):
-                    has_choice = not (process or offer)
+                    has_choice = is_menu or not (process or offer)
                     form = FormSubmission(
-                        id="", person=press.person, process=process, has_choice=has_choice, offer=offer
+                        id=press.message.ts, person=press.person, process=process, has_choice=has_choice, offer=offer
                     )
-                    return await self._build_form(form, partial(self._post_page, press))
+                    return await self._build_form(form, partial(self._show_page if is_menu else self._post_page, press))
                 case values.DialogValue() as value:
                     return await self.take_dialog(press, value)
                 case values.FormValue() as value:
@@ -163,36 +155,36 @@ class PressListeners:
 
     async def take_click(self, press: Press, value: values.PressValue) -> Outcome:
         """Take a press on a card. The card may have been posted anew, and the core knows the first message."""
-        card = await self._channel.find_original(press.message)
-        place, form = value.build_place(self._me.tenant, press.message.channel), values.read_press_form(press.action)
+        card = await self.channel.find_original(press.message)
+        place, form = value.build_place(self.me.tenant, press.message.channel), values.read_press_form(press.action)
         shown = None if value.on_page else card
         click = value.build_click(id=press.id, person=press.person, place=place, card=shown, form=form)
-        if await self._intake.opens_dialog(click) and (dialog := await self._intake.build_dialog(click)):
+        if await self.intake.opens_dialog(click) and (dialog := await self.intake.build_dialog(click)):
             return await self._post_page(press, dialog)
         outcome = await self._accept_click(press, click, card)
         return self._close_form(press, outcome.text) if value.in_dialog and not outcome.is_error else outcome
 
     async def _accept_click(self, press: Press, click: Click, card: MessageRef | None = None) -> Outcome:
         """Make a press durable, and wait a moment for its new card."""
-        with self._channel.presses.open_press(card or press.message, click.person) as waiting:
+        with self.channel.presses.open_press(card or press.message, click.person) as waiting:
             try:
-                await self._intake.accept_click(click)
+                await self.intake.accept_click(click)
             except (StoreUnavailableError, ChatError) as failed:
                 log.warning("press not taken", reason=str(failed))
-                return self._refuse(press.person, NOT_ACCEPTED[await self._intake.withdraw_click(click, failed)])
-            await self._gate.wait_for_outcome(waiting.has_result, RESULT_S)
+                return self._refuse(press.person, NOT_ACCEPTED[await self.intake.withdraw_click(click, failed)])
+            await self.gate.wait_for_outcome(waiting.has_result, RESULT_S)
         return Outcome(waiting.notice or self._say(press.person, "feishu.received"), card=waiting.card)
 
     async def take_dialog(self, press: Press, value: values.DialogValue) -> Outcome:
         typed, given = parse_form_value(press.action.get("form_value")), value.values
-        place = value.place.model_copy(update={"platform": "feishu", "team": self._me.tenant})
+        place = value.place.model_copy(update={"platform": "feishu", "team": self.me.tenant})
         form = {**given, **typed, **value.kept}
         click = value.build_click(id=press.id, person=press.person, place=place, card=value.card, form=form)
-        problems = {} if value.is_more else await self._intake.check_dialog(click)
+        problems = {} if value.is_more else await self.intake.check_dialog(click)
         if not (problems or value.is_more):
             outcome = await self._accept_click(press, click, value.card)
             return outcome if outcome.is_error else self._close_form(press, outcome.text)
-        if (dialog := await self._intake.build_dialog(click)) is None:
+        if (dialog := await self.intake.build_dialog(click)) is None:
             return self._refuse(press.person, "slack.press_again")
         if value.is_more:
             return await self._show_page(press, dialog, page=value.page + 1, values={**given, **typed})
@@ -215,7 +207,7 @@ class PressListeners:
         )
         if value.is_more:
             return await self._build_form(form.turn_page(), partial(self._show_page, press))
-        answer = await self._intake.submit_form(form)
+        answer = await self.intake.submit_form(form)
         if answer.problems:
             told = [one.text for one in answer.problems]
             show = partial(self._show_page, press, told=told, typed=typed, problems=answer.problems)
@@ -230,18 +222,18 @@ class PressListeners:
         nowhere = MessageRef(channel="", ts="")
         outcome = await self.take_press(Press(id, person, nowhere, values.OpenFormValue(process=process), {}))
         if outcome.is_error:
-            await tell_person(self._channel, person, outcome.text)
+            await tell_person(self.channel, person, outcome.text)
 
-    async def publish_home(self, person: str, *, is_opened: bool = False) -> None:
+    async def show_home(self, person: str, *, is_opened: bool = False) -> None:
         """Show a person's Home. Raises `ChatError`, `StoreUnavailableError`."""
-        if page := await self._intake.build_home(person, is_opened=is_opened):
-            await self._publish_home(person, page)
+        if page := await self.intake.build_home(person, is_opened=is_opened):
+            await self.publish_home(person, page)
 
     async def take_home_press(self, press: Press, value: values.HomeValue) -> Outcome:
         pressed = HomePress(id=press.id, person=press.person, action=value.action, value=value.value)
-        if dialog := await self._intake.handle_home_press(pressed):
+        if dialog := await self.intake.handle_home_press(pressed):
             return await self._post_page(press, dialog)
-        await self.publish_home(press.person)
+        await self.show_home(press.person)
         return Outcome()
 
     async def take_home_dialog(self, press: Press, value: values.HomeDialogValue) -> Outcome:
@@ -250,11 +242,11 @@ class PressListeners:
             person=press.person,
             action=value.action,
             value=value.value,
-            place=await self._channel.open_dm(press.person),
+            place=await self.channel.open_dm(press.person),
             form={**value.form, **parse_form_value(press.action.get("form_value"))},
             seal=value.seal,
         )
-        answer = await self._intake.submit_home_dialog(submission)
+        answer = await self.intake.submit_home_dialog(submission)
         if answer.problems:
             return Outcome("\n".join(one.text for one in answer.problems), is_error=True)
         return await self._show_page(press, answer.dialog) if answer.dialog else self._close_form(press)
@@ -263,7 +255,7 @@ class PressListeners:
 
     async def _build_form(self, form: FormSubmission, show: Callable[[FormDialog], Awaitable[Outcome]]) -> Outcome:
         """Build a page of a form, and show it if the person gets one."""
-        dialog = await self._intake.build_form(form)
+        dialog = await self.intake.build_form(form)
         return Outcome(dialog, is_error=True) if isinstance(dialog, str) else await show(dialog)
 
     async def _show_page(self, press: Press, dialog: Page, told: Sequence[str] = (), **more: Any) -> Outcome:
@@ -276,21 +268,21 @@ class PressListeners:
         """Post a page in the presser's chat with the bot. Texts to read that no card holds stand in messages above."""
         shown = await self._render_page(press, dialog)
         if shown is None and isinstance(dialog, Dialog) and all(one.field.kind == "shown" for one in dialog.inputs):
-            here = await self._channel.open_dm(press.person)
+            here = await self.channel.open_dm(press.person)
             for one in dialog.inputs:
                 post, key = Post(f"{one.label}\n{one.field.value}", plain=True), f"{press.id}:{one.field.name}:read"
-                await self._channel.post_message(here, post, key=key, again=True)
+                await self.channel.post_message(here, post, key=key, again=True)
             shown = await self._render_page(press, replace(dialog, inputs=()))
         if shown is None:
             return self._refuse(press.person, "form.too_much")
-        posted = await self._channel.post_form(press.person, shown, key=press.id)
+        posted = await self.channel.post_form(press.person, shown, key=press.id)
         is_here = posted.channel == press.message.channel
         return Outcome(self._say(press.person, "feishu.form_below" if is_here else "feishu.form_in_dm"))
 
     async def _render_page(self, press: Press, dialog: Page, **more: Any) -> Element | None:
         """Render a page, in a language that is known once the members are. Return None if no card holds it."""
-        more["people"] = await list_people_to_pick(self._directory)
-        language = get_known_language(self._directory, press.person)
+        more["people"] = await list_people_to_pick(self.directory)
+        language = get_known_language(self.directory, press.person)
         match dialog:
             case Dialog():
                 return render_dialog(dialog, language, **more)
@@ -300,7 +292,7 @@ class PressListeners:
                 return render_home_dialog(dialog, language, **more)
 
     def _say(self, person: str, key: str) -> str:
-        return translate(key, get_known_language(self._directory, person))
+        return translate(key, get_known_language(self.directory, person))
 
     def _refuse(self, person: str, key: str) -> Outcome:
         return Outcome(self._say(person, key), is_error=True)
@@ -315,18 +307,22 @@ class PressListeners:
     async def _tell_late(self, press: Press, work: asyncio.Task[Outcome]) -> None:
         """Tell the presser the outcome of a press that was answered without it."""
         outcome = await work
-        if outcome.form is not None:
-            try:
-                await self._channel.patch_card(press.message.ts, outcome.form)
-            except (StoreUnavailableError, ChatError) as failed:
-                log.warning("form not updated", reason=str(failed))
         is_plain = outcome.text in [translate("feishu.received", one) for one in LANGUAGES]
         if text := self._say(press.person, "slack.taken_late") if is_plain else outcome.text:
-            await tell_person(self._channel, press.person, text)
+            await tell_person(self.channel, press.person, text)
+        if outcome.form is not None:
+            await self.channel.patch_card(press.message.ts, outcome.form)
 
     def go_on(self, work: Coroutine[Any, Any, None]) -> None:
         """Go on with work that Feishu does not wait for, because nothing is lost with it."""
-        task = asyncio.get_running_loop().create_task(work)
+
+        async def do_work() -> None:
+            try:
+                await work
+            except (StoreUnavailableError, ChatError) as failed:
+                log.warning("not done after the answer", reason=str(failed))
+
+        task = asyncio.get_running_loop().create_task(do_work())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -3,23 +3,7 @@
 Feishu knows a repeated message by its `uuid` for one hour, and lets a card be updated for 14 days. The rest of the bot
 knows a message by its first id for as long as it likes.
 
-All keys but the last share the hash tag `{sent}` and name the workspace:
-
-=====================================  =============================================================================
-`cs:{sent}:<team>:post:<uuid>`         the chat and the message that this post became
-`cs:{sent}:<team>:place:<message>`     the place of a card, by the id of its first message, as JSON
-`cs:{sent}:<team>:card:<message>`      the content of a card with buttons (JSON)
-`cs:{sent}:<team>:decided:<message>`   the content of a card that has just lost its buttons
-`cs:{sent}:<team>:renewals`            sorted set: first message of such a card → when it was posted last (ms)
-`cs:{sent}:<team>:newest:<message>`    the message that took the place of this first one
-`cs:{sent}:<team>:first:<message>`     the first message of a card that was posted anew
-`cs:{sent}:<team>:renewing:<message>`  set while a process posts this card anew
-`cs:{sent}:<team>:sign:<chat>:<root>`  the message with the sign of life of this thread, and its reaction; `over` just
-                                       after its end
-`cs:{qNN}:dm:<person>`                 the person's chat with the bot
-=====================================  =============================================================================
-
-If they are lost, cards are not posted anew, and a card that was is no longer updated."""
+`bot/README.md` lists the keys. If they are lost, cards are not posted anew, and a card that was is no longer updated."""
 
 from __future__ import annotations
 

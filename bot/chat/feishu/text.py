@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache
+from itertools import count
 
 from bot.chat.feishu.message_content import is_person_id
 from tools.characters import show_invisible
@@ -47,13 +48,8 @@ def has_layout(text: str) -> bool:
 
 def limit_tables(text: str) -> str:
     """Return Markdown in which only the first tables are tables. The others show their bars."""
-    found = [one.start() for one in _TABLE.finditer(text)][MAX_TABLES:]
-    pieces, end = list[str](), 0
-    for start in found:
-        line_end = text.find("\n", start) if "\n" in text[start:] else len(text)
-        pieces += text[end:start], text[start:line_end].replace("|", "\\|")
-        end = line_end
-    return "".join([*pieces, text[end:]])
+    number = count()
+    return _TABLE.sub(lambda row: row[0] if next(number) < MAX_TABLES else row[0].replace("|", "\\|"), text)
 
 
 def convert_markdown(text: str) -> str:

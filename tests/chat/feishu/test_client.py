@@ -236,15 +236,6 @@ async def test_a_file_is_downloaded_and_bounded(api: Api, client: FeishuClient) 
         await fetch(client, 200_000)
 
 
-@pytest.mark.parametrize(
-    ("code", "reason"), [(234037, "too_large"), (234003, "gone"), (99991672, "no_scope"), (230110, "gone")]
-)
-async def test_a_refused_file_says_why(api: Api, client: FeishuClient, code: int, reason: str) -> None:
-    api.replies = [lambda request: web.json_response({"code": code, "msg": "no"}, status=400)]
-    with pytest.raises(FileRefusedError, match=reason):
-        await fetch(client)
-
-
 async def test_a_file_whose_server_is_away_is_asked_for_later(api: Api, client: FeishuClient) -> None:
     api.replies = [break_off]
     with pytest.raises(ChatUnavailableError):

@@ -73,10 +73,13 @@ async def test_what_is_no_id_of_a_file_asks_nobody(ears: Ears, id: str) -> None:
     assert await fetch(ears, SentFile(id=id)) == "gone" and not ears.feishu.asked
 
 
-@pytest.mark.parametrize(("code", "reason"), [(230110, "gone"), (99991672, "no_scope")])
-async def test_a_message_that_feishu_does_not_show_refuses_its_files(ears: Ears, code: int, reason: str) -> None:
+@pytest.mark.parametrize("path", ["", f"/resources/{KEY}"], ids=["message", "file"])
+@pytest.mark.parametrize(
+    ("code", "reason"), [(230110, "gone"), (99991672, "no_scope"), (234003, "gone"), (234037, "too_large")]
+)
+async def test_a_refused_file_says_why(ears: Ears, path: str, code: int, reason: str) -> None:
     tell(ears)
-    ears.feishu.pages[f"im/v1/messages/{MESSAGE}"] = code
+    ears.feishu.pages[f"im/v1/messages/{MESSAGE}{path}"] = code
     assert await fetch(ears) == reason
 
 

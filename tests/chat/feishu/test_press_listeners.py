@@ -92,14 +92,14 @@ def show(answer: Any) -> str:
 # Cards
 
 
-@pytest.mark.parametrize("name", ["card_press", "card_press_old", "card_press_ids_beside"])
+@pytest.mark.parametrize("name", ["card_press", "card_press_ids_beside"])
 async def test_a_press_becomes_the_click_of_its_presser(ears: Ears, name: str) -> None:
     answer = await ears.hear(name)
     [click] = ears.inbox.clicks
     assert (click.person, click.approval, click.version, click.choice) == (LI, "A1b2c3", 2, "approve")
     assert (click.place, click.seal, click.form) == (PLACE, "0123456789ab", None)
     assert click.card is not None and click.card.channel == GROUP and click.card.ts.startswith("om_")
-    assert click.id == ("c-295ee57216a5dc9de90fefd0aadb4b1d7d" if name.endswith("old") else click.card.ts[3:])
+    assert click.id == click.card.ts[3:]
     assert answer["toast"] == {"type": "info", "content": "Got it."}
 
 
@@ -168,8 +168,6 @@ async def test_only_members_press(ears: Ears) -> None:
         answer = await ears.listeners.handle_payload(payload)
         assert answer is not None and "card" not in answer
         assert answer["toast"]["type"] == "error" and "only work for members" in answer["toast"]["content"]
-    old = load_payload("card_press_old") | {"tenant_key": OTHER}
-    assert "members" in show(await ears.listeners.handle_payload(old))
     assert not ears.inbox.clicks and not ears.inbox.log
     await ears.hear("card_press")
     assert ears.inbox.clicks, "control"
