@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bot.chat.feishu.cards import Element, render_post
-from bot.chat.feishu.forms import render_closed_form, render_dialog, render_form
+from bot.chat.feishu.forms import PageState, render_closed_form, render_dialog, render_form
 from bot.chat.feishu.home import render_home, render_home_dialog
-from bot.chat.messages import Place
+from bot.chat.messages import FormProblem, Place
 from tests.golden.golden_files import compare_sections, format_json
 from tests.golden.shown import DIALOG, FORM, HOME, HOME_DIALOG, POSTS
 
@@ -26,13 +26,14 @@ def test_the_card_of_each_kind() -> None:
     shown: dict[str, Element | None] = {}
     for title, post in POSTS.items():
         [shown[title]] = render_post(post, GROUP)
+    second = PageState("en", page=1, values={"text": "x"}, people=PEOPLE)
     shown |= {
-        "dialog": render_dialog(DIALOG, "zh", problems={"text": "太短"}),
-        "its second page, with people": render_dialog(DIALOG, "en", page=1, values={"text": "x"}, people=PEOPLE),
-        "form": render_form(FORM, "zh"),
+        "dialog": render_dialog(DIALOG, PageState("zh", problems=[FormProblem("text", "", "太短")])),
+        "its second page, with people": render_dialog(DIALOG, second),
+        "form": render_form(FORM, PageState("zh")),
         "form that is closed": render_closed_form("请假", "已提交。"),
         "home": render_home(HOME, "zh"),
-        "dialog of home": render_home_dialog(HOME_DIALOG, "zh"),
+        "dialog of home": render_home_dialog(HOME_DIALOG, PageState("zh")),
     }
     assert None not in shown.values()
     compare_sections("feishu/cards.txt", {title: [*describe_card(card)] for title, card in shown.items() if card})

@@ -23,14 +23,13 @@ class FeishuReaderClassifier(CachingReaderClassifier):
         about = await self._client.call("GET", f"im/v1/chats/{channel}")
         if about.get("external") is not False:
             return False
-        query, count = {"member_id_type": "open_id", "page_size": str(PAGE)}, 0
+        query = {"member_id_type": "open_id", "page_size": str(PAGE)}
         for _ in range(PAGES):
             page = await self._client.call("GET", f"im/v1/chats/{channel}/members", query=query)
-            for member in list_mappings(page.get("items")):
-                count += 1
-                if member.get("tenant_key") != self._tenant:
-                    return False
+            members = list_mappings(page.get("items"))
+            if not members or any(one.get("tenant_key") != self._tenant for one in members):
+                return False
             if page.get("has_more") is not True:
-                return count > 0
+                return True
             query["page_token"] = str(page.get("page_token"))
         return False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from bot.chat.feishu import cards
@@ -38,22 +39,28 @@ _DAY = re.compile(r"(\d{4}-\d\d-\d\d) [+-]\d{4}\Z", re.ASCII)
 _PART = re.compile(r"~(\d{1,3})\Z", re.ASCII)
 
 
-def render_dialog(
-    dialog: Dialog,
-    language: str,
-    *,
-    page: int = 0,
-    values: Mapping[str, str] | None = None,
-    typed: Mapping[str, str] | None = None,
-    problems: Mapping[str, str] | None = None,
-    people: Mapping[str, str] | None = None,
-) -> Element | None:
-    """Render a page of a dialog: the subject of the decision, then at most `PAGE` inputs. `page` counts from 0.
-    `values` is the input of the pages before, and `typed` that of this page, which takes the place of the fields'
-    values. `people` are those who can be picked: open id → words that find the person. Return None if the page does
+@dataclass(frozen=True, slots=True)
+class PageState:
+    """A page in front of its reader."""
+
+    language: str
+    typed: Mapping[str, str] = field(default_factory=dict)
+    """Input of this page, which takes the place of the fields' values."""
+    problems: Sequence[FormProblem] = ()
+    people: Mapping[str, str] = field(default_factory=dict)
+    """Those who can be picked: open id → words that find the person."""
+    page: int = 0
+    """The page of a dialog, from 0."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Input of the dialog's pages before."""
+
+
+def render_dialog(dialog: Dialog, state: PageState) -> Element | None:
+    """Render a page of a dialog: the subject of the decision, then at most `PAGE` inputs. Return None if the page does
     not fit into a card."""
     inputs, above = [one for one in dialog.inputs if one.field.kind != "shown"], list[Element]()
-    if not page:
+    start, end = state.page * PAGE, (state.page + 1) * PAGE
+    if not start:
         above += cards.render_literal(dialog.lead)
         above += cards.render_literal(dialog.matter, text_size="heading")
         above += cards.render_card_content(Card("", facts=dialog.about))
@@ -62,23 +69,14 @@ def render_dialog(
                 above += [cards.build_bold(one.label), *cards.render_literal(one.field.value)]
         above += [{"tag": "hr"}] if above else []
     about: dict[str, Any] = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice}
-    about |= {"place": dialog.place, "card": dialog.card, "seal": dialog.seal, "page": page}
-    about |= {"values": dict(values or {}), "kept": dict(dialog.kept)}
-    has_more = page + 1 < PAGES and len(inputs) > (page + 1) * PAGE
-    told = [FormProblem(name, "", text) for name, text in (problems or {}).items()]
-    fields = render_inputs(inputs[page * PAGE : (page + 1) * PAGE], language, typed, told, people)
-    more = dialog.more if has_more else ""
+    about |= {"place": dialog.place, "card": dialog.card, "seal": dialog.seal, "page": state.page}
+    about |= {"values": dict(state.values), "kept": dict(dialog.kept)}
+    more = dialog.more if end < min(len(inputs), PAGES * PAGE) else ""
+    fields = render_inputs(inputs[start:end], state)
     return build_form_card(dialog.title, above, fields, dialog.submit, DialogValue(**about), dialog.cancel, more=more)
 
 
-def render_form(
-    form: FormDialog,
-    language: str,
-    *,
-    typed: Mapping[str, str] | None = None,
-    problems: Sequence[FormProblem] = (),
-    people: Mapping[str, str] | None = None,
-) -> Element | None:
+def render_form(form: FormDialog, state: PageState) -> Element | None:
     """Render a page of a form. Return None if it does not fit into a card."""
     above = list[Element]()
     if form.process in dict(form.choices):
@@ -88,7 +86,7 @@ def render_form(
     about: dict[str, Any] = {"process": form.process, "page": form.page, "has_choice": bool(form.choices)}
     files = tuple(one.field.name for one in form.inputs if one.field.kind == "file")
     about |= {"values": dict(form.values), "kept": form.kept, "files": files}
-    fields = render_inputs(form.inputs, language, typed, problems, people)
+    fields = render_inputs(form.inputs, state)
     return build_form_card(form.title, above, fields, form.submit, FormValue(**about), form.cancel, more=form.more)
 
 
@@ -129,27 +127,22 @@ def build_form_card(
 # Inputs
 
 
-def render_inputs(
-    inputs: Sequence[FormInput],
-    language: str,
-    typed: Mapping[str, str] | None,
-    problems: Sequence[FormProblem],
-    people: Mapping[str, str] | None,
-) -> Iterator[Element]:
-    """Render inputs, each with its label above, its hint and its problems below. A problem of no input here goes under
-    the first, with the label of its own."""
+def render_inputs(inputs: Sequence[FormInput], state: PageState) -> Iterator[Element]:
+    """Render inputs, each with its label above, its hint and its problems below. Problems of no input here come first,
+    with labels of their own."""
     here = [one.field.name for one in inputs]
-    others = [f"{one.label}: {one.text}" if one.label else one.text for one in problems if one.field not in here]
+    for problem in state.problems:
+        if problem.field not in here:
+            text = f"{problem.label}: {problem.text}" if problem.label else problem.text
+            yield from cards.render_literal(text, text_color="red")
     for one in inputs:
         name = one.field.name
-        given = one.field.model_copy(update={"value": (typed or {}).get(name, one.field.value)})
-        yield from _render_input(given, one, language, people or {})
+        given = one.field.model_copy(update={"value": state.typed.get(name, one.field.value)})
+        yield from _render_input(given, one, state.language, state.people)
         yield from cards.render_literal(one.hint, **SMALL)
-        for text in [*(problem.text for problem in problems if problem.field == name), *others]:
-            yield from cards.render_literal(text, text_color="red")
-        others = []
-    for text in others:
-        yield from cards.render_literal(text, text_color="red")
+        for problem in state.problems:
+            if problem.field == name:
+                yield from cards.render_literal(problem.text, text_color="red")
 
 
 def _render_input(field: DialogField, about: FormInput, language: str, people: Mapping[str, str]) -> Iterator[Element]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from uuid import uuid4
 
 from bot.chat.feishu import cards
 from bot.chat.feishu.cards import MAX_BYTES, MAX_ELEMENTS, Element, render_small_print
 from bot.chat.feishu.channel import FeishuChannel
-from bot.chat.feishu.forms import build_form_card, render_inputs
+from bot.chat.feishu.forms import PageState, build_form_card, render_inputs
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.feishu.text import format_label
 from bot.chat.feishu.values import HomeDialogValue, OpenFormValue
-from bot.chat.messages import ChatDirectory, FormProblem, HomeDialog, HomeEntry, HomeView, Place
+from bot.chat.messages import ChatDirectory, HomeDialog, HomeEntry, HomeView, Place
 from bot.chat.shared_parts import find_language, fit_entries
 from bot.core import logs
 from bot.core.errors import ChatRefusedError
@@ -71,23 +71,16 @@ def _render_entry(entry: HomeEntry, *, in_dialog: bool = False) -> Iterator[Elem
     yield from cards.build_rows([*entry.card.buttons, *entry.buttons], _DM, on_page=True, in_dialog=in_dialog)
 
 
-def render_home_dialog(
-    dialog: HomeDialog,
-    language: str,
-    *,
-    typed: Mapping[str, str] | None = None,
-    problems: Sequence[FormProblem] = (),
-    people: Mapping[str, str] | None = None,
-) -> Element | None:
+def render_home_dialog(dialog: HomeDialog, state: PageState) -> Element | None:
     """Render a dialog of Home. A card that is too long is not pressed here, because it is in the DM as a whole. Return
     None if the dialog does not fit into a card even so."""
     value = HomeDialogValue(action=dialog.action, value=dialog.value, form=dict(dialog.form), seal=dialog.seal)
     carried = value if dialog.submit else None
     whole = list(_render_entry(HomeEntry(dialog.card), in_dialog=True)) if dialog.card else []
-    pointer = list(render_small_print(translate("home.whole_in_dm", language))) if dialog.card else []
+    pointer = list(render_small_print(translate("home.whole_in_dm", state.language))) if dialog.card else []
     for entry in (whole, pointer):
         above = [*render_small_print(dialog.notice), *entry]
-        fields = render_inputs(dialog.inputs, language, typed, problems, people)
+        fields = render_inputs(dialog.inputs, state)
         below = cards.build_rows(dialog.buttons, _DM)
         if shown := build_form_card(dialog.title, above, fields, dialog.submit, carried, dialog.cancel, below=below):
             return shown

@@ -16,7 +16,7 @@ from bot.chat.feishu.cards import Element
 from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.client import FeishuBot
 from bot.chat.feishu.directory import list_people_to_pick
-from bot.chat.feishu.forms import parse_form_value, render_closed_form, render_dialog, render_form
+from bot.chat.feishu.forms import PageState, parse_form_value, render_closed_form, render_dialog, render_form
 from bot.chat.feishu.home import render_home_dialog
 from bot.chat.feishu.message_content import is_person_id, is_short_text
 from bot.chat.ingress_gate import IngressGate
@@ -26,6 +26,7 @@ from bot.chat.messages import (
     Click,
     Dialog,
     FormDialog,
+    FormProblem,
     FormSubmission,
     HomeDialog,
     HomePress,
@@ -180,7 +181,8 @@ class PressListeners:
         place = value.place.model_copy(update={"platform": "feishu", "team": self.me.tenant})
         form = {**given, **typed, **value.kept}
         click = value.build_click(id=press.id, person=press.person, place=place, card=value.card, form=form)
-        problems = {} if value.is_more else await self.intake.check_dialog(click)
+        checked = {} if value.is_more else await self.intake.check_dialog(click)
+        problems = [FormProblem(name, "", text) for name, text in checked.items()]
         if not (problems or value.is_more):
             outcome = await self._accept_click(press, click, value.card)
             return outcome if outcome.is_error else self._close_form(press, outcome.text)
@@ -188,8 +190,7 @@ class PressListeners:
             return self._refuse(press.person, "slack.press_again")
         if value.is_more:
             return await self._show_page(press, dialog, page=value.page + 1, values={**given, **typed})
-        more = {"page": value.page, "values": given, "typed": typed, "problems": problems}
-        return await self._show_page(press, dialog, [*problems.values()], **more)
+        return await self._show_page(press, dialog, page=value.page, values=given, typed=typed, problems=problems)
 
     # Forms and Home
 
@@ -209,8 +210,7 @@ class PressListeners:
             return await self._build_form(form.turn_page(), partial(self._show_page, press))
         answer = await self.intake.submit_form(form)
         if answer.problems:
-            told = [one.text for one in answer.problems]
-            show = partial(self._show_page, press, told=told, typed=typed, problems=answer.problems)
+            show = partial(self._show_page, press, typed=typed, problems=answer.problems)
             return await self._build_form(form, show)
         if answer.next_page is not None:
             return await self._show_page(press, answer.next_page)
@@ -258,11 +258,13 @@ class PressListeners:
         dialog = await self.intake.build_form(form)
         return Outcome(dialog, is_error=True) if isinstance(dialog, str) else await show(dialog)
 
-    async def _show_page(self, press: Press, dialog: Page, told: Sequence[str] = (), **more: Any) -> Outcome:
-        """Show a page in place of the pressed card, with the problems that the person is told."""
-        if (shown := await self._render_page(press, dialog, **more)) is None:
+    async def _show_page(
+        self, press: Press, dialog: Page, *, problems: Sequence[FormProblem] = (), **state: Any
+    ) -> Outcome:
+        """Show a page in place of the pressed card. `state`: see `PageState`."""
+        if (shown := await self._render_page(press, dialog, problems=problems, **state)) is None:
             return self._refuse(press.person, "form.too_much")
-        return Outcome("\n".join(told), is_error=bool(told), form=shown)
+        return Outcome("\n".join(one.text for one in problems), is_error=bool(problems), form=shown)
 
     async def _post_page(self, press: Press, dialog: Page) -> Outcome:
         """Post a page in the presser's chat with the bot. Texts to read that no card holds stand in messages above."""
@@ -281,15 +283,15 @@ class PressListeners:
 
     async def _render_page(self, press: Press, dialog: Page, **more: Any) -> Element | None:
         """Render a page, in a language that is known once the members are. Return None if no card holds it."""
-        more["people"] = await list_people_to_pick(self.directory)
-        language = get_known_language(self.directory, press.person)
+        people = await list_people_to_pick(self.directory)
+        state = PageState(get_known_language(self.directory, press.person), people=people, **more)
         match dialog:
             case Dialog():
-                return render_dialog(dialog, language, **more)
+                return render_dialog(dialog, state)
             case FormDialog():
-                return render_form(dialog, language, **more)
+                return render_form(dialog, state)
             case HomeDialog():
-                return render_home_dialog(dialog, language, **more)
+                return render_home_dialog(dialog, state)
 
     def _say(self, person: str, key: str) -> str:
         return translate(key, get_known_language(self.directory, person))

@@ -3,7 +3,8 @@
 Feishu knows a repeated message by its `uuid` for one hour, and lets a card be updated for 14 days. The rest of the bot
 knows a message by its first id for as long as it likes.
 
-`bot/README.md` lists the keys. If they are lost, cards are not posted anew, and a card that was is no longer updated."""
+`bot/README.md` lists the keys. If they are lost, cards are not posted anew, and a card that was posted anew is no
+longer updated."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ its tag."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bot.chat.feishu.cards import Element, count_elements
@@ -153,7 +153,7 @@ def count_request_bytes(card: Element, *, is_ascii: bool) -> int:
     return len(json.dumps(body, ensure_ascii=is_ascii).encode())
 
 
-def hold_limits(cards: list[Element]) -> None:
+def hold_limits(cards: Sequence[Element]) -> None:
     for card in cards:
         assert check_card(card) == []
         assert count_request_bytes(card, is_ascii=True) <= BYTES

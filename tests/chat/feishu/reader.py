@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -51,7 +51,7 @@ def list_texts(card: Element) -> Iterator[tuple[str, str]]:
             yield "input", one.get("default_value", "")
 
 
-def read_cards(cards: list[Element]) -> str:
+def read_cards(cards: Sequence[Element]) -> str:
     """The title, and everything below the headers."""
     title = cards[0].get("header", {"title": {"content": ""}})["title"]["content"]
     return "\n".join([title, *(words for card in cards for _, words in list_texts(card))])
@@ -62,7 +62,7 @@ def squeeze(text: str) -> str:
     return "".join(text.replace("\xa0", " ").split())
 
 
-def list_markdown(cards: list[Element]) -> list[str]:
+def list_markdown(cards: Sequence[Element]) -> list[str]:
     return [one["content"] for card in cards for one in walk(card) if one.get("tag") == "markdown"]
 
 

@@ -14,6 +14,7 @@ from bot.chat.feishu.forms import (
     PAGE,
     PAGES,
     VALUE_MAX,
+    PageState,
     parse_form_value,
     render_dialog,
     render_form,
@@ -44,6 +45,8 @@ SLOW = settings(
     max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
+FOUND = st.builds(FormProblem, field=st.sampled_from(["field_1", "x"]), label=st.just("L"), text=WRITTEN)
+PROBLEMS = st.lists(FOUND, max_size=3)
 
 
 def dialog(*fields: DialogField, **more: Any) -> Dialog:
@@ -59,7 +62,7 @@ def inputs(card: Any) -> list[dict[str, Any]]:
 
 
 def element(field: DialogField, people: dict[str, str] | None = None) -> dict[str, Any]:
-    shown = render_dialog(dialog(field), "en", people=people)
+    shown = render_dialog(dialog(field), PageState("en", people=people))
     assert shown is not None and check_card(shown) == []
     return inputs(shown)[0]
 
@@ -106,7 +109,7 @@ def test_files_are_listed_to_be_left_out_and_otherwise_asked_for_in_a_message() 
     shown = element(DialogField(name="x", label="x", kind="file", choices=files))
     assert shown["tag"] == "multi_select_static" and shown["selected_values"] == [id for id, _ in files]
     assert shown["required"] is False, "each can be left out"
-    bare = render_dialog(dialog(DialogField(name="x", label="x", kind="file")), "zh")
+    bare = render_dialog(dialog(DialogField(name="x", label="x", kind="file")), PageState("zh"))
     assert bare is not None and inputs(bare) == [] and "先在这个会话里把文件发给我" in read_cards((bare,))
 
 
@@ -130,7 +133,7 @@ def test_what_was_put_in_comes_back() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["word ", "字", "\n", "  ", "😀", "x"]), max_size=2_000).map("".join))
 def test_a_long_text_is_whole_in_its_inputs(value: str) -> None:
-    shown = render_dialog(dialog(DialogField(name="text", label="x", kind="long", value=value)), "en")
+    shown = render_dialog(dialog(DialogField(name="text", label="x", kind="long", value=value)), PageState("en"))
     assert shown is not None and check_card(shown) == []
     parts = {one["name"]: one.get("default_value", "") for one in inputs(shown)}
     assert all(len(one) <= LONGEST for one in parts.values())
@@ -138,14 +141,15 @@ def test_a_long_text_is_whole_in_its_inputs(value: str) -> None:
 
 
 @SLOW
-@given(dialogs(), st.integers(0, 2), st.dictionaries(st.sampled_from(["field_1", "other"]), WRITTEN, max_size=2))
-def test_dialogs_are_such_as_feishu_takes(asked: Dialog, page: int, problems: dict[str, str]) -> None:
-    shown = render_dialog(asked, "en", page=page, values={"field_0": "x"}, problems=problems, people=PEOPLE)
+@given(dialogs(), st.integers(0, 2), PROBLEMS)
+def test_dialogs_are_such_as_feishu_takes(asked: Dialog, page: int, problems: list[FormProblem]) -> None:
+    state = PageState("en", page=page, values={"field_0": "x"}, problems=problems, people=PEOPLE)
+    shown = render_dialog(asked, state)
     if shown is None:  # too much for a card: its person is told
         return
     hold_limits((shown,))
     read = squeeze(read_cards((shown,)))
-    assert all(squeeze(show_invisible(one)) in read for one in problems.values())
+    assert all(squeeze(show_invisible(one.text)) in read for one in problems)
     if not page:
         words = [asked.title, asked.lead, asked.matter,
                  *(one.field.value for one in asked.inputs if one.field.kind == "shown")]  # fmt: skip
@@ -157,55 +161,51 @@ def test_dialogs_are_such_as_feishu_takes(asked: Dialog, page: int, problems: di
 
 def test_problems_stand_under_their_fields_and_the_input_stays() -> None:
     fields = (DialogField(name="a", label="a", value="old"), DialogField(name="b", label="b"))
-    shown = render_dialog(dialog(*fields), "en", typed={"a": "new"}, problems={"b": "Too <b>long</b>", "gone": "Other"})
+    problems = [FormProblem("b", "B", "Too <b>long</b>"), FormProblem("gone", "", "Other")]
+    shown = render_dialog(dialog(*fields), PageState("en", typed={"a": "new"}, problems=problems))
     assert shown is not None and check_card(shown) == []
     form = next(one for one in walk(shown) if one.get("tag") == "form")
     told = [one.get("default_value") or one.get("text", {}).get("content") for one in form["elements"][:-1]]
-    assert told == ["new", "Other", None, "Too <b>long</b>"]
-    bare = render_dialog(dialog(*fields), "en")
+    assert told == ["Other", "new", None, "Too <b>long</b>"]
+    bare = render_dialog(dialog(*fields), PageState("en"))
     assert bare is not None and "'red'" not in str(bare) and "'default_value': 'old'" in str(bare)
 
 
 def test_a_form_says_its_problems_and_has_no_buttons_that_lead_nowhere() -> None:
-    shown = render_form(FORM, "zh", problems=(FormProblem("start_date", "开始", "已经过去"),))
+    shown = render_form(FORM, PageState("zh", problems=(FormProblem("start_date", "开始", "已经过去"),)))
     assert shown is not None and "开始: 已经过去" in read_cards((shown,))
-    alone = render_form(replace(FORM, choices=(), more=""), "zh")
+    alone = render_form(replace(FORM, choices=(), more=""), PageState("zh"))
     assert alone is not None and [type(parse_value(one)) for one in list_values(alone)] == [FormValue, CancelValue]
 
 
 def test_a_form_that_a_card_cannot_carry_is_none() -> None:
-    assert render_form(replace(FORM, values=(("text", "字" * 3_000),)), "zh") is None, "carried by two buttons"
-    assert render_form(replace(FORM, values=(("text", "字" * 300),)), "zh") is not None, "the control"
-    assert render_dialog(dialog(DialogField(name="x", label="x", kind="shown", value="字" * 9_000)), "zh") is None
+    state = PageState("zh")
+    assert render_form(replace(FORM, values=(("text", "字" * 3_000),)), state) is None, "carried by two buttons"
+    assert render_form(replace(FORM, values=(("text", "字" * 300),)), state) is not None, "the control"
+    assert render_dialog(dialog(DialogField(name="x", label="x", kind="shown", value="字" * 9_000)), state) is None
 
 
 @SLOW
-@given(
-    INPUTS,
-    WRITTEN,
-    st.lists(
-        st.builds(FormProblem, field=st.sampled_from(["field_1", "x"]), label=st.just("L"), text=WRITTEN), max_size=3
-    ),
-)
+@given(INPUTS, WRITTEN, PROBLEMS)
 def test_forms_are_such_as_feishu_takes(rows: tuple[FormInput, ...], note: str, problems: list[FormProblem]) -> None:
     form = FormDialog("Leave", "Check", "Close", "leave", 0, rows, (("a", note),), (note,), (note,), "More")
-    if shown := render_form(form, "en", problems=problems, people=PEOPLE):
+    if shown := render_form(form, PageState("en", problems=problems, people=PEOPLE)):
         hold_limits((shown,))
         read = squeeze(read_cards((shown,)))
         assert all(squeeze(show_invisible(one)) in read for one in (note, *(problem.text for problem in problems)))
     home = HomeDialog(title="Urge", cancel="Close", submit="Urge", action="urge", inputs=rows, notice=note)
-    if opened := render_home_dialog(home, "en", problems=problems, people=PEOPLE):
+    if opened := render_home_dialog(home, PageState("en", problems=problems, people=PEOPLE)):
         hold_limits((opened,))
 
 
 def test_a_dialog_of_home_presses_a_card_only_if_it_shows_it_whole() -> None:
-    shown = render_home_dialog(HOME_DIALOG, "zh")
+    shown = render_home_dialog(HOME_DIALOG, PageState("zh"))
     assert shown is not None and check_card(shown) == []
     values = [parse_value(one) for one in list_values(shown)]
     submit = HomeDialogValue(action="urge", value="L-0001", form={"text": "y"}, seal="5ea1")
     assert submit in values and [one.on_page for one in values if isinstance(one, PressValue)] == [True, True]
     assert HOME_DIALOG.card is not None
-    long = render_home_dialog(replace(HOME_DIALOG, card=replace(HOME_DIALOG.card, body="字" * 9_000)), "zh")
+    long = render_home_dialog(replace(HOME_DIALOG, card=replace(HOME_DIALOG.card, body="字" * 9_000)), PageState("zh"))
     assert long is not None and not any(isinstance(parse_value(one), PressValue) for one in list_values(long))
     assert submit in [parse_value(one) for one in list_values(long)]
 
@@ -214,7 +214,7 @@ def test_the_shipped_forms_open_as_dialogs_that_feishu_takes() -> None:
     for process in load_shipped_processes():
         values = filled(process, SICK).values if process.key == "leave" else {}
         asked = replace(dialog(*build_dialog_fields(process, values)), more="More Options…")
-        pages = [render_dialog(asked, "zh", page=page, people=PEOPLE) for page in range(PAGES)]
+        pages = [render_dialog(asked, PageState("zh", page=page, people=PEOPLE)) for page in range(PAGES)]
         assert all(one is not None and check_card(one) == [] for one in pages)
         found = [len({str(i["name"]).partition("~")[0] for i in inputs(one)}) for one in pages]
         files = sum(one.field.kind == "file" for one in asked.inputs)
