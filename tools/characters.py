@@ -93,6 +93,13 @@ def remove_invisible(text: str, *, keep_joiners: bool = True) -> str:
     return "".join(part for pair in zip(parts, [*kept, ""], strict=True) for part in pair)
 
 
+def clean_name(name: object) -> str:
+    """A name that people chose, on one line and without invisible characters, so that names which look alike become
+    equal."""
+    text = replace_surrogates(name[:255]) if isinstance(name, str) else ""
+    return " ".join(remove_invisible(text, keep_joiners=False).split())
+
+
 def clean_value(text: str) -> str:
     """A value as it is stored and executed, without invisible characters. Codes such as `⟨U+200B⟩`, which an author may
     have copied, are removed too. Joiners that belong to a spelling stay."""

@@ -57,7 +57,7 @@ async def open_feishu(
         publish = partial(publish_home, channel, sent, directory)
 
         def connect(ingress: Ingress, gate: IngressGate) -> AbstractAsyncContextManager[IsConnected]:
-            presses = PressListeners(me, ingress, channel, directory, publish, gate)
+            presses = PressListeners(me, ingress, channel, sent, directory, publish, gate)
             note = directory.note_changed_person
             listeners = FeishuListeners(client, me, ingress, channel, directory, readers, presses, note)
             return _receive_events(settings, client, listeners, gate)

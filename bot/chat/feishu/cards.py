@@ -177,11 +177,7 @@ def _format_piece(piece: str | NamedPerson | Moment) -> str:
     return mention or escape_text(read_piece(piece))
 
 
-def build_bold(label: str) -> Element:
-    return build_markdown(_format_bold(label))
-
-
-def _format_bold(label: str) -> str:
+def format_bold(label: str) -> str:
     return f"**{escape_text(format_label(label, HEADER)) or '—'}**"
 
 
@@ -214,7 +210,7 @@ def _render_facts(facts: tuple[LabelledValue, ...]) -> Iterator[Element]:
             lines += ("\n" if lines else "") + line
             continue
         label, value = fact
-        yield build_bold(label)
+        yield build_markdown(format_bold(label))
         yield from render_literal(value) if isinstance(value, str) else _render_people(value)
     if lines:
         yield build_markdown(lines)
@@ -230,7 +226,7 @@ def _format_line(fact: LabelledValue) -> str | None:
     else:
         words = "\n".join(filter(None, (escape_text(value.text), *map(_format_person, value.people))))
         is_flat = len(value.people) == 1 and not has_layout(show_invisible(value.text))
-    line = f"{_format_bold(label)} {words}"
+    line = f"{format_bold(label)} {words}"
     fits = format_label(label, HEADER) == label and count_cost(line) <= FIELD
     return line if is_flat and fits else None
 

@@ -105,8 +105,7 @@ class FeishuChannel(TypingSigns):
             return found
         ref = await self.send_message(place, content, uuid, wait_ms)
         has_place = post is not None and bool(post.card or post.picker or post.buttons)
-        is_renewed = post is not None and has_lasting_buttons(post)
-        card = content["content"] if is_renewed else ""
+        card = content["content"] if post is not None and has_lasting_buttons(post) else ""
         # A person's first post goes to their own id, before their chat is known.
         names = uuid, build_uuid(ref.channel, key)
         await self._sent.save_post(ref, *names, place=place if has_place else None, content=card)
@@ -298,11 +297,6 @@ class FeishuChannel(TypingSigns):
         """Post a form in the person's chat with the bot. `key` names the press or command that opens it, so that a
         repeated one opens no second form. Raises `ChatError`."""
         return await self._post_once(await self.open_dm(person), _build_card_message(card), f"form:{key}", again=True)
-
-    async def find_original(self, ref: MessageRef) -> MessageRef:
-        """Return the ref that the rest of the bot knows for the message of a press. It differs if the card was posted
-        anew."""
-        return MessageRef(channel=ref.channel, ts=await self._sent.find_first(ref.ts))
 
     def find_rate_slot(self, place: Place) -> RateSlot:
         return RateSlot(f"feishu:{self._team}:{place.channel}", self._spacing_ms, BURST)

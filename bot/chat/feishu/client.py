@@ -84,17 +84,11 @@ class _Answer:
     """Feishu's answer. `code` is its number as text, or ours."""
 
     code: str
-    content: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
     log_id: str = ""
     """Feishu's support finds a call by it."""
     wait_s: float | None = None
     """How long a rate limit wants a pause; None if it does not say."""
-
-    def get_data(self) -> dict[str, Any]:
-        """Return `data`. Older methods, like `bot/v3/info`, put it beside the code."""
-        beside = {name: value for name, value in self.content.items() if name not in ("code", "msg")}
-        data = self.content.get("data", beside)
-        return data if isinstance(data, dict) else {}
 
     def build_chat_error(self, name: str) -> ChatError:
         """Build the exception for a failure of a call. An outage differs from a refusal: after an outage the call is
@@ -151,7 +145,7 @@ class FeishuClient:
                 answer = await self._ask(method, f"/open-apis/{path}", **about, **how)
                 ended.name = _OUTCOMES.get(answer.code, "refused")
             if answer.code == "0":
-                return answer.get_data()
+                return dict(answer.data)
             if answer.code in DEAD_TOKEN_CODES and not is_token_new:
                 is_token_new, tries = True, tries + 1
                 if token == self._token:
@@ -188,7 +182,7 @@ class FeishuClient:
         answer = await self._ask("POST", ENDPOINT_PATH, json=credentials, headers={"locale": "zh"})
         if answer.code != "0":
             raise answer.build_chat_error("ws/endpoint")
-        return answer.get_data()
+        return dict(answer.data)
 
     async def _get_token(self) -> str:
         """Return a valid token. One task at a time fetches the next one, ahead of the end of the present one."""
@@ -211,7 +205,7 @@ class FeishuClient:
     async def _renew_token(self) -> None:
         credentials = {"app_id": self.app_id, "app_secret": self.app_secret}
         answer = await self._ask("POST", TOKEN_PATH, json=credentials)
-        token, life_s = answer.content.get("tenant_access_token"), answer.content.get("expire")
+        token, life_s = answer.data.get("tenant_access_token"), answer.data.get("expire")
         name = "tenant_access_token"
         if answer.code == RATE_LIMITED:
             raise replace(answer, wait_s=answer.wait_s or 1).build_chat_error(name)
@@ -284,6 +278,8 @@ async def _read_answer(response: ClientResponse, file_max: int) -> _Answer:
     if is_file:
         return _Answer("0", {"file": text})
     known = parse_object(text) or {}
+    # Older methods, like `bot/v3/info`, put the data beside the code.
+    data = known.get("data", {name: value for name, value in known.items() if name not in ("code", "msg")})
     log_id = response.headers.get("X-Tt-Logid") or str(find_value(known, "error", "log_id") or "")
     code = str(known["code"]) if type(known.get("code")) is int else UNREACHABLE
     if response.status == 429 or code in LIMIT_CODES:
@@ -291,14 +287,14 @@ async def _read_answer(response: ClientResponse, file_max: int) -> _Answer:
             wait_s = max(0.0, float(response.headers.get("x-ogw-ratelimit-reset", "")))
         except ValueError:
             wait_s = None
-        return _Answer(RATE_LIMITED, known, log_id[:100], wait_s)
+        return _Answer(RATE_LIMITED, log_id=log_id[:100], wait_s=wait_s)
     if response.status >= 500 or code in UNCLEAR_CODES:
         code = UNREACHABLE
     if code != "0":
         log.info(
             "feishu_refused", code=code, status=response.status, log_id=log_id[:100], said=str(known.get("msg"))[:300]
         )
-    return _Answer(code, known, log_id[:100])
+    return _Answer(code, data if isinstance(data, dict) else {}, log_id[:100])
 
 
 def name_call(method: str, path: str) -> str:

@@ -6,6 +6,7 @@ kept."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from bot.chat.people.member_cache import INVALID_CURSOR, Member, MemberFacts, Me
 from bot.chat.shared_parts import find_value, list_mappings
 from bot.core import logs
 from bot.core.errors import ChatError, ChatRefusedError
-from tools.characters import remove_invisible, replace_surrogates
+from tools.characters import clean_name
 
 log = logs.get_logger(__name__)
 
@@ -69,7 +70,7 @@ class FeishuMembers(MemberSource):
         for _ in range(PAGES):
             answer = await self._client.call("GET", f"contact/v3/departments/{ROOT}/children", query=query)
             for one in list_mappings(answer.get("items")):
-                found[str(one.get("open_department_id"))] = _clean_name(one.get("name"))
+                found[str(one.get("open_department_id"))] = clean_name(one.get("name"))
             if answer.get("has_more") is not True:
                 break
             query["page_token"] = str(answer.get("page_token"))
@@ -86,13 +87,10 @@ class FeishuMembers(MemberSource):
         if not isinstance(user, Mapping) or user.get("open_id") != person:
             return None
         if (department := _choose_department(user)) not in ("", ROOT, *self._departments):
-            try:  # it is newer than the list
+            told: object = None  # it is newer than the list; where Feishu does not tell it, the person has none
+            with suppress(ChatRefusedError):
                 told = await self._client.call("GET", f"contact/v3/departments/{department}", query=OPEN_IDS)
-                name = _clean_name(find_value(told, "department", "name"))
-            except ChatRefusedError as failed:  # the person has no department then
-                log.info("a department is not read", code=failed.code)
-                name = ""
-            self._departments[department] = name
+            self._departments[department] = clean_name(find_value(told, "department", "name"))
         return {"id": person, **user}
 
     async def find_member_by_email(self, email: str) -> Member | None:
@@ -107,10 +105,10 @@ class FeishuMembers(MemberSource):
     def cut_down_member(self, member: Member) -> dict[str, Any]:
         leader, flags = member.get("leader_user_id"), partial(find_value, member, "status")
         emails = [one.strip() for name in ("email", "enterprise_email") if is_short_text(one := member.get(name))]
-        kept: dict[str, Any] = {name: _clean_name(member.get(name)) for name in NAMES}
+        kept: dict[str, Any] = {name: clean_name(member.get(name)) for name in NAMES}
         kept |= {
             "email": emails[0] if emails else "",
-            "title": _clean_name(member.get("job_title")),
+            "title": clean_name(member.get("job_title")),
             "leader": leader if is_person_id(leader) else "",
             "department": self._departments.get(_choose_department(member), ""),
             "active": flags("is_activated") is True and not any(map(flags, INACTIVE)),
@@ -144,12 +142,6 @@ def _choose_department(user: Member) -> str:
     orders, ids = list_mappings(user.get("orders")), user.get("department_ids")
     main = [one.get("department_id") for one in orders if one.get("is_primary_dept") is True]
     return next((one for one in (*main, *(ids if isinstance(ids, list) else ())) if is_short_text(one)), "")
-
-
-def _clean_name(name: object) -> str:
-    """Remove invisible characters from a text that people chose, so that names which look alike become equal."""
-    text = replace_surrogates(name[:255]) if isinstance(name, str) else ""
-    return " ".join(remove_invisible(text, keep_joiners=False).split())
 
 
 async def list_people_to_pick(directory: ChatDirectory) -> dict[str, str]:

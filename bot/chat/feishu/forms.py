@@ -66,7 +66,7 @@ def render_dialog(dialog: Dialog, state: PageState) -> Element | None:
         above += cards.render_card_content(Card("", facts=dialog.about))
         for one in dialog.inputs:
             if one.field.kind == "shown":  # to read in full, without an input
-                above += [cards.build_bold(one.label), *cards.render_literal(one.field.value)]
+                above += [cards.build_markdown(cards.format_bold(one.label)), *cards.render_literal(one.field.value)]
         above += [{"tag": "hr"}] if above else []
     about: dict[str, Any] = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice}
     about |= {"place": dialog.place, "card": dialog.card, "seal": dialog.seal, "page": state.page}
@@ -149,12 +149,12 @@ def _render_input(field: DialogField, about: FormInput, language: str, people: M
     """Render the inputs of a field. A long text has several. A card has no input for files: those that are there are
     listed, and each can be left out."""
     label, options = about.label, about.options
-    title = cards.build_bold(f"{label} *" if field.required else label)
+    title = cards.build_markdown(cards.format_bold(f"{label} *" if field.required else label))
     base = {"name": field.name, "width": "fill", **({"required": True} if field.required else {})}
     chosen = [one for one in field.value.split(",") if one]
     match field.kind:
         case "file":
-            yield cards.build_bold(label)
+            yield cards.build_markdown(cards.format_bold(label))
             listed = dict(options[:OPTIONS])
             if listed:
                 select = {**_build_select(listed, ""), "tag": "multi_select_static", "selected_values": list(listed)}

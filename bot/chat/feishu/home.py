@@ -35,10 +35,9 @@ async def publish_home(
     if (known := await sent.find_post(name)) is not None:
         try:
             await channel.patch_card(known.ts, card)
+            return
         except ChatRefusedError as refused:
             log.info("home.posted_anew", code=refused.code)
-        else:
-            return
     await sent.save_post(await channel.post_form(person, card, key=f"home:{uuid4().hex}"), name)
 
 
@@ -55,11 +54,10 @@ def render_home(view: HomeView, language: str) -> Element:
         frames.append((head, [*render_small_print(section.note), *cards.build_rows(section.buttons, _DM)]))
     frame = cards.build_card(view.title, [*top, *(one for pair in frames for part in pair for one in part)], view.title)
     room = MAX_BYTES - RESERVE - cards.count_bytes([frame]), MAX_ELEMENTS - 2 - cards.count_elements(frame)
-
-    def measure(shown: list[Element]) -> tuple[int, int]:
-        return cards.count_bytes(shown), cards.count_elements(shown)
-
-    fitting, left = fit_entries(view.sections, frames, room, lambda entry, where: [*_render_entry(entry)], measure)
+    fitting, left = fit_entries(
+        *(view.sections, frames, room, lambda entry, where: [*_render_entry(entry)]),
+        measure=lambda shown: (cards.count_bytes(shown), cards.count_elements(shown)),
+    )
     rest = render_small_print(translate("slack.more_at_home", language, count=left)) if left else ()
     notice = format_label(view.title, cards.HEADER) or "…"
     return cards.build_card(view.title, [*top, *fitting, *rest], notice, "blue")

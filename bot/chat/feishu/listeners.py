@@ -6,6 +6,7 @@ Feishu never sends a press again: `press_listeners` answers it."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -31,31 +32,31 @@ RECENT_MAX = 2_000
 """Most messages that are remembered for a recall, which names no writer. For an older message, Feishu is asked."""
 
 
+@dataclass(slots=True)
 class FeishuListeners:
-    def __init__(
-        self,
-        client: FeishuClient,
-        me: FeishuBot,
-        intake: Ingress,
-        channel: FeishuChannel,
-        directory: ChatDirectory,
-        readers: FeishuReaderClassifier,
-        presses: PressListeners,
-        note_changed_person: Callable[[str], None],
-    ) -> None:
-        """`note_changed_person` takes the ids of people whose record has changed."""
-        self._client, self._me, self._intake, self._channel = client, me, intake, channel
-        self._directory, self._readers, self._note_changed_person = directory, readers, note_changed_person
-        self._presses, self._follow_ups = presses, FollowUps(intake.is_engaged)
-        self._recent: dict[str, tuple[str, Place]] = {}
-        """Message id → its writer and place, as the verified event said."""
+    client: FeishuClient
+    me: FeishuBot
+    intake: Ingress
+    channel: FeishuChannel
+    directory: ChatDirectory
+    readers: FeishuReaderClassifier
+    presses: PressListeners
+    note_changed_person: Callable[[str], None]
+    """Takes the id of a person whose record has changed."""
+    _recent: dict[str, tuple[str, Place]] = field(default_factory=dict)
+    """Message id → its writer and place, as the verified event said."""
+    _follow_ups: FollowUps = field(init=False)
+    _listeners: Mapping[str, Callable[[str, Event], Awaitable[None]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._follow_ups = FollowUps(self.intake.is_engaged)
         changed_chats = (
             *("im.chat.updated_v1", "im.chat.disbanded_v1", "im.chat.member.bot.added_v1"),
             *("im.chat.member.bot.deleted_v1", "im.chat.member.user.added_v1"),
             *("im.chat.member.user.deleted_v1", "im.chat.member.user.withdrawn_v1"),
         )
         changed_people = ("contact.user.created_v3", "contact.user.updated_v3", "contact.user.deleted_v3")
-        self._listeners: Mapping[str, Callable[[str, Event], Awaitable[None]]] = {
+        self._listeners = {
             "im.message.receive_v1": self.handle_message,
             "im.message.updated_v1": self.handle_edit,
             "im.message.recalled_v1": self.handle_recall,
@@ -75,15 +76,15 @@ class FeishuListeners:
             log.warning("an event of an odd shape is dropped")
             return None
         if kind == PRESS:  # the presser's own company decides
-            return await self._presses.handle_press(id, event)
-        if tenant != self._me.tenant:
+            return await self.presses.handle_press(id, event)
+        if tenant != self.me.tenant:
             log.error("an event for another company is dropped", tenant=str(tenant)[:60], type=kind)
         elif listener := self._listeners.get(kind):
             await listener(id, event)
         return None
 
     async def finish(self) -> None:
-        await self._presses.finish()
+        await self.presses.finish()
 
     # Messages
 
@@ -92,9 +93,9 @@ class FeishuListeners:
         if message is None:
             return
         mentions = list_mappings(event["message"].get("mentions"))
-        is_mentioned = self._me.open_id in [find_value(one, "id", "open_id") for one in mentions]
+        is_mentioned = self.me.open_id in [find_value(one, "id", "open_id") for one in mentions]
         if message.place.direct:
-            await self._channel.note_dm(message.person, message.place.channel)
+            await self.channel.note_dm(message.person, message.place.channel)
         is_bundle = event["message"].get("message_type") == "merge_forward"
         submit = partial(self._submit_bundle if is_bundle else self._submit_message, message)
         if message.place.direct or is_mentioned:
@@ -108,20 +109,20 @@ class FeishuListeners:
         sender, about = event.get("sender"), event.get("message")
         if find_value(sender, "sender_type") != "user" or not isinstance(about, Mapping):
             return None
-        person, tenant = find_value(sender, "sender_id", "open_id"), find_value(sender, "tenant_key") or self._me.tenant
+        person, tenant = find_value(sender, "sender_id", "open_id"), find_value(sender, "tenant_key") or self.me.tenant
         at, chat, root = about.get("message_id"), about.get("chat_id"), about.get("root_id") or about.get("message_id")
         if not (is_person_id(person) and is_short_text(at) and is_short_text(chat) and is_short_text(root)):
             log.warning("a message of an odd shape is dropped")
             return None
-        if person == self._me.open_id:
+        if person == self.me.open_id:
             return None
         # The answer goes beside the message in a chat with one person, and under it elsewhere.
         thread = None if (is_direct := about.get("chat_type") == "p2p") else root
-        where = {"channel": chat, "thread": thread, "direct": is_direct, "shared": tenant != self._me.tenant}
-        content = read_content(about, self._me.open_id, get_known_language(self._directory, person))
+        where = {"channel": chat, "thread": thread, "direct": is_direct, "shared": tenant != self.me.tenant}
+        content = read_content(about, self.me.open_id, get_known_language(self.directory, person))
         return Message(
             id=id,
-            place=Place(platform="feishu", team=self._me.tenant, **where),
+            place=Place(platform="feishu", team=self.me.tenant, **where),
             person=person,
             text=content.text,
             at=at,
@@ -132,7 +133,7 @@ class FeishuListeners:
     async def _submit_bundle(self, message: Message) -> None:
         """Make a forwarded bundle durable, with the words of its messages if Feishu tells them."""
         try:
-            text = await read_bundle(self._client, self._directory, message)
+            text = await read_bundle(self.client, self.directory, message)
         except ChatError as failed:
             log.info("a bundle is not read", reason=str(failed))
             text = ""
@@ -140,11 +141,11 @@ class FeishuListeners:
 
     async def _submit_message(self, message: Message) -> None:
         """Make a message durable. Feishu may send it in two events, which its own id shows."""
-        await self._intake.accept_message(message, aliases=(f"{message.place.channel}:{message.at}",))
+        await self.intake.accept_message(message, aliases=(f"{message.place.channel}:{message.at}",))
         remember(self._recent, message.at, (message.person, message.place), RECENT_MAX)
-        self._channel.note_message(message.thread_place, message.at)
-        if known := self._directory.find_known_person(message.person):
-            self._channel.show_status(message.thread_place, translate("steps.working", known.language))
+        self.channel.note_message(message.thread_place, message.at)
+        if known := self.directory.find_known_person(message.person):
+            self.channel.show_status(message.thread_place, translate("steps.working", known.language))
 
     # Changed messages
 
@@ -169,16 +170,16 @@ class FeishuListeners:
             await self._accept_change(message, is_deleted=True)
 
     async def _accept_change(self, message: Message | None, *, is_deleted: bool) -> None:
-        if message and (message.place.direct or await self._intake.is_engaged(message.place)):
-            await self._intake.accept_change(message, is_deleted=is_deleted)
+        if message and (message.place.direct or await self.intake.is_engaged(message.place)):
+            await self.intake.accept_change(message, is_deleted=is_deleted)
 
     async def _find_message(self, id: str, at: str) -> Message | None:
         """Ask Feishu for a changed message. Return None if Feishu does not name a person as its sender. Raises
         `ChatUnavailableError`, and the event then comes again."""
         try:
-            if (found := await find_message(self._client, at)) is None or not found["sender"]:
+            if (found := await find_message(self.client, at)) is None or not found["sender"]:
                 return None
-            chat = await self._client.call("GET", f"im/v1/chats/{found['chat_id']}")
+            chat = await self.client.call("GET", f"im/v1/chats/{found['chat_id']}")
         except ChatRefusedError as failed:
             log.info("a changed message cannot be looked up", reason=str(failed))
             return None
@@ -195,24 +196,24 @@ class FeishuListeners:
             return
         name, _, process = key.partition(":")
         if name == HOME:
-            self._presses.go_on(self._presses.show_home(person, is_opened=True))
+            self.presses.go_on(self.presses.show_home(person, is_opened=True))
         elif name == REQUEST:
-            self._presses.go_on(self._presses.post_request_form(person, process, id))
+            self.presses.go_on(self.presses.post_request_form(person, process, id))
 
     async def handle_entered(self, id: str, event: Event) -> None:
         person, chat = find_value(event, "operator_id", "open_id"), event.get("chat_id")
         if is_person_id(person) and is_short_text(chat):
-            place = Place(platform="feishu", team=self._me.tenant, channel=chat, direct=True)
-            await self._channel.note_dm(person, chat)
-            self._presses.go_on(welcome_person(self._intake, self._channel, person, place))
+            place = Place(platform="feishu", team=self.me.tenant, channel=chat, direct=True)
+            await self.channel.note_dm(person, chat)
+            self.presses.go_on(welcome_person(self.intake, self.channel, person, place))
 
     # People and chats
 
     async def handle_changed_chat(self, id: str, event: Event) -> None:
         if is_short_text(chat := event.get("chat_id")):
-            self._readers.note_changed_place(chat)
+            self.readers.note_changed_place(chat)
 
     async def handle_changed_person(self, id: str, event: Event) -> None:
         """Look up a person whose record has changed. The event's own data about them is not relied on."""
         if is_person_id(person := find_value(event, "object", "open_id")):
-            self._note_changed_person(person)
+            self.note_changed_person(person)

@@ -19,6 +19,7 @@ from bot.chat.feishu.directory import list_people_to_pick
 from bot.chat.feishu.forms import PageState, parse_form_value, render_closed_form, render_dialog, render_form
 from bot.chat.feishu.home import render_home_dialog
 from bot.chat.feishu.message_content import is_person_id, is_short_text
+from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import (
     Acceptance,
@@ -34,6 +35,7 @@ from bot.chat.messages import (
     HomeView,
     Ingress,
     MessageRef,
+    Place,
     Post,
 )
 from bot.chat.shared_parts import NOT_ACCEPTED, find_value, get_known_language, tell_person
@@ -41,7 +43,6 @@ from bot.core import logs
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatError, StoreRefusedError, StoreUnavailableError
 from bot.core.i18n import translate
-from tools.languages import LANGUAGES
 
 log = logs.get_logger(__name__)
 
@@ -86,6 +87,7 @@ class PressListeners:
     me: FeishuBot
     intake: Ingress
     channel: FeishuChannel
+    sent: SentCards
     directory: ChatDirectory
     publish_home: Callable[[str, HomeView], Awaitable[None]]
     gate: IngressGate
@@ -138,10 +140,10 @@ class PressListeners:
                     return await self.take_dialog(press, value)
                 case values.FormValue() as value:
                     return await self.take_form(press, value)
-                case values.HomeValue() as value:
-                    return await self.take_home_press(press, value)
                 case values.HomeDialogValue() as value:
                     return await self.take_home_dialog(press, value)
+                case values.HomeValue() as value:
+                    return await self.take_home_press(press, value)
                 case values.CancelValue(title=title):
                     return Outcome(form=render_closed_form(title, self._say(press.person, "feishu.cancelled")))
         except StoreUnavailableError as failed:
@@ -156,8 +158,10 @@ class PressListeners:
 
     async def take_click(self, press: Press, value: values.PressValue) -> Outcome:
         """Take a press on a card. The card may have been posted anew, and the core knows the first message."""
-        card = await self.channel.find_original(press.message)
-        place, form = value.build_place(self.me.tenant, press.message.channel), values.read_press_form(press.action)
+        card = await self.sent.find_original(press.message)
+        where = {"channel": press.message.channel, "thread": value.thread or None, "direct": value.direct}
+        place = Place(platform="feishu", team=self.me.tenant, shared=value.shared, **where)
+        form = values.read_press_form(press.action)
         shown = None if value.on_page else card
         click = value.build_click(id=press.id, person=press.person, place=place, card=shown, form=form)
         if await self.intake.opens_dialog(click) and (dialog := await self.intake.build_dialog(click)):
@@ -309,7 +313,7 @@ class PressListeners:
     async def _tell_late(self, press: Press, work: asyncio.Task[Outcome]) -> None:
         """Tell the presser the outcome of a press that was answered without it."""
         outcome = await work
-        is_plain = outcome.text in [translate("feishu.received", one) for one in LANGUAGES]
+        is_plain = outcome.text == self._say(press.person, "feishu.received")
         if text := self._say(press.person, "slack.taken_late") if is_plain else outcome.text:
             await tell_person(self.channel, press.person, text)
         if outcome.form is not None:

@@ -130,14 +130,15 @@ class SentCards:
             pipe.pexpire(self._build_key(name, card.first), CARDS_MS)
         return await self._read_card(pipe, card.first)
 
-    async def find_first(self, message: str) -> str:
-        """Find the id that the rest of the bot knows for this message."""
-        return str(await self._ask(self.redis.get(self._build_key("first", message))) or message)
+    async def find_original(self, ref: MessageRef) -> MessageRef:
+        """Find the ref that the rest of the bot knows for this message. It differs if the card was posted anew."""
+        first = await self._ask(self.redis.get(self._build_key("first", ref.ts)))
+        return MessageRef(channel=ref.channel, ts=str(first or ref.ts))
 
     async def list_old_cards(self, age_ms: int, most: int) -> list[str]:
         """List cards with buttons whose message is older than `age_ms`, the oldest first."""
-        newest_ms = self.clock.now_ms() - age_ms
-        found = await self._ask(self.redis.zrangebyscore(self._build_key("renewals"), 0, newest_ms, 0, most))
+        until_ms = self.clock.now_ms() - age_ms
+        found = await self._ask(self.redis.zrangebyscore(self._build_key("renewals"), 0, until_ms, 0, most))
         return [str(one) for one in found]
 
     async def claim_renewal(self, first: str) -> bool:

@@ -53,13 +53,6 @@ class PressValue(DecisionValue):
     in_dialog: bool = False
     """Whether the button is in a dialog of Home, which closes with the press."""
 
-    def build_place(self, team: str, channel: str) -> Place:
-        """Build the place of the card. Team and channel are those of the verified payload."""
-        thread = self.thread or None
-        return Place(
-            platform="feishu", team=team, channel=channel, thread=thread, direct=self.direct, shared=self.shared
-        )
-
 
 class OpenFormValue(FrozenModel):
     """A button that opens a form, or the menu of processes in a form, whose choice is `action.option`."""
@@ -106,11 +99,9 @@ class HomeValue(FrozenModel):
     value: Annotated[str, Field(max_length=2_000)] = ""
 
 
-class HomeDialogValue(FrozenModel):
+class HomeDialogValue(HomeValue):
     """The submit button of a dialog of Home."""
 
-    action: Short = ""
-    value: Annotated[str, Field(max_length=2_000)] = ""
     form: Carried = Field(default_factory=dict)
     seal: Short = ""
 

@@ -13,10 +13,11 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.member_store import MemberRecord, UserProfile
 from bot.chat.people.member_cache import Member, MemberFacts
-from bot.chat.slack.members import clean_member_text, list_member_names
+from bot.chat.slack.members import list_member_names
 from bot.chat.slack.profiles import load_profiles
 from bot.chat.slack.web_api import Method, call_slack, get_next_cursor
 from bot.core.errors import ChatError
+from tools.characters import clean_name
 
 PAGE = 1_000
 """Members per page, the most that `users.list` gives. The method may be called 20 times a minute (Tier 2)."""
@@ -94,7 +95,7 @@ class SlackMembers:
         return MemberFacts(
             names=tuple(list_member_names(member)),
             email=self.get_email(member),
-            title=clean_member_text((member.get("profile") or {}).get("title") or ""),
+            title=clean_name((member.get("profile") or {}).get("title")),
             locale=member.get("locale") or "en-US",
             timezone=_parse_timezone(member.get("tz")),
             runs_workspace=any(member.get(right) for right in ADMIN_FLAGS),

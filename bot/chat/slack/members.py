@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tools.characters import remove_invisible, replace_surrogates
+from tools.characters import clean_name
 
 if TYPE_CHECKING:
     from bot.chat.people.member_cache import Member
@@ -19,10 +19,5 @@ def list_member_names(member: Member) -> list[str]:
         member.get("real_name"),
         member.get("name"),
     )
-    names = (" ".join(clean_member_text(name).split()) for name in profile_names if name)
+    names = map(clean_name, profile_names)
     return list(dict.fromkeys(name for name in names if name)) or [str(member["id"])]
-
-
-def clean_member_text(text: str) -> str:
-    """Remove invisible characters from text that people chose, so that names which look alike become equal."""
-    return remove_invisible(replace_surrogates(text), keep_joiners=False)

@@ -134,7 +134,8 @@ async def ears(redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Asy
     async with serve_app(site) as here.url, open_feishu_client(APP, "secret", here.url) as client:
         inbox, homes = Inbox(), list[tuple[str, HomeView]]()
         directory = PlatformDirectory(FeishuMembers(client), {})
-        channel = FeishuChannel(client, Slots(), SentCards(redis, keys, TENANT, here.clock), directory, team=TENANT)
+        sent = SentCards(redis, keys, TENANT, here.clock)
+        channel = FeishuChannel(client, Slots(), sent, directory, team=TENANT)
         readers = FeishuReaderClassifier(client, tenant=TENANT)
 
         async def publish_home(person: str, page: HomeView) -> None:
@@ -142,7 +143,7 @@ async def ears(redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Asy
 
         gate = IngressGate()
         gate.begin_event()  # as around each event that comes in
-        presses = press_listeners.PressListeners(ME, inbox, channel, directory, publish_home, gate)
+        presses = press_listeners.PressListeners(ME, inbox, channel, sent, directory, publish_home, gate)
         note = directory.note_changed_person
         listeners = FeishuListeners(client, ME, inbox, channel, directory, readers, presses, note)
         yield Ears(here, client, inbox, directory, channel, readers, listeners, homes)

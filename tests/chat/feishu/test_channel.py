@@ -220,7 +220,7 @@ async def test_an_update_that_feishu_does_not_take_follows_as_a_message_once(
     await desk.channel.update_message(ref, OVER)
     assert len(desk.cards) == 2 and not has_buttons(desk.cards[1]), "the message that has followed is updated"
     assert await desk.channel.has_buttons_of(ref, OVER)
-    assert await desk.channel.find_original(MessageRef(channel=ref.channel, ts=desk.cards[1].id)) == ref
+    assert await desk.sent.find_original(MessageRef(channel=ref.channel, ts=desk.cards[1].id)) == ref
 
 
 @pytest.mark.parametrize("place", [PLACE, DM])

@@ -103,6 +103,12 @@ async def test_a_press_becomes_the_click_of_its_presser(ears: Ears, name: str) -
     assert answer["toast"] == {"type": "info", "content": "Got it."}
 
 
+async def test_the_place_of_a_press_is_that_of_its_card(ears: Ears) -> None:
+    about = {"direct": True, "shared": True}
+    await press(ears, APPROVE.model_copy(update=about))
+    assert [one.place for one in ears.inbox.clicks] == [PLACE.model_copy(update=about)]
+
+
 async def test_a_press_that_comes_twice_is_one_click(ears: Ears) -> None:
     await ears.hear("card_press")
     await ears.hear("card_press")

@@ -47,7 +47,7 @@ async def test_an_old_card_is_posted_anew_and_stays_the_same_card_for_everybody_
     assert all(says_moved(one) and not has_buttons(one) for one in older)
     desk.start_again()
     for one in desk.cards:
-        assert await desk.channel.find_original(MessageRef(channel=ref.channel, ts=one.id)) == ref
+        assert await desk.sent.find_original(MessageRef(channel=ref.channel, ts=one.id)) == ref
     with desk.channel.presses.open_press(ref, LI) as press:
         await desk.channel.update_message(ref, OVER)
         assert press.card == newest.content

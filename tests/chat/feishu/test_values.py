@@ -108,13 +108,6 @@ def test_anything_else_is_nothing(payload: Any) -> None:
     )
 
 
-def test_the_place_of_a_press_is_that_of_its_card() -> None:
-    value = PressValue(approval="A1", version=2, choice="approve", thread="om_1", direct=True, shared=True)
-    assert value.build_place("t1", "oc_1") == Place(
-        platform="feishu", team="t1", channel="oc_1", thread="om_1", direct=True, shared=True
-    )
-
-
 def test_what_a_form_carries_is_bounded() -> None:
     about = build_value(FormValue(process="leave"))
     for values in ({"x": 1}, {"x" * 300: "y"}, {str(n): "" for n in range(500)}, [], "x"):
