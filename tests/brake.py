@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MOST = {
     "product lines": 74_570,
-    "lines of the second platform": 7_000,
+    "lines of the second platform": 6_881,
     "kernel lines": 18_710,
     "helpers used once, of 1,000 functions": 94,
     "helpers of three lines or fewer": 31,

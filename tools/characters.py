@@ -94,8 +94,7 @@ def remove_invisible(text: str, *, keep_joiners: bool = True) -> str:
 
 
 def clean_name(name: object) -> str:
-    """A name that people chose, on one line and without invisible characters, so that names which look alike become
-    equal."""
+    """A name on one line and without invisible characters, so that those which look alike become equal."""
     text = replace_surrogates(name[:255]) if isinstance(name, str) else ""
     return " ".join(remove_invisible(text, keep_joiners=False).split())
 

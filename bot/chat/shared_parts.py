@@ -7,7 +7,7 @@ import json
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -347,7 +347,7 @@ def fit_entries(
     sections: Sequence[HomeSection],
     frames: Sequence[tuple[Sequence[Element], Sequence[Element]]],
     room: tuple[int, int],
-    render: Callable[[HomeEntry, str], list[Element]],
+    render: Callable[[HomeEntry, str], Iterable[Element]],
     measure: Callable[[list[Element]], tuple[int, int]],
 ) -> tuple[list[Element], int]:
     """Return the elements of Home's sections between their frames (head and foot), and how many entries were left out.
@@ -357,7 +357,7 @@ def fit_entries(
     for number, (section, (head, foot)) in enumerate(zip(sections, frames, strict=True)):
         fitting += head
         for index, entry in enumerate(section.entries):
-            shown = render(entry, f"{number}.{index}.")
+            shown = [*render(entry, f"{number}.{index}.")]
             rest = room[0] - (size := measure(shown))[0], room[1] - size[1]
             if min(rest) < 0:
                 left += 1

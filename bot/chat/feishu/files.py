@@ -19,7 +19,7 @@ from bot.chat.shared_parts import (
     quote_forwarded,
 )
 from bot.core import logs
-from bot.core.errors import ChatRefusedError, FileRefusedError
+from bot.core.errors import ChatError, ChatRefusedError, FileRefusedError
 from tools.platform_ids import FILE_ID
 
 log = logs.get_logger(__name__)
@@ -59,9 +59,15 @@ class FeishuFileSource:
 
 
 async def read_bundle(client: FeishuClient, directory: ChatDirectory, message: Message) -> str:
-    """Read the messages of a forwarded bundle as text, each under a line that names its writer. Raises `ChatError`."""
+    """Read the messages of a forwarded bundle as text, each under a line that names its writer, if Feishu tells
+    them."""
     language = get_known_language(directory, message.person)
-    bundled = [one for one in await list_messages(client, message.at) if one.get("upper_message_id") == message.at]
+    try:
+        found = await list_messages(client, message.at)
+    except ChatError as failed:
+        log.info("a bundle is not read", reason=str(failed))
+        return ""
+    bundled = [one for one in found if one.get("upper_message_id") == message.at]
     quotes = list[str]()
     for one in bundled[:MAX_QUOTES]:
         writer, text = directory.find_known_person(one["sender"]), read_content(one, "", language).text

@@ -55,7 +55,7 @@ def render_home(view: HomeView, language: str) -> Element:
     frame = cards.build_card(view.title, [*top, *(one for pair in frames for part in pair for one in part)], view.title)
     room = MAX_BYTES - RESERVE - cards.count_bytes([frame]), MAX_ELEMENTS - 2 - cards.count_elements(frame)
     fitting, left = fit_entries(
-        *(view.sections, frames, room, lambda entry, where: [*_render_entry(entry)]),
+        *(view.sections, frames, room, lambda entry, where: _render_entry(entry)),
         measure=lambda shown: (cards.count_bytes(shown), cards.count_elements(shown)),
     )
     rest = render_small_print(translate("slack.more_at_home", language, count=left)) if left else ()

@@ -20,7 +20,7 @@ from bot.chat.feishu.press_listeners import PressListeners
 from bot.chat.messages import ChatDirectory, Ingress, Message, Place
 from bot.chat.shared_parts import FollowUps, find_value, get_known_language, list_mappings, remember, welcome_person
 from bot.core import logs
-from bot.core.errors import ChatError, ChatRefusedError
+from bot.core.errors import ChatRefusedError
 from bot.core.i18n import translate
 
 log = logs.get_logger(__name__)
@@ -97,7 +97,7 @@ class FeishuListeners:
         if message.place.direct:
             await self.channel.note_dm(message.person, message.place.channel)
         is_bundle = event["message"].get("message_type") == "merge_forward"
-        submit = partial(self._submit_bundle if is_bundle else self._submit_message, message)
+        submit = partial(self._submit_message, message, is_bundle=is_bundle)
         if message.place.direct or is_mentioned:
             await submit()
         elif message.place.thread != message.at:
@@ -130,17 +130,10 @@ class FeishuListeners:
             files=content.files,
         )
 
-    async def _submit_bundle(self, message: Message) -> None:
-        """Make a forwarded bundle durable, with the words of its messages if Feishu tells them."""
-        try:
-            text = await read_bundle(self.client, self.directory, message)
-        except ChatError as failed:
-            log.info("a bundle is not read", reason=str(failed))
-            text = ""
-        await self._submit_message(message.model_copy(update={"text": text or message.text}))
-
-    async def _submit_message(self, message: Message) -> None:
+    async def _submit_message(self, message: Message, *, is_bundle: bool) -> None:
         """Make a message durable. Feishu may send it in two events, which its own id shows."""
+        if is_bundle and (text := await read_bundle(self.client, self.directory, message)):
+            message = message.model_copy(update={"text": text})
         await self.intake.accept_message(message, aliases=(f"{message.place.channel}:{message.at}",))
         remember(self._recent, message.at, (message.person, message.place), RECENT_MAX)
         self.channel.note_message(message.thread_place, message.at)

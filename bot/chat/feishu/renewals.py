@@ -8,8 +8,7 @@ import json
 from collections.abc import Awaitable, Callable
 
 from bot.chat.feishu.channel import FeishuChannel
-from bot.chat.feishu.sent_cards import DAY_MS, SentCard, SentCards
-from bot.chat.messages import Place
+from bot.chat.feishu.sent_cards import DAY_MS, SentCards
 from bot.core import logs
 from bot.core.errors import ChatRefusedError, CountersignError
 
@@ -46,22 +45,19 @@ async def renew_cards(channel: FeishuChannel, sent: SentCards) -> int:
         if not (card.content and card.place):
             await sent.drop_card(first)
         elif sent.clock.now_ms() - card.posted_ms >= AGE_MS:  # otherwise, another process was faster
+            # Until the new message is on record, everything can be repeated: it is the same message, and gets the
+            # content of today. An update meanwhile went to the old message, and is made up for.
+            content = json.loads(card.content)
             try:
-                await _renew_card(channel, sent, card, card.place)
+                newest = await channel.post_anew(card, card.place, card.content)
+                await channel.patch_card(newest, content)
+                await channel.show_moved(card.newest, content)
+                saved = await sent.save_newest(card, newest)
+                if saved.content and saved.content != card.content:
+                    await channel.patch_card(newest, json.loads(saved.content))
+                    await channel.show_moved(card.newest, content)
                 renewed += 1
             except ChatRefusedError as refused:  # the bot is not in the group any more
                 log.warning("card.not_renewed", message=first, code=refused.code)
                 await sent.drop_card(first)
     return renewed
-
-
-async def _renew_card(channel: FeishuChannel, sent: SentCards, card: SentCard, place: Place) -> None:
-    """Post a card anew. Until the new message is on record, everything can be repeated: it is the same message, and
-    gets the content of today. An update meanwhile went to the old message, and is made up for."""
-    newest, content = await channel.post_anew(card, place, card.content), json.loads(card.content)
-    await channel.patch_card(newest, content)
-    await channel.show_moved(card.newest, content)
-    saved = await sent.save_newest(card, newest)
-    if saved.content and saved.content != card.content:
-        await channel.patch_card(newest, json.loads(saved.content))
-        await channel.show_moved(card.newest, content)

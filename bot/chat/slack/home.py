@@ -56,10 +56,7 @@ def render_home_view(home: HomeView, language: str, dm: str = "") -> View:
     def measure(shown: list[Block]) -> tuple[int, int]:
         return len(shown), count_json_bytes(shown)
 
-    def render(entry: HomeEntry, where: str) -> list[Block]:
-        return list(_render_entry(entry, where))
-
-    fitting, left = fit_entries(home.sections, frames, (room, bytes_left), render, measure)
+    fitting, left = fit_entries(home.sections, frames, (room, bytes_left), _render_entry, measure)
     blocks += fitting
     if left:
         blocks += render_context(translate("slack.more_at_home", language, count=left))

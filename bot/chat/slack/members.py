@@ -13,11 +13,6 @@ if TYPE_CHECKING:
 def list_member_names(member: Member) -> list[str]:
     """Return a person's names: the one people use first, then all others."""
     profile = member.get("profile") or {}
-    profile_names = (
-        profile.get("real_name") or member.get("real_name"),
-        profile.get("display_name"),
-        member.get("real_name"),
-        member.get("name"),
-    )
-    names = map(clean_name, profile_names)
+    first, login = profile.get("real_name") or member.get("real_name"), member.get("name")
+    names = map(clean_name, (first, profile.get("display_name"), member.get("real_name"), login))
     return list(dict.fromkeys(name for name in names if name)) or [str(member["id"])]

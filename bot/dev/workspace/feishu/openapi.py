@@ -7,6 +7,7 @@ import json
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -87,16 +88,13 @@ class OpenApi:
     def build_routes(self) -> list[web.RouteDef]:
         exact_first = sorted(ENDPOINTS, key=lambda one: one.path.count("{"))
         return [
-            *(web.route(one.method, f"/open-apis/{one.path}", self._build_handler(one)) for one in exact_first),
+            *(
+                web.route(one.method, f"/open-apis/{one.path}", partial(self._answer_request, endpoint=one))
+                for one in exact_first
+            ),
             web.post("/callback/ws/endpoint", self.open_connection),
             web.get("/ws/v2", self.ws.sockets.handle_request),
         ]
-
-    def _build_handler(self, endpoint: Endpoint) -> Any:
-        async def handle_request(request: web.Request) -> web.StreamResponse:
-            return await self._answer_request(request, endpoint)
-
-        return handle_request
 
     async def open_connection(self, request: web.Request) -> web.Response:
         body, name = await request.json(), "connection.open"
