@@ -7,11 +7,13 @@ import argparse
 import asyncio
 import logging
 import math
+import os
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from bot.core.errors import CountersignError
@@ -90,9 +92,15 @@ def options(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--scene", choices=SCENES, help=scene)
     without = "with --scene: that safety is switched off, and something must be found (default: it is on)"
     parser.add_argument("--without", action="store_true", help=without)
+    both = (
+        "half of the conversations on Slack and half on Feishu, in two runs side by side (default: STORY_CHAT's alone)"
+    )
+    parser.add_argument("--both", action="store_true", help=both)
     told = parser.parse_args(words)
     if told.without and not told.scene:
         parser.error("--without says nothing without --scene")
+    if told.both and (told.scene or told.conversations < 2 or "://" in told.redis):
+        parser.error("--both wants two conversations, a Redis of its own for each run, and no --scene")
     return told
 
 
@@ -141,6 +149,33 @@ def played(told: argparse.Namespace, seed: int) -> int:
     return int(bool(findings))
 
 
+async def play_both(asked: Wanted) -> int:
+    """Two installations at once, one on each platform, with half of the conversations and the same seed; the worse exit
+    code."""
+    half = asked.conversations // 2
+    counts = {"slack": asked.conversations - half, "feishu": half}
+    return max(await asyncio.gather(*(play_half(chat, count, asked.seed) for chat, count in counts.items())))
+
+
+async def play_half(chat: str, conversations: int, seed: int) -> int:
+    words = [one for one in sys.argv[1:] if one != "--both"]
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.qa.chaos", *words, "--conversations", str(conversations), "--seed", str(seed)),
+        env={**os.environ, "STORY_CHAT": chat, "PYTHONUNBUFFERED": "1"},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    try:
+        async for line in child.stdout:
+            print(f"{chat:6} {line.decode()}", end="", flush=True)
+        return abs(await child.wait())  # a child that was killed ends with a negative code
+    except asyncio.CancelledError:
+        with suppress(ProcessLookupError):
+            child.terminate()
+        await child.wait()
+        raise
+
+
 def failed(error: Exception) -> str:
     """What to say when nothing could be judged; with where it happened, unless the cause is a known one."""
     causes = list(_causes(error))
@@ -163,6 +198,8 @@ def judged(told: argparse.Namespace) -> int:
     """The run or the scene that is asked for; the exit code."""
     asked = wanted(told)
     print(f"seed {asked.seed}", flush=True)
+    if told.both:
+        return run(play_both(asked))
     began = time.monotonic()
 
     def tell(text: str) -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -43,13 +43,20 @@ async def command(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="looks into /proc")
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
-async def test_told_to_end_it_leaves_no_process_and_no_file(folder: Path, told: signal.Signals) -> None:
-    child = await command(folder, "--conversations", "4", "--messages", "4", "--processes", "2", "--seed", "5")
+@pytest.mark.parametrize("chats", [[""], ["slack ", "feishu"]], ids=["one", "both"])
+async def test_told_to_end_it_leaves_no_process_and_no_file(
+    folder: Path, told: signal.Signals, chats: Sequence[str]
+) -> None:
+    few = ("--conversations", "8", "--messages", "4", "--processes", "2", "--seed", "5")
+    child = await command(folder, *few, *(["--both"] if len(chats) > 1 else []))
     assert child.stdout is not None
     async with asyncio.timeout(PATIENCE_S):
         assert (await child.stdout.readline()).decode() == "seed 5\n"
-        assert "bots at work" in (await child.stdout.readline()).decode()
-        assert len(list_processes_in(folder)) >= 4, "two bots, the model, Redis"
+        begun = list[str]()
+        while len(begun) < len(chats):
+            begun += [line] if "2 bots at work" in (line := (await child.stdout.readline()).decode()) else []
+        assert all(any(line.startswith(chat) for line in begun) for chat in chats)
+        assert len(list_processes_in(folder)) >= 4 * len(chats), "two bots, the model, Redis"
         os.killpg(child.pid, told)
         said = (await child.stdout.read()).decode()
         assert await child.wait() == 130, said
@@ -63,6 +70,7 @@ SAID = {
     "--redis clutser": "argument --redis: there is no Redis 'clutser': say embedded, server, cluster, or a URL",
     "--faults kill,earthquake": f"argument --faults: unknown: earthquake; there are {', '.join(FAULTS)}",
     "--without": "--without says nothing without --scene",
+    "--both --scene posts": "--both wants two conversations, a Redis of its own for each run, and no --scene",
 }
 
 
