@@ -283,7 +283,7 @@ def _advance_effect(approval: Approval, event: EffectEvent) -> tuple[Approval, A
             return _change_fields(failed, failure=problem, failure_for_model=why, possible_change=maybe), ()
         case EffectLost():
             return _change_fields(approval, effect=EffectState.UNKNOWN, parts=_compute_parts(approval, event)), ()
-        case EffectAbandoned() if approval.effect is EffectState.STARTED:
+        case EffectAbandoned(is_doubted) if is_doubted or approval.effect is EffectState.STARTED:
             return _change_fields(approval, effect=EffectState.UNKNOWN), ()
         case EffectAbandoned():
             failed = _change_fields(approval, effect=EffectState.FAILED)
@@ -505,6 +505,9 @@ class EffectLost:
 @dataclass(frozen=True, slots=True)
 class EffectAbandoned:
     """Every attempt to carry out the decision failed. A started effect may have happened; any other did not."""
+
+    is_doubted: bool = False
+    """Whether it may have been started nevertheless: a server that has taken over may lack that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from bot.queue.keys import Keys
 from bot.queue.rate_limits import build_slot_key
 from bot.queue.scripts import ScriptRunner
 from bot.queue.stored_items import split_stored_item
-from bot.queue.writes import EnqueueItem, Write, XAdd, encode_writes, split_by_partition
+from bot.queue.writes import EnqueueItem, RefuseBegun, Write, XAdd, encode_writes, split_by_partition
 from bot.redis.connect import translate_redis_errors
 
 ANYBODY = "*"
@@ -192,12 +192,16 @@ class Lease:
         return CheckpointResult(wait_ms=None if wait_ms < 0 else wait_ms, server=server)
 
     async def begin(self, seq: str, *writes: Write) -> bool:
-        """Checkpoint, confirmed, that an effect outside begins. Returns False if some process remembers that it was
-        begun before another server took over."""
-        is_begun = await self._lanes.is_begun_effect(self.item, seq)
-        await self.checkpoint(seq, *writes, confirm=True)
-        self._lanes.begun_effects.append((time.monotonic(), self.lane, seq))
-        return not is_begun
+        """Checkpoint, confirmed, that an effect outside begins. Returns False, and writes nothing, if some process
+        remembers that it was begun before another server took over. Right after that, the call waits until every living
+        process has laid down what it remembers."""
+        lanes = self._lanes
+        begun = RefuseBegun(lanes.build_begun_key(self.lane, seq), int(lanes.laying_down_s * 1000))
+        while (refused := (await self.checkpoint(seq, begun, *writes, confirm=True)).refused).isdigit():
+            await asyncio.sleep(int(refused) / 1000)
+        if not refused:
+            lanes.begun_effects.append((time.monotonic(), self.lane, seq))
+        return not refused
 
     @property
     def is_confirmation_needed(self) -> bool:
@@ -281,16 +285,7 @@ class Lanes:
         self.begun_effects = deque[tuple[float, str, str]](maxlen=_MAX_REMEMBERED)
         """Effects outside that were begun: when, lane, name."""
 
-    async def is_begun_effect(self, item: LaneItem, name: str) -> bool:
-        """Whether a process remembers that this effect was begun before another server took over. Right after that, the
-        call waits until every living process has laid down what it remembers."""
-        if item.doubt_ms < 0:
-            return False
-        await asyncio.sleep(max(0.0, self.laying_down_s - item.doubt_ms / 1000))
-        with translate_redis_errors():
-            return bool(await self.redis.exists(self._build_begun_key(item.lane, name)))
-
-    def _build_begun_key(self, lane: str, name: str) -> str:
+    def build_begun_key(self, lane: str, name: str) -> str:
         return self.keys.build_key(self.keys.get_partition(lane), "begun", lane, name)
 
     async def lay_down_again(self, partitions: Set[int]) -> None:
@@ -300,7 +295,7 @@ class Lanes:
         for at_s, lane, name in [*self.begun_effects]:
             if self.keys.get_partition(lane) in partitions and at_s > since_s:
                 with translate_redis_errors():
-                    await self.redis.set(self._build_begun_key(lane, name), "1", px=self.dedupe_ms)
+                    await self.redis.set(self.build_begun_key(lane, name), "1", px=self.dedupe_ms)
         again = 0
         for at_s, lane, id, body, aliases, person in [*self._accepted]:
             if self.keys.get_partition(lane) in partitions and at_s > since_s:

@@ -282,6 +282,21 @@ class HSetIf(KeyWrite):
         return ("fields_if", self.key, _format_optional(self.ttl_ms), count, *rules, *fields)
 
 
+@dataclass(frozen=True, slots=True)
+class RefuseBegun(KeyWrite):
+    """Refuses if the key is there, by which a process says that it began something before another server took over. For
+    `laying_down_ms` after that, the write refuses with the rest of this time (ms)."""
+
+    key: str
+    laying_down_ms: int
+
+    def can_refuse(self) -> bool:
+        return True
+
+    def to_op(self) -> Op:
+        return ("begin", self.key, str(self.laying_down_ms))
+
+
 def encode_writes(writes: Iterable[Write]) -> list[str]:
     """Encode writes as the flat row that the scripts read: name, number of arguments, arguments; then the next
     write."""

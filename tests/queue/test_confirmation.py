@@ -6,8 +6,10 @@ bot knows, whichever of the two is the master."""
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from bot.queue.keys import Keys
 from bot.queue.lanes import CheckpointResult, EnqueueResult, Lanes, Lease
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import StoreWatch
+from bot.queue.worker import GIVE_UP_TRIES
 from bot.queue.writes import EnqueueItem, Set, apply_writes
 from bot.redis.connect import connect_redis
 from tests.harness.approval_sets import card_of, find_set_beside, press, start_claims
@@ -434,6 +437,70 @@ async def test_the_second_part_of_a_mail_whose_begin_was_lost_is_not_sent_again_
         approval = await bot.load_approval()
         assert len(bot.mailer.mails) == 2 and approval.effect is EffectState.UNKNOWN
         assert approval.parts == {"U2": PartState.DONE, "U3": PartState.BEGUN}
+
+
+@pytest.mark.parametrize("is_laid_down", [True, False])
+async def test_a_second_failover_does_not_lose_the_memory_of_a_mail_that_was_begun(
+    pair: Pair, is_laid_down: bool
+) -> None:
+    """It takes the place of the server on which that was laid down, just before another process begins the mail."""
+    async with connected(pair) as redis:
+        bot = await proposed(redis)
+        sender, bot.lanes.laying_down_s = bot.lanes, 0.5
+        await bot.put_press(bot.chat.cards()[0], "send")
+        async with taken_over(pair, redis, sender, is_laid_down=False):
+            await bot.work()
+        assert len(bot.mailer.mails) == 1
+        await pair.get_replica_back()
+        other = bot.lanes = copy(sender)  # another process, which has begun nothing
+        other.begun_effects, other.lease_ms = deque(), 60_000
+        [lease] = await other.claim("q", KEYS.get_partition((await bot.load_approval()).id), 1)
+        await wait_for_replica(redis)
+        await pair.replica.until("REPLICAOF NO ONE", "+OK")  # it gets nothing from now on
+        lay_down = sender.lay_down_again if is_laid_down else None
+        scripts, known = ScriptRunner.from_redis(redis, KEYS), sender._confirmation
+        watch = StoreWatch(scripts=scripts, keys=KEYS, confirmation=known, lay_down_again=lay_down)
+        await sender.lay_down_again({*range(KEYS.partitions)})
+        await pair.fail_over()
+        working = asyncio.create_task(bot.work_on(lease))
+        await asyncio.wait({working}, timeout=1)  # nobody has noticed the second failover yet
+        await watch.watch_store()
+        await asyncio.wait_for(working, 20)
+        assert len(bot.mailer.mails) == (1 if is_laid_down else 2)
+        assert (await bot.load_approval()).effect is (EffectState.UNKNOWN if is_laid_down else EffectState.DONE)
+
+
+@pytest.mark.parametrize("tries", [5, 5 + GIVE_UP_TRIES])
+async def test_a_press_that_is_given_up_on_a_new_server_may_have_been_carried_out(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, tries: int
+) -> None:
+    """The new server may lack that it was begun, and its card says *done*."""
+    async with connected(pair) as redis:
+        bot = await proposed(redis)
+        watch = StoreWatch(scripts=ScriptRunner.from_redis(redis, KEYS), keys=KEYS)
+        await watch.watch_store()
+        hold_at_checkpoint(monkeypatch, pair, redis, "begin:1")
+        await bot.press(bot.chat.cards()[0], "send")
+        assert len(bot.mailer.mails) == 1
+        await pair.fail_over()
+        await watch.watch_store()
+        bot.lanes.lease_ms = 20_000
+        lane = (await bot.load_approval()).id
+        await redis.hset(KEYS.build_key(KEYS.get_partition(lane), "st", lane), "tries", str(tries))
+        await bot.work()
+        assert (await bot.load_approval()).effect is EffectState.UNKNOWN
+
+
+async def test_control_a_press_that_is_given_up_without_a_takeover_was_not_begun(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> bool:
+        raise RuntimeError
+
+    bot = await proposed(redis)
+    monkeypatch.setattr(Lease, "begin", fail)
+    await bot.press(bot.chat.cards()[0], "send")
+    assert (await bot.load_approval()).effect is EffectState.FAILED
 
 
 # Effects

@@ -126,6 +126,14 @@ function write.untimer(id)
   redis.call('HDEL', base .. 'td', id)
 end
 
+-- Refuse with `begun` what some process remembers to have begun on a server that is gone. Right after a takeover,
+-- processes still lay that down: refuse with the time that this goes on for (ms).
+function write.begin(key, laying_down)
+  if redis.call('EXISTS', key) == 1 then return 'begun' end
+  local left = tonumber(laying_down) - measure_doubt(0, 0)
+  if left > 0 and left <= tonumber(laying_down) then return whole(left) end
+end
+
 local tests = {
   ['is'] = function(stored, value) return stored == value end,
   ['is not'] = function(stored, value) return stored ~= value end,

@@ -26,9 +26,15 @@
 #define MAX_TRIES 2                                        /* `Lanes.max_tries` */
 #define TELLS(M, Y) (((M) == MESSAGE && !set) || (Y))      /* whether the commit of an item writes in the other lane */
 #define BESIDE(L, M, Y) if :: !cluster && TELLS(M, Y) -> tell(L, M) :: else fi
+#define IS_DOUBTED (unnoticed[0] || unnoticed[1])
 #define PRESS_FROM_SET if :: !cluster -> apply(0, PRESS, 0); answer = OK :: else fi
 bit engine, several, set, cluster, alone;
 byte server;                                               /* counts who was the master */
+
+/* What each living process remembers: items that it has accepted, and what it has begun (1 the mail, 2 the one to the second
+ * person). It lays that down again when it notices that another server took over (`Lanes.lay_down_again`). */
+byte accepted[2], began[2];
+bit unnoticed[2];
 #include "store.pml"
 
 inline tell(L, M) {                                        /* writes.lua: in another partition */
@@ -69,11 +75,6 @@ bit lags;
 /* A copy of a call, which is on its way; its caller waits. */
 byte flies, late_l, late_t, late_m, late_x, late_y, late_w;
 bit waits[2];
-
-/* What each living process remembers: items that it has accepted, and that it has begun the mail. It lays that down again
- * when it notices that another server took over (`Lanes.lay_down_again`). */
-byte accepted[2];
-bit began[2], unnoticed[2];
 
 #define MEANWHILE skip                                      /* others go on: a goto from one atomic step to another one joins them */
 #define CRASH :: (crashes > 0) -> crashes--; goto killed
@@ -121,7 +122,7 @@ inline assert_held() {
 }
 
 inline lay_down() {                                        /* Lanes.lay_down_again, once StoreWatch has noticed */
-  if :: began[me] -> R.begun = 1 :: else fi;
+  R.begun = R.begun | began[me];
   for (at : PRESS .. MESSAGE) { if :: accepted[me] & BIT(at) -> apply(LANE(at), at, 0) :: else fi };
   unnoticed[me] = 0; answer = 0; wrote = 0; at = 0
 }
@@ -153,7 +154,7 @@ end_idle:
     underway[given] = 0;
     if
     :: (failures > 0) -> failures--; goto withdrawing                        /* there was no answer */
-    :: (failures > 0) -> failures--; goto unconfirmed                        /* the replica says nothing in time */
+    :: (failures > 0 && !alone) -> failures--; goto unconfirmed              /* the replica says nothing in time */
     :: IS_CONFIRMED -> confirm(); acknowledged[given] = 1; if :: alone -> accepted[me] = accepted[me] | BIT(given) :: else fi
     :: else -> goto unconfirmed
     fi;
@@ -170,7 +171,7 @@ withdrawing:                                               /* ingress._withdraw_
   atomic {
     if
     :: answer == OK -> refused[given] = 1
-    :: answer != OK && IS_CONFIRMED -> confirm(); acknowledged[given] = 1
+    :: answer != OK && IS_CONFIRMED -> confirm(); acknowledged[given] = !alone    /* nobody remembers it */
     :: else                                                /* called unknown */
     fi;
     goto idle
@@ -216,11 +217,10 @@ go_on:                                                     /* EffectRunner.carry
 begin:                                                     /* EffectRunner._start_effect */
   atomic {
     if :: unnoticed[me] -> lay_down() :: else fi;
-    !unnoticed[1 - me];                                    /* Lanes.is_begun_effect: all have laid down what they know */
-    CHECKPOINT(BEGIN, 0) };
-  if :: atomic { IS_CONFIRMED -> confirm(); if :: R.begun -> outcome = UNKNOWN; goto show_end :: else -> began[me] = alone fi }
-  :: else -> goto begin
-  fi;
+    !unnoticed[1 - me];                                    /* Lease.begin waits */
+    CHECKPOINT(BEGIN, 0);
+    if :: answer == REFUSED -> outcome = UNKNOWN; goto show_end :: answer == DOUBTED -> goto begin :: else fi };
+  if :: atomic { IS_CONFIRMED -> confirm(); began[me] = began[me] | alone } :: else -> goto begin fi;
 act:                                                       /* EffectRunner._execute_tool */
   MEANWHILE;
   if :: several -> goto part :: else fi;
@@ -245,10 +245,13 @@ part:                                                      /* send_email: each p
     :: parts & 8 -> outcome = SUCCEEDED; goto show_end
     :: else
     fi;
-    CHECKPOINT(PART, NEXT_PART(parts))
+    if :: unnoticed[me] && parts -> lay_down() :: else fi;
+    !parts || !unnoticed[1 - me];
+    CHECKPOINT(PART, NEXT_PART(parts));
+    if :: answer == REFUSED -> outcome = UNKNOWN; goto show_end :: answer == DOUBTED -> goto part :: else fi
   };
   if
-  :: atomic { parts && IS_CONFIRMED -> confirm() }
+  :: atomic { parts && IS_CONFIRMED -> confirm(); began[me] = began[me] | 2 * alone }
   :: !parts                                                /* a mail that is begun, without any part, is not resumed */
   :: parts && !IS_CONFIRMED -> goto part
   fi;
@@ -311,7 +314,7 @@ give_up:                                                   /* Worker._give_up_it
   atomic {
     dies = 1;
     if
-    :: m < MESSAGE && decided == m && effect == NONE -> outcome = FAILED; goto show_end
+    :: m < MESSAGE && decided == m && effect == NONE -> outcome = (server -> UNKNOWN : FAILED); goto show_end
     :: m < MESSAGE && decided == m && effect == STARTED -> outcome = UNKNOWN; goto show_end
     :: m == EXPIRY && !decided -> outcome = EXPIRED; goto show_end
     :: else
@@ -411,6 +414,8 @@ end:
   od
 }
 
+#define IS_OPEN_AGAIN (alone && server && !R.decided)       /* and people are told: bot/features/lost_decisions.py */
+
 /* When nothing can happen any more. */
 proctype End() {
   byte m;
@@ -423,9 +428,9 @@ proctype End() {
     }
     assert(R.effect != STARTED && (!R.decided || R.effect));                 /* nothing is begun for ever */
     assert(server || shown == R.effect);                   /* the card shows what the record says, */
-    assert(shown != SUCCEEDED || R.effect == SUCCEEDED || R.effect == UNKNOWN); /* and never *done* where it is not */
+    assert(IS_OPEN_AGAIN || shown != SUCCEEDED || R.effect == SUCCEEDED || R.effect == UNKNOWN);    /* and never *done* where it is not */
     assert(R.effect != SUCCEEDED || (mails == 1 && others == several) || (engine && R.saved));
-    assert(mails + others == 0 || R.effect == SUCCEEDED || R.effect == UNKNOWN);      /* what is out is known, or called unknown */
+    assert(IS_OPEN_AGAIN || mails + others == 0 || R.effect == SUCCEEDED || R.effect == UNKNOWN);     /* what is out is known, or called unknown */
     assert(!R.saved || R.decided);                         /* the engine does nothing that no card knows of */
     assert(!set || !R.handled[MESSAGE] || R.dead[MESSAGE] || (R.pressed && R.handled[PRESS]));   /* a set presses all its cards */
     assert(!R.effect || R.handled[OUTCOME]);               /* whoever waits for the card hears how it ended */

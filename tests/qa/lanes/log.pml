@@ -8,6 +8,7 @@
 #define IS_DUE(L) (R.when[L] != OUT && now >= until)
 int now, until, delay;                                     /* ms since the log began */
 #define server 0                                           /* nobody takes over */
+#define IS_DOUBTED 0
 #define PRESS_FROM_SET skip
 #define BESIDE(L, M, Y) skip
 #include "store.pml"

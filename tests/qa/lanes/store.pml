@@ -2,14 +2,15 @@
  *
  * A lane is a queue of items, a place in the schedule, and the state of whoever holds it. Items are numbers from 1; LANE()
  * says where each belongs. A script is one step, as in Redis. Whoever includes this file says how time goes:
- * PLAN(lane, when) enters a lane into the schedule, IS_DUE(lane) asks whether its time has come. */
+ * PLAN(lane, when) enters a lane into the schedule, IS_DUE(lane) asks whether its time has come. IS_DOUBTED: another server has
+ * taken over, and not every process has laid down yet what it remembers. */
 
 #define OUT 0      /* not in the schedule: idle */
 #define DUE 1
 #define LEASED 2   /* due when the lease runs out */
 #define LATER 3    /* due after a delay */
 
-mtype:reply = { NEW, DUPLICATE, TAKEN, LOST, OK, REFUSED, NEXT, DONE, NOTHING };
+mtype:reply = { NEW, DUPLICATE, TAKEN, LOST, OK, REFUSED, DOUBTED, NEXT, DONE, NOTHING };
 
 /* What is known of an item (`dd:`): 0, by which call it was put, that it was withdrawn, or by which token it was committed. */
 #define WITHDRAWN 1
@@ -26,6 +27,7 @@ mtype:reply = { NEW, DUPLICATE, TAKEN, LOST, OK, REFUSED, NEXT, DONE, NOTHING };
 #define STEP 4
 #define PART 5                                             /* of a mail to several people; Y which, and how far */
 #define SET 6                                              /* a press on a set, with the presses on its cards */
+#define BEGUN_BY(X, Y) ((X) == BEGIN -> 1 : ((X) == PART && (Y) == 4 -> 2 : 0))   /* of effects that may be remembered */
 #define MARK(X, Y) ((X) == PART -> 16 * (Y) : BIT((X) % 4))  /* DECIDE, BEGIN, KEPT; STEP or SET in a lane without parts */
 
 /* Effects of a decided card. */
@@ -49,7 +51,7 @@ typedef Store {
   byte parts;                                              /* of a mail to two people: begun 1, 4; done 2, 8 */
   bit saved;                                               /* the engine's answer to the card's key */
   bit pressed;                                             /* set:…: the press on the set, and on its second card */
-  bit begun;                                               /* begun:<card>: a process remembers that the mail was begun */
+  byte begun;                                              /* begun:<card>:<seq>: a process remembers that this was begun */
   NUMBER handled[ITEMS + 1];                               /* by which token an item was committed; never read by a script */
   bit dead[ITEMS + 1];                                     /* dead letters */
 }
@@ -129,14 +131,16 @@ inline checkpoint(L, T, M, X, Y, W) {                      /* checkpoint.lua. X 
     :: R.checked[L] & MARK(X, Y) -> skip
     :: else ->
       if
+      :: BEGUN_BY(X, Y) && (IS_DOUBTED || (R.begun & BEGUN_BY(X, Y))) ->     /* writes.lua: begin */
+        answer = (R.begun & BEGUN_BY(X, Y) -> REFUSED : DOUBTED)
       :: X == DECIDE ->                                    /* writes.lua: decide */
         if
         :: R.decided && R.decided != M -> answer = REFUSED
         :: R.decided == M -> skip
         :: !R.decided -> R.decided = M; R.effect = Y
         fi
-      :: X == BEGIN -> R.decided = M; R.effect = STARTED   /* writes.lua: record, the whole of it */
-      :: X == PART -> R.parts = R.parts | Y
+      :: X == BEGIN && !IS_DOUBTED && !(R.begun & 1) -> R.decided = M; R.effect = STARTED   /* writes.lua: record, the whole of it */
+      :: X == PART && !(BEGUN_BY(X, Y) && (IS_DOUBTED || (R.begun & 2))) -> R.parts = R.parts | Y
       :: X == SET -> R.pressed = 1; PRESS_FROM_SET
       :: else
       fi;
