@@ -247,11 +247,10 @@ async def _execute_until_kept(cards: Cards, lease: Lease, approval: Approval, pr
     if tool is None or tool.effect_place is not EffectPlace.ENGINE or not lease.is_confirmation_needed:
         return await _execute_tool(cards, lease, approval, presser)
     seq = f"kept:{approval.attempts}"
-    before = (await lease.checkpoint(seq, confirm=True)).server
+    before = await lease.confirm_effect(seq)
     while True:
         end = await _execute_tool(cards, lease, approval, presser)
-        after = (await lease.checkpoint(seq, confirm=True)).server
-        if after == before:
+        if (after := await lease.confirm_effect(seq)) == before:
             return end
         before = after
 

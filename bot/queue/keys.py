@@ -8,6 +8,8 @@ import re
 from binascii import crc_hqx
 from dataclasses import dataclass
 
+ENGINE = "{wf}"
+"""The hash tag of the engine's records. As the name of a lane, in which nothing lies, it stands for their partition."""
 _DERIVED = re.compile(r"[A-Z](\d\d)[0-9a-z]{12}(?=:|$)")
 _TAG = re.compile(r"\{q(\d\d)\}:")
 
@@ -27,11 +29,13 @@ class Keys:
 
     def format_hash_tag(self, partition: int) -> str:
         """Format the hash tag, e.g. `{q03}`."""
-        return f"{{q{partition:02d}}}"
+        return ENGINE if partition < 0 else f"{{q{partition:02d}}}"
 
     def get_partition(self, lane: str) -> int:
         """Return the partition of a lane. An id derived here contains it, also with `:more` after it. For any other
-        name, the CRC16 of Redis Cluster decides."""
+        name, the CRC16 of Redis Cluster decides. -1: the engine's records."""
+        if lane == ENGINE:
+            return -1
         derived = _DERIVED.match(lane)
         number = int(derived[1]) if derived else crc_hqx(lane.encode(errors="replace"), 0)
         return number % self.partitions

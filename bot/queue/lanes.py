@@ -27,7 +27,7 @@ from bot.core.cancellation import StopEvent
 from bot.core.errors import LeaseLost, StoreUnavailableError, StoreUnconfirmedError
 from bot.core.held_lease import get_held_lease
 from bot.queue.confirmation import DOUBT_MS, Confirmation
-from bot.queue.keys import Keys
+from bot.queue.keys import ENGINE, Keys
 from bot.queue.rate_limits import build_slot_key
 from bot.queue.scripts import ScriptRunner
 from bot.queue.stored_items import split_stored_item
@@ -203,10 +203,16 @@ class Lease:
             lanes.begun_effects.append((time.monotonic(), self.lane, seq))
         return not refused
 
+    async def confirm_effect(self, seq: str) -> Sequence[str]:
+        """Checkpoint, and confirm everything written so far, also the engine's records, which may lie on another server
+        of a cluster. Returns the replication ids of the servers."""
+        server = (await self.checkpoint(seq, confirm=True)).server
+        return server, await self._lanes.confirm_engine()
+
     @property
     def is_confirmation_needed(self) -> bool:
-        """Whether writes of this lane have to be confirmed by a replica or the disk before they count."""
-        return bool(self._lanes.find_confirm_command(self.lane))
+        """Whether a replica or the disk has to confirm writes of this lane, or of the engine, before they count."""
+        return any(map(self._lanes.find_confirm_command, (self.lane, ENGINE)))
 
     async def commit(self, *writes: Write, more: bool = True) -> LaneItem | None:
         """Apply writes and pop the item in one step. With `more`, returns the next item of the lane under the same
@@ -329,6 +335,12 @@ class Lanes:
                 return answer, server
             _log.warning("a write in %s is not confirmed yet", lane)
             await asyncio.sleep(_UNCONFIRMED_PAUSE_S)
+
+    async def confirm_engine(self) -> str:
+        """Confirm the engine's records if they may lie on another server than a lane. Returns its replication id."""
+        if self._scripts.wakeup_list:
+            return ""
+        return (await self.run_until_confirmed("apply", ENGINE, secrets.token_hex(8)))[1]
 
     def find_confirm_command(self, lane: str) -> Sequence[str | int]:
         """Return the command that waits for the confirmation of a write; empty if nothing has to be confirmed."""

@@ -123,14 +123,16 @@ class StoreWatch:
         before_ms = self.read_time_ms()
         with translate_redis_errors():
             answers = await self.scripts.run_in_all_partitions("watch", fresh, TOLERANCE_MS, SILENT_S, *known)
+            engine = await self.scripts.run_script("watch", -1, fresh, TOLERANCE_MS, SILENT_S)
         now_ms = (before_ms + self.read_time_ms()) / 2
         self._known = [KnownPartition(str(id), int(mark)) for id, mark, *_ in answers]
         self.takeovers = {n: str(answer[5]) for n, answer in enumerate(answers) if answer[5]}
-        before, servers = self.confirmation, {n: str(answer[6]) for n, answer in enumerate(answers)}
+        rows = {-1: engine, **dict(enumerate(answers))}
+        before, servers = self.confirmation, {n: str(row[6]) for n, row in rows.items()}
         self.confirmation.replicas = {
             # A server that has just taken over has no replicas yet: those of the former one are about to come.
-            n: int(answer[4]) or (before.replicas.get(n, 0) if servers[n] != before.servers.get(n, servers[n]) else 0)
-            for n, answer in enumerate(answers)
+            n: int(row[4]) or (before.replicas.get(n, 0) if servers[n] != before.servers.get(n, servers[n]) else 0)
+            for n, row in rows.items()
         }
         self._changed |= {n for n, one in servers.items() if before.servers.get(n, one) != one}
         self.confirmation.servers = servers

@@ -15,6 +15,8 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from redis.crc import key_slot
+
 from bot.redis.embedded import find_server_program, read_server_version
 from tests.harness.programs import free_ports
 from tests.harness.tied import build_tied_command, open_tie
@@ -157,6 +159,20 @@ class Cluster:
         for node in self.nodes[1:]:
             await node.ask("CLUSTER", "MEET", HOST, self.nodes[0].port, self.nodes[0].bus)
         await self.ready()
+
+    async def add_replica(self, master: Node, replica: Node, key: str) -> None:
+        """Give a master the slot of this key, which is empty yet, and a replica, which may take over however old its
+        data are."""
+        replica.more = {"repl-diskless-sync-delay": "0", "cluster-replica-validity-factor": "0"}
+        id = (await master.ask("CLUSTER", "MYID")).split("\r\n")[1]
+        for node in (master, *self.nodes):
+            await node.ask("CLUSTER", "SETSLOT", key_slot(key.encode()), "NODE", id)
+        await replica.start()
+        await replica.ask("CLUSTER", "MEET", HOST, master.port, master.bus)
+        self.nodes.append(replica)
+        await self.ready()
+        await replica.until(f"CLUSTER REPLICATE {id}", "+OK")
+        await replica.until("INFO replication", "master_link_status:up")
 
     async def ready(self) -> None:
         """Return when every node finds the cluster complete."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,10 +34,11 @@ from bot.queue.worker import GIVE_UP_TRIES
 from bot.queue.writes import EnqueueItem, Set, apply_writes
 from bot.redis.connect import connect_redis
 from tests.harness.approval_sets import card_of, find_set_beside, press, start_claims
-from tests.harness.cluster import HOST, Node, server, server_program
+from tests.harness.cluster import HOST, Node, cluster, server, server_program
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.presses import LEAVE, proposed
+from tests.harness.programs import free_ports
 from tests.qa.chaos.proxy import Proxy, open_proxy
 from tests.stories.script import mail
 from tests.tools.company import LI, ZHANG
@@ -618,6 +619,55 @@ async def test_a_failover_that_loses_what_the_engine_saved_has_it_saved_again(
         else:
             assert (await bot.load_approval(card)).effect is EffectState.DONE
             assert (calls, requests) == (["L-0001", "L-0002"], ["L-0002"]), "no number is given twice"
+
+
+@pytest.mark.parametrize("by", [ConfirmedBy.AUTO, ConfirmedBy.SERVER])
+async def test_what_the_engine_saved_on_another_shard_is_confirmed_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: ConfirmedBy
+) -> None:
+    """In a cluster, the engine's records lie on another server than the card; only the former has a replica here."""
+    if not server_program():
+        pytest.skip("no server program of version 7 or later")
+    async with cluster(tmp_path) as formed, AsyncExitStack() as stack:
+        master, port = formed.nodes[2], free_ports(2)
+        replica = Node(tmp_path / "replica", port, port + 1)
+        stack.push_async_callback(replica.close)
+        await formed.add_replica(master, replica, "{wf}")
+        redis = await connect_redis(formed.url)
+        stack.push_async_callback(redis.aclose)
+        bot = await proposed(redis, LEAVE)
+        engine, is_held, card = bot.tool_services.engine, asyncio.Event(), (await bot.load_approval()).id
+        engine._store, start = RedisStore(redis), engine.start_request
+        known = bot.lanes._confirmation = Confirmation(by)
+        scripts = ScriptRunner.from_redis(redis, bot.keys)
+        await StoreWatch(scripts=scripts, keys=bot.keys, confirmation=known).watch_store()
+        assert not any(known.replicas.get(n) for n in range(bot.keys.partitions))
+
+        async def start_and_hold(*given: Any, **more: Any) -> CommandResult:
+            if not is_held.is_set():  # the replica gets nothing from now on
+                await master.ask("ACL", "SETUSER", "default", "-psync", "-replconf", "-sync")
+                await master.ask("CLIENT", "KILL", "TYPE", "replica")
+            result = await start(*given, **more)
+            is_held.set()
+            return result
+
+        monkeypatch.setattr(engine, "start_request", start_and_hold)
+        await bot.put_press(bot.chat.cards()[0], "confirm")
+        bot.lanes.lease_ms = 60_000
+        [lease] = await bot.lanes.claim("p", bot.keys.get_partition(card), 1)
+        working = asyncio.create_task(bot.work_on(lease))
+        await asyncio.wait_for(is_held.wait(), 20)
+        done, _ = await asyncio.wait({working}, timeout=1)
+        assert bool(done) is (by is ConfirmedBy.SERVER)
+        await master.kill()
+        await replica.until("CLUSTER FAILOVER TAKEOVER", "+OK")
+        await replica.until("INFO replication", "role:master")
+        await master.start()
+        await master.until("INFO replication", "master_link_status:up")
+        await asyncio.wait_for(working, 20)
+        assert (await bot.load_approval(card)).effect is EffectState.DONE
+        requests = [one.id for one in await engine.list_own_requests("U1")]
+        assert requests == ([] if by is ConfirmedBy.SERVER else ["L-0002"])
 
 
 async def test_an_announcement_is_not_called_sent_where_its_item_was_lost(

@@ -5,6 +5,8 @@
 -- number of its server's replicas that are not silent. Then come the time at which another server took over (ms), empty
 -- once that is dealt with: the new server may lack the last writes; and the server's replication id.
 local life, at = base .. 'life', tonumber(string.match(base, '{q(%d+)}'))
+local server, replicas = describe_server(ARGV[4])
+if not at then return {'', '0', '', whole(now), replicas, '', server} end  -- of the engine's records: only that
 local known_id, known_mark = ARGV[5 + 2 * at], tonumber(ARGV[6 + 2 * at])
 local stored = redis.call('HMGET', life, 'id', 'mark', 'former')
 local id, mark, why = stored[1], tonumber(stored[2] or '0'), nil
@@ -21,7 +23,6 @@ elseif mark < known_mark - tonumber(ARGV[3]) then
   why = 'restored'
 end
 if why and redis.call('HSETNX', life, 'held', why) == 1 then redis.call('HSET', life, 'held_ms', whole(now)) end
-local server, replicas = describe_server(ARGV[4])
 local former = redis.call('HGET', life, 'server')
 if server ~= '' and server ~= former then
   redis.call('HSET', life, 'server', server)

@@ -5,7 +5,7 @@
  * item 3 is its expiry, put by a timer. Lane 1 is a conversation: item 4 is a message, whose commit sets the timer; item 5
  * is how the card ended, put by whoever ends it. With `set`, lane 1 is a set of this card and another one, of which nothing
  * is told but its press; item 4 is a press on the set, which puts item 1. With `cluster`, neither lane's scripts reach the
- * other's partition. With `alone`, no replica confirms, and only the memory of living processes helps.
+ * other's partition, and the engine's records lie on a server of their own. With `alone`, no replica confirms, and only the memory of living processes helps.
  *
  * Asked for by the environment: which items the platform delivers (bits of `from_outside`), and how often may happen:
  * `crashes` of processes; `pauses` of a process for longer than its lease; `failures` of handlers and calls; `copies` of
@@ -71,6 +71,13 @@ bit fresh[2];
 Store S;
 bit lags;
 #define IS_CONFIRMED (alone || from == server)             /* a server that is gone never says so */
+
+/* In a cluster, the engine's records have a server of their own: who was its master, and what its replica has. */
+byte shard;
+bit shard_lags, shard_copy;
+#define IS_APART (cluster && engine)
+#define SERVERS (16 * shard + from)
+inline confirm_engine() { shard_lags = 0; shard_copy = 0 }  /* Lanes.confirm_engine */
 
 /* A copy of a call, which is on its way; its caller waits. */
 byte flies, late_l, late_t, late_m, late_x, late_y, late_w;
@@ -270,14 +277,16 @@ part:                                                      /* send_email: each p
   };
 keep:                                                      /* EffectRunner._execute_until_kept */
   atomic { CHECKPOINT(KEPT, 0) };
-  if :: atomic { IS_CONFIRMED -> confirm(); nonce = from } :: else -> goto keep fi;
+  if :: atomic { IS_CONFIRMED -> confirm() } :: else -> goto keep fi;
+  atomic { confirm_engine(); nonce = SERVERS };
 save_change:
   atomic { CALL(8, save(), 0, 0) };
 kept:
   atomic { CHECKPOINT(KEPT, 0) };
+  if :: atomic { IS_CONFIRMED -> confirm() } :: else -> goto kept fi;
   atomic {
-    if :: IS_CONFIRMED -> confirm() :: else -> goto kept fi;
-    if :: from != nonce -> nonce = from; goto save_change :: else fi;
+    confirm_engine();
+    if :: SERVERS != nonce -> nonce = SERVERS; goto save_change :: else fi;
     nonce = 0; outcome = SUCCEEDED
   };
 show_end:                                                  /* ApprovalLifecycle.end_approval */
@@ -406,10 +415,14 @@ inline run_out(L) {                                        /* the new master has
 
 /* The replica is behind, and takes over with what it has. Calls on their way to the other server are lost. */
 proctype Replica() {
+  bit saved;
 end:
   do
+  :: atomic { IS_APART && failovers > 0 && !shard_lags -> shard_lags = 1; shard_copy = R.saved }
+  :: atomic { shard_lags && failovers -> failovers--; shard++; R.saved = shard_copy; shard_lags = 0; shard_copy = 0 }
   :: atomic { (failovers > 0 && !lags) -> lags = 1; c_code { now.S = now.R; } }
-  :: atomic { lags -> failovers--; server++; lags = 0; c_code { now.R = now.S; }; forget_copy(); lose_copy(); run_out(0); run_out(1);
+  :: atomic { lags && failovers -> failovers--; server++; lags = 0; saved = R.saved; c_code { now.R = now.S; };
+      if :: IS_APART -> R.saved = saved :: else fi; saved = 0; forget_copy(); lose_copy(); run_out(0); run_out(1);
       unnoticed[0] = alone; unnoticed[1] = alone }
   od
 }
