@@ -230,18 +230,15 @@ async def join_set(cards: Cards, lease: Lease, work: JoinSet) -> Sequence[Write]
 async def give_up_press(cards: Cards, item: LaneItem, click: Click) -> Sequence[Write]:
     """End a decision that could not be carried out. The record says what is known of it, and so does the card if it can
     be reached."""
-    approval = await cards.approvals.load_approval(item.lane)
-    if approval is None or approval.press_id != click.id:
-        return []
-    ended_approval = _resolve_stranded(cards, item, approval)
-    return await end_approval(cards, item, ended_approval) if ended_approval else []
+    ended = _resolve_stranded(cards, item, await cards.approvals.load_approval(item.lane), click)
+    return await end_approval(cards, item, ended) if ended else []
 
 
 def bury_press(cards: Cards, lease: Lease, click: Click) -> Sequence[Write]:
     """End a decision like `give_up_press`, while nobody can be reached. The record says what is known, and the copies
     are updated later."""
-    approval = cards.approvals.read_from_lease(lease)
-    if approval is None or approval.press_id != click.id or not (ended := _resolve_stranded(cards, lease.item, approval)):
+    ended = _resolve_stranded(cards, lease.item, cards.approvals.read_from_lease(lease), click)
+    if ended is None:
         return []
     settled, effects = transition(ended, CardSettled(silent=False), cards.clock.now())
     refresh = request_refresh(settled.id, f"refresh:{lease.item.id}")
@@ -255,8 +252,11 @@ async def give_up_expiry(cards: Cards, item: LaneItem, work: ExpireCard) -> Sequ
     return await end_approval(cards, item, result[0]) if result else []
 
 
-def _resolve_stranded(cards: Cards, item: LaneItem, approval: Approval) -> Approval | None:
-    """End a decision that was not fully carried out. Returns None if its effect has ended."""
+def _resolve_stranded(cards: Cards, item: LaneItem, approval: Approval | None, click: Click) -> Approval | None:
+    """End a decision that was not fully carried out. Returns None if its effect has ended, or the click did not decide
+    it."""
+    if approval is None or approval.press_id != click.id:
+        return None
     if approval.state is not ApprovalState.DECIDED:
         return approval
     result = try_transition(approval, EffectAbandoned(is_doubted=item.doubt_ms >= 0), cards.clock.now())

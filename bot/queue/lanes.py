@@ -31,7 +31,7 @@ from bot.queue.keys import ENGINE, Keys
 from bot.queue.rate_limits import build_slot_key
 from bot.queue.scripts import ScriptRunner
 from bot.queue.stored_items import split_stored_item
-from bot.queue.writes import EnqueueItem, RefuseBegun, Write, XAdd, encode_writes, split_by_partition
+from bot.queue.writes import EnqueueItem, RefuseBegun, Write, XAdd, encode_writes, format_optional, split_by_partition
 from bot.redis.connect import translate_redis_errors
 
 ANYBODY = "*"
@@ -109,7 +109,7 @@ class CheckpointResult:
     """The answer of a checkpoint."""
 
     refused: str = ""
-    """Reason for which one of its writes refused (`HSetIf`). Nothing after that write was written."""
+    """Reason for which one of its writes refused (`HSet`). Nothing after that write was written."""
     wait_ms: int | None = None
     """Time until the reserved slot (ms). None if no slot was requested or the wait would have been too long."""
     server: str = ""
@@ -197,11 +197,13 @@ class Lease:
         process has laid down what it remembers."""
         lanes = self._lanes
         begun = RefuseBegun(lanes.build_begun_key(self.lane, seq), int(lanes.laying_down_s * 1000))
-        while (refused := (await self.checkpoint(seq, begun, *writes, confirm=True)).refused).isdigit():
+        while True:
+            refused = (await self.checkpoint(seq, begun, *writes, confirm=True)).refused
+            if not refused:
+                lanes.begun_effects.append((time.monotonic(), self.lane, seq))
+            if not refused.isdigit():
+                return not refused
             await asyncio.sleep(int(refused) / 1000)
-        if not refused:
-            lanes.begun_effects.append((time.monotonic(), self.lane, seq))
-        return not refused
 
     async def confirm_effect(self, seq: str) -> Sequence[str]:
         """Checkpoint, and confirm everything written so far, also the engine's records, which may lie on another server
@@ -375,12 +377,12 @@ class Lanes:
         )
         if slot is None or not near:
             return _NO_RATE
-        return build_slot_key(self.keys, slot.key), slot.spacing_ms, slot.burst, _format_limit_ms(most_ms)
+        return build_slot_key(self.keys, slot.key), slot.spacing_ms, slot.burst, format_optional(most_ms)
 
     async def reserve_slot(self, slot: RateSlot, most_ms: int | None) -> int:
         """Reserve the next slot of a rate. Returns the ms until it, or -1 if that is more than `most_ms`."""
         rate = (build_slot_key(self.keys, slot.key), "reserve", secrets.token_hex(8), slot.spacing_ms, slot.burst)
-        return int(await self.run_lane_script("slot", slot.key, *rate, _format_limit_ms(most_ms)))
+        return int(await self.run_lane_script("slot", slot.key, *rate, format_optional(most_ms)))
 
     async def enqueue(
         self, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = ""
@@ -517,7 +519,3 @@ class Lanes:
         with translate_redis_errors():
             rung = await self.redis.blpop([self.keys.wakeup_list], timeout=timeout_s)
         return int(rung[1]) % self.keys.partitions if rung else None
-
-
-def _format_limit_ms(ms: int | None) -> str:
-    return "" if ms is None else str(ms)

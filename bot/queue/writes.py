@@ -62,7 +62,7 @@ class Set(KeyWrite):
     ttl_ms: int | None = None
 
     def to_op(self) -> Op:
-        return ("set", self.key, _format_optional(self.ttl_ms), self.value)
+        return ("set", self.key, format_optional(self.ttl_ms), self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +73,6 @@ class Delete(KeyWrite):
 
     def to_op(self) -> Op:
         return ("delete", self.key)
-
-
-@dataclass(frozen=True, slots=True)
-class HSet(KeyWrite):
-    """Sets fields of a hash. All other fields stay as they are."""
-
-    key: str
-    fields: Mapping[str, str]
-    ttl_ms: int | None = None
-
-    def to_op(self) -> Op:
-        return ("fields", self.key, _format_optional(self.ttl_ms), *_flatten_fields(self.fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,27 +88,15 @@ class HDel(KeyWrite):
 
 @dataclass(frozen=True, slots=True)
 class RPush(KeyWrite):
-    """Appends values (at least one) to a list."""
+    """Appends values (at least one) to a list. With `most`, the list keeps only the latest ones."""
 
     key: str
     values: Sequence[str]
     ttl_ms: int | None = None
+    most: int | None = None
 
     def to_op(self) -> Op:
-        return ("push", self.key, _format_optional(self.ttl_ms), *self.values)
-
-
-@dataclass(frozen=True, slots=True)
-class RPushTrim(KeyWrite):
-    """Appends values (at least one) to a list that keeps only the latest `most`."""
-
-    key: str
-    values: Sequence[str]
-    most: int
-    ttl_ms: int | None = None
-
-    def to_op(self) -> Op:
-        return ("latest", self.key, _format_optional(self.ttl_ms), str(self.most), *self.values)
+        return ("push", self.key, format_optional(self.ttl_ms), format_optional(self.most), *self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +110,7 @@ class AppendHistory(KeyWrite):
     ttl_ms: int | None = None
 
     def to_op(self) -> Op:
-        return ("remember", self.key, _format_optional(self.ttl_ms), str(self.max_tokens), *self.values)
+        return ("remember", self.key, format_optional(self.ttl_ms), str(self.max_tokens), *self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +141,7 @@ class ZAdd(KeyWrite):
     ttl_ms: int | None = None
 
     def to_op(self) -> Op:
-        return ("member", self.key, _format_optional(self.ttl_ms), self.member, str(self.score))
+        return ("member", self.key, format_optional(self.ttl_ms), self.member, str(self.score))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +164,7 @@ class XAdd(KeyWrite):
     max_age_ms: int | None = None
 
     def to_op(self) -> Op:
-        return ("entry", self.key, _format_optional(self.max_age_ms), *_flatten_fields(self.fields))
+        return ("entry", self.key, format_optional(self.max_age_ms), *_flatten_fields(self.fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +180,7 @@ class HIncrBy(KeyWrite):
         return (
             "count",
             self.key,
-            _format_optional(self.ttl_ms),
+            format_optional(self.ttl_ms),
             *_flatten_fields({name: str(n) for name, n in self.amounts.items()}),
         )
 
@@ -264,14 +240,14 @@ class Rule(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class HSetIf(KeyWrite):
-    """Sets fields of a hash. The first rule that holds decides: the fields are set, or they stay as they are, or the
-    write refuses with a code, and nothing after it is written. If no rule holds, the fields are set."""
+class HSet(KeyWrite):
+    """Sets fields of a hash; all others stay as they are. The first rule that holds decides: the fields are set or stay
+    as they are, or the write refuses with a code, and nothing after it is written. If none holds, they are set."""
 
     key: str
-    rules: Sequence[Rule]
     fields: Mapping[str, str]
     ttl_ms: int | None = None
+    rules: Sequence[Rule] = ()
 
     def can_refuse(self) -> bool:
         return any(rule.verdict not in (WRITE, SKIP) for rule in self.rules)
@@ -279,7 +255,7 @@ class HSetIf(KeyWrite):
     def to_op(self) -> Op:
         rules = (part for rule in self.rules for part in rule)
         count, fields = str(len(self.rules)), _flatten_fields(self.fields)
-        return ("fields_if", self.key, _format_optional(self.ttl_ms), count, *rules, *fields)
+        return ("fields", self.key, format_optional(self.ttl_ms), count, *rules, *fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +319,7 @@ async def apply_writes(redis: Redis, keys: Keys, partition: int, writes: Sequenc
         )
 
 
-def _format_optional(value: int | None) -> str:
+def format_optional(value: int | None) -> str:
     return "" if value is None else str(value)
 
 

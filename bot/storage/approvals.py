@@ -20,7 +20,7 @@ from bot.core.run_state import CallRecord
 from bot.core.work_items import ExpireCard, RemindDeciders
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
-from bot.queue.writes import SKIP, WRITE, CancelTimer, HSet, HSetIf, Rule, SetTimer, Write, ZAdd, ZRem, apply_writes
+from bot.queue.writes import SKIP, WRITE, CancelTimer, HSet, Rule, SetTimer, Write, ZAdd, ZRem, apply_writes
 from bot.redis.connect import translate_redis_errors
 from bot.storage.homes import build_mark_writes, list_concerned_people
 from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
@@ -97,7 +97,7 @@ class ApprovalStore:
         )
         decision = {"state": ends.value, "press_id": click.id, "decided_by": click.person, "choice": click.choice}
         decision |= {"form": json.dumps(click.form or {}, ensure_ascii=False), "decided_ms": str(now_ms)}
-        decide = HSetIf(self.build_approval_key(click.approval), rules, decision, ttl_ms=self.kept_ms)
+        decide = HSet(self.build_approval_key(click.approval), decision, ttl_ms=self.kept_ms, rules=rules)
         return decide, ZRem(self._build_index_key(click.approval), click.approval)
 
     async def decide_cancellation(self, approval: Approval, person: str, choice: str, now_ms: int) -> Verdict:
@@ -119,7 +119,7 @@ class ApprovalStore:
         ttl = None if approval.state is ApprovalState.OPEN else self.kept_ms
         key, fields = self.build_approval_key(approval.id), _format_approval_fields(approval)
         rules = (Rule("press_id", "is", approval.press_id, WRITE), Rule("state", "is", ApprovalState.CANCELLED, SKIP))
-        return HSetIf(key, rules, fields, ttl_ms=ttl)
+        return HSet(key, fields, ttl_ms=ttl, rules=rules)
 
     def build_delivery_write(self, approval: Approval) -> Write:
         """Build the write of the fields that a delivery changes: waiters and copies. A decision stays unchanged."""

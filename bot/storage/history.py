@@ -18,7 +18,7 @@ from redis.asyncio.client import Pipeline
 
 from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage, PastCall, estimate_tokens
 from bot.queue.keys import Keys
-from bot.queue.writes import AppendHistory, Delete, ReplaceHistory, RPushTrim, Write
+from bot.queue.writes import AppendHistory, Delete, ReplaceHistory, RPush, Write
 from bot.redis.connect import translate_redis_errors
 
 RETENTION_MS = 30 * 24 * 3_600_000
@@ -228,7 +228,7 @@ class HistoryStore:
             for one in calls
         )
         value = format_past_calls(entry.run, entry.at_ms, sum(costs), calls)
-        return RPushTrim(self._build_calls_key(conversation), [value], MAX_CALL_ENTRIES, ttl_ms=self.kept_ms)
+        return RPush(self._build_calls_key(conversation), [value], ttl_ms=self.kept_ms, most=MAX_CALL_ENTRIES)
 
     def build_turn_write(self, conversation: str, entries: Iterable[HistoryEntry]) -> AppendHistory:
         """Build the write that adds entries, oldest first: as `tokens|run⇥when⇥said⇥message`, with `kind⇥` before the

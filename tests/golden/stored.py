@@ -131,7 +131,7 @@ class Shapes:
 
     def _add_write(self, op: str, key: str, *rest: str) -> None:
         """A write by its parts; names and values that stand in a row as fields."""
-        if op == "fields_if":  # rules in front of the fields
+        if op == "fields":  # rules in front of the fields
             end = 2 + 4 * int(rest[1])
             rest = (" ".join(map(_describe_argument, rest[:end])), *rest[end:])
         where, names, values = f"{op} {generalize(key)}", rest[1::2], rest[2::2]

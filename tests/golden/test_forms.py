@@ -28,7 +28,7 @@ from bot.features.files.file_store import FileRecord
 from bot.features.files.waiting_files import WaitingFile
 from bot.features.sets.set_store import ApprovalSet
 from bot.queue.keys import Keys
-from bot.queue.writes import HSetIf
+from bot.queue.writes import HSet
 from bot.storage.approvals import ApprovalStore
 from bot.storage.homes import HomePlace
 from bot.storage.preferences import Preferences
@@ -123,7 +123,7 @@ def holds(now: Any, before: Any) -> bool:
 async def write_record(record: BaseModel) -> Any:
     """What a store keeps of a record: fields of a hash for an approval, JSON for all others."""
     if isinstance(record, Approval):
-        [fields] = [one.fields for one in [APPROVALS.build_save_write(record)] if isinstance(one, HSetIf)]
+        [fields] = [one.fields for one in [APPROVALS.build_save_write(record)] if isinstance(one, HSet)]
         return fields
     return json.loads(record.model_dump_json())
 

@@ -32,7 +32,6 @@ from bot.dev.evaluation.environment import AdjustableClock, has_pending_work, se
 from bot.dev.evaluation.shown_blocks import (
     find_block_id,
     list_buttons,
-    list_step_lines,
     read_message_key,
     read_message_text,
 )
@@ -337,7 +336,8 @@ class Office:
     def steps(self, channel: str) -> list[str]:
         """List the steps that people see there, in either display."""
         lines = [read_message_text(m) for m in self.posts(channel) if ":line:" in read_message_key(m)]
-        return [*lines, *(line for m in self.posts(channel) for line in list_step_lines(m))]
+        tasks = [t for m in self.posts(channel) for block in m.get("blocks") or [] for t in block.get("tasks") or []]
+        return [*lines, *(read_message_text({"text": t["title"], "blocks": t.get("details")}) for t in tasks)]
 
     def said(self, channel: str) -> str:
         return "\n".join(read_message_text(m) for m in self.posts(channel))

@@ -22,7 +22,6 @@ from bot.queue.writes import (
     EnqueueItem,
     HDel,
     HSet,
-    HSetIf,
     ReplaceHistory,
     RPush,
     Rule,
@@ -309,13 +308,16 @@ async def test_a_commit_of_a_write_that_may_refuse_is_a_mistake_and_nothing_is_w
     """Its item would be popped without the writes behind the refused one."""
     lease, key = await hold(lanes, "E1"), build_key(lanes, "about", LANE)
     behind, fields = Set(build_key(lanes, "x", LANE), "written"), {"state": "new"}
-    refusing = (HSetIf(key, (Rule("state", "is", "", "gone"),), fields), ReplaceHistory(key, ["1:1|a"], ["1:1|=b"], 9))
+    refusing = (
+        HSet(key, fields, rules=[Rule("state", "is", "", "gone")]),
+        ReplaceHistory(key, ["1:1|a"], ["1:1|=b"], 9),
+    )
     for one in refusing:
-        with pytest.raises(ValueError, match=r"may refuse: (fields_if|replace) cs:"):
+        with pytest.raises(ValueError, match=r"may refuse: (fields|replace) cs:"):
             await lease.commit(one, EnqueueItem(elsewhere(lanes), "P1", "{}"), behind)
         assert await lanes.redis.exists(key, behind.key) == 0 and await lanes.has_pending_items(LANE)
         assert not await lanes.has_pending_items(elsewhere(lanes))
-    await lease.commit(HSetIf(key, (Rule("state", "is", "", SKIP),), fields), behind)
+    await lease.commit(HSet(key, fields, rules=[Rule("state", "is", "", SKIP)]), behind)
     assert await lanes.redis.get(behind.key) == "written", "control: a write that is skipped ends nothing"
 
 

@@ -17,10 +17,8 @@ from bot.queue.writes import (
     EnqueueItem,
     HIncrBy,
     HSet,
-    HSetIf,
     ReplaceHistory,
     RPush,
-    RPushTrim,
     Rule,
     Set,
     SetTimer,
@@ -346,7 +344,7 @@ def build_kinds(key: str, ttl_ms: int | None) -> list[Write]:
         Set(f"{key}1", "v", ttl_ms),
         HSet(f"{key}2", {"a": "1"}, ttl_ms),
         RPush(f"{key}3", ["a", "b"], ttl_ms),
-        RPushTrim(f"{key}4", ["a", "b"], 9, ttl_ms),
+        RPush(f"{key}4", ["a", "b"], ttl_ms, most=9),
         AppendHistory(f"{key}5", ["1|a"], 9, ttl_ms),
         HIncrBy(f"{key}6", {"a": 1}, ttl_ms),
         ZAdd(f"{key}7", "m", 1, ttl_ms),
@@ -365,7 +363,7 @@ async def test_every_kind_of_write_says_how_long_its_key_lives(lanes: Lanes) -> 
 async def test_the_latest_are_kept(lanes: Lanes) -> None:
     key, home = build_key(lanes, "k"), lanes.keys.get_partition(LANE)
     for value in "abcd":
-        await apply_writes(lanes.redis, lanes.keys, home, [RPushTrim(key, [value], 3)])
+        await apply_writes(lanes.redis, lanes.keys, home, [RPush(key, [value], most=3)])
     assert await lanes.redis.lrange(key, 0, -1) == ["b", "c", "d"]
 
 
@@ -423,7 +421,7 @@ async def test_the_first_rule_that_holds_decides_whether_fields_are_set(
     if stored:
         await redis.hset(key, mapping=stored)
     behind = Set(build_key(lanes, "x"), "written")
-    ruled = HSetIf(key, RULES, {"state": "new", "by": "U1"}, ttl_ms=HOUR_MS)
+    ruled = HSet(key, {"state": "new", "by": "U1"}, HOUR_MS, RULES)
     assert await apply_writes(redis, lanes.keys, lanes.keys.get_partition(LANE), [ruled, behind]) == answer
     assert await redis.hgetall(key) == (stored | {"state": "new", "by": "U1"} if state == "new" else stored)
     assert (await redis.pttl(key) > HOUR_MS - LATE_MS) is (state == "new")

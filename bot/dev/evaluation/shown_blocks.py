@@ -36,13 +36,6 @@ def _list_block_texts(node: Any) -> Iterator[str]:
             yield from _list_block_texts(one)
 
 
-def list_step_lines(message: Message) -> Iterator[str]:
-    """Yield title and details of each step of a run that the message shows."""
-    for block in message.get("blocks") or []:
-        for task in block.get("tasks") or []:
-            yield "\n".join([task["title"], *_list_block_texts(task.get("details"))])
-
-
 def list_buttons(message: Message) -> Iterator[dict[str, Any]]:
     for block in message.get("blocks") or []:
         yield from (e for e in block.get("elements", []) if e.get("type") == "button")

@@ -14,21 +14,11 @@ function write.delete(key) redis.call('DEL', key) end
 -- The writes behind this one belong to the partition of this schedule.
 function write.at(key) schedule, base = key, string.sub(key, 1, -2) end
 
-function write.fields(key, ttl, ...)
-  redis.call('HSET', key, ...)
-  keep(key, ttl)
-end
-
 function write.unfield(key, field) redis.call('HDEL', key, field) end
 
-function write.push(key, ttl, ...)
+function write.push(key, ttl, most, ...)
   redis.call('RPUSH', key, ...)
-  keep(key, ttl)
-end
-
-function write.latest(key, ttl, most, ...)
-  redis.call('RPUSH', key, ...)
-  redis.call('LTRIM', key, -tonumber(most), -1)
+  if most ~= '' then redis.call('LTRIM', key, -tonumber(most), -1) end
   keep(key, ttl)
 end
 
@@ -142,7 +132,7 @@ local tests = {
 
 -- Set fields of a hash as `rules` say, each with field, test, value and verdict. A missing field is empty. The first rule
 -- that holds decides: `write`, `skip`, or the code with which this write refuses. If none holds, the fields are set.
-function write.fields_if(key, ttl, rules, ...)
+function write.fields(key, ttl, rules, ...)
   local given, first = {...}, 4 * tonumber(rules) + 1
   for i = 1, first - 1, 4 do
     local field, test, value, verdict = unpack(given, i, i + 3)
@@ -152,7 +142,8 @@ function write.fields_if(key, ttl, rules, ...)
       break
     end
   end
-  write.fields(key, ttl, unpack(given, first))
+  redis.call('HSET', key, unpack(given, first))
+  keep(key, ttl)
 end
 
 -- Apply the writes in order. A write that refuses ends the call with its code.

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.harness.memory_store import MemoryStore
 from tests.tools.office import LONG, NOW, SHORT, SICK, TAXI, People
+from tests.tools.workflow.invariants import replay_events
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.graph import VotingMode
 from tools.workflow.engine.authority import can_be_asked
@@ -33,7 +34,6 @@ from tools.workflow.engine.commands import (
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.port import CommandResult
-from tools.workflow.engine.reducer import replay_events
 from tools.workflow.engine.state import APPROVAL_DECISIONS, Decision, Delegation, Request, Status, Task, TaskKind
 from tools.workflow.engine.store import to_milliseconds
 from tools.workflow.process.definition import load_shipped_processes

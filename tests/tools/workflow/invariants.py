@@ -6,6 +6,7 @@ I: identity and authority. S: state machine.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,12 +25,13 @@ from tools.workflow.engine.commands import (
     FireTimerCommand,
     MigrateCommand,
     RequestEvent,
+    StartCommand,
     TaskCommand,
     TransferCommand,
     UrgeCommand,
     WithdrawCommand,
 )
-from tools.workflow.engine.reducer import apply_command, replay_events
+from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import ALLOWED, OPEN, Ballot, Decision, FilledForm, Request, Status, TaskKind
 from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.engine.votes import compute_verdict, find_seat, list_seats, list_waiting_seats
@@ -38,6 +40,15 @@ from tools.workflow.process.definition import load_shipped_processes
 NEW = "another version"
 LEAVE, EXPENSE = load_shipped_processes()
 STRANGERS = ("S1", "S2")
+
+
+def replay_events(definitions: Mapping[str, ProcessDefinition], events: Iterable[RequestEvent]) -> Request | None:
+    """The request that results from its record. `definitions` maps versions to definitions."""
+    request: Request | None = None
+    for event in events:
+        held = event.command if isinstance(event.command, StartCommand) else request
+        request = apply_command(definitions[held.definition if held else ""], request, event.command, event.at).request
+    return request
 
 
 @dataclass(frozen=True, repr=False)

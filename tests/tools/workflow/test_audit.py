@@ -17,6 +17,7 @@ from tests.harness.memory_store import MemoryStore
 from tests.tools.company import NOW, TAXI
 from tests.tools.office import office, refused
 from tests.tools.workflow.history import LEAVE, lived, other
+from tests.tools.workflow.invariants import replay_events
 from tools.workflow.engine.audit import AuditFinding, Verification
 from tools.workflow.engine.audit_record import (
     PAGE_SIZE,
@@ -28,7 +29,6 @@ from tools.workflow.engine.audit_record import (
     parse_heads,
 )
 from tools.workflow.engine.commands import CommentCommand, RequestEvent
-from tools.workflow.engine.reducer import replay_events
 from tools.workflow.engine.state import Request
 from tools.workflow.engine.store import Store
 

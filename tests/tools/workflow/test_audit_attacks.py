@@ -17,6 +17,7 @@ from tests.harness.corpus import corpus
 from tests.tools.company import NOW, SHORT
 from tests.tools.office import office
 from tests.tools.workflow.history import LEAVE, YES, lived, other
+from tests.tools.workflow.invariants import replay_events
 from tools.workflow.engine import limits
 from tools.workflow.engine.audit import Verification
 from tools.workflow.engine.audit_record import (
@@ -28,7 +29,7 @@ from tools.workflow.engine.audit_record import (
 )
 from tools.workflow.engine.commands import CommentCommand, DecideCommand, RequestEvent
 from tools.workflow.engine.redis_store import RedisStore
-from tools.workflow.engine.reducer import apply_command, replay_events
+from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Request
 from tools.workflow.engine.store import to_milliseconds
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from tests.tools.office import LI, LONG, NOW, SICK, WANG, ZHANG, ZHAO, Office, decide, office, refused
+from tests.tools.workflow.invariants import replay_events
 from tools.spec import Person, ToolError
 from tools.workflow.engine.commands import TransferCommand
-from tools.workflow.engine.reducer import replay_events
 from tools.workflow.engine.state import Decision, Status
 from tools.workflow.process.definition import load_shipped_processes
 

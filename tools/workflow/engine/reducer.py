@@ -6,7 +6,6 @@ asked, never the graph."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from tools.spec import ToolError
@@ -21,7 +20,6 @@ from tools.workflow.engine.commands import (
     DecideCommand,
     FireTimerCommand,
     MigrateCommand,
-    RequestEvent,
     SignPosition,
     StartCommand,
     TransferCommand,
@@ -83,15 +81,6 @@ def apply_command(
         case MigrateCommand():
             transition.update_request(definition=command.definition, form=command.form)
     return transition.complete_command()
-
-
-def replay_events(definitions: Mapping[str, ProcessDefinition], events: Iterable[RequestEvent]) -> Request | None:
-    """The request that results from its record. `definitions` maps versions to definitions."""
-    request: Request | None = None
-    for event in events:
-        held = event.command if isinstance(event.command, StartCommand) else request
-        request = apply_command(definitions[held.definition if held else ""], request, event.command, event.at).request
-    return request
 
 
 def create_request(command: StartCommand, now: datetime) -> Request:
