@@ -133,7 +133,7 @@ class Shapes:
         """A write by its parts; names and values that stand in a row as fields."""
         if op == "fields":  # rules in front of the fields
             end = 2 + 4 * int(rest[1])
-            rest = (" ".join(map(_describe_argument, rest[:end])), *rest[end:])
+            rest = (" ".join(map(_describe_argument, rest[:end])) if end > 2 else rest[0], *rest[end:])
         where, names, values = f"{op} {generalize(key)}", rest[1::2], rest[2::2]
         if not names or len(names) != len(values) or not all(map(_FIELD.fullmatch, names)):
             self.add(where, " | ".join(map(_describe_argument, rest)))
