@@ -28,6 +28,7 @@ mtype:reply = { NEW, DUPLICATE, TAKEN, LOST, OK, REFUSED, DOUBTED, NEXT, DONE, N
 #define PART 5                                             /* of a mail to several people; Y which, and how far */
 #define SET 6                                              /* a press on a set, with the presses on its cards */
 #define BEGUN_BY(X, Y) ((X) == BEGIN -> 1 : ((X) == PART && (Y) == 4 -> 2 : 0))   /* of effects that may be remembered */
+#define REFUSES(X, Y) (BEGUN_BY(X, Y) && (IS_DOUBTED || (R.begun & BEGUN_BY(X, Y))))      /* writes.lua: begin */
 #define MARK(X, Y) ((X) == PART -> 16 * (Y) : BIT((X) % 4))  /* DECIDE, BEGIN, KEPT; STEP or SET in a lane without parts */
 
 /* Effects of a decided card. */
@@ -131,16 +132,15 @@ inline checkpoint(L, T, M, X, Y, W) {                      /* checkpoint.lua. X 
     :: R.checked[L] & MARK(X, Y) -> skip
     :: else ->
       if
-      :: BEGUN_BY(X, Y) && (IS_DOUBTED || (R.begun & BEGUN_BY(X, Y))) ->     /* writes.lua: begin */
-        answer = (R.begun & BEGUN_BY(X, Y) -> REFUSED : DOUBTED)
+      :: REFUSES(X, Y) -> answer = (R.begun & BEGUN_BY(X, Y) -> REFUSED : DOUBTED)
       :: X == DECIDE ->                                    /* writes.lua: decide */
         if
         :: R.decided && R.decided != M -> answer = REFUSED
         :: R.decided == M -> skip
         :: !R.decided -> R.decided = M; R.effect = Y
         fi
-      :: X == BEGIN && !IS_DOUBTED && !(R.begun & 1) -> R.decided = M; R.effect = STARTED   /* writes.lua: record, the whole of it */
-      :: X == PART && !(BEGUN_BY(X, Y) && (IS_DOUBTED || (R.begun & 2))) -> R.parts = R.parts | Y
+      :: X == BEGIN && !REFUSES(X, Y) -> R.decided = M; R.effect = STARTED   /* writes.lua: record, the whole of it */
+      :: X == PART && !REFUSES(X, Y) -> R.parts = R.parts | Y
       :: X == SET -> R.pressed = 1; PRESS_FROM_SET
       :: else
       fi;
