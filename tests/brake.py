@@ -13,9 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 74_570,
+    "product lines": 74_510,
     "lines of the second platform": 6_881,
-    "kernel lines": 18_710,
+    "kernel lines": 18_708,
     "helpers used once, of 1,000 functions": 94,
     "helpers of three lines or fewer": 31,
     "clauses as subjects in docstrings": 0,
