@@ -261,6 +261,7 @@ def build_stores(settings: Settings, services: Services, timing: Timing, redis: 
         record_kind=RECORD_KIND,
         companion_suffix=SHOW_SUFFIX,
         confirmation=confirmation,
+        laying_down_s=5 * timing.watch_pause_s,
     )
     return Stores(
         redis=redis,

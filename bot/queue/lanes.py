@@ -197,13 +197,11 @@ class Lease:
         process has laid down what it remembers."""
         lanes = self._lanes
         begun = RefuseBegun(lanes.build_begun_key(self.lane, seq), int(lanes.laying_down_s * 1000))
-        while True:
-            refused = (await self.checkpoint(seq, begun, *writes, confirm=True)).refused
-            if not refused:
-                lanes.begun_effects.append((time.monotonic(), self.lane, seq))
-            if not refused.isdigit():
-                return not refused
+        while (refused := (await self.checkpoint(seq, begun, *writes, confirm=True)).refused).isdigit():  # noqa: ASYNC110
             await asyncio.sleep(int(refused) / 1000)
+        if not refused:
+            lanes.begun_effects.append((time.monotonic(), self.lane, seq))
+        return not refused
 
     async def confirm_effect(self, seq: str) -> Sequence[str]:
         """Checkpoint, and confirm everything written so far, also the engine's records, which may lie on another server

@@ -343,13 +343,14 @@ async def test_who_has_no_hand_free_leaves_the_bell_to_others(lanes: Lanes, keys
     async with running(make(lanes, handler := Waiting(keys), concurrency=1, sweep_s=60)):
         await lanes.enqueue("D1", "E1", "1")
         await asyncio.wait_for(handler.begun.wait(), 5)
-        await lanes.redis.delete(keys.wakeup_list)  # the worker may have found D1 by its poll, before its wakeup
+        await lanes.redis.delete(keys.wakeup_list)
         await lanes.redis.config_resetstat()
         await lanes.enqueue("D2", "E2", "2")
         await asyncio.sleep(0.3)
         asked = (await lanes.redis.info("commandstats")).get("cmdstat_blpop", {"calls": 0})["calls"]
         assert asked <= 2, "it may have been listening when it was filled up"
-        assert await lanes.wait_for_wakeup(1) == keys.get_partition("D2")
+        rung = {await lanes.wait_for_wakeup(1) for _ in range(2)}
+        assert keys.get_partition("D2") in rung, "D1's may come too: the worker may have found D1 by its poll before it"
         handler.may_end.set()
 
 
