@@ -190,17 +190,16 @@ async def carry_out_effect(cards: Cards, lease: Lease, approval: Approval) -> Se
     if approval.state is not ApprovalState.DECIDED:
         return await end_approval(cards, lease.item, approval)
     is_started, is_safe = approval.effect is EffectState.STARTED, await is_repeatable(cards, approval)
-    is_lost = is_started and not is_safe and not is_resumable(approval)
+    if is_started and not is_safe and not is_resumable(approval):
+        return await _end_effect(cards, lease, approval, EffectLost())
     presser = await find_presser(cards, approval)
     if not is_started:  # a process that dies before this write has run nothing
         approval, effects = transition(approval, EffectStarted(), cards.clock.now())
         seq, writes = f"begin:{approval.attempts}", write_effects(cards, approval, effects)
         if is_safe:
             await lease.checkpoint(seq, *writes, confirm=True)
-        else:
-            is_lost = not await lease.begin(seq, *writes)
-    if is_lost:
-        return await _end_effect(cards, lease, approval, EffectLost())
+        elif not await lease.begin(seq, *writes):
+            return await _end_effect(cards, lease, approval, EffectLost())
     return await run_effect(cards, lease, approval, presser)
 
 

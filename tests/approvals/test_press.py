@@ -115,6 +115,20 @@ async def test_killed_again_while_the_rest_of_several_mails_goes_out_nobody_gets
                 break
 
 
+async def test_a_mail_in_doubt_is_said_to_be_unknown_while_people_cannot_be_looked_up(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = await opened(Bot(redis, [mail(), DONE]))
+
+    async def die_behind_the_mail(*_: object) -> None:
+        bot.directory.is_unreachable = True
+        raise Killed
+
+    monkeypatch.setattr(MemoryMailer, "send_mail", die_behind_the_mail)
+    await bot.press(bot.chat.cards()[0], "send")
+    assert (await bot.load_approval()).effect is EffectState.UNKNOWN
+
+
 async def test_a_mail_that_one_of_two_was_refused_is_tried_again_for_that_one_only(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -258,12 +258,20 @@ def test_all_replicas_that_answer_are_waited_for() -> None:
 # Takeovers
 
 
+def build_watch(redis: Redis, lanes: Lanes, *, is_laid_down: bool) -> StoreWatch:
+    """The watch of the process of these lanes, which may forget what it remembers."""
+    return StoreWatch(
+        scripts=ScriptRunner.from_redis(redis, KEYS),
+        keys=KEYS,
+        confirmation=lanes._confirmation,
+        lay_down_again=lanes.lay_down_again if is_laid_down else None,
+    )
+
+
 @asynccontextmanager
 async def taken_over(pair: Pair, redis: Redis, lanes: Lanes, *, is_laid_down: bool) -> AsyncIterator[None]:
     """Lose what is done in the context, and let the process of these lanes notice it."""
-    lay_down = lanes.lay_down_again if is_laid_down else None
-    scripts, known = ScriptRunner.from_redis(redis, KEYS), lanes._confirmation
-    watch = StoreWatch(scripts=scripts, keys=KEYS, confirmation=known, lay_down_again=lay_down)
+    watch = build_watch(redis, lanes, is_laid_down=is_laid_down)
     await watch.watch_store()
     await wait_for_replica(redis)
     pair.hold()
@@ -311,9 +319,7 @@ async def test_the_next_item_of_a_lease_counts_as_begun_however_long_ago_the_tak
         for n, item in enumerate(await redis.lrange(inbox, 0, -1)):
             put_ms, _, rest = item.partition("|")
             await redis.lset(inbox, n, f"{int(put_ms) - passed_ms}|{rest}")
-        await StoreWatch(
-            scripts=ScriptRunner.from_redis(redis, KEYS), keys=KEYS, confirmation=lanes._confirmation
-        ).watch_store()
+        await build_watch(redis, lanes, is_laid_down=False).watch_store()
         [lease] = await lanes.claim("me", HOME, 9)
         await lanes.enqueue("D1", "E3", "{}")
         second = await lease.commit()
@@ -424,9 +430,7 @@ async def test_the_second_part_of_a_mail_whose_begin_was_lost_is_not_sent_again_
     async with connected(pair) as redis:
         bot = await proposed(redis, mail(to=["李四", "王五"]))
         bot.lanes.laying_down_s = 0.1
-        scripts, known = ScriptRunner.from_redis(redis, KEYS), bot.lanes._confirmation
-        lay_down = bot.lanes.lay_down_again
-        watch = StoreWatch(scripts=scripts, keys=KEYS, confirmation=known, lay_down_again=lay_down)
+        watch = build_watch(redis, bot.lanes, is_laid_down=True)
         await watch.watch_store()
         hold_at_checkpoint(monkeypatch, pair, redis, "part:U3:begun")
         await bot.press(bot.chat.cards()[0], "send")
@@ -458,9 +462,7 @@ async def test_a_second_failover_does_not_lose_the_memory_of_a_mail_that_was_beg
         [lease] = await other.claim("q", KEYS.get_partition((await bot.load_approval()).id), 1)
         await wait_for_replica(redis)
         await pair.replica.until("REPLICAOF NO ONE", "+OK")  # it gets nothing from now on
-        lay_down = sender.lay_down_again if is_laid_down else None
-        scripts, known = ScriptRunner.from_redis(redis, KEYS), sender._confirmation
-        watch = StoreWatch(scripts=scripts, keys=KEYS, confirmation=known, lay_down_again=lay_down)
+        watch = build_watch(redis, sender, is_laid_down=is_laid_down)
         await sender.lay_down_again({*range(KEYS.partitions)})
         await pair.fail_over()
         working = asyncio.create_task(bot.work_on(lease))
