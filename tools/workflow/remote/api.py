@@ -257,7 +257,7 @@ class EngineApi(Protocol):
         """Lock waiting tasks of this instance, or of all instances that have our `MARK`, for `LOCK_S`. Tasks of others
         are left alone."""
 
-    async def complete_external_task(self, job: ExternalTask) -> None: ...
+    async def complete_external_task(self, job: ExternalTask, variables: Mapping[str, VariableValue]) -> None: ...
 
     def _match_variable(self, name: str, value: str) -> dict[str, str]:
         """The condition of a query that an instance has this variable."""
@@ -271,17 +271,18 @@ class EngineApi(Protocol):
         try:
             async with asyncio.timeout(self._rest.list_timeout_s):
                 for _ in range(MAX_PAGES):
-                    page = await self.read_page(listing, len(rows), size, budget)
+                    page, total = await self.read_page(listing, len(rows), size, budget)
                     if not isinstance(page, list) or len(page) > size or not all(isinstance(row, dict) for row in page):
                         raise ValueError("no page of rows")
                     if page and page == rows[-len(page) :]:
                         raise ValueError("the same page again")
                     rows += page
-                    if len(page) < size:
+                    if len(page) < size or len(rows) == total:
                         break
         except TimeoutError:
             raise build_engine_error("engine_down") from None
         return [parse(row) for row in rows]
 
-    async def read_page(self, listing: Listing, first: int, size: int, budget: ByteBudget) -> Any:
-        """Up to `size` rows after the `first` ones, or anything else that was answered."""
+    async def read_page(self, listing: Listing, first: int, size: int, budget: ByteBudget) -> tuple[Any, object]:
+        """Up to `size` rows after the `first` ones, or anything else that was answered; and the number of all rows, if
+        the engine says it."""

@@ -117,17 +117,20 @@ class CamundaApi(EngineApi):
             for r in rows
         ]
 
-    async def complete_external_task(self, job: ExternalTask) -> None:
-        await self._rest.write("POST", "external-task", job.id, "complete", body={"workerId": WORKER})
+    async def complete_external_task(self, job: ExternalTask, variables: Mapping[str, VariableValue]) -> None:
+        body = {"workerId": WORKER, "variables": _encode_variables(variables)}
+        await self._rest.write("POST", "external-task", job.id, "complete", body=body)
 
-    async def read_page(self, listing: Listing, first: int, size: int, budget: ByteBudget) -> Any:
+    async def read_page(self, listing: Listing, first: int, size: int, budget: ByteBudget) -> tuple[Any, object]:
         path, wanted, sort, is_post, _ = listing
         query: Query = {"firstResult": first, "maxResults": size}
         orders = [{"sortBy": name, "sortOrder": "asc"} for name in sort.split(",") if name]
         if not is_post:
-            return await self._rest.read_json(*path, query={**wanted, **query, **dict(*orders)}, allowance=budget)
+            query = {**wanted, **query, **dict(*orders)}
+            return await self._rest.read_json(*path, query=query, allowance=budget), None
         query = {**query, "deserializeValues": "false"}  # of variables; other lists ignore it
-        return await self._rest.read_json(*path, query=query, body={**wanted, "sorting": orders}, allowance=budget)
+        body = {**wanted, "sorting": orders}
+        return await self._rest.read_json(*path, query=query, body=body, allowance=budget), None
 
 
 class OperatonApi(CamundaApi):

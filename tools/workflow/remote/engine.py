@@ -178,7 +178,7 @@ class RemoteEngine:
                     own = [request for request, _ in await lists.list_members("mine", initiator)]
                     await reject_repeated_start(lists, own, used, filled, now, again)
                 begun = await self._writer.start_request(used, filled, initiator, key, now)
-            started = await read_after_write(self._reader.reload_request(begun, begun.variables))
+            started = await read_after_write(self._reader.reload_request(begun, {}))
             return await self._finish_command(key, started, started.start.command)
 
     async def execute_command(
@@ -383,11 +383,12 @@ class RemoteEngine:
         for _ in range(MAX_ROUNDS):
             if is_at_rest(found.request):
                 break
-            if not await self._task_worker.run_external_tasks(found):
+            written = await self._task_worker.run_external_tasks(found)
+            if written is None:
                 if (pause := next(pauses, None)) is None:
                     break
                 await self._sleep(pause)
-            found = await read_after_write(self._reader.reload_request(found.instance))
+            found = await read_after_write(self._reader.reload_request(found.instance, written))
         request = found.request
         moved = build_command_result(request, command)
         for sha256 in {file.sha256 for file in request.filled.files if file.sha256}:  # the engine does not find them

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import ServiceTopic, TimerAction
 from tools.workflow.engine.commands import CcCommand, RequestNotice
-from tools.workflow.engine.state import COPY_PREFIX, RULE
-from tools.workflow.remote.api import EngineApi, ExternalTask
+from tools.workflow.engine.state import COPY_PREFIX, RULE, Request
+from tools.workflow.remote.api import EngineApi, ExternalTask, VariableValue
 from tools.workflow.remote.change_poller import ChangePoller
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables
 from tools.workflow.remote.process_versions import RemoteVersions
@@ -42,25 +42,26 @@ class ExternalTaskWorker:
         waits here are its timers, and they remind people after hours."""
         if self._clock() < self._next_look:
             return
-        done = await self.run_external_tasks()
-        self._pause_s = 0.0 if done else min(self._pause_s + 1, LONGEST_PAUSE_S)
+        is_idle = await self.run_external_tasks() is None
+        self._pause_s = min(self._pause_s + 1, LONGEST_PAUSE_S) if is_idle else 0.0
         self._next_look = self._clock() + self._pause_s
 
-    async def run_external_tasks(self, known: RemoteRequest | None = None) -> int:
-        """Complete waiting tasks of this request, or of all, and return their number. A failure is logged, retried once
-        its lock is over, and reported once. A failure stops nothing else, least of all a person's command that has
-        taken effect."""
+    async def run_external_tasks(self, known: RemoteRequest | None = None) -> dict[str, VariableValue] | None:
+        """Complete waiting tasks of this request, or of all. Return the variables that they gave it, or None if there
+        was none to complete. A failure is logged, retried once its lock is over, and reported once. A failure stops
+        nothing else, least of all a person's command that has taken effect."""
+        written: dict[str, VariableValue] | None = None
         processes = [known.process] if known else await self._versions.list_current_processes()
-        nodes, done = [node for process in processes for node in process.definition.nodes.values()], 0
-        alarms = {
-            timer.alarm.value for node in nodes for timer in node.timers if not known
-        }  # no command waits for these
-        topics = sorted(alarms | {node.topic.value for node in nodes if node.topic})
+        nodes = [node for process in processes for node in process.definition.nodes.values()]
+        topics = {node.topic.value for node in nodes if node.topic}
+        if not known:  # no command waits for alarms
+            topics |= {timer.alarm.value for node in nodes for timer in node.timers}
         try:
-            jobs = await self._api.lock_external_tasks(topics, known.instance if known else None) if topics else []
+            instance = known.instance if known else None
+            jobs = await self._api.lock_external_tasks(sorted(topics), instance) if topics else []
         except (EngineRefusedError, EngineNoAnswerError, ToolError) as away:
             self._outage.record_state(str(away) or type(away).__name__)
-            return 0
+            return None
         self._outage.record_state()
         for job in jobs:
             try:
@@ -68,37 +69,31 @@ class ExternalTaskWorker:
                     found: RemoteRequest | None = known
                 else:
                     found = await self._reader.find_request_of_instance(job.instance)
-                if found is not None:
-                    notices = await self._build_notices(job, found)
-                    await self._announcer.enqueue_notices(found.request.id, f"job:{job.id}", notices)
-                await self._api.complete_external_task(job)
-                done += 1
+                record = await self._notify_people(job, found.request) if found else {}
+                await self._api.complete_external_task(job, record)
+                written = (written or {}) | (record if known and job.instance == known.instance.id else {})
             except Exception:  # whatever is wrong with one task
                 log.exception("service task %s (%s) of instance %s was not done", job.id, job.topic, job.instance)
-        return done
+        return written
 
-    async def _build_notices(self, job: ExternalTask, remote_request: RemoteRequest) -> list[RequestNotice]:
-        request, kind, people = remote_request.request, "", list[dict[str, str]]()
+    async def _notify_people(self, job: ExternalTask, request: Request) -> dict[str, VariableValue]:
+        """Queue the notices of a task; return the record of the copies that it gives, to be written when it is
+        completed. A repeated call notifies the same people."""
+        record, kind, people = dict[str, VariableValue](), "", list[dict[str, str]]()
         match job.topic:
             case ServiceTopic.CC | ServiceTopic.RULE:
-                copies = await self._record_cc_people(job, remote_request)
+                name = f"{COPY_PREFIX}{job.node}" if job.topic == ServiceTopic.RULE else job.node
+                knowing = {*request.cc, request.initiator}
+                copies = tuple(dict.fromkeys(p for p in request.filled.resolve_people(name) if p not in knowing))
                 kind, people = "told", [{"person": person, "by": RULE} for person in copies]
+                if copies:
+                    cc = CcCommand(request=request.id, actor=RULE, people=copies)
+                    key, at = f"job:{job.id}", request.changed
+                    record |= build_record_variables(CommandRecord(key=key, at=at, command=cc, round=request.round))
             case ServiceTopic.MAIL:
                 kind, people = "mail", [{"person": request.initiator, "node": job.node}]
             case TimerAction.REMIND | TimerAction.ESCALATE:
                 kind, people = "reminded", [{"person": t.assignee, "task": t.id} for t in request.open_tasks]
-        return [RequestNotice(kind=kind, data={"request": request.id, **one}) for one in people]
-
-    async def _record_cc_people(self, job: ExternalTask, remote_request: RemoteRequest) -> tuple[str, ...]:
-        """The people named by the process who had no copy; a repeated call gives the same people."""
-        request, key = remote_request.request, f"job:{job.id}"
-        for earlier in remote_request.command_log:
-            if earlier.key == key and isinstance(earlier.command, CcCommand):
-                return earlier.command.people
-        name = f"{COPY_PREFIX}{job.node}" if job.topic == ServiceTopic.RULE else job.node
-        people = [p for p in request.filled.resolve_people(name) if p not in (*request.cc, request.initiator)]
-        command = CcCommand(request=request.id, actor=RULE, people=tuple(dict.fromkeys(people)))
-        record = CommandRecord(key=key, at=request.changed, command=command, round=request.round)
-        if people:
-            await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
-        return command.people
+        notices = [RequestNotice(kind=kind, data={"request": request.id, **one}) for one in people]
+        await self._announcer.enqueue_notices(request.id, f"job:{job.id}", notices)
+        return record

@@ -34,7 +34,7 @@ JOBS = (SIBLING, "external-job-api")
 class FlowableApi(EngineApi):
     extension_name: EngineName = "flowable"
     read_extensions = frozenset({"flowable", "activiti", "camunda"})
-    instance_page = 50
+    instance_page = 100
     """They come with their variables: a long form and its record have some thirty thousand bytes."""
     names = Names(
         definitions=("repository", "process-definitions"),
@@ -120,7 +120,8 @@ class FlowableApi(EngineApi):
                 locked.append(
                     ExternalTask(id=r["id"], instance=r["processInstanceId"], node=r["elementId"], topic=topic)
                 )
-        ours = await self._select_marked({task.instance for task in locked})
+        known = {instance.id} if instance else set[str]()
+        ours = known | await self._select_marked({task.instance for task in locked} - known)
         for task in locked:
             if task.instance not in ours:
                 await self._rest.write("POST", *JOBS, "unacquire", "jobs", task.id, body={"workerId": WORKER})
@@ -134,13 +135,15 @@ class FlowableApi(EngineApi):
         listing = Listing(("query", "process-instances"), wanted, is_post=True)
         return set(await self._list(listing, lambda row: str(row["id"])))
 
-    async def complete_external_task(self, job: ExternalTask) -> None:
-        await self._rest.write("POST", *JOBS, "acquire", "jobs", job.id, "complete", body={"workerId": WORKER})
+    async def complete_external_task(self, job: ExternalTask, variables: Mapping[str, VariableValue]) -> None:
+        body = {"workerId": WORKER, "variables": encode_variables(variables)}
+        await self._rest.write("POST", *JOBS, "acquire", "jobs", job.id, "complete", body=body)
 
-    async def read_page(self, listing: Listing, first: int, size: int, budget: ByteBudget) -> Any:
+    async def read_page(self, listing: Listing, first: int, size: int, budget: ByteBudget) -> tuple[Any, object]:
         path, wanted, sort, is_post, _ = listing
         asked = {**wanted, **({"sort": sort, "order": "asc"} if sort else {}), "start": first, "size": size}
         if path == self.names.past_instances:
             asked["includeProcessVariables"] = True
         words: dict[str, Any] = {"body" if is_post else "query": asked}
-        return (await self._rest.read_json(*path, **words, allowance=budget))["data"]
+        answer = await self._rest.read_json(*path, **words, allowance=budget)
+        return answer["data"], answer.get("total")

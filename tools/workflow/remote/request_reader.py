@@ -63,14 +63,15 @@ class RequestReader:
         return await self._rebuild(fresh) if fresh else None
 
     async def reload_request(
-        self, instance: ProcessInstance, variables: Mapping[str, object] | None = None
+        self, instance: ProcessInstance, written: Mapping[str, object] | None = None
     ) -> RemoteRequest:
-        """Read a request again. `variables`: if they are known; a deletion is then not seen. Raises `ToolError`
-        `no_request` if its instance is gone."""
-        if variables is None:
+        """Read a request again; its steps alone if it is known which variables we have `written` since: a deletion, and
+        variables by others, are then not seen. Raises `ToolError` `no_request` if its instance is gone."""
+        if written is None:
             found = await self.find_request_of_instance(instance.id)
         else:
-            found = await self._rebuild(instance.model_copy(update={"variables": variables}))
+            known = instance.model_copy(update={"variables": {**instance.variables, **written}})
+            found = await self._rebuild(known, is_kept=False)
         if found is None:
             raise build_no_request_error(instance.business_key)
         return found
@@ -104,10 +105,11 @@ class RequestReader:
         return [f.request for f in found if f.request.initiator == person]
 
     async def _rebuild(
-        self, instance: ProcessInstance, tasks: Sequence[EngineTask] | None = None
+        self, instance: ProcessInstance, tasks: Sequence[EngineTask] | None = None, *, is_kept: bool = True
     ) -> RemoteRequest | None:
-        """Rebuild a request; None for an instance that was not started by us. `tasks`: if they are known. Raises
-        `InvalidDefinitionError`, and `ToolError` `engine_unreadable` for a record that makes no sense."""
+        """Rebuild a request; None for an instance that was not started by us. `tasks`: if they are known. An ended one
+        `is_kept`. Raises `InvalidDefinitionError`, and `ToolError` `engine_unreadable` for a record that makes no
+        sense."""
         if (ended := self._ended.get(instance.id)) is not None:
             return ended
         record = find_start_record(instance.variables)
@@ -122,7 +124,7 @@ class RequestReader:
             found = RemoteRequest(process, instance, items, people, passed)
         except UNEXPECTED_SHAPE_ERRORS as odd:
             raise build_engine_error("engine_unreadable") from odd
-        if found.instance.ended:
+        if found.instance.ended and is_kept:
             self._ended[instance.id] = found
             if len(self._ended) > MAX_ENDED:
                 del self._ended[next(iter(self._ended))]

@@ -127,10 +127,8 @@ class RequestWriter:
 
         async def send() -> RemoteRequest:
             written = await self._send_command(found, record, result)
-            variables = {**found.instance.variables, **written}
-            is_withdrawn = isinstance(record.command, WithdrawCommand)
-            again = self._reader.reload_request(found.instance, None if is_withdrawn else variables)
-            return await read_after_write(again)
+            known = None if isinstance(record.command, WithdrawCommand) else written
+            return await read_after_write(self._reader.reload_request(found.instance, known))
 
         async def find_done() -> RemoteRequest | None:
             fresh, command = await self._reader.reload_request(found.instance), record.command

@@ -36,9 +36,9 @@ from yarl import URL
 from tools.spec import ToolError
 
 Query = Mapping[str, str | int]
-ANSWER_MAX, LIST_MAX = 2 * 1024 * 1024, 16 * 1024 * 1024
-"""Most bytes of one answer, and of all pages of a list. A page of 100 variables of 2,000 characters has a quarter of
-one MB, a list of 20,000 tasks twelve."""
+ANSWER_MAX, LIST_MAX = 4 * 1024 * 1024, 16 * 1024 * 1024
+"""Most bytes of one answer, and of all pages of a list. A page of 100 instances with their variables has three MB at
+most, a list of 20,000 tasks twelve."""
 WORDS_MAX = 1_000
 """Most characters of an engine's words about a file."""
 LIST_TIMEOUT_FACTOR = 3

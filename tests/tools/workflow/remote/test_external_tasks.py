@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -67,16 +68,34 @@ async def test_whom_the_process_names_is_told_once_and_may_read_it_and_a_mail_is
     assert (await world.decide(await world.task(request), LI, "approve")).status is Status.APPROVED
 
 
-@pytest.mark.parametrize("fails", ["finish", "record"])
-async def test_what_failed_half_way_is_done_later_and_told_once(world: World, fails: str) -> None:
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.LOST])
+async def test_what_failed_half_way_is_done_later_and_told_once(world: World, fault: Fault) -> None:
     request = await start(world)
-    world.fail(fails, Fault.REFUSED if fails == "finish" else Fault.LOST, 1 if fails == "finish" else world.repeats)
+    world.fail("finish", fault)
     await world.engine.run_due_jobs(world.now)
     assert not world.proxy.faults
     await release(world)
     await tick(world)
     assert sorted(await world.told()) == ["mail U1", "told U3"]
     assert (await world.engine.get_request(request)).cc == (WANG.id,) and not await count_waiting(world)
+
+
+async def test_a_copy_that_another_bot_gives_meanwhile_is_seen_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command reads only the steps again; the variables that it knows are not kept for an ended request."""
+    other, start_instance = world.another(world.marks), world.engine._api.start_instance
+
+    async def start_and_be_overtaken(*about: Any) -> str:
+        instance = await start_instance(*about)
+        while not (found := await world.api.find_instance(instance)) or found.ended is None:
+            world.seconds += LOCK_S
+            await other.run_due_jobs(world.now)
+        return instance
+
+    monkeypatch.setattr(world.engine._api, "start_instance", start_and_be_overtaken)
+    request = (await world.start(SHORT)).request
+    assert (await world.engine.get_request(request)).cc == (LI.id,)
 
 
 async def release(world: World) -> None:
