@@ -31,6 +31,8 @@ from tools.workflow.engine.state import APPROVAL_DECISIONS, REVOKING, Decision, 
 from tools.workflow.engine.transitions import Transition, TransitionResult
 from tools.workflow.engine.votes import find_seat
 
+TRANSFERRED = "transferred"
+"""Outcome of a task that was given to somebody else."""
 COMMENT = {"zh": "评论", "en": "The comment"}
 
 
@@ -58,9 +60,7 @@ def apply_command(
             if task.kind is TaskKind.REVISE:
                 raise ToolError("bad_decision", "the author's own task cannot be given away")
             authority.reject_ineligible_people(definition, request, task, [command.person], "person")
-            if isinstance(command, TransferCommand):
-                transition.add_opinion(task, command, "transfer", command.opinion)
-            transition.reassign_task(task, command.person, "transferred", keeps_clock=True)
+            hand_over_task(transition, command, task)
         case AddSignCommand():
             _apply_add_sign(transition, command, authority.authorize_task(definition, request, command, now))
         case WithdrawCommand():
@@ -117,6 +117,13 @@ def apply_decision(transition: Transition, command: DecideCommand, task: Task) -
             transition.complete_user_task(task, command.decision)
         case Decision.APPROVE | Decision.REJECT:
             transition.update_seat(task, vote=command.decision.value)
+
+
+def hand_over_task(transition: Transition, command: TransferCommand | AssignCommand, task: Task) -> None:
+    """Execute a transfer that is authorized."""
+    if isinstance(command, TransferCommand):
+        transition.add_opinion(task, command, "transfer", command.opinion)
+    transition.reassign_task(task, command.person, TRANSFERRED, keeps_clock=True)
 
 
 def _apply_add_sign(transition: Transition, command: AddSignCommand, task: Task) -> None:

@@ -153,11 +153,15 @@ class ChangePoller:
             return [] if tried else [TableUpdate(None, RUNNING_TABLE, request)]
         changes: list[TableUpdate] = []
         found = remote_request.request
+        ended_by, opinion = find_ending_actor(remote_request)
         for task in found.tasks:
             if not task.is_open and task.id in announced_cards:
-                ended = found.status.value if found.status is Status.WITHDRAWN else task.outcome
-                why = "decided" if task.outcome in tuple(Decision) else ended
-                data = {"task": task.id, "person": announced_cards[task.id], "by": task.by, "why": why}
+                by, why = remote_request.closed_by.get(task.id, ""), task.outcome
+                if why in tuple(Decision):
+                    why = "decided"
+                elif found.status is Status.WITHDRAWN:
+                    by, why = ended_by, found.status.value
+                data = {"task": task.id, "person": announced_cards[task.id], "by": by, "why": why}
                 event = await self._build_event("task_closed", found, task.id, data)
                 changes.append(TableUpdate(event, ANNOUNCED_TABLE, task.id))
         for task in found.open_tasks:
@@ -166,10 +170,9 @@ class ChangePoller:
                 event = await self._build_event("assigned", found, f"{task.id}:{task.assignee}", data)
                 changes.append(TableUpdate(event, ANNOUNCED_TABLE, task.id, task.assignee))
         if not found.is_running:
-            by, opinion = find_ending_actor(remote_request)
             told: OutboxEvent | None = None
             if not await self.store.get(f"told_end:{request}"):
-                end = {"status": found.status.value, "by": by, "opinion": opinion, "rule": found.rule}
+                end = {"status": found.status.value, "by": ended_by, "opinion": opinion, "rule": found.rule}
                 told = await self._build_event("ended", found, request, {"person": found.initiator, **end})
             changes.append(TableUpdate(told, RUNNING_TABLE, request))
         elif not changes:
@@ -203,8 +206,8 @@ def find_ending_actor(remote_request: RemoteRequest) -> tuple[str, str]:
     if remote_request.instance.is_deleted:
         withdrawn = [r.command for r in remote_request.command_log if isinstance(r.command, WithdrawCommand)]
         return (withdrawn[-1].actor, withdrawn[-1].reason) if withdrawn else ("", "")
-    # several tasks of one step are closed at once
-    last = max(request.tasks, key=lambda task: (task.closed or task.since, task.by), default=None)
-    opinion = next((one.text for one in reversed(request.opinions) if last and one.task == last.id), "")
-    by = last.by if last else request.initiator
-    return (RULE if request.rule and by else by), opinion
+    last = max(request.tasks, key=lambda task: task.closed or task.since, default=None)
+    by = remote_request.closed_by.get(last.id, "") if last else request.initiator
+    if by and request.rule:
+        by = RULE
+    return by, next((said.text for said in reversed(request.opinions) if said.by == by), "")

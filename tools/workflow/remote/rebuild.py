@@ -34,7 +34,7 @@ from tools.workflow.engine.commands import (
     UrgeCommand,
     WithdrawCommand,
 )
-from tools.workflow.engine.reducer import apply_decision, build_comment, create_request
+from tools.workflow.engine.reducer import TRANSFERRED, apply_decision, build_comment, create_request, hand_over_task
 from tools.workflow.engine.state import RULE, Decision, FilledForm, Seat, Status, Task, TaskKind, Visit
 from tools.workflow.engine.transitions import Transition
 from tools.workflow.engine.votes import compute_verdict, find_seat, replace_seat
@@ -53,7 +53,6 @@ TASK_ID = re.compile(r"(?P<request>[A-Z]{1,3}-\d{1,12})-(?P<item>[A-Za-z0-9][A-Z
 and another one opens."""
 HandOver: TypeAlias = TransferCommand | AssignCommand
 """Commands that give a task to somebody else: by its assignee, or because the assignee has left."""
-TRANSFERRED = "transferred"
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 SAME_STEP = timedelta(seconds=1)
 """Within this time the engine closes all tasks of a step that was decided."""
@@ -185,6 +184,8 @@ class RemoteRequest:
         self._acts = self._filter_executed_records()
         self.command_log = list[CommandRecord](self._acts)
         """The records of commands since the start, oldest first."""
+        self.closed_by = dict[str, str]()
+        """Task → the person whose command closed it, if that was done through us."""
         self._items, self._next_items = dict[int, EngineTask](), {item.id: item for item in items}
         """Seat → the engine's task; and the tasks that are nobody's yet, by id."""
         self.request, nodes = create_request(start.command, instance.started), process.definition.nodes
@@ -278,6 +279,9 @@ class RemoteRequest:
         transition = Transition(self.process.definition, self.request, record.command, record.at)
         with suppress(ToolError):  # by a rule that is newer than the record
             move(transition)
+        if record is not self.start:
+            closed = {task.id for task in self.request.open_tasks} - {task.id for task in transition.request.open_tasks}
+            self.closed_by |= dict.fromkeys(closed, record.command.actor)
         tasks = list(transition.request.tasks)
         for n in range(len(self.request.tasks), len(tasks)):
             task, earlier = tasks[n], sum(one.seat == tasks[n].seat for one in tasks[:n])
@@ -336,10 +340,7 @@ def _move_task(transition: Transition, task: Task, command: Command | None) -> N
         case UrgeCommand():
             transition.update_task(task, urged=(*task.urged, transition.now))
         case TransferCommand() | AssignCommand():
-            if isinstance(command, TransferCommand):
-                transition.add_opinion(task, command, "transfer", command.opinion)
-            transition.close_task(task, TRANSFERRED, why=TRANSFERRED, by=command.actor)
-            transition.update_seat(task, person=command.person)
+            hand_over_task(transition, command, task)
         case _:
             visit = get_visit(transition.request, task)
             agreed = {"vote": Decision.APPROVE.value}

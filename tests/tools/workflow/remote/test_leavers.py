@@ -49,7 +49,7 @@ async def test_the_task_of_somebody_who_has_left_goes_to_their_manager_in_the_en
     assert isinstance(events[1].command, AssignCommand) and events[1].command.person == WANG.id
     found = await world.engine.get_request(request)
     first, second = found.tasks
-    assert (first.assignee, first.outcome, first.by, second.assignee) == (LI.id, "transferred", RULE, WANG.id)
+    assert (first.assignee, first.outcome, second.assignee) == (LI.id, "transferred", WANG.id)
     assert not found.opinions, "nobody gave it away"
     assert await world.another(MemoryKeyValueStore()).get_request(request) == found
     services = cast("ToolServices", SimpleNamespace(engine=world.engine, directory=world.people))

@@ -146,11 +146,7 @@ def test_a_request_is_rebuilt_as_it_is(key: str, data: st.DataObject, moves: lis
             continue  # refused for these engines
         with suppress(ToolError):
             engine.do(command, engine.items[task.seat])
-        rebuilt, expected = engine.rebuild(), engine.request
-        handed_over = {t.id: t.by for t in rebuilt.tasks if t.outcome == "transferred"}
-        assert all(handed_over.values()), "the embedded engine does not say who did it"
-        tasks = tuple(t.model_copy(update={"by": ""}) if t.id in handed_over else t for t in rebuilt.tasks)
-        assert describe(rebuilt.model_copy(update={"tasks": tasks})) == describe(expected)
+        assert describe(engine.rebuild()) == describe(engine.request)
 
 
 @pytest.mark.parametrize("time", [rebuild.SAME_STEP, timedelta()])

@@ -28,8 +28,9 @@ from tests.tools.workflow.remote.company import (
 from tests.tools.workflow.remote.proxy import Fault
 from tools.spec import EffectUnknownError, Person
 from tools.workflow.bpmn.graph import VotingMode
-from tools.workflow.engine.commands import AddSignCommand, DecideCommand, SignPosition, TransferCommand
+from tools.workflow.engine.commands import AddSignCommand, DecideCommand, SignPosition, TransferCommand, WithdrawCommand
 from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.port import Engine
 from tools.workflow.engine.state import Decision, Request, Status
 from tools.workflow.remote.api import EngineTask, VariableValue
 from tools.workflow.remote.extension_names import convert_to_engine
@@ -89,8 +90,15 @@ async def start(world: World, process: str = "expense", approver: Person = LI) -
     return (await world.start({**CAR, "approver": approver.id}, process)).request
 
 
+async def hear(engine: Engine) -> list[tuple[str, str]]:
+    """What people are told since the last time. Each engine has its own names for tasks."""
+    events = await engine.list_outbox(100)
+    await engine.mark_sent([event.id for event in events])
+    return sorted((e.kind, str(sorted(n for n in e.data.items() if n[0] != "task" and n[1]))) for e in events)
+
+
 async def play(world: World, process: str, steps: Steps) -> None:
-    """On the embedded engine and on this one, which answers alike after each step."""
+    """On the embedded engine and on this one, which answers alike after each step, and tells people alike."""
     embedded = EmbeddedEngine(MemoryStore(), PROCESSES, world.people)
     form = {**(LONG if process == "leave" else CAR), "approver": steps[0][0].id}
     answers = [await world.start(form, process), await embedded.start_request(process, form, ZHANG.id, "s", NOW)]
@@ -98,6 +106,7 @@ async def play(world: World, process: str, steps: Steps) -> None:
     for n, (actor, decision, *to) in enumerate(steps):
         here, there = await world.engine.get_request(number), await embedded.get_request(number)
         assert describe(here) == describe(there), n
+        assert await hear(world.engine) == await hear(embedded), n
         assert answers[0].model_copy(update={"task": answers[1].task}).model_dump() == answers[1].model_dump(), n
         more = {"decision": Decision(decision), "actor": actor.id, "opinion": "看过了", "to": "".join(to)}
         answers = [
@@ -108,6 +117,7 @@ async def play(world: World, process: str, steps: Steps) -> None:
         ]
     here, there = await world.engine.get_request(number), await embedded.get_request(number)
     assert describe(here) == describe(there)
+    assert await hear(world.engine) == await hear(embedded)
 
 
 async def play_until_one_has_voted(world: World) -> tuple[str, str]:
@@ -266,6 +276,18 @@ async def test_several_are_not_asked_in_the_place_of_one(finance: World) -> None
 async def test_of_several_of_whom_one_decides_nobody_is_asked_who_has_decided_before(finance: World) -> None:
     finance.people.known[1] = LI.model_copy(update={"roles": frozenset({"finance"})})
     await play(finance, "group", [(LI, OK), (SUN, BACK, "approval"), (LI, OK), (ZHAO, OK)])
+
+
+async def test_whoever_was_asked_is_told_who_withdrew_it(finance: World) -> None:
+    heard: list[list[tuple[str, str]]] = []
+    for engine in (finance.engine, EmbeddedEngine(MemoryStore(), PROCESSES, finance.people)):
+        await engine.start_request("expense", CAR, ZHANG.id, "s", NOW)
+        task = find_task(await engine.get_request("E-0001"), LI)
+        await engine.execute_command(DecideCommand(task=task, actor=LI.id, decision=Decision.APPROVE), "d", NOW)
+        await hear(engine)
+        await engine.execute_command(WithdrawCommand(request="E-0001", actor=ZHANG.id, reason="不报了"), "w", NOW)
+        heard.append(await hear(engine))
+    assert heard[0] == heard[1] and len(heard[0]) == 3, heard
 
 
 @pytest.mark.parametrize("story", STORIES)
