@@ -22,7 +22,7 @@ from tools.workflow.remote.engine import RemoteEngine
 from tools.workflow.remote.engine_users import InvalidUsersError, read_users
 from tools.workflow.remote.key_value_store import KeyValueStore
 from tools.workflow.remote.open_engine import EngineAddress, open_api
-from tools.workflow.remote.process_versions import KnownVersions
+from tools.workflow.remote.process_versions import ProcessVersions
 
 
 def build_engine_address(settings: Settings) -> EngineAddress | None:
@@ -51,22 +51,24 @@ async def open_engine_from_settings(
     """The engine, while the context is open. `compute_number_floor`: see `RedisStore`. Raises `SettingsError`."""
     processes = load_shipped_processes()
     calendar, numbers = load_calendar(settings), build_form_numbers(settings)
-    store, marks = RedisStore(redis, compute_number_floor=compute_number_floor), KeyValueStore(redis)
-    address, embedded = build_engine_address(settings), EmbeddedEngine(store, processes, directory)
-    known = KnownVersions(marks, processes).list_current_processes() if address else embedded.list_processes()
-    policy = load_policy(settings, [process.form for process in await known])  # of deployed ones too
-    if address is None:
+    if (address := build_engine_address(settings)) is None:
+        store = RedisStore(redis, compute_number_floor=compute_number_floor)
+        known = await EmbeddedEngine(store, processes, directory).list_processes()  # deployed ones too
+        policy = load_policy(settings, [process.form for process in known])
         yield EmbeddedEngine(
             store, processes, directory, calendar=calendar, numbers=numbers, policy=policy, files=files
         )
         return
 
-    build_enricher = partial(
-        CommandEnricher, directory=directory, calendar=calendar, numbers=numbers, policy=policy, files=files
-    )
     try:
         users_by_name = read_users(address.users_file)
     except InvalidUsersError as refused:
         raise SettingsError(f"ENGINE_USERS_FILE: {refused}") from refused
+    marks = KeyValueStore(redis)
     async with open_api(address) as (_, api):
+        known = await ProcessVersions(api, marks, processes).list_current_processes()
+        policy = load_policy(settings, [process.form for process in known])
+        build_enricher = partial(
+            CommandEnricher, directory=directory, calendar=calendar, numbers=numbers, policy=policy, files=files
+        )
         yield RemoteEngine(api, marks, processes, directory, users_by_name, build_enricher)

@@ -20,13 +20,16 @@ DEPLOYED_TABLE = "processes"
 """Table: process → `<bpmn> <form>` (SHA-256), deployed by an administrator."""
 
 
-class KnownVersions:
-    """Our versions. `processes` are shipped; other processes, and other versions of these, were deployed."""
+class ProcessVersions:
+    """Our versions, and those of them that the engine has. `processes` are shipped; other processes, and other versions
+    of these, were deployed."""
 
-    def __init__(self, marks: KeyValueStore, processes: Sequence[Process]) -> None:
-        self._store = marks
+    def __init__(self, api: EngineApi, store: KeyValueStore, processes: Sequence[Process]) -> None:
+        self._api, self._store = api, store
         self._shipped: Mapping[str, Process] = {p.key: p for p in processes}
-        self._process_by_version = {(p.definition.version, p.form_version): p for p in processes}
+        self._process_by_version = {p.version: p for p in processes}
+        self._verified_definitions: set[tuple[str, str]] = set()
+        """Pairs of deployed definition and our version that were found equal."""
 
     async def list_current_processes(self) -> tuple[Process, ...]:
         """All processes for new requests; a deployed one comes before the shipped one with the same key."""
@@ -44,16 +47,6 @@ class KnownVersions:
                 raise InvalidDefinitionError(definition[:12], "the files of this version are gone")
             self._process_by_version[definition, form] = compile_process(bpmn.encode(), toml.encode(), is_stored=True)
         return self._process_by_version[definition, form]
-
-
-class RemoteVersions(KnownVersions):
-    """Our versions, and those of them that the engine has."""
-
-    def __init__(self, api: EngineApi, marks: KeyValueStore, processes: Sequence[Process]) -> None:
-        super().__init__(marks, processes)
-        self._api = api
-        self._verified_definitions: set[tuple[str, str]] = set()
-        """Pairs of deployed definition and our version that were found equal."""
 
     async def deploy_process(self, process: Process) -> bool:
         """Deploy a process to the engine, with all attributes in the engine's name, and here for new requests; return

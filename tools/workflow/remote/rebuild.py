@@ -1,25 +1,20 @@
-"""Writes our request as variables of an instance, and rebuilds it from an instance, for both adapters."""
+"""Rebuilds our request from an instance of an engine."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from functools import lru_cache, partial
 from typing import TypeAlias
 
 from tools.spec import ToolError
-from tools.workflow.bpmn.assignees import format_seat_variables, list_written_deciders
+from tools.workflow.bpmn.assignees import list_written_deciders
 from tools.workflow.bpmn.graph import (
-    DECISION,
-    INITIATOR,
     FlowNode,
-    NodeKind,
     ProcessDefinition,
     VotingMode,
-    format_decision_variable,
 )
 from tools.workflow.bpmn.xml import BPMN, LOOP, parse_bpmn
 from tools.workflow.engine.authority import get_visit
@@ -39,7 +34,7 @@ from tools.workflow.engine.state import RULE, Decision, FilledForm, Seat, Status
 from tools.workflow.engine.transitions import Transition
 from tools.workflow.engine.votes import compute_verdict, find_seat, replace_seat
 from tools.workflow.process.definition import Process
-from tools.workflow.remote.api import MARK, WORKER, ActivityInstance, EngineTask, ProcessInstance, VariableValue
+from tools.workflow.remote.api import ActivityInstance, EngineTask, ProcessInstance
 from tools.workflow.remote.command_records import (
     CommandRecord,
     DecisionRecord,
@@ -56,8 +51,6 @@ HandOver: TypeAlias = TransferCommand | AssignCommand
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 SAME_STEP = timedelta(seconds=1)
 """Within this time the engine closes all tasks of a step that was decided."""
-SEVERAL_DECIDERS = {"zh": "让几个人作为一步的同一个审批人", "en": "several people as the one assignee of a step"}
-LONG_NUMBERS = {"zh": "超过 15 位有效数字的数", "en": "numbers of more than 15 digits"}
 
 
 def is_command_executed(remote_request: RemoteRequest, command: Command, key: str) -> bool:
@@ -90,65 +83,8 @@ def list_shared_steps(bpmn: bytes) -> frozenset[str]:
     return frozenset(n for n, e in nodes if list_written_deciders(e) or e.find(f"{BPMN}{LOOP}") is not None)
 
 
-def build_seat_variables(process: Process, visits: Iterable[Visit], users: Mapping[str, str]) -> dict[str, str]:
-    """The variables that say who is asked at these visits, for steps that several people may decide."""
-    variables: dict[str, str] = {}
-    for visit in visits:
-        if visit.node in list_shared_steps(process.bpmn):
-            people = [users[seat.person] for seat in visit.ballot.seats]
-            variables |= format_seat_variables(visit.node, process.definition.nodes[visit.node].who, people)
-    return variables
-
-
-def build_variables(
-    process: Process, filled: FilledForm, users: Mapping[str, str], initiator: str
-) -> dict[str, VariableValue]:
-    """Every variable that an expression of the process may use; engines fail on a missing one.
-
-    Fields are text. Values for conditions (`days`, amounts, thresholds) are doubles under their own names, because JUEL
-    compares text letter by letter. A double keeps the order of decimals of up to 15 digits; longer ones are refused.
-    The record has the exact text of everything, which is what people see. `users` maps everybody who may get a task to
-    engine users. Raises `ToolError` `not_remote`."""
-    variables: dict[str, VariableValue] = dict(filled.values)
-    for name, number in filled.numbers.items():
-        variables[name] = float(number)
-        if Decimal(repr(float(number))) != number:
-            raise build_not_remote_error(LONG_NUMBERS)
-    for node in process.definition.nodes.values():
-        people = list_step_people(node, filled)
-        if node.id in list_shared_steps(process.bpmn):
-            variables |= format_seat_variables(node.id, node.who, [users[person] for person in people])
-        elif node.who and not node.is_revision:
-            if len(people) > 1:
-                raise build_not_remote_error(SEVERAL_DECIDERS)
-            variables[node.who[0]] = users[people[0]] if people else None
-    return {**variables, INITIATOR: users[initiator], MARK: WORKER, **build_initial_decisions(process.definition)}
-
-
 def list_step_people(node: FlowNode, filled: FilledForm) -> tuple[str, ...]:
     return tuple(dict.fromkeys(p for name in node.who for p in filled.resolve_people(name)))
-
-
-def build_initial_decisions(definition: ProcessDefinition) -> dict[str, VariableValue]:
-    """The variables `decision`, and `decision_<task>` for all tasks, without any decision."""
-    tasks = [node for node in definition.nodes.values() if node.kind is NodeKind.USER]
-    return {DECISION: "", **{format_decision_variable(task.id): "" for task in tasks}}
-
-
-def build_decision_variables(node: str, decision: Decision, *, is_last: bool) -> dict[str, VariableValue]:
-    """The variables of a decision. The step is decided with its last vote only (`is_last`)."""
-    decided = {format_decision_variable(node): decision.value} if is_last else {}
-    return {DECISION: decision.value, MARK: WORKER, **decided}
-
-
-def build_decision_corrections(remote_request: RemoteRequest) -> dict[str, VariableValue]:
-    """Variables of decisions that are out of date in the engine. The next decision corrects them. A return,
-    which forgets some, thus needs no write that would remain if the return is refused. Correct values are left alone,
-    because others may be deciding meanwhile."""
-    counts = build_initial_decisions(remote_request.process.definition)
-    counts |= {format_decision_variable(node): decision for node, decision in remote_request.request.decisions.items()}
-    variables = remote_request.instance.variables
-    return {name: value for name, value in counts.items() if (variables.get(name) or "") != value}
 
 
 def get_return_target(definition: ProcessDefinition, command: DecideCommand) -> str:

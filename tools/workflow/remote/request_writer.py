@@ -5,12 +5,15 @@ whether the write was done."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from typing import TypeVar
 
 from tools.spec import EffectUnknownError, ToolError
+from tools.workflow.bpmn.assignees import format_seat_variables
+from tools.workflow.bpmn.graph import DECISION, INITIATOR, NodeKind, ProcessDefinition, format_decision_variable
 from tools.workflow.engine.commands import (
     AssignCommand,
     CcCommand,
@@ -26,18 +29,15 @@ from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Decision, FilledForm, Visit
 from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.process.definition import Process
-from tools.workflow.remote.api import WRITE_PENDING_MS, EngineApi, ProcessInstance, VariableValue
+from tools.workflow.remote.api import MARK, WORKER, WRITE_PENDING_MS, EngineApi, ProcessInstance, VariableValue
 from tools.workflow.remote.change_poller import RUNNING_TABLE
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables, find_decision_record
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
-from tools.workflow.remote.process_versions import RemoteVersions
+from tools.workflow.remote.process_versions import ProcessVersions
 from tools.workflow.remote.rebuild import (
     RemoteRequest,
-    build_decision_corrections,
-    build_decision_variables,
-    build_seat_variables,
-    build_variables,
+    build_not_remote_error,
     get_return_target,
     is_command_executed,
     list_shared_steps,
@@ -47,6 +47,8 @@ from tools.workflow.remote.request_reader import RequestReader
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
 T = TypeVar("T")
+SEVERAL_DECIDERS = {"zh": "让几个人作为一步的同一个审批人", "en": "several people as the one assignee of a step"}
+LONG_NUMBERS = {"zh": "超过 15 位有效数字的数", "en": "numbers of more than 15 digits"}
 WRITE_CHECK_PAUSES_S = (0.0, 0.2, 1.0, 2.0)
 """Pauses before the checks of whether an unanswered write was done (s)."""
 
@@ -57,7 +59,7 @@ class RequestWriter:
         api: EngineApi,
         store: KeyValueStore,
         users: EngineUsers,
-        versions: RemoteVersions,
+        versions: ProcessVersions,
         reader: RequestReader,
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
@@ -98,9 +100,8 @@ class RequestWriter:
             initiator=initiator,
             filled=filled,
         )
-        begun = apply_command(process.definition, None, command, now).request
         variables = await self._resolve_variables(process, filled, initiator)
-        variables |= await self._resolve_seats(process, begun.visits)
+        variables |= await self._resolve_seats(process, apply_command(process.definition, None, command, now))
         variables |= build_record_variables(CommandRecord(key=key, at=now, command=command))
 
         async def send() -> ProcessInstance:
@@ -175,7 +176,7 @@ class RequestWriter:
         is_shared = item is not None and item.node in list_shared_steps(found.process.bpmn)
         match command:
             case DecideCommand(decision=Decision.RETURN) if item and result:
-                written = await self._resolve_new_seats(found, result)
+                written = await self._resolve_seats(found.process, result, found.request.visits)
                 written |= build_record_variables(record, item.id)
                 target = get_return_target(found.process.definition, command)
                 await self._api.return_task(item, target, written, is_shared=is_shared)
@@ -183,14 +184,16 @@ class RequestWriter:
                 changed = build_decision_corrections(found)
                 if command.filled is not None:
                     changed |= await self._resolve_variables(found.process, command.filled, found.request.initiator)
-                changed |= await self._resolve_new_seats(found, result)
+                changed |= await self._resolve_seats(found.process, result, found.request.visits)
                 returned = find_decision_record(found.instance.variables, item.id)
                 if returned and not is_shared:  # which may still come true
                     item = await self._api.renew_task(item)
                 elif returned and record.at - returned.at < timedelta(milliseconds=WRITE_PENDING_MS):
                     raise EffectUnknownError("the return of this task may still come true within five minutes")
-                decided = build_decision_variables(item.node, command.decision, is_last=bool(result.event.steps))
-                written = {**changed, **decided, **build_record_variables(record, item.id)}
+                changed |= {DECISION: command.decision.value, MARK: WORKER}
+                if result.event.steps:  # it was the last vote of its step
+                    changed[format_decision_variable(item.node)] = command.decision.value
+                written = {**changed, **build_record_variables(record, item.id)}
                 await self._api.complete_task(item, written)
             case TransferCommand() | AssignCommand() if item:
                 user = await self._users.get_engine_user(command.person)
@@ -203,24 +206,58 @@ class RequestWriter:
                 await self._api.set_variables(found.instance.id, written)
         return written
 
-    async def _resolve_new_seats(self, found: RemoteRequest, result: TransitionResult) -> dict[str, VariableValue]:
-        """The variables of the people asked at the steps that a decision opens."""
-        before = {visit.node for visit in found.request.visits} if not result.event.steps else ()
-        visits = [visit for visit in result.request.visits if visit.node not in before]
-        return await self._resolve_seats(found.process, visits)
-
     async def _resolve_variables(
         self, process: Process, filled: FilledForm, initiator: str
     ) -> dict[str, VariableValue]:
-        asked = [p for node in process.definition.nodes.values() for p in list_step_people(node, filled)]
-        users = {person: await self._users.get_engine_user(person) for person in {initiator, *asked}}
-        return build_variables(process, filled, users, initiator)
+        """Every variable that an expression of the process may use; engines fail on a missing one.
 
-    async def _resolve_seats(self, process: Process, visits: Sequence[Visit]) -> dict[str, VariableValue]:
-        """The variables of the people asked at these visits. Where one of several decides, they have no other say."""
-        seats = [seat for visit in visits for seat in visit.ballot.seats]
-        users = {seat.person: await self._users.get_engine_user(seat.person) for seat in seats}
-        return {**build_seat_variables(process, visits, users)}
+        Fields are text. Values for conditions (`days`, amounts, thresholds) are doubles under their own names, because
+        JUEL compares text letter by letter. A double keeps the order of decimals of up to 15 digits; longer ones are
+        refused. The record has the exact text of everything, which is what people see. Raises `ToolError`
+        `not_remote`, and `no_engine_user`."""
+        variables: dict[str, VariableValue] = {**filled.values, **build_initial_decisions(process.definition)}
+        for name, number in filled.numbers.items():
+            variables[name] = float(number)
+            if Decimal(repr(float(number))) != number:
+                raise build_not_remote_error(LONG_NUMBERS)
+        for node in process.definition.nodes.values():
+            users = [await self._users.get_engine_user(person) for person in list_step_people(node, filled)]
+            if node.id in list_shared_steps(process.bpmn):
+                variables |= format_seat_variables(node.id, node.who, users)
+            elif node.who and not node.is_revision:
+                if len(users) > 1:
+                    raise build_not_remote_error(SEVERAL_DECIDERS)
+                variables[node.who[0]] = users[0] if users else None
+        return {**variables, INITIATOR: await self._users.get_engine_user(initiator), MARK: WORKER}
+
+    async def _resolve_seats(
+        self, process: Process, result: TransitionResult, earlier: Iterable[Visit] = ()
+    ) -> dict[str, VariableValue]:
+        """The variables that say who is asked at the steps that a command opens, if several people may decide there.
+        `earlier` steps were open before. Where one of several decides, whoever has decided before has no other say."""
+        variables = dict[str, VariableValue]()
+        before = {visit.node for visit in earlier} if not result.event.steps else ()
+        for visit in result.request.visits:
+            if visit.node not in before and visit.node in list_shared_steps(process.bpmn):
+                users = [await self._users.get_engine_user(seat.person) for seat in visit.ballot.seats]
+                variables |= format_seat_variables(visit.node, process.definition.nodes[visit.node].who, users)
+        return variables
+
+
+def build_initial_decisions(definition: ProcessDefinition) -> dict[str, VariableValue]:
+    """The variables `decision`, and `decision_<task>` for all tasks, without any decision."""
+    tasks = [node for node in definition.nodes.values() if node.kind is NodeKind.USER]
+    return {DECISION: "", **{format_decision_variable(task.id): "" for task in tasks}}
+
+
+def build_decision_corrections(remote_request: RemoteRequest) -> dict[str, VariableValue]:
+    """Variables of decisions that are out of date in the engine. The next decision corrects them. A return,
+    which forgets some, thus needs no write that would remain if the return is refused. Correct values are left alone,
+    because others may be deciding meanwhile."""
+    counts = build_initial_decisions(remote_request.process.definition)
+    counts |= {format_decision_variable(node): decision for node, decision in remote_request.request.decisions.items()}
+    variables = remote_request.instance.variables
+    return {name: value for name, value in counts.items() if (variables.get(name) or "") != value}
 
 
 async def read_after_write(reading: Awaitable[T]) -> T:
