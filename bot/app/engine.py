@@ -50,7 +50,7 @@ async def open_engine_from_settings(
 ) -> AsyncIterator[Engine]:
     """The engine, while the context is open. `compute_number_floor`: see `RedisStore`. Raises `SettingsError`."""
     processes = load_shipped_processes()
-    calendar, numbers = load_calendar(settings), build_form_numbers(settings)
+    calendar, numbers, marks = load_calendar(settings), build_form_numbers(settings), KeyValueStore(redis)
     if (address := build_engine_address(settings)) is None:
         store = RedisStore(redis, compute_number_floor=compute_number_floor)
         known = await EmbeddedEngine(store, processes, directory).list_processes()  # deployed ones too
@@ -64,7 +64,6 @@ async def open_engine_from_settings(
         users_by_name = read_users(address.users_file)
     except InvalidUsersError as refused:
         raise SettingsError(f"ENGINE_USERS_FILE: {refused}") from refused
-    marks = KeyValueStore(redis)
     async with open_api(address) as (_, api):
         known = await ProcessVersions(api, marks, processes).list_current_processes()
         policy = load_policy(settings, [process.form for process in known])

@@ -192,15 +192,20 @@ class Transition:
 
     def complete_user_task(self, task: Task, decision: Decision) -> None:
         """Leave a user task after its decision."""
-        visit = authority.get_visit(self.request, task)
-        for left in self._list_open_tasks(visit):
-            self.close_task(left, "settled", why="settled")
-        self.update_request(visits=tuple(v for v in self.request.visits if v != visit))
+        visit = self.end_visit(task)
         if visit.kind is TaskKind.REVOKE:
             self.end_request(ENDS[visit.kind][decision])
             return
         self.update_request(decisions={**self.request.decisions, visit.node: decision.value})
         self.leave_node(self.definition.nodes[visit.node], decision.value)
+
+    def end_visit(self, task: Task) -> Visit:
+        """End the visit of a task, whose others have nothing left to decide."""
+        visit = authority.get_visit(self.request, task)
+        for left in self._list_open_tasks(visit):
+            self.close_task(left, "settled", why="settled")
+        self.update_request(visits=tuple(v for v in self.request.visits if v != visit))
+        return visit
 
     def _sync_tasks(self, visit: Visit) -> None:
         """Open tasks for the people whose turn it is, and close the others'."""

@@ -208,6 +208,7 @@ class EngineApi(Protocol):
     async def list_tasks_of_instances(self, instances: Sequence[ProcessInstance]) -> list[EngineTask] | None:
         """Open and closed tasks of these instances, and perhaps of others, oldest first. None if the engine can only be
         asked for those of one instance."""
+        return None
 
     async def list_tasks_started_by(self, user: str) -> list[EngineTask]:
         """Open and closed tasks of all instances whose variable `initiator` is this user, oldest first."""
@@ -247,7 +248,9 @@ class EngineApi(Protocol):
 
     async def renew_task(self, item: EngineTask) -> EngineTask:
         """The task to complete in place of this one, whose return was sent and may still come true. The engine then
-        refuses that return. Not for a shared step, which would lose its votes."""
+        refuses that return: on Camunda by itself, because a return names the activity instance, which ends with the
+        task. Not for a shared step, which would lose its votes."""
+        return item
 
     async def delete_instance(self, instance: str, reason: str) -> None: ...
 

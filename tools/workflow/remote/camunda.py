@@ -95,10 +95,6 @@ class CamundaApi(EngineApi):
         body = {"instructions": [begin, end, *others], "annotation": "return"}
         await self._rest.write("POST", "process-instance", item.instance, "modification", body=body)
 
-    async def renew_task(self, item: EngineTask) -> EngineTask:
-        """The task itself: a return names the activity instance, which ends with the task."""
-        return item
-
     async def delete_instance(self, instance: str, reason: str) -> None:
         """Delete an instance. The API takes no reason; our record has it."""
         await self._rest.write("DELETE", "process-instance", instance)

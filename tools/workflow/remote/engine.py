@@ -164,8 +164,7 @@ class RemoteEngine:
     ) -> CommandResult:
         lists = RemoteRequestLists(self._reader)
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._lock_command(f"start:{key}", key))
-            if (earlier := await self._find_earlier_result(key)) is not None:
+            if earlier := await stack.enter_async_context(self._lock_command(f"start:{key}", key)):
                 return earlier
             used = get_process_by_key(process, await self.list_processes())
             may_repeat = again is not None and bool(used.form.again_minutes)
@@ -189,8 +188,7 @@ class RemoteEngine:
         else:
             name = split_task_id(command.task)
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._lock_command(f"request:{name}", key))
-            if (earlier := await self._find_earlier_result(key)) is not None:
+            if earlier := await stack.enter_async_context(self._lock_command(f"request:{name}", key)):
                 return earlier
             found = await self._load_command_request(command)
             process, request = found.process, found.request
@@ -212,8 +210,8 @@ class RemoteEngine:
         self, task_id: str, person: str, actor: str, key: str, now: datetime, reason: str = ""
     ) -> CommandResult:
         """Give a task to somebody, for an administrator. The caller has made sure that `person` is in the directory."""
-        async with self._lock_command(f"request:{split_task_id(task_id)}", key):
-            if (earlier := await self._find_earlier_result(key)) is not None:
+        async with self._lock_command(f"request:{split_task_id(task_id)}", key) as earlier:
+            if earlier:
                 return earlier
             found = await self._reader.load_request_of_task(task_id)
             holder = require_task(found.request, task_id).assignee
@@ -228,13 +226,16 @@ class RemoteEngine:
         return hold_lock(self._store, name, self._sleep)
 
     @asynccontextmanager
-    async def _lock_command(self, name: str, key: str) -> AsyncIterator[None]:
-        """A lock for a command. An earlier try of it may have been done: nobody knows while the engine cannot be
-        asked."""
+    async def _lock_command(self, name: str, key: str) -> AsyncIterator[CommandResult | None]:
+        """A lock for a command, with the answer to an earlier try of it. An earlier try without an answer may have been
+        done: nobody knows while the engine cannot be asked."""
+        if not key:
+            raise ValueError("a command needs an idempotency key")
         sent = await self._store.get(f"sent:{key}")
         try:
             async with self._lock(name):
-                yield
+                answer = await self._store.get(f"answer:{key}")
+                yield CommandResult.model_validate_json(answer) if answer else None
         except ToolError as error:
             if sent and (error.code.startswith("engine_") or error.code == "busy"):
                 raise EffectUnknownError(error.text) from None
@@ -401,12 +402,6 @@ class RemoteEngine:
             await self._poller.note_told_end(request.id)
         self._poller.schedule_poll()
         return moved
-
-    async def _find_earlier_result(self, key: str) -> CommandResult | None:
-        if not key:
-            raise ValueError("a command needs an idempotency key")
-        answer = await self._store.get(f"answer:{key}")
-        return CommandResult.model_validate_json(answer) if answer else None
 
 
 def is_at_rest(request: Request) -> bool:

@@ -57,9 +57,6 @@ class FlowableApi(EngineApi):
     async def deploy_file(self, name: str, content: bytes) -> None:
         await self._rest.write_file("repository", "deployments", file=name, content=content, fields={})
 
-    async def list_tasks_of_instances(self, instances: Sequence[ProcessInstance]) -> list[EngineTask] | None:
-        return None
-
     async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> str:
         body = {"processDefinitionId": definition, "businessKey": request, "variables": encode_variables(variables)}
         return parse_id(await self._rest.write("POST", "runtime", "process-instances", body=body))

@@ -11,11 +11,7 @@ from typing import TypeAlias
 
 from tools.spec import ToolError
 from tools.workflow.bpmn.assignees import list_written_deciders
-from tools.workflow.bpmn.graph import (
-    FlowNode,
-    ProcessDefinition,
-    VotingMode,
-)
+from tools.workflow.bpmn.graph import FlowNode, ProcessDefinition, VotingMode
 from tools.workflow.bpmn.xml import BPMN, LOOP, parse_bpmn
 from tools.workflow.engine.authority import get_visit
 from tools.workflow.engine.commands import (
@@ -278,14 +274,10 @@ def _move_task(transition: Transition, task: Task, command: Command | None) -> N
         case TransferCommand() | AssignCommand():
             hand_over_task(transition, command, task)
         case _:
-            visit = get_visit(transition.request, task)
             agreed = {"vote": Decision.APPROVE.value}
-            ballot = replace_seat(visit.ballot, task.seat, partial(Seat.model_copy, update=agreed))
+            ballot = get_visit(transition.request, task).ballot
             transition.close_task(task, "settled", why="settled")
-            if not compute_verdict(ballot):
+            if compute_verdict(replace_seat(ballot, task.seat, partial(Seat.model_copy, update=agreed))):
+                transition.end_visit(task)
+            else:
                 transition.update_seat(task, **agreed)
-                return
-            for other in transition.request.open_tasks:
-                if find_seat(ballot, other.seat):
-                    transition.close_task(other, "settled", why="settled")
-            transition.update_request(visits=tuple(v for v in transition.request.visits if v != visit))

@@ -207,12 +207,10 @@ class RestClient:
             raise EngineNoAnswerError
         if status in (401, 403):
             raise build_engine_error("engine_refused")
+        if status == HTTPStatus.NOT_FOUND:
+            raise EngineNotFoundError(status)
         if not 200 <= status < 300:
-            raise (
-                EngineNotFoundError(status)
-                if status == 404
-                else EngineRefusedError(status, self._pick_words(text or ""))
-            )
+            raise EngineRefusedError(status, self._pick_words(text or ""))
         return text
 
     def _pick_words(self, text: str) -> str:
