@@ -107,7 +107,6 @@ def list_labels(approval: Approval, reader: Person) -> list[str]:
 # Buttons
 
 OWN = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZHANG.id,)}), "tool": "send_email"}
-FINAL = {**FAILED, "failure": TextRef(key="error.task_closed")}
 
 
 @corpus(
