@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -27,7 +25,6 @@ from bot.redis.connect import connect_redis
 from bot.redis.embedded import EmbeddedRedis
 from bot.storage.dead_letters import DeadLetterStore
 from tests.harness.lanes import LANE, build_key, now_ms
-from tests.harness.tied import build_tied_command, open_tie
 
 ROOT = Path(__file__).parents[2]
 Handle = Callable[[Lease], Awaitable[None]]
@@ -536,80 +533,6 @@ async def test_a_worker_stops_although_redis_is_gone(tmp_path: Path, keys: Keys)
         await asyncio.wait_for(handler.begun.wait(), 5)
         await embedded.close()
     await client.aclose()
-
-
-PROCESS = """
-import asyncio, signal, sys
-from bot.redis.connect import connect_redis
-from bot.storage.dead_letters import DeadLetterStore
-from bot.queue.keys import Keys
-from bot.queue.lanes import Lanes
-from bot.queue.writes import RPush
-from bot.queue.worker import Worker
-
-class Handler:
-    def __init__(self, keys): self.keys = keys
-    async def handle_item(self, lease):
-        key = self.keys.build_key(self.keys.get_partition(lease.lane), "log", lease.lane)
-        await asyncio.sleep(0.01)
-        await lease.checkpoint("1", RPush(key + ":begun", [lease.item.body]))
-        await asyncio.sleep(0.01)
-        return [RPush(key, [lease.item.body])]
-    async def give_up_item(self, item, error): return []
-    async def bury_item(self, lease): return []
-
-async def main(url):
-    keys = Keys(partitions=2)
-    lanes = Lanes(await connect_redis(url), keys, lease_ms=400, max_tries=1000)
-    bury = DeadLetterStore(lanes.redis, keys).build_bury_writes
-    worker = Worker(lanes, Handler(keys), bury=bury, concurrency=8, sweep_s=0.1, grace_s=5, burst=3)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
-    print("ready", flush=True)
-    await worker.run()
-    await lanes.redis.aclose()
-
-asyncio.run(main(sys.argv[1]))
-"""
-
-
-@asynccontextmanager
-async def workers(url: str, count: int) -> AsyncIterator[list[asyncio.subprocess.Process]]:
-    """Start that many workers as separate processes; the remaining ones are killed at the end."""
-    command = build_tied_command(sys.executable, "-c", PROCESS, url)
-    pipes: dict[str, Any] = {"stdout": asyncio.subprocess.PIPE, "pass_fds": [open_tie()]}
-    processes = [await asyncio.create_subprocess_exec(*command, cwd=ROOT, **pipes) for _ in range(count)]
-    try:
-        for process in processes:
-            assert process.stdout is not None
-            assert await asyncio.wait_for(process.stdout.readline(), 30) == b"ready\n"
-        yield processes
-    finally:
-        for process in processes:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
-
-
-@pytest.mark.slow
-async def test_four_processes_three_of_them_killed_lose_and_repeat_nothing(
-    valkey: str, redis: Redis, keys: Keys
-) -> None:
-    lanes = Lanes(redis, keys, lease_ms=400)
-    names = [f"lane {number}" for number in range(20)]
-    async with workers(valkey, 4) as processes:
-        for number in range(15):
-            for name in names:
-                await lanes.enqueue(name, f"{name}/{number}", json.dumps(number))
-        for process in processes[:3]:
-            await asyncio.sleep(0.1)
-            process.kill()
-            await process.wait()
-        await until_done(lanes, keys, names, 15, 30)
-        processes[3].terminate()
-        assert await asyncio.wait_for(processes[3].wait(), 10) == 0
-    assert [await log(redis, keys, name) for name in names] == [[str(n) for n in range(15)]] * 20
-    begun = [await redis.llen(f"{log_key(keys, name)}:begun") for name in names]
-    assert sum(begun) >= 300
 
 
 # Refusals of Redis
