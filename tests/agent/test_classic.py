@@ -6,8 +6,6 @@ And the same with the process ended at every place where it can end: somebody el
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from redis.asyncio import Redis
 
@@ -85,33 +83,12 @@ def mails_the_limit(seen: Seen) -> Call | str:
     return "没有发。" if "error" in seen[2] else "邮件已发送。"
 
 
-def done(run: Run) -> list[tuple[str, Any, str]]:
-    return [(call.tool, call.args, call.status.value) for call in run.state.calls]
-
-
 async def fresh(redis: Redis, speaker: Speaker, think: Thinking, edges: Edges) -> Bot:
     await redis.flushall()
     bot = lab_of(redis, speaker, think)
     edges.passed = 0
     bot.end_at(edges)
     return bot
-
-
-@pytest.mark.slow
-@each
-async def test_ended_after_any_step_another_process_ends_it_the_same(redis: Redis, speaker: Speaker) -> None:
-    whole, told = await asked(redis, speaker, looks_it_up, "A night in Shanghai?")
-
-    async def play(edges: Edges) -> None:
-        bot = await fresh(redis, speaker, looks_it_up, edges)
-        await bot.send("A night in Shanghai?")
-        run = await bot.runs.load_run(whole.id)
-        assert run is not None and done(run) == done(whole) and run.state.messages == whole.state.messages
-        assert [one.post.text for one in bot.chat.posts if one.key.endswith(":final")] == [told]
-        assert counted(run) == counted(whole) and run.state.result_counts == whole.state.result_counts
-        assert len(bot.chat.keys()) == len(set(bot.chat.keys())), "and every step is shown once"
-
-    assert await every_edge(play) > 2 * whole.state.steps, "there are two places and more in each step"
 
 
 @pytest.mark.slow

@@ -62,15 +62,3 @@ async def test_a_tool_that_the_finder_names_costs_a_line() -> None:
     assert rare >= 8 and count(named) - count(without) <= rare * RARE
     whole = sum(count(tool.description) + count(json.dumps(tool.schema)) for tool in OURS if tool.offer is Offer.RARE)
     assert whole > 2 * (count(named) - count(without)), "control: offered, they would cost much more"
-
-
-async def test_what_is_found_comes_behind_what_is_always_there() -> None:
-    """An endpoint that keeps the beginning of requests has not read it in vain."""
-    there = await offers()
-    before = there.get_tool_prompt(NativeFormat(), None).extra_body.removesuffix("]")
-    found = there.extend_offered_names(["add_sign", "transfer_task"], None)
-    assert there.get_tool_prompt(NativeFormat(), found).extra_body.startswith(before + ", ")
-    assert [tool.name for tool in there.get_tool_prompt(NativeFormat(), found).tools[-2:]] == [
-        "add_sign",
-        "transfer_task",
-    ]
