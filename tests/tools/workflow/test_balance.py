@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from bot.core.i18n import render_value
 from tests.harness.corpus import corpus
-from tests.tools.company import LI, LONG, NOW, SHORT, SICK, ZHANG, filled, refused, request
-from tests.tools.office import decide, office
-from tests.tools.office import refused as refused_late
+from tests.tools.company import LONG, SHORT, SICK, ZHANG, filled, refused, request
 from tools.day_words import list_day_words
 from tools.spec import ToolError
 from tools.workflow.engine.balance import list_remaining_days
-from tools.workflow.engine.state import Decision, Request, Status
+from tools.workflow.engine.state import Request, Status
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import load_shipped_processes
 
@@ -134,16 +132,3 @@ def test_whatever_is_asked_for_no_half_day_is_taken_twice_and_no_year_overdrawn(
     assert len(together) == len(set(together))
     for year in (2026, 2027):
         assert sum(WorkCalendar().get_day_status(day)[0] for day, _ in together if day.year == year) <= 2 * 10
-
-
-async def test_a_rejected_leave_holds_its_days_only_once_it_is_handed_in_again() -> None:
-    there = office()
-    week = {**SICK, "leave_type": "annual", "start_date": "2026-12-07", "end_date": "2026-12-11"}
-    await there.engine.start_request("leave", week, ZHANG.id, "one", NOW)
-    await decide(there.engine, "L-0001-1", LI.id, Decision.REJECT, "no", None, "no")
-    [balance] = await there.engine.list_balances(ZHANG.id, 2026)
-    assert (balance.pending, balance.remaining) == (0, 10)
-    day = {**week, "start_date": "2026-12-08", "end_date": "2026-12-09"}
-    await there.engine.start_request("leave", day, ZHANG.id, "two", NOW)
-    error = await refused_late(decide(there.engine, "L-0001-2", ZHANG.id, Decision.RESUBMIT, "", None, "again"))
-    assert (error.code, error.params["request"]) == ("overlap", "L-0002")
