@@ -8,10 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.harness.memory_store import MemoryStore
 from tests.tools.office import facts, office
 from tests.tools.workflow.remote.company import (
-    BOSS,
     DESK,
     LI,
     LONG,
@@ -19,7 +17,6 @@ from tests.tools.workflow.remote.company import (
     SHORT,
     SICK,
     SOFA,
-    VERY_LONG,
     WANG,
     ZHANG,
     ZHAO,
@@ -38,33 +35,10 @@ from tools.workflow.engine.commands import (
     TransferCommand,
     WithdrawCommand,
 )
-from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.state import Decision, Delegation, Status
-from tools.workflow.process.definition import load_shipped_processes
 from tools.workflow.remote.api import VariableValue
 from tools.workflow.remote.engine import REST_PAUSES_S
-
-ROUNDS = (
-    (LI, "approve", ""),
-    (WANG, "return", "first_level"),
-    (LI, "approve", ""),
-    (WANG, "approve", ""),
-    (BOSS, "reject", ""),
-    (ZHANG, "resubmit", ""),
-    (LI, "approve", ""),
-    (WANG, "approve", ""),
-    (BOSS, "return", "second_level"),
-    (WANG, "return", ""),
-    (ZHANG, "resubmit", ""),
-    (LI, "approve", ""),
-    (WANG, "approve", ""),
-    (BOSS, "return", "first_level"),
-    (LI, "approve", ""),
-    (WANG, "approve", ""),
-    (BOSS, "approve", ""),
-)
-"""Who decides what in turn on a very long leave, and where a return leads."""
 
 MOST_CALLS = {
     "camunda": {
@@ -187,34 +161,6 @@ async def test_a_running_request_is_withdrawn_by_its_author_and_nobody_else(worl
     moved = await world.do(WithdrawCommand(request="L-0001", actor=ZHANG.id, reason="不去了"))
     assert moved.status is (await world.engine.get_request("L-0001")).status is Status.WITHDRAWN
     assert (await refused(world.do(WithdrawCommand(request="L-0001", actor=ZHANG.id)))).code == "not_running"
-
-
-async def test_the_same_decisions_count_as_in_the_embedded_engine_and_for_the_remote_one_s_conditions(
-    world: World,
-) -> None:
-    """Also through a rejection, a resubmission and returns; and nothing can be returned onwards."""
-    world.people.known.append(BOSS)
-    embedded = EmbeddedEngine(MemoryStore(), load_shipped_processes(), world.people)
-    await world.start(VERY_LONG)
-    await embedded.start_request("leave", VERY_LONG, ZHANG.id, "s", NOW)
-    for n, (actor, decision, to) in enumerate(ROUNDS):
-        closing = await world.task("L-0001")
-        await world.decide(closing, actor, decision, "看过了", to=to)
-        (task,) = (await embedded.get_request("L-0001")).open_tasks
-        command = DecideCommand(task=task.id, actor=actor.id, decision=Decision(decision), opinion="看过了", to=to)
-        await embedded.execute_command(command, f"e{n}", NOW)
-        here, there = await world.engine.get_request("L-0001"), await embedded.get_request("L-0001")
-        assert (here.decisions, here.waits_for, here.status) == (there.decisions, there.waits_for, there.status)
-        closed = here.find_task(closing)
-        assert closed and (closed.outcome, closed.by) == (decision, actor.id)
-        if here.status is Status.WAITING and decision != "return":
-            variables = await world.load_variables("L-0001")
-            kept = {node: variables[f"decision_{node}"] for node in ("first_level", "second_level")}
-            assert kept == {node: here.decisions.get(node, "") for node in kept}
-        if here.round == 2 and here.waits_for == (LI.id,):
-            onwards = world.decide(await world.task("L-0001"), LI, "return", "直接给二级", to="second_level")
-            assert (await refused(onwards)).code == "bad_target"
-    assert here.status is Status.APPROVED
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from tests.harness.memory_store import MemoryStore
 from tests.tools.workflow.remote.company import (
+    BOSS,
     CAR,
     EXPENSE,
     LI,
@@ -18,6 +19,7 @@ from tests.tools.workflow.remote.company import (
     PROCESSES,
     QIAN,
     SUN,
+    VERY_LONG,
     WANG,
     ZHANG,
     ZHAO,
@@ -71,14 +73,23 @@ STORIES: dict[str, tuple[str, Steps]] = {
         [(LI, OK), (WANG, BACK, "first_level"), (LI, OK), (WANG, OK)],
     ),
     "the second level returns it to the author": ("leave", [(LI, OK), (WANG, BACK), (ZHANG, END)]),
+    "three levels, returned, refused and handed in again": (
+        "leave",
+        [
+            *((LI, OK), (WANG, BACK, "first_level"), (LI, OK), (WANG, OK), (BOSS, NO), (ZHANG, AGAIN)),
+            *((LI, OK), (WANG, OK), (BOSS, BACK, "second_level"), (WANG, BACK), (ZHANG, AGAIN)),
+            *((LI, OK), (WANG, OK), (BOSS, BACK, "first_level"), (LI, OK), (WANG, OK), (BOSS, OK)),
+        ],
+    ),
     "a candidate agrees": ("group", [(LI, OK), (SUN, OK)]),
 }
+LEVELS = ("first_level", "second_level")
 
 
 @pytest.fixture
 async def finance(world: World) -> World:
-    """Three of finance."""
-    world.people.known += [QIAN, SUN]
+    """Three of finance, and a third level of leaves."""
+    world.people.known += [QIAN, SUN, BOSS]
     return world
 
 
@@ -98,9 +109,11 @@ async def hear(engine: Engine) -> list[tuple[str, str]]:
 
 
 async def play(world: World, process: str, steps: Steps) -> None:
-    """On the embedded engine and on this one, which answers alike after each step, and tells people alike."""
+    """On the embedded engine and on this one, which answers alike after each step, and tells people alike; its own
+    conditions read the same decisions."""
     embedded = EmbeddedEngine(MemoryStore(), PROCESSES, world.people)
-    form = {**(LONG if process == "leave" else CAR), "approver": steps[0][0].id}
+    leave = VERY_LONG if BOSS in {actor for actor, *_ in steps} else LONG
+    form = {**(leave if process == "leave" else CAR), "approver": steps[0][0].id}
     answers = [await world.start(form, process), await embedded.start_request(process, form, ZHANG.id, "s", NOW)]
     number = answers[0].request
     for n, (actor, decision, *to) in enumerate(steps):
@@ -108,6 +121,9 @@ async def play(world: World, process: str, steps: Steps) -> None:
         assert describe(here) == describe(there), n
         assert await hear(world.engine) == await hear(embedded), n
         assert answers[0].model_copy(update={"task": answers[1].task}).model_dump() == answers[1].model_dump(), n
+        if process == "leave" and here.status is Status.WAITING and n and steps[n - 1][1] != BACK:
+            variables = await world.load_variables(number)
+            assert [variables[f"decision_{one}"] for one in LEVELS] == [here.decisions.get(one, "") for one in LEVELS]
         more = {"decision": Decision(decision), "actor": actor.id, "opinion": "看过了", "to": "".join(to)}
         answers = [
             await engine.execute_command(
