@@ -49,20 +49,6 @@ async def test_entries_come_back_oldest_first_as_they_were(either: Redis, keys: 
     assert 0 < await either.pttl(keys.build_key(keys.get_partition(DM), "h", DM)) <= RETENTION_MS
 
 
-async def test_the_oldest_go_when_there_are_too_many_tokens_and_a_single_entry_stays(either: Redis, keys: Keys) -> None:
-    history = HistoryStore(either, keys, max_tokens=2 * (sent("user", "u0xxxxxx") + sent("assistant", "a0xxxxxx")))
-    for number in range(6):
-        await add(history, ("user", f"u{number}" + "x" * 6), ("assistant", f"a{number}" + "x" * 6))
-    kept = await contents(history)
-    assert kept == ["u4xxxxxx", "a4xxxxxx", "u5xxxxxx", "a5xxxxxx"]
-    found = [key async for key in either.scan_iter("*h:*")]
-    assert found == [keys.build_key(keys.get_partition(DM), "h", DM)], "one key tells everything"
-    await either.flushall()
-    history = HistoryStore(either, keys, max_tokens=5)
-    await add(history, ("user", "x" * 400))
-    assert len(await contents(history)) == 1
-
-
 async def test_it_never_begins_with_an_answer_whose_question_is_gone(either: Redis, keys: Keys) -> None:
     history = HistoryStore(either, keys, max_tokens=sent("user", "c" * 4) + 2 * sent("assistant", "d" * 4))
     await add(history, ("user", "a" * 8), ("assistant", "b" * 4))

@@ -87,47 +87,17 @@ CASES: dict[str, tuple[Any, Expected]] = {
     "empty": (message(content=""), MALFORMED),
     "nothing": (message(), MALFORMED),
     "no choices": ({"choices": []}, MALFORMED),
-    "thought in tags": (message(content="<think>pay?</think>\n\nLi is here."), answer("Li is here.")),
-    "lone end of thought": (message(content="pay?\n</think>\nLi is here."), answer("Li is here.")),
-    "thought not closed": (message(content="<think>Li is"), MALFORMED),
-    "nothing but thought": (message(content="<think>Li is</think>"), MALFORMED),
-    "thought and answer in channels": (
-        message(
-            content="<|channel|>analysis<|message|>pay?<|end|><|start|>assistant<|channel|>final<|message|>Li is here."
-        ),
-        answer("Li is here."),
-    ),
-    "thought in a channel and no answer": (message(content="<|channel|>analysis<|message|>Li is"), MALFORMED),
-    "a call in a channel": (message(content=' to=functions.look json{"name":"Li"}'), guess("look", name="Li")),
-    "a call in tags": (
-        message(content='<invoke name="look"><parameter name="name">Li</parameter></invoke>'),
-        guess("look", name="Li"),
-    ),
-    "a call in a block": (message(content='```tool_code\nprint(look(name="Li"))\n```'), guess("look", name="Li")),
     "a call written as text": (message(content='<tool_call>{"name": "pay"}</tool_call>'), MALFORMED),
-    "the same, another server": (message(content='[TOOL_CALLS][{"name": "pay"}]'), MALFORMED),
     "a call in another style": (message(content="Action: pay\nAction Input: 5"), MALFORMED),
     "an action without an input": (message(content="Thought: t\nAction: look"), MALFORMED),
     "an action in Chinese": (message(content="行动：look\n行动输入：Li"), MALFORMED),
-    "a call in a line": (message(content='I look.\nlook(name="Li")'), guess("look", name="Li")),
     "a call with an object in a line": (message(content='look {"name": "Li"}'), guess("look", name="Li")),
-    "an object that calls": (
-        message(content='{"name": "look", "arguments": {"name": "Li"}}'),
-        guess("look", name="Li"),
-    ),
-    "an object that calls, in a fence": (
-        message(content='I look.\n```json\n{"tool": "look", "args": {"name": "Li"}}\n```'),
-        guess("look", name="Li"),
-    ),
     "an object that calls as endpoints write it": (
         message(content='[{"type": "function", "function": {"name": "look", "arguments": "{}"}}]'),
         MALFORMED,
     ),
     "an object that calls, cut off": (message(content='{"tool": "look", "args": {"name": "Li"'), MALFORMED),
     "an object that answers": (message(content='{"type": "final", "answer": "Li is here."}'), answer("Li is here.")),
-    "an object of somebody's data": (message(content='{"name": "Li", "days": 5}'), answer('{"name": "Li", "days": 5}')),
-    "a person in brackets": (message(content="[Li] is here (today)."), answer("[Li] is here (today).")),
-    "a tool spoken of": (message(content="I can look (for Li)."), answer("I can look (for Li).")),
     "an answer that speaks of actions": (message(content="Next action: call Li."), answer("Next action: call Li.")),
 }
 
