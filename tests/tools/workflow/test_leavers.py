@@ -55,6 +55,18 @@ async def test_who_has_left_never_gets_a_task_it_goes_up_at_once() -> None:
     assert (await desk.engine.get_request("L-0001")).status is Status.APPROVED
 
 
+async def test_nobody_gets_a_second_say_because_somebody_has_left() -> None:
+    """李四 has decided and stands above nobody; whoever stands above is the author, or has decided: the next one."""
+    desk = open_desk()
+    desk.people.change(WANG, manager=LI.id)
+    desk.people.change(LI, manager=WANG.id)
+    await desk.start(LONG)
+    desk.people.change(WANG, active=False)
+    desk.people.change(BOSS, roles=frozenset({"admin"}))
+    await agree(desk, "L-0001-1", LI)
+    assert await waits_for(desk) == (BOSS.id,)
+
+
 async def test_where_nobody_is_above_it_waits_and_an_administrator_moves_it() -> None:
     desk = open_desk()
     await desk.start(LONG)
