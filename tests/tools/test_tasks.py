@@ -176,6 +176,27 @@ async def test_transfer_in_chat_shows_what_will_happen_and_then_does_it(there: O
     assert ("说明", "李四转交：我在出差") in facts(await there.card("L-0001-2"))
 
 
+async def test_add_sign_before_by_the_card(there: Office) -> None:
+    plan = await there.card("L-0001-1")
+    form = {"people": f"{LIN.id},{ZHAO.id}", "where": "before", "mode": "any", "opinion": ""}
+    await there.check(LI, plan, "add_sign", form)
+    error = await refused(there.check(LI, plan, "add_sign", {**form, "people": f"{LIN.id},{ZHANG.id}"}))
+    assert (error.code, error.field) == ("own_request", "people"), "the author is never asked"
+    outcome = await there.press(LI, "decide_task", plan, "add_sign", form)
+    assert outcome.data["waits_for"] == ["李文光", "赵六"]
+    assert receipt(outcome) == "李四请李文光、赵六也审批申请 L-0001"
+    await there.decide(ZHAO, "L-0001-3", "approve")
+    assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,), "any one was enough; then it is their turn"
+
+
+async def test_add_sign_after_in_chat(there: Office) -> None:
+    plan = await there.plan(LI, "add_sign", task_id="L-0001-1", people=["李文光", "赵六"], where="after", mode="order")
+    assert ("审批方式", "依次审批") in facts(plan)
+    await there.press(LI, "add_sign", plan, "confirm")
+    request = await there.engine.get_request("L-0001")
+    assert (request.waits_for, request.tasks[0].outcome) == ((LIN.id,), "approve")
+
+
 async def test_withdrawing_what_is_approved_needs_agreement(there: Office) -> None:
     await there.decide(LI, "L-0001-1", "approve")
     await there.decide(WANG, "L-0001-2", "approve")
