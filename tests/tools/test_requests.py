@@ -76,7 +76,7 @@ async def test_confirming_starts_exactly_that_unless_who_is_asked_has_changed() 
 @corpus(
     ("process", "form", "label", "words"),
     [
-        ("leave", LONG, "时长", "5 个工作日"),
+        ("请假", LONG, "时长", "5 个工作日"),
         ("leave", SHORT, "规则", "不超过 1 个工作日的请假按规则自动通过"),
         ("leave", {**SICK, "start_date": "2026-12-30", "end_date": "2027-01-05"}, "时长", "预估"),
         ("expense", {**TAXI, "amount": "$1,200.5", "approver": "李四"}, "金额", "1200.50 USD"),
@@ -164,6 +164,7 @@ async def test_what_passes_by_rule_when_it_is_handed_in_again_says_so_also_from_
             fields = {f"field_{name}": text for name, text in {**SICK, **form}.items()}
             outcome = await there.decide(ZHANG, f"{request}-2", "resubmit", fields)
         assert (outcome.data["status"], outcome.summary.key) == ("approved", "result.passed")
+        assert "passes by rule" in outcome.data["rule"] and "按规则" in receipt(outcome)
 
 
 async def test_resubmitting_what_came_back() -> None:
