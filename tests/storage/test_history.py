@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
@@ -74,6 +74,7 @@ async def test_what_is_sent_is_sent_as_it_is_kept_without_the_run_that_is_going_
 
 
 @given(st.lists(st.lists(st.integers(1, 120), min_size=1, max_size=4), max_size=12), st.integers(15, 200))
+@example([[120], [120]], 15)
 @settings(max_examples=30, deadline=None)
 async def test_the_sum_is_right_and_within_the_limit(turns: list[list[int]], limit: int) -> None:
     from fakeredis import FakeAsyncRedis
@@ -86,6 +87,7 @@ async def test_the_sum_is_right_and_within_the_limit(turns: list[list[int]], lim
     kept = [int(value.partition(":")[0]) for value in values]
     given = [sent("user", "x" * length) for lengths in turns for length in lengths]
     assert kept == given[len(given) - len(kept) :], "the newest, none of them in between"
+    assert kept or not given, "a single entry stays, however long"
     more = len(given) > len(kept)
     assert sum(kept) <= limit or len(kept) == 1
     assert not more or sum(given[len(given) - len(kept) - 1 :]) > limit, "not one goes too early"
