@@ -277,7 +277,7 @@ async def test_who_loses_the_lane_is_cancelled_and_writes_nothing(lanes: Lanes, 
 
 
 async def test_a_stop_reaches_the_running_handler_at_once(lanes: Lanes, keys: Keys) -> None:
-    started = asyncio.Event()
+    lanes.lease_ms, started = 60_000, asyncio.Event()  # the heartbeat, which tells it too, is far
 
     async def handle(lease: Lease) -> None:
         started.set()
