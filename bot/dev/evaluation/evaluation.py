@@ -172,7 +172,7 @@ class Evaluation:
         ).run_scenario(job.scenario, redis_url, job.seed)
         then = ModelEffort(
             calls=len(recorded),
-            tokens_in=sum(one.request_tokens for one in recorded),
+            tokens_in=sum(one.estimated_in for one in recorded),
             tokens_out=sum(one.reply.tokens_out for one in recorded if one.reply),
         )
         now = measure_effort(exchanges)

@@ -1,8 +1,5 @@
 """Recordings of exchanges with a model, one line of JSON each. `ExchangeRecorder` writes them, `read_recording` reads
-them, and `ReplayModel` gives their replies again.
-
-A line from elsewhere needs a `scenario` and a `reply`. The reply may be a message or a whole response of the chat
-completions protocol. The request may stand under `request`, in that protocol's form."""
+them, and `ReplayModel` gives their replies again."""
 
 from __future__ import annotations
 
@@ -51,14 +48,6 @@ class RecordedCall(RecordingPart):
     name: str
     arguments: str = "{}"
 
-    @model_validator(mode="before")
-    @classmethod
-    def _flatten_call(cls, values: Any) -> Any:
-        """Accept a call as chat completions write it, with name and arguments under `function`."""
-        if isinstance(values, dict) and isinstance(values.get("function"), dict):
-            return {"id": values.get("id") or "", **values["function"]}
-        return values
-
 
 class RecordedReply(RecordingPart):
     """A recorded reply, with the fields of `bot.agent.model.ModelReply`."""
@@ -71,26 +60,6 @@ class RecordedReply(RecordingPart):
     tokens_cached: int = 0
     tokens_out: int = 0
 
-    @model_validator(mode="before")
-    @classmethod
-    def _flatten_reply(cls, values: Any) -> Any:
-        """Accept a reply as chat completions write it: a whole response, or its message alone."""
-        if not isinstance(values, dict):
-            return values
-        if isinstance(choices := values.get("choices"), list) and choices and isinstance(choices[0], dict):
-            finish = choices[0].get("finish_reason")
-            usage = values.get("usage")
-            used = usage if isinstance(usage, dict) else {}
-            details = used.get("prompt_tokens_details")
-            return {
-                **_read_message(choices[0].get("message")),
-                **({"finish": finish} if finish else {}),
-                "tokens_in": used.get("prompt_tokens") or 0,
-                "tokens_cached": (details.get("cached_tokens") if isinstance(details, dict) else 0) or 0,
-                "tokens_out": used.get("completion_tokens") or 0,
-            }
-        return _read_message(values) if "content" in values or "tool_calls" in values else values
-
 
 class RecordedExchange(RecordingPart):
     """One line of a recording."""
@@ -101,7 +70,7 @@ class RecordedExchange(RecordingPart):
     seed: int = 0
     """Number of the repetition."""
     style: str = ""
-    """`native`, `text` or `json`. Any other value means that the style is detected from the replies."""
+    """`native`, `text`, `json`, or `auto`: then the style is detected from the replies."""
     step: int = 0
     """Number of the request in its scenario, from 1."""
     messages: tuple[dict[str, Any], ...] = ()
@@ -118,18 +87,6 @@ class RecordedExchange(RecordingPart):
     why: str = ""
     ms: int = 0
 
-    @model_validator(mode="before")
-    @classmethod
-    def _flatten_exchange(cls, values: Any) -> Any:
-        """Accept the request under `request`, and the reply under `response`."""
-        if not isinstance(values, dict):
-            return values
-        request = values.get("request")
-        asked: dict[str, Any] = request if isinstance(request, dict) else {}
-        body = {name: one for name, one in asked.items() if name != "messages"}
-        flat = {"messages": asked.get("messages") or [], "body": body, "reply": values.get("response"), **values}
-        return {name: one for name, one in flat.items() if one is not None}
-
     @model_validator(mode="after")
     def _require_outcome(self) -> RecordedExchange:
         if (self.reply is None) == (not self.failed):
@@ -140,22 +97,6 @@ class RecordedExchange(RecordingPart):
     def request_text(self) -> str:
         """The messages of the request as one text."""
         return json.dumps(list(self.messages), ensure_ascii=False) if self.messages else ""
-
-    @property
-    def request_tokens(self) -> int:
-        """Estimated tokens of the request; 0 if the request is not known."""
-        body = json.dumps(self.body, ensure_ascii=False) if self.body else ""
-        return self.estimated_in or (count_approximate_tokens(self.request_text + body) if self.messages else 0)
-
-
-def _read_message(message: Any) -> dict[str, Any]:
-    known = message if isinstance(message, dict) else {}
-    return {
-        "text": known.get("content") or "",
-        "calls": known.get("tool_calls") or (),
-        "refusal": known.get("refusal") or "",
-        "finish": "tool_calls" if known.get("tool_calls") else "stop",
-    }
 
 
 @dataclass
@@ -235,15 +176,13 @@ class Recording:
     def detect_style(self, scenario: str, seed: int) -> Style:
         """Return the style in which the replies are written."""
         some = self.exchanges[scenario, seed]
-        told = next((one.style for one in some if one.style), "")
+        told = some[0].style
         if told in ("native", "text", "json"):
             return told  # type: ignore[return-value]
-        if any("tools" in one.body or (one.reply and one.reply.calls) for one in some):
+        if any("tools" in one.body for one in some):
             return "native"
         begun = [one.reply.text.lstrip() for one in some if one.reply]
-        if any(one.startswith(("{", "```json")) for one in begun):
-            return "json"
-        return "text" if any("Action:" in one or "Final Answer:" in one for one in begun) else "native"
+        return "json" if any(one.startswith(("{", "```json")) for one in begun) else "text"
 
 
 def read_recording(file: Path, language: str) -> Recording:

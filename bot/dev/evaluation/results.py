@@ -11,7 +11,6 @@ from typing import get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bot.dev.evaluation.charts import compute_percentile
 from bot.dev.evaluation.scenario import TaskName
 
 Z = 1.959964
@@ -339,6 +338,12 @@ def compute_pass_hat(trials: Sequence[Trial], k: int) -> float | None:
         if len(some) >= k
     ]
     return _compute_share(sum(rates), len(rates))
+
+
+def compute_percentile(values: Sequence[float], share: float) -> float:
+    """Return the value at or below which this share of all values lies."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def _compute_share(part: float, whole: int) -> float | None:

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bot.core.i18n import translate
-from bot.dev.evaluation.charts import format_rounded_number
 from bot.dev.evaluation.results import EvaluationReport, TrialFigures, group_trials, sum_counts
 
 COLUMNS = (
     "trials", "success", "interval", "unauthorised", "risky", "interception", "steps", "tool_success", "format_errors",
     "repeated", "evidence", "latency", "tokens", "cost",
 )  # fmt: skip
+
+
+def format_rounded_number(value: float | None) -> str:
+    """Format a number for people, with about three significant digits."""
+    if value is None:
+        return "–"
+    if value == int(value) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def format_share(value: float | None) -> str:

@@ -14,9 +14,7 @@ from time import monotonic
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Column, Table
 
 from bot.app.settings import Settings, load_settings
 from bot.core import logs
@@ -25,23 +23,12 @@ from bot.core.i18n import translate
 from bot.core.redaction import redact_text
 from bot.dev.evaluation.evaluation import Evaluation, EvaluationEndpoint
 from bot.dev.evaluation.recording import ExchangeRecorder, Recording, read_recording
-from bot.dev.evaluation.report_page import render_report_page
 from bot.dev.evaluation.results import EvaluationReport, Trial, build_report
 from bot.dev.evaluation.scenario import Scenario, read_scenarios
-from bot.dev.evaluation.tables import (
-    build_replay_rows,
-    build_scenario_rows,
-    build_slip_rows,
-    build_task_rows,
-    describe_evaluation,
-    describe_interruption,
-    describe_token_estimate,
-    format_figures,
-    format_share,
-    list_figure_groups,
-)
+from bot.dev.evaluation.tables import format_share
 from bot.ops.cli import console
 from bot.ops.cli.console import sanitize_for_terminal
+from bot.ops.cli.evaluation_report import print_report, render_report_page
 
 app = typer.Typer()
 
@@ -49,8 +36,6 @@ OURS = ("scripted", "slips", "rehearsal", "hostile")
 """Models that need no endpoint. The option's value `endpoint` means the endpoint in the settings."""
 NAMED = 8
 """Maximum number of scenarios named in a message."""
-SHOWN = ("trials", "success", "interval", "unauthorised")
-"""Columns of the table of groups. The table of totals has every figure."""
 
 
 class StyleOption(StrEnum):
@@ -103,9 +88,7 @@ def run_evaluation(
     --min-success. Ctrl-C ends it; what was played is reported.
 
     A recording (--record) has every request and its reply without secrets; --replay judges a change of prompt or code
-    with what a real model had said, and compares what is sent now. Recordings of others can be replayed: a line is
-    {"scenario": NAME, "request": {"messages": …}, "response": …}, both as chat completions have them; the request may
-    be missing.
+    with what a real model had said, and compares what is sent now.
 
     \b
     countersign eval
@@ -140,8 +123,11 @@ def run_evaluation(
         done = EvaluationReport.model_validate_json(redact_text(played.model_dump_json(), addresses=False))
     if record:
         console.print_sentence("evaluation.written", file=record)
-    _print_report(done, each)
-    for file, text in ((json_file, done.model_dump_json(indent=1)), (html_file, render_report_page(done, language))):
+    print_report(console.build_rich_console(), done, each=each)
+    for file, text in (
+        (json_file, done.model_dump_json(indent=1)),
+        (html_file, render_report_page(done) if html_file else ""),
+    ):
         if file is not None:
             try:
                 file.write_text(text, encoding="utf-8")
@@ -225,42 +211,3 @@ def _play_scenarios(evaluation: Evaluation) -> EvaluationReport:
         seconds=monotonic() - began,
         tokens_estimated=evaluation.endpoint is None,
     )
-
-
-def _print_report(done: EvaluationReport, each: bool) -> None:
-    language, screen = console.get_terminal_language(), console.build_rich_console()
-    columns = [Column(translate("evaluation.group", language), no_wrap=True)]
-    columns += [Column(translate(f"evaluation.{name}", language), justify="right") for name in SHOWN]
-    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, some in list_figure_groups(done, language):
-        shown = format_figures(some)
-        table.add_row(name, *(shown[column] for column in SHOWN))
-    screen.print(table)
-    for rows in (build_scenario_rows(done, language) if each else [], build_replay_rows(done, language)):
-        _print_rows(rows)
-    for rows in (build_task_rows(done, language), build_slip_rows(done, language)):
-        _print_rows(rows)
-    totals = Table(show_header=False, box=None, pad_edge=False)
-    for name, figure in format_figures(done.figures).items():
-        totals.add_row(translate(f"evaluation.{name}", language), figure)
-    screen.print(totals)
-    screen.print(describe_evaluation(done, language))
-    if done.figures.every_time is not None:
-        label = translate("evaluation.every_time", language, k=done.repeat)
-        screen.print(f"{label}: {format_share(done.figures.every_time)}")
-    for line in (describe_token_estimate(done, language), describe_interruption(done, language)):
-        if line:
-            screen.print(line)
-
-
-def _print_rows(rows: Sequence[Sequence[str]]) -> None:
-    """Print a table whose first row is its head. Print nothing if the head is the only row."""
-    if len(rows) < 2:
-        return
-    head, *body = rows
-    first, *more = head
-    columns = [Column(first, overflow="fold"), *(Column(name, justify="right") for name in more)]
-    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
-    for row in body:
-        table.add_row(*map(sanitize_for_terminal, row))
-    console.build_rich_console().print(table)

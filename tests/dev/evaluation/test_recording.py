@@ -7,7 +7,6 @@ import json
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -27,14 +26,6 @@ from bot.ops.cli import app
 from tests.dev.evaluation.playing import failures, named, played
 
 SOME = ("moved_before_it_was_confirmed_en", "leave_in_two_parts_zh", "agreed_with_a_kind_word_zh", "four_operations_zh")
-REQUEST = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "tools": []}
-CALL = {"id": "c1", "type": "function", "function": {"name": "calculate", "arguments": '{"expression": "1+1"}'}}
-RESPONSE = {
-    "choices": [
-        {"message": {"role": "assistant", "content": None, "tool_calls": [CALL]}, "finish_reason": "tool_calls"}
-    ],
-    "usage": {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 4}},
-}
 
 
 RECORDED: dict[Style, str] = {}
@@ -147,32 +138,6 @@ async def test_a_failure_is_replayed_too_and_a_probe_is_no_exchange() -> None:
     assert raised.value.cause is ModelFailureCause.BUSY
     with pytest.raises(ScriptExhaustedError):
         await model.request_reply([], "", timeout_s=1)
-
-
-LINES: Sequence[dict[str, Any]] = (
-    {"scenario": "s", "request": REQUEST, "response": RESPONSE},
-    {"scenario": "s", "messages": REQUEST["messages"], "response": RESPONSE, "model": "other"},
-    {"scenario": "s", "reply": RESPONSE["choices"][0]["message"]},  # type: ignore[index]
-    {"scenario": "s", "reply": {"calls": [{"name": "calculate", "arguments": '{"expression": "1+1"}'}]}},
-)
-
-
-async def test_recordings_of_others_are_read_and_the_style_is_how_the_replies_look(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
-    for line in LINES:
-        with subtests.test(line=line):
-            (file := tmp_path / "x.jsonl").write_text(json.dumps(line) + "\n\n", encoding="utf-8")
-            found = read_recording(file, "en")
-            [one] = found.exchanges["s", 0]
-            model = ReplayModel(deque([one]))
-            reply = await model.request_reply(['{"role": "user", "content": "hi"}'], "", timeout_s=1)
-            assert [(call.name, call.arguments) for call in reply.calls] == [("calculate", '{"expression": "1+1"}')]
-            assert found.detect_style("s", 0) == "native" and reply.tokens_in > 0
-    texts = {"text": "Action: look\nAction Input: {}", "json": '{"type": "final", "answer": "x"}', "native": "Hello."}
-    for style, said in texts.items():
-        (file := tmp_path / "x.jsonl").write_text(json.dumps({"scenario": "s", "reply": {"text": said}}) + "\n")
-        assert read_recording(file, "en").detect_style("s", 0) == style
 
 
 async def test_cards_are_told_by_the_order_in_which_they_came() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.dev.evaluation.charts import compute_percentile as compute_percentile
-from bot.dev.evaluation.charts import format_rounded_number as format_rounded_number
+from bot.dev.evaluation.results import compute_percentile as compute_percentile
+from bot.dev.evaluation.tables import format_rounded_number as format_rounded_number
 
 
 @dataclass(frozen=True)

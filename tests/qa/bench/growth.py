@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bot.dev.evaluation.charts import format_rounded_number
+from bot.dev.evaluation.tables import format_rounded_number
 from tests.qa.bench.census import Family
 
 KEPT_WITH_REQUESTS = frozenset(
