@@ -51,43 +51,230 @@ class ActResult:
         return not self.error
 
 
-def encode_typed_text(ws: Workspace, text: str, encoded: bool) -> str:
-    if not text.strip():
-        raise WorkspaceError("no_text")
-    if len(text) > POST_TEXT:
-        raise WorkspaceError("msg_too_long")
-    return mark_up_text(text, ws.state.people.values(), ws.state.rooms.values(), encoded=encoded)
+class WorkspaceActs:
+    """What people do in one workspace. A refusal raises `WorkspaceError`, where it would stop a person."""
 
+    def __init__(self, workspace: Workspace, *, is_encoded: bool = False) -> None:
+        """`is_encoded` marks text as a client sends it, instead of as typed."""
+        self.ws, self.is_encoded = workspace, is_encoded
 
-def send_message(
-    ws: Workspace,
-    person: str,
-    channel: str,
-    text: str,
-    thread_ts: str | None = None,
-    *,
-    encoded: bool = False,
-    files: Sequence[str] = (),
-) -> str:
-    """Send a message of a person; return its timestamp.
+    async def send_message(
+        self,
+        person: str,
+        channel: str,
+        text: str,
+        thread_ts: str | None = None,
+        *,
+        files: Sequence[str] = (),
+    ) -> str:
+        """Send a message of a person; return its timestamp. `files` are ids of files uploaded for it. A message with
+        files may have no text."""
+        who = self.ws.get_person(person)
+        room = self.ws.get_room(channel, who.id)
+        shared = [methods_files.get_own_file(self.ws, id, who.id) for id in files]
+        marked = self._encode_text(text) if text.strip() or not shared else ""
+        blocks = {"blocks": build_rich_text(marked, posting.create_short_id())} if marked else {}
+        message: Json = {"user": who.id, "text": marked, "client_msg_id": str(uuid.uuid4()), **blocks}
+        if shared:
+            message |= {"subtype": "file_share", "upload": False}
+            message["files"] = [methods_files.build_file_object(self.ws, file, None) for file in shared]
+            for file in shared:
+                file.rooms.add(room.id)
+        ts = str(posting.post_message(self.ws, room, message, thread_ts)["ts"])
+        self.ws.state.prompts.pop(channel, None)
+        mark_read(self.ws, person, channel)
+        return ts
 
-    `encoded` marks text as a client sends it, instead of as typed. `files` are ids of files uploaded for the message; a
-    message with files may have no text."""
-    who = ws.get_person(person)
-    room = ws.get_room(channel, who.id)
-    shared = [methods_files.get_own_file(ws, id, who.id) for id in files]
-    marked = encode_typed_text(ws, text, encoded) if text.strip() or not shared else ""
-    blocks = {"blocks": build_rich_text(marked, posting.create_short_id())} if marked else {}
-    message: Json = {"user": who.id, "text": marked, "client_msg_id": str(uuid.uuid4()), **blocks}
-    if shared:
-        message |= {"subtype": "file_share", "upload": False}
-        message["files"] = [methods_files.build_file_object(ws, file, None) for file in shared]
-        for file in shared:
-            file.rooms.add(room.id)
-    ts = str(posting.post_message(ws, room, message, thread_ts)["ts"])
-    ws.state.prompts.pop(channel, None)
-    mark_read(ws, person, channel)
-    return ts
+    def _encode_text(self, text: str) -> str:
+        if not text.strip():
+            raise WorkspaceError("no_text")
+        if len(text) > POST_TEXT:
+            raise WorkspaceError("msg_too_long")
+        state = self.ws.state
+        return mark_up_text(text, state.people.values(), state.rooms.values(), encoded=self.is_encoded)
+
+    async def edit_message(self, person: str, channel: str, ts: str, text: str) -> None:
+        room, message = get_own_message(self.ws, person, channel, ts, "cant_update_message")
+        marked = self._encode_text(text)
+        posting.update_message(
+            self.ws,
+            room,
+            message,
+            {"text": marked, "blocks": build_rich_text(marked, posting.create_short_id())},
+            person,
+        )
+
+    async def delete_message(self, person: str, channel: str, ts: str) -> None:
+        posting.remove_message(self.ws, *get_own_message(self.ws, person, channel, ts, "cant_delete_message"))
+
+    async def set_locale(self, person: str, locale: str) -> None:
+        if locale not in ("zh-CN", "en-US"):
+            raise WorkspaceError("invalid_locale")
+        member = self.ws.get_person(person)
+        member.locale = locale
+        user = build_user_object(self.ws.app, member, locale=True, email=True)
+        self.ws.send_event("user_change", {"type": "user_change", "user": user})
+        self.ws.notify_change("people", person=person)
+
+    async def click_button(
+        self,
+        person: str,
+        channel: str,
+        ts: str,
+        action_id: str,
+        *,
+        block_id: str | None = None,
+        value: Any = None,
+        force: bool = False,
+    ) -> ActResult:
+        """Press a button, or choose an option `value`. The message has to show the button now.
+
+        With `force`, the press is made as on a screen that was not repainted: on the button as it last was, and with
+        `value` if given."""
+        who, room = self.ws.get_person(person), self.ws.get_room(channel, person)
+        on = get_screen_message(self.ws, person, channel, ts)
+        found = find_element(on.message.get("blocks", []), action_id, block_id)
+        if found is None and force:
+            found = build_stale_element(self.ws, channel, ts, action_id, block_id, value)
+        if found is None:
+            raise WorkspaceError("action_not_found")
+        block, element = found
+        action = build_action(self.ws, block, element, value, force)
+        if element["type"] in VALUE_OF:
+            put = self.ws.state.ticked.setdefault((person, channel, ts), {})
+            put[block["block_id"]] = {action_id: build_state_entry(element, value)}
+        payload = build_block_actions(self.ws, who, room, on, action)
+        return await send_interaction(self.ws, "interactive", payload)
+
+    async def click_view_button(
+        self,
+        person: str,
+        view_id: str,
+        action_id: str,
+        *,
+        block_id: str | None = None,
+        value: Any = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> ActResult:
+        """Press a button, or choose an option, of the Home tab or of the open dialog.
+
+        `values` are the present values of its inputs by block_id; None takes those that the workspace knows."""
+        who = self.ws.get_person(person)
+        view = get_own_view(self.ws, person, view_id)
+        found = find_element(view["blocks"], action_id, block_id)
+        if found is None:
+            raise WorkspaceError("action_not_found")
+        pressed = build_action(self.ws, *found, value, False)
+        given = keep_known_values(self.ws, view) if values is None else share_chosen_files(self.ws, who, view, values)
+        state = build_state_values(view["blocks"], given)
+        if view_id in self.ws.state.views:
+            self.ws.state.typed[view_id] = state
+        payload = {
+            **build_interaction(self.ws.app, "block_actions", who, self.ws.triggers.create_trigger(who.id)),
+            "container": {"type": "view", "view_id": view_id},
+            "view": {**view, "state": {"values": state}},
+            "actions": [pressed],
+        }
+        return await send_interaction(self.ws, "interactive", payload)
+
+    async def change_input(self, person: str, view_id: str, block_id: str, value: Any) -> ActResult:
+        """Put a value into an input of the top dialog. The app is notified if the input asks for it."""
+        view = views.get_top_view(self.ws, person, view_id)
+        block = next((one for one in view["blocks"] if one["block_id"] == block_id and one["type"] == "input"), None)
+        if block is None:
+            raise WorkspaceError("invalid_block_id")
+        element = block["element"]
+        value = share_chosen_files(self.ws, self.ws.get_person(person), view, {block_id: value})[block_id]
+        values = {
+            **keep_known_values(self.ws, view),
+            block_id: {element["action_id"]: build_state_entry(element, value)},
+        }
+        self.ws.state.typed[view_id] = build_state_values(view["blocks"], values)
+        if not block.get("dispatch_action"):
+            return ActResult()
+        return await self.click_view_button(person, view_id, element["action_id"], block_id=block_id, value=value)
+
+    async def submit_view(
+        self, person: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
+    ) -> ActResult:
+        """Submit the top dialog with `values` by block_id. Without `force`, values that the composer refuses are not
+        sent."""
+        who, view = self.ws.get_person(person), views.get_top_view(self.ws, person, view_id)
+        given = share_chosen_files(self.ws, who, view, values)
+        state = build_state_values(view["blocks"], {**keep_known_values(self.ws, view), **given})
+        if not force and (problems := check_input_values(view["blocks"], state)):
+            return ActResult("invalid_input", problems)
+        done = await send_interaction(
+            self.ws, "interactive", build_view_submission(self.ws, who, {**view, "state": {"values": state}})
+        )
+        if not done.ok:
+            return done
+        try:
+            errors = views.apply_response_action(self.ws, person, view_id, done.answer)
+        except WorkspaceError as refused:
+            return ActResult(refused.error, answer=done.answer)
+        return ActResult("app_errors", errors, done.answer) if errors else done
+
+    async def close_view(self, person: str, view_id: str) -> ActResult:
+        """Close the top dialog. The app does not hear of it."""
+        views.get_top_view(self.ws, person, view_id)
+        views.close_top_view(self.ws, person)
+        return ActResult()
+
+    async def run_slash_command(self, person: str, channel: str, command: str, text: str = "") -> ActResult:
+        """Use a slash command; show the person the content of the app's acknowledgement."""
+        who, room = self.ws.get_person(person), self.ws.get_room(channel, person)
+        if command not in self.ws.setup.commands:
+            raise WorkspaceError("unknown_command")
+        trigger = self.ws.triggers.create_trigger(who.id)
+        payload = build_slash_command(self.ws.app, who, room, command, escape_text(text.strip()), trigger)
+        done = await send_interaction(self.ws, "slash_commands", payload)
+        if done.ok and (done.answer.get("text") or done.answer.get("blocks")):
+            found = require_message_content(MethodArguments(done.answer))
+            posting.post_ephemeral(self.ws, room, who.id, found.get("text", ""), found.get("blocks", []), None)
+        return done
+
+    async def use_shortcut(self, person: str, callback_id: str, channel: str = "", ts: str = "") -> ActResult:
+        """Use an entry of the app in the composer's menu, or, with `channel` and `ts`, in a message's menu."""
+        who = self.ws.get_person(person)
+        known = next((one for one in self.ws.setup.shortcuts if one.callback_id == callback_id), None)
+        if known is None or known.on_messages != bool(ts):
+            raise WorkspaceError("unknown_shortcut")
+        trigger = self.ws.triggers.create_trigger(who.id)
+        if not known.on_messages:
+            return await send_interaction(
+                self.ws, "interactive", build_shortcut(self.ws.app, who, callback_id, trigger)
+            )
+        room = self.ws.get_room(channel, who.id)
+        message = posting.get_message(self.ws, channel, ts)
+        payload = build_message_shortcut(self.ws.app, who, room, message, callback_id, trigger)
+        return await send_interaction(self.ws, "interactive", payload)
+
+    async def open_home(self, person: str) -> str:
+        """Open the app's Home tab; return the event's id."""
+        who = self.ws.get_person(person)
+        return self.ws.send_event(
+            "app_home_opened", build_home_opened_event(who, self.ws.state.homes.get(person), self.ws.create_timestamp())
+        )
+
+    async def open_messages(self, person: str) -> str:
+        """Open the DM with the app; return the event's id."""
+        who = self.ws.get_person(person)
+        return self.ws.send_event(
+            "app_home_opened", build_home_opened_event(who, None, self.ws.create_timestamp(), tab="messages")
+        )
+
+    async def stop_session(self, person: str, channel: str, thread_ts: str, *, force: bool = False) -> str:
+        """Press the *Stop* of a working session; return the event's id. The app itself says when it has stopped.
+
+        With `force`, the press is made as on a screen that was not repainted."""
+        who, room = self.ws.get_person(person), self.ws.get_room(channel, person)
+        session = self.ws.state.sessions.get((channel, thread_ts))
+        if not force and (session is None or session["status"] != "processing"):
+            raise WorkspaceError("action_not_found")
+        event = build_session_stopped_event(who, room, thread_ts, self.ws.create_timestamp())
+        self.ws.notify_change("messages", channel)
+        return self.ws.send_event("agent_session_stopped", event)
 
 
 def get_own_message(ws: Workspace, person: str, channel: str, ts: str, error: str) -> tuple[WorkspaceRoom, Json]:
@@ -98,34 +285,12 @@ def get_own_message(ws: Workspace, person: str, channel: str, ts: str, error: st
     return room, message
 
 
-def edit_message(ws: Workspace, person: str, channel: str, ts: str, text: str, *, encoded: bool = False) -> None:
-    room, message = get_own_message(ws, person, channel, ts, "cant_update_message")
-    marked = encode_typed_text(ws, text, encoded)
-    posting.update_message(
-        ws, room, message, {"text": marked, "blocks": build_rich_text(marked, posting.create_short_id())}, person
-    )
-
-
-def delete_message(ws: Workspace, person: str, channel: str, ts: str) -> None:
-    posting.remove_message(ws, *get_own_message(ws, person, channel, ts, "cant_delete_message"))
-
-
 def mark_read(ws: Workspace, person: str, channel: str) -> None:
     """Mark everything in the room as read."""
     room = ws.get_room(channel, person)
     if room.messages:
         ws.state.read.setdefault(person, {})[channel] = next(reversed(room.messages))
     ws.notify_change("channels", channel, person)
-
-
-def set_locale(ws: Workspace, person: str, locale: str) -> None:
-    if locale not in ("zh-CN", "en-US"):
-        raise WorkspaceError("invalid_locale")
-    member = ws.get_person(person)
-    member.locale = locale
-    user = build_user_object(ws.app, member, locale=True, email=True)
-    ws.send_event("user_change", {"type": "user_change", "user": user})
-    ws.notify_change("people", person=person)
 
 
 async def send_interaction(ws: Workspace, kind: Kind, payload: Json) -> ActResult:
@@ -146,39 +311,6 @@ class ScreenMessage:
 def get_screen_message(ws: Workspace, person: str, channel: str, ts: str) -> ScreenMessage:
     notice = next((n for n in ws.state.private.get(person, []) if n["ts"] == ts and n["channel"] == channel), None)
     return ScreenMessage(notice, True) if notice else ScreenMessage(posting.get_message(ws, channel, ts), False)
-
-
-async def click_button(
-    ws: Workspace,
-    person: str,
-    channel: str,
-    ts: str,
-    action_id: str,
-    *,
-    block_id: str | None = None,
-    value: Any = None,
-    force: bool = False,
-) -> ActResult:
-    """Press a button, or choose an option `value`. Raises `WorkspaceError` if the message does not show the button now.
-
-    With `force`, the press is made as on a screen that was not repainted: on the button as it last was, and with
-    `value` if given."""
-    who, room = ws.get_person(person), ws.get_room(channel, person)
-    on = get_screen_message(ws, person, channel, ts)
-    found = find_element(on.message.get("blocks", []), action_id, block_id)
-    if found is None and force:
-        found = build_stale_element(ws, channel, ts, action_id, block_id, value)
-    if found is None:
-        raise WorkspaceError("action_not_found")
-    block, element = found
-    if not force and person not in element.get("visible_to_user_ids", [person]):
-        raise WorkspaceError("action_not_found")
-    action = build_action(ws, block, element, value, force)
-    if element["type"] in VALUE_OF:
-        put = ws.state.ticked.setdefault((person, channel, ts), {})
-        put[block["block_id"]] = {action_id: build_state_entry(element, value)}
-    payload = build_block_actions(ws, who, room, on, action)
-    return await send_interaction(ws, "interactive", payload)
 
 
 def build_stale_element(
@@ -246,53 +378,6 @@ def build_block_actions(
     }
 
 
-async def click_view_button(
-    ws: Workspace,
-    person: str,
-    view_id: str,
-    action_id: str,
-    *,
-    block_id: str | None = None,
-    value: Any = None,
-    values: Mapping[str, Any] | None = None,
-) -> ActResult:
-    """Press a button, or choose an option, of the Home tab or of the open dialog.
-
-    `values` are the present values of its inputs by block_id; None takes those that the workspace knows."""
-    who = ws.get_person(person)
-    view = get_own_view(ws, person, view_id)
-    found = find_element(view["blocks"], action_id, block_id)
-    if found is None:
-        raise WorkspaceError("action_not_found")
-    pressed = build_action(ws, *found, value, False)
-    given = keep_known_values(ws, view) if values is None else share_chosen_files(ws, who, view, values)
-    state = build_state_values(view["blocks"], given)
-    if view_id in ws.state.views:
-        ws.state.typed[view_id] = state
-    payload = {
-        **build_interaction(ws.app, "block_actions", who, ws.triggers.create_trigger(who.id)),
-        "container": {"type": "view", "view_id": view_id},
-        "view": {**view, "state": {"values": state}},
-        "actions": [pressed],
-    }
-    return await send_interaction(ws, "interactive", payload)
-
-
-async def change_input(ws: Workspace, person: str, view_id: str, block_id: str, value: Any) -> ActResult:
-    """Put a value into an input of the top dialog. The app is notified if the input asks for it."""
-    view = views.get_top_view(ws, person, view_id)
-    block = next((one for one in view["blocks"] if one["block_id"] == block_id and one["type"] == "input"), None)
-    if block is None:
-        raise WorkspaceError("invalid_block_id")
-    element = block["element"]
-    value = share_chosen_files(ws, ws.get_person(person), view, {block_id: value})[block_id]
-    values = {**keep_known_values(ws, view), block_id: {element["action_id"]: build_state_entry(element, value)}}
-    ws.state.typed[view_id] = build_state_values(view["blocks"], values)
-    if not block.get("dispatch_action"):
-        return ActResult()
-    return await click_view_button(ws, person, view_id, element["action_id"], block_id=block_id, value=value)
-
-
 def keep_known_values(ws: Workspace, view: Json) -> dict[str, Json]:
     """Return the values that the person has put into a view, for the inputs that it still has."""
     return keep_typed_values(view["blocks"], ws.state.typed.get(view["id"], {}))
@@ -328,101 +413,9 @@ def get_own_view(ws: Workspace, person: str, view_id: str) -> Json:
     return ws.state.views[view_id]
 
 
-async def submit_view(
-    ws: Workspace, person: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
-) -> ActResult:
-    """Submit the top dialog with `values` by block_id. Without `force`, values that the composer refuses are not
-    sent."""
-    who, view = ws.get_person(person), views.get_top_view(ws, person, view_id)
-    given = share_chosen_files(ws, who, view, values)
-    state = build_state_values(view["blocks"], {**keep_known_values(ws, view), **given})
-    if not force and (problems := check_input_values(view["blocks"], state)):
-        return ActResult("invalid_input", problems)
-    done = await send_interaction(
-        ws, "interactive", build_view_submission(ws, who, {**view, "state": {"values": state}})
-    )
-    if not done.ok:
-        return done
-    try:
-        errors = views.apply_response_action(ws, person, view_id, done.answer)
-    except WorkspaceError as refused:
-        return ActResult(refused.error, answer=done.answer)
-    return ActResult("app_errors", errors, done.answer) if errors else done
-
-
 def build_view_submission(ws: Workspace, who: WorkspaceMember, view: Json) -> Json:
     return {
         **build_interaction(ws.app, "view_submission", who, ws.triggers.create_trigger(who.id)),
         "view": view,
         "response_urls": [],
     }
-
-
-async def close_view(ws: Workspace, person: str, view_id: str) -> ActResult:
-    """Close the top dialog. The app is notified if it asked for it."""
-    who, view = ws.get_person(person), views.get_top_view(ws, person, view_id)
-    if view["clear_on_close"]:
-        views.close_all_views(ws, person)
-    else:
-        views.close_top_view(ws, person)
-    if not view["notify_on_close"]:
-        return ActResult()
-    payload = build_interaction(ws.app, "view_closed", who, "")
-    del payload["trigger_id"]
-    return await send_interaction(ws, "interactive", {**payload, "view": view, "is_cleared": view["clear_on_close"]})
-
-
-async def run_slash_command(ws: Workspace, person: str, channel: str, command: str, text: str) -> ActResult:
-    """Use a slash command; show the person the content of the app's acknowledgement."""
-    who, room = ws.get_person(person), ws.get_room(channel, person)
-    if command not in ws.setup.commands:
-        raise WorkspaceError("unknown_command")
-    trigger = ws.triggers.create_trigger(who.id)
-    payload = build_slash_command(ws.app, who, room, command, escape_text(text.strip()), trigger)
-    done = await send_interaction(ws, "slash_commands", payload)
-    if done.ok and (done.answer.get("text") or done.answer.get("blocks")):
-        found = require_message_content(MethodArguments(done.answer))
-        posting.post_ephemeral(ws, room, who.id, found.get("text", ""), found.get("blocks", []), None)
-    return done
-
-
-async def use_shortcut(ws: Workspace, person: str, callback_id: str, channel: str = "", ts: str = "") -> ActResult:
-    """Use an entry of the app in the composer's menu, or, with `channel` and `ts`, in a message's menu."""
-    who = ws.get_person(person)
-    known = next((one for one in ws.setup.shortcuts if one.callback_id == callback_id), None)
-    if known is None or known.on_messages != bool(ts):
-        raise WorkspaceError("unknown_shortcut")
-    trigger = ws.triggers.create_trigger(who.id)
-    if not known.on_messages:
-        return await send_interaction(ws, "interactive", build_shortcut(ws.app, who, callback_id, trigger))
-    room = ws.get_room(channel, who.id)
-    message = posting.get_message(ws, channel, ts)
-    payload = build_message_shortcut(ws.app, who, room, message, callback_id, trigger)
-    return await send_interaction(ws, "interactive", payload)
-
-
-def open_home(ws: Workspace, person: str) -> str:
-    """Open the app's Home tab; return the event's id."""
-    who = ws.get_person(person)
-    return ws.send_event(
-        "app_home_opened", build_home_opened_event(who, ws.state.homes.get(person), ws.create_timestamp())
-    )
-
-
-def open_messages(ws: Workspace, person: str) -> str:
-    """Open the DM with the app; return the event's id."""
-    who = ws.get_person(person)
-    return ws.send_event("app_home_opened", build_home_opened_event(who, None, ws.create_timestamp(), tab="messages"))
-
-
-def stop_session(ws: Workspace, person: str, channel: str, thread_ts: str, *, force: bool = False) -> str:
-    """Press the *Stop* of a working session; return the event's id. The app itself says when it has stopped.
-
-    With `force`, the press is made as on a screen that was not repainted."""
-    who, room = ws.get_person(person), ws.get_room(channel, person)
-    session = ws.state.sessions.get((channel, thread_ts))
-    if not force and (session is None or session["status"] != "processing"):
-        raise WorkspaceError("action_not_found")
-    event = build_session_stopped_event(who, room, thread_ts, ws.create_timestamp())
-    ws.notify_change("messages", channel)
-    return ws.send_event("agent_session_stopped", event)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from bot.dev.workspace import acts, methods_files, views
-from bot.dev.workspace.acts import ActResult
+from bot.dev.workspace import methods_files, views
+from bot.dev.workspace.acts import ActResult, WorkspaceActs, get_own_view
 from bot.dev.workspace.faults import Outcome
 from bot.dev.workspace.sockets import EnvelopeAck
 from bot.dev.workspace.workspace import WebApiCall, Workspace
@@ -17,24 +17,16 @@ from bot.dev.workspace.world import Json
 T = TypeVar("T")
 
 
-class WorkspaceDriver:
-    """Drives one workspace. A refusal raises `WorkspaceError`, where it would stop a person."""
+class WorkspaceDriver(WorkspaceActs):
+    """Drives one workspace."""
 
     def __init__(self, workspace: Workspace, recheck_s: float | None = None) -> None:
         """`recheck_s` is the interval in seconds in which `wait_until` looks again without a change in the workspace,
         for tests that wait for something elsewhere."""
-        self.ws, self.recheck_s = workspace, recheck_s
+        super().__init__(workspace)
+        self.recheck_s = recheck_s
 
     # Acts of people
-
-    async def send_message(
-        self, user: str, channel: str, text: str, thread_ts: str | None = None, *, files: Sequence[str] = ()
-    ) -> str:
-        """Type a message; return its timestamp. Typed `<`, `>`, `&` arrive escaped, and `@Countersign` becomes a
-        mention.
-
-        `files` are ids of files uploaded for it."""
-        return acts.send_message(self.ws, user, channel, text, thread_ts, files=files)
 
     async def mention_bot(
         self, user: str, channel: str, text: str, thread_ts: str | None = None, *, files: Sequence[str] = ()
@@ -47,73 +39,12 @@ class WorkspaceDriver:
         service."""
         return methods_files.upload_file(self.ws, user, name, content, is_external=is_external).id
 
-    async def edit_message(self, user: str, channel: str, ts: str, text: str) -> None:
-        acts.edit_message(self.ws, user, channel, ts, text)
-
-    async def delete_message(self, user: str, channel: str, ts: str) -> None:
-        acts.delete_message(self.ws, user, channel, ts)
-
-    async def click_button(
-        self,
-        user: str,
-        channel: str,
-        ts: str,
-        action_id: str,
-        *,
-        block_id: str | None = None,
-        value: Any = None,
-        force: bool = False,
-    ) -> ActResult:
-        """Press a button; return how it was acknowledged. A button that is not there now is refused.
-
-        With `force`, the press is made as on a screen that was not repainted, with `value` in place of the button's."""
-        return await acts.click_button(
-            self.ws, user, channel, ts, action_id, block_id=block_id, value=value, force=force
-        )
-
-    async def click_view_button(self, user: str, view_id: str, action_id: str, *, value: Any = None) -> ActResult:
-        """Press a button of the Home tab or of a dialog."""
-        return await acts.click_view_button(self.ws, user, view_id, action_id, value=value)
-
     async def forge_view_button(self, user: str, view_id: str, action_id: str, value: str) -> ActResult:
         """Press a button that is not on the Home tab."""
         button = {"type": "button", "action_id": action_id, "value": value, "text": {"type": "plain_text", "text": "x"}}
         row = {"type": "actions", "block_id": f"forged:{action_id}:{value}", "elements": [button]}
-        acts.get_own_view(self.ws, user, view_id)["blocks"].append(row)
+        get_own_view(self.ws, user, view_id)["blocks"].append(row)
         return await self.click_view_button(user, view_id, action_id, value=value)
-
-    async def change_input(self, user: str, view_id: str, block_id: str, value: Any) -> ActResult:
-        """Put a value into an input of the open dialog: a bare value, or an entry in the platform's form."""
-        return await acts.change_input(self.ws, user, view_id, block_id, value)
-
-    async def use_shortcut(self, user: str, callback_id: str, channel: str = "", ts: str = "") -> ActResult:
-        """Use an entry of the app in the composer's menu, or in a message's menu."""
-        return await acts.use_shortcut(self.ws, user, callback_id, channel, ts)
-
-    async def submit_view(
-        self, user: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
-    ) -> ActResult:
-        """Submit a dialog with `values` by block_id: bare values, or entries in the platform's form. Without `force`,
-        empty required inputs are not sent, as in the composer."""
-        return await acts.submit_view(self.ws, user, view_id, values, force=force)
-
-    async def close_view(self, user: str, view_id: str) -> ActResult:
-        return await acts.close_view(self.ws, user, view_id)
-
-    async def run_slash_command(self, user: str, channel: str, command: str, text: str = "") -> ActResult:
-        return await acts.run_slash_command(self.ws, user, channel, command, text)
-
-    async def open_home(self, user: str) -> str:
-        """Open the app's Home tab; return the event's id."""
-        return acts.open_home(self.ws, user)
-
-    async def open_messages(self, user: str) -> str:
-        """Open the DM with the app; return the event's id."""
-        return acts.open_messages(self.ws, user)
-
-    async def stop_session(self, user: str, channel: str, thread_ts: str, *, force: bool = False) -> str:
-        """Press the *Stop* of a working session; return the event's id."""
-        return acts.stop_session(self.ws, user, channel, thread_ts, force=force)
 
     # Faults
 

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 from aiohttp import web
 
 from bot.core.i18n import load_sentences, translate
-from bot.dev.workspace import acts, methods_files, views
+from bot.dev.workspace import methods_files, views
+from bot.dev.workspace.acts import ActResult, WorkspaceActs, mark_read
 from bot.dev.workspace.arguments import MethodArguments, read_json_body
 from bot.dev.workspace.feed import PageFeed
 from bot.dev.workspace.guard import HEADERS, build_file_response, require_own_page
@@ -29,6 +30,7 @@ Look: TypeAlias = Callable[["PageApi", WorkspaceMember, web.Request], Json]
 class PageApi:
     def __init__(self, workspace: Workspace) -> None:
         self.ws = workspace
+        self.hands = WorkspaceActs(workspace, is_encoded=True)
         self.acts, self.looks = ACTS, LOOKS
 
     def build_routes(self) -> list[web.RouteDef]:
@@ -214,26 +216,23 @@ LOOKS: dict[str, Look] = {
 }
 
 
+def read_place(args: MethodArguments, *names: str) -> tuple[str, ...]:
+    """Return the person who acts, and these arguments, which must be given."""
+    return tuple(args.require_text(name) for name in ("person", *names))
+
+
 async def act_say(api: PageApi, args: MethodArguments) -> Json:
     thread, files = args.read_text("thread_ts") or None, args.read_json("files") or []
     if not isinstance(files, list):
         raise WorkspaceError("invalid_arguments")
-    return {
-        "ts": acts.send_message(
-            api.ws,
-            args.require_text("person"),
-            args.require_text("channel"),
-            args.read_text("text"),
-            thread,
-            encoded=True,
-            files=[str(id) for id in files],
-        )
-    }
+    person, channel = read_place(args, "channel")
+    ids = [str(id) for id in files]
+    return {"ts": await api.hands.send_message(person, channel, args.read_text("text"), thread, files=ids)}
 
 
 async def act_edit(api: PageApi, args: MethodArguments) -> Json:
-    where = (args.require_text("person"), args.require_text("channel"), args.require_text("ts"))
-    acts.edit_message(api.ws, *where, args.read_text("text"), encoded=True)
+    person, channel, ts = read_place(args, "channel", "ts")
+    await api.hands.edit_message(person, channel, ts, args.read_text("text"))
     return {}
 
 
@@ -245,12 +244,11 @@ async def act_click(api: PageApi, args: MethodArguments) -> Json:
         values = args.values.get("values")
         if values is not None and not isinstance(values, dict):
             raise WorkspaceError("invalid_arguments")
-        done = await acts.click_view_button(
-            api.ws, person, args.read_text("view_id"), action, block_id=block, value=value, values=values
-        )
+        view = args.read_text("view_id")
+        done = await api.hands.click_view_button(person, view, action, block_id=block, value=value, values=values)
     else:
         where = (args.require_text("channel"), args.require_text("ts"))
-        done = await acts.click_button(api.ws, person, *where, action, block_id=block, value=value)
+        done = await api.hands.click_button(person, *where, action, block_id=block, value=value)
     return require_success(done)
 
 
@@ -258,7 +256,8 @@ async def act_submit(api: PageApi, args: MethodArguments) -> Json:
     values = args.read_json("values")
     if not isinstance(values, dict):
         raise WorkspaceError("invalid_arguments")
-    done = await acts.submit_view(api.ws, args.require_text("person"), args.require_text("view_id"), values)
+    person, view = read_place(args, "view_id")
+    done = await api.hands.submit_view(person, view, values)
     if done.error == "invalid_input":
         return {
             "errors": {
@@ -269,54 +268,50 @@ async def act_submit(api: PageApi, args: MethodArguments) -> Json:
 
 
 async def act_close(api: PageApi, args: MethodArguments) -> Json:
-    await acts.close_view(api.ws, args.require_text("person"), args.require_text("view_id"))
+    await api.hands.close_view(*read_place(args, "view_id"))
     return {}
 
 
 async def act_slash(api: PageApi, args: MethodArguments) -> Json:
-    where = (args.require_text("person"), args.require_text("channel"))
-    return require_success(
-        await acts.run_slash_command(api.ws, *where, args.require_text("command"), args.read_text("text"))
-    )
+    person, channel, command = read_place(args, "channel", "command")
+    return require_success(await api.hands.run_slash_command(person, channel, command, args.read_text("text")))
 
 
 async def act_shortcut(api: PageApi, args: MethodArguments) -> Json:
     """Use a shortcut in the composer's menu, or in a message's menu (`channel`, `ts`)."""
-    where = (args.read_text("channel"), args.read_text("ts"))
-    return require_success(
-        await acts.use_shortcut(api.ws, args.require_text("person"), args.require_text("callback_id"), *where)
-    )
+    person, entry = read_place(args, "callback_id")
+    done = await api.hands.use_shortcut(person, entry, args.read_text("channel"), args.read_text("ts"))
+    return require_success(done)
 
 
 async def act_home(api: PageApi, args: MethodArguments) -> Json:
-    acts.open_home(api.ws, args.require_text("person"))
+    await api.hands.open_home(*read_place(args))
     return {}
 
 
 async def act_open(api: PageApi, args: MethodArguments) -> Json:
     """Open the DM with the bot."""
-    acts.open_messages(api.ws, args.require_text("person"))
+    await api.hands.open_messages(*read_place(args))
     return {}
 
 
 async def act_stop(api: PageApi, args: MethodArguments) -> Json:
     """Press the *Stop* of a session."""
-    where = (args.require_text("channel"), args.require_text("thread_ts"))
-    acts.stop_session(api.ws, args.require_text("person"), *where)
+    await api.hands.stop_session(*read_place(args, "channel", "thread_ts"))
     return {}
 
 
 async def act_read(api: PageApi, args: MethodArguments) -> Json:
-    acts.mark_read(api.ws, args.require_text("person"), args.require_text("channel"))
+    mark_read(api.ws, *read_place(args, "channel"))
     return {}
 
 
 async def act_locale(api: PageApi, args: MethodArguments) -> Json:
-    acts.set_locale(api.ws, args.require_text("person"), args.require_text("locale"))
+    await api.hands.set_locale(*read_place(args, "locale"))
     return {}
 
 
-def require_success(done: acts.ActResult) -> Json:
+def require_success(done: ActResult) -> Json:
     if not done.ok:
         raise WorkspaceError(done.error)
     return {}

@@ -10,7 +10,7 @@ import resvg_py
 from slack_bolt.async_app import AsyncApp
 
 from bot.dev.real_models import RealModel
-from bot.dev.workspace import acts
+from bot.dev.workspace.acts import WorkspaceActs
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import StandInService, Workspace
 from tests.dev.page.conftest import HOSTILE, NAMELESS, TOO_WIDE, Opener
@@ -388,7 +388,7 @@ async def test_an_english_browser_makes_the_first_sentence_english(
         await browser.find(".prompts .chip", "Where is my request")
         assert {one.locale for one in workspace.state.people.values()} == {"en-US"}
         await driver.send_message(ZHANG, DM_ZHANG, "hello")
-        acts.set_locale(workspace, ZHANG, "zh-CN")
+        await WorkspaceActs(workspace).set_locale(ZHANG, "zh-CN")
         await browser.open(f"{workspace.address}/")
         await browser.find("#tab-mail", "邮箱")
         assert workspace.get_person(ZHANG).locale == "zh-CN", "what somebody has chosen stays"

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from bot.dev.mailbox import Mailbox
-from bot.dev.workspace import acts
 from bot.dev.workspace.delivery import AppTransport, DeliveryAttempt, NotAcknowledgedError
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.feishu import messages
@@ -141,9 +140,8 @@ class Town:
         there are no events from now on."""
         ws = self.workspace
         ws.setup = replace(ws.setup, events=frozenset())
-        return {
-            "rooms": [(one.id, one.dm_id, acts.send_message(ws, one.id, one.dm_id, "hello")) for one in ws.world.people]
-        }
+        send = self.driver.send_message
+        return {"rooms": [(one.id, one.dm_id, await send(one.id, one.dm_id, "hello")) for one in ws.world.people]}
 
     async def listen(self, url: str) -> Json:
         """The bot is told by HTTP, and people press what it brings."""

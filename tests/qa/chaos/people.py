@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-from bot.dev.workspace.acts import ActResult, send_message
-from bot.dev.workspace.feishu import acts as feishu_acts
+from bot.dev.workspace.acts import ActResult
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import WorkspaceChange
 from tests.harness.files import png
-from tests.harness.office import CHAT
 from tests.qa.chaos.outside import Outside
 from tests.qa.chaos.plan import TAG, Conversation, Line, Plan, dice, draw
 from tests.qa.company import DIRECTORS, get_dm, get_owner, get_person_id, is_dm, list_buttons, read_key
@@ -163,7 +161,7 @@ class People:
         thread: str | None = None
         for line in talk.lines:
             await asyncio.sleep(began + line.at_s - asyncio.get_running_loop().time())
-            spoken = self._say(talk, line, thread)
+            spoken = await self._say(talk, line, thread)
             thread = None if talk.direct else spoken.thread
             if not await self._taken(spoken):
                 return
@@ -173,7 +171,7 @@ class People:
 
     async def say(self, talk: Conversation, line: Line) -> None:
         """One line; returns when it is taken."""
-        await self._taken(self._say(talk, line, None))
+        await self._taken(await self._say(talk, line, None))
 
     async def _taken(self, spoken: Spoken) -> bool:
         """False when no bot wants it: whoever checks will find it."""
@@ -185,11 +183,10 @@ class People:
             return False
         return True
 
-    def _say(self, talk: Conversation, line: Line, thread: str | None) -> Spoken:
+    async def _say(self, talk: Conversation, line: Line, thread: str | None) -> Spoken:
         mention = "" if talk.direct else f"@{self.out.ws.app.real_name} "
         noted = [self.out.driver.upload_file(line.person, line.file, png(line.tag))] if line.file else []
-        send = feishu_acts.send_message if CHAT == "feishu" else send_message
-        ts = send(self.out.ws, line.person, talk.channel, mention + line.text, thread, files=noted)  # type: ignore[arg-type]
+        ts = await self.out.driver.send_message(line.person, talk.channel, mention + line.text, thread, files=noted)
         given = list(self.out.ws.delivery.delivered_events)[-2:]
         events = tuple(str(one["event_id"]) for one in given if read_event_message(one) == ts)
         spoken = Spoken(line, ts, thread or ts, talk.channel, events)

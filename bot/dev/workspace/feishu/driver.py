@@ -39,7 +39,6 @@ METHODS = {
     "views.open": "message.send",
     "chat.postMessage": "message.send",
     "chat.update": "message.patch",
-    "chat.delete": "message.delete",
     "chat.postEphemeral": "ephemeral.send",
     "conversations.open": "chat.p2p",
     "conversations.info": "chat.get",
@@ -98,6 +97,9 @@ class FeishuDriver(WorkspaceDriver):
     async def delete_message(self, user: str, channel: str, ts: str) -> None:
         acts.recall_message(self.ws, user, channel, ts)
 
+    async def set_locale(self, user: str, locale: str) -> None:
+        acts.set_locale(self.ws, user, locale)
+
     async def click_button(
         self,
         user: str,
@@ -147,8 +149,17 @@ class FeishuDriver(WorkspaceDriver):
         known = {name.removesuffix(DAY) for name in form}
         return form | {name: one for name, one in put.items() if name not in known}
 
-    async def click_view_button(self, user: str, view_id: str, action_id: str, *, value: Any = None) -> ActResult:
-        return await self.click_button(user, self.get_dm_id(user), view_id, action_id, value=value)
+    async def click_view_button(
+        self,
+        user: str,
+        view_id: str,
+        action_id: str,
+        *,
+        block_id: str | None = None,
+        value: Any = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> ActResult:
+        return await self.click_button(user, self.get_dm_id(user), view_id, action_id, block_id=block_id, value=value)
 
     async def change_input(self, user: str, view_id: str, block_id: str, value: Any) -> ActResult:
         self.put.setdefault((user, view_id.partition("/")[0]), {})[block_id] = value  # sent with the form only

@@ -7,8 +7,9 @@ from aiohttp import web
 from bot.core.i18n import translate
 from bot.dev.workspace.arguments import MethodArguments
 from bot.dev.workspace.feishu import acts
+from bot.dev.workspace.feishu.driver import FeishuDriver
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
-from bot.dev.workspace.page_api import ACTS, LOOKS, Act, PageApi, build_page_state, require_success
+from bot.dev.workspace.page_api import ACTS, LOOKS, Act, PageApi, build_page_state, read_place, require_success
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.world import Json, WorkspaceMember
 
@@ -20,32 +21,13 @@ class FeishuPageApi(PageApi):
 
     def __init__(self, workspace: FeishuWorkspace) -> None:
         super().__init__(workspace)
-        self.acts = {"read": ACTS["read"], **FEISHU_ACTS}
+        self.hands, self.acts = FeishuDriver(workspace), FEISHU_ACTS
         self.looks = {**LOOKS, "state": build_state, "views": lambda *_: {"view": None}}
 
 
 def build_state(api: PageApi, me: WorkspaceMember, request: web.Request) -> Json:
     menu = [{"key": key, "name": name} for key, name in api.ws.setup.menu] if isinstance(api, FeishuPageApi) else []
     return {**build_page_state(api, me, request), "platform": "feishu", "menu": menu}
-
-
-def read_place(args: MethodArguments, *names: str) -> tuple[str, ...]:
-    return tuple(args.require_text(name) for name in ("person", *names))
-
-
-async def act_say(api: FeishuPageApi, args: MethodArguments) -> Json:
-    thread, files = args.read_text("thread_ts") or None, args.read_json("files") or []
-    if not isinstance(files, list):
-        raise WorkspaceError("invalid_arguments")
-    person, channel = read_place(args, "channel")
-    text, ids = args.read_text("text"), [str(id) for id in files]
-    return {"ts": acts.send_message(api.ws, person, channel, text, thread, files=ids)}
-
-
-async def act_edit(api: FeishuPageApi, args: MethodArguments) -> Json:
-    person, channel, ts = read_place(args, "channel", "ts")
-    acts.edit_message(api.ws, person, channel, ts, args.read_text("text"))
-    return {}
 
 
 async def act_recall(api: FeishuPageApi, args: MethodArguments) -> Json:
@@ -73,22 +55,9 @@ async def act_menu(api: FeishuPageApi, args: MethodArguments) -> Json:
     return {}
 
 
-async def act_open(api: FeishuPageApi, args: MethodArguments) -> Json:
-    acts.open_chat(api.ws, *read_place(args))
-    return {}
-
-
-async def act_locale(api: FeishuPageApi, args: MethodArguments) -> Json:
-    acts.set_locale(api.ws, *read_place(args, "locale"))
-    return {}
-
-
 FEISHU_ACTS: dict[str, Act] = {
-    "say": act_say,
-    "edit": act_edit,
+    **{name: ACTS[name] for name in ("say", "edit", "open", "read", "locale")},
     "recall": act_recall,
     "click": act_click,
     "menu": act_menu,
-    "open": act_open,
-    "locale": act_locale,
 }
