@@ -92,7 +92,7 @@ def test_text_can_be_read_on_its_ground_and_borders_can_be_seen(theme: dict[str,
 def test_bubbles_and_bands_of_feishu_can_be_read(look: str, place: int) -> None:
     theme, share = THEMES[look], int(re.findall(r"--share: (\d+)%", SOURCES["feishu.css"])[place]) / 100
     tones = re.findall(r"--tone: (#[0-9a-f]{6})", SOURCES["card.css"])
-    assert len(tones) == 13
+    assert len(tones) == 3
     for tone in tones:
         words, band = mix(tone, theme["ink"], share), mix(tone, theme["raised"], 0.15)
         assert min(contrast(words, band), contrast(words, theme["raised"])) >= 4.5, tone

@@ -25,9 +25,8 @@ from bot.dev.workspace.delivery import (
     NotAcknowledgedError,
 )
 from bot.dev.workspace.driver import WorkspaceDriver
-from bot.dev.workspace.faults import Outcome
+from bot.dev.workspace.faults import Outcome, PlannedFaults
 from bot.dev.workspace.feishu.driver import FeishuDriver, build_shown
-from bot.dev.workspace.feishu.transports import FeishuFaults
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.feishu.world import FeishuSetup
 from bot.dev.workspace.workspace import Workspace, WorkspaceSetup
@@ -73,7 +72,7 @@ class Troubles:
         return True
 
 
-class ApiFaults(FeishuFaults):
+class ApiFaults(PlannedFaults):
     """Faults of the Web API and lost acknowledgements, drawn instead of ordered."""
 
     __slots__ = ("troubles",)

@@ -259,16 +259,19 @@ async def click_card(
             return ActResult("invalid_input", dict.fromkeys(missing, "required"))
     elif force and form is not None:
         action["form_value"] = form
-    token = f"c-{secrets.token_hex(16)}"
-    ws.card_tokens[token] = {"message": ts, "at": ws.clock(), "uses": 0, "answered": False}
     operator = {"tenant_key": who.home_team or ws.app.team, **messages.build_ids(ws, person)}
     where = {"open_message_id": ts, "open_chat_id": channel}
-    event = {"operator": operator, "token": token, "action": action, "host": "im_message", "context": where}
+    event = {
+        "operator": operator,
+        "token": f"c-{secrets.token_hex(16)}",
+        "action": action,
+        "host": "im_message",
+        "context": where,
+    }
     try:
         answer = await ws.push_click(event)
     except NotAcknowledgedError as missing_answer:
         return ActResult("no_app" if missing_answer.reason == "no_app" else "no_answer")
-    ws.card_tokens[token]["answered"] = True
     return show_answer(ws, person, channel, ts, answer)
 
 
@@ -286,7 +289,6 @@ def show_answer(ws: FeishuWorkspace, person: str, channel: str, ts: str, answer:
     except FeishuError as refused:
         return ActResult("app_errors", {"card": refused.words}, answer)
     if toast:
-        ws.toasts.append((person, toast))
         notice = {"ts": ws.create_timestamp(), "channel": channel, "user": ws.app.user, "text": toast["content"]}
         ws.state.add_ephemeral(person, {**notice, "toast": toast, "msg_type": "text", "at_ms": int(ws.clock() * 1000)})
         ws.notify_change("private", channel, person)

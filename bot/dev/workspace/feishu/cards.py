@@ -1,7 +1,7 @@
 """Cards (JSON 2.0): what Feishu accepts, and what people find on them.
 
-The components, their properties and the limits are those of Feishu's documentation. An unknown property is refused, as
-there."""
+The components, their properties and the limits are those of Feishu's documentation, as far as the bot sends them. Any
+other is refused."""
 
 from __future__ import annotations
 
@@ -16,65 +16,48 @@ from bot.dev.workspace.world import Json
 CARD_BYTES, TEXT_BYTES = 30 * 1024, 150 * 1024
 MOST_ELEMENTS = 200
 MOST_NESTED = 5
-PARSE, UNKNOWN, GONE, TOO_MANY, MENTION = 200621, 200621, 200861, 11310, 100290
-"""Inner codes of 230099: no card, unknown tag or property, not in 2.0 any more, too many elements, unknown person."""
+PARSE, UNKNOWN, TOO_MANY, MENTION = 200621, 200621, 11310, 100290
+"""Inner codes of 230099: no card, unknown tag or property, too many elements, unknown person."""
 MENTIONED = re.compile(r"<at\s+(?:id|user_id)=[\"']?([^\s\"'>]*)[\"']?\s*>")
-ELEMENT_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,19}").fullmatch
-FLOW = "direction padding horizontal_spacing horizontal_align vertical_spacing vertical_align"
-ACT = "name disabled disabled_tips hover_tips confirm behaviors width required"
-PICK = f"{ACT} type placeholder options"
+FIELD = "name required behaviors width"
 PROPERTIES: dict[str, frozenset[str]] = {
-    tag: frozenset(f"tag element_id margin {names}".split())
+    tag: frozenset(f"tag margin {names}".split())
     for tag, names in {
-        "markdown": "content text_align text_size text_color icon i18n_content",
-        "div": "text icon width",
+        "markdown": "content text_size",
+        "div": "text",
         "hr": "",
-        "img": "img_key alt title corner_radius scale_type size transparent preview mode",
-        "img_combination": "combination_mode combination_transparent corner_radius img_list",
-        "person": "user_id size show_avatar show_name style",
-        "person_list": "persons size show_avatar show_name drop_invalid_user_id lines icon",
-        "column_set": "columns flex_mode background_style horizontal_spacing horizontal_align action",
-        "column": f"elements width weight background_style action {FLOW}",
-        "form": f"name elements confirm {FLOW}",
-        "collapsible_panel": f"elements expanded header border background_color {FLOW}",
-        "interactive_container": f"elements height background_style has_border border_color corner_radius {ACT} {FLOW}",
-        "button": f"{ACT} type size text icon form_action_type",
-        "input": f"{ACT} placeholder default_value max_length input_type show_icon rows auto_resize max_rows label "
-        "label_position value fallback",
-        "select_static": f"{PICK} initial_option initial_index",
-        "multi_select_static": f"{PICK} selected_values",
-        "select_person": f"{PICK} initial_option",
-        "multi_select_person": f"{PICK} selected_values",
-        "date_picker": f"{ACT} placeholder initial_date",
-        "picker_time": f"{ACT} placeholder initial_time",
-        "picker_datetime": f"{ACT} placeholder initial_datetime",
-        "overflow": f"{ACT} options value",
-        "checker": f"{ACT} checked text overall_checkable button_area checked_style padding",
-        "table": "page_size row_height row_max_height freeze_first_column header_style columns rows",
-        "chart": "aspect_ratio chart_spec color_theme preview height",
+        "column_set": "columns flex_mode horizontal_spacing",
+        "column": "elements width",
+        "form": "name elements",
+        "collapsible_panel": "elements expanded header",
+        "button": "type size text hover_tips name behaviors form_action_type",
+        "input": f"{FIELD} placeholder default_value max_length input_type rows auto_resize label",
+        "select_static": f"{FIELD} placeholder options initial_index",
+        "multi_select_static": f"{FIELD} placeholder options selected_values",
+        "select_person": f"{FIELD} placeholder options initial_option",
+        "multi_select_person": f"{FIELD} placeholder options selected_values",
+        "date_picker": f"{FIELD} placeholder initial_date",
+        "checker": "name checked text",
     }.items()
 }
 PARTS: dict[str, frozenset[str]] = {
     name: frozenset(names.split())
     for name, names in {
-        "card": "schema config card_link header body",
-        "config": "streaming_mode streaming_config summary locales enable_forward update_multi width_mode style "
-        "use_custom_translation enable_forward_interaction",
-        "header": "title subtitle text_tag_list i18n_text_tag_list template icon padding",
-        "body": f"elements {FLOW}",
-        "panel header": "title background_color width vertical_align padding icon icon_position icon_expanded_angle",
-        "text": "tag content i18n_content text_size text_align text_color lines",
-        "confirm": "title text",
-        "option": "text icon value",
+        "card": "schema config header body",
+        "config": "summary enable_forward update_multi width_mode",
+        "header": "title template",
+        "body": "elements",
+        "panel header": "title",
+        "text": "tag content text_size text_color",
+        "option": "text value",
     }.items()
 }
 INPUTS = frozenset(
     {
         *("input", "select_static", "multi_select_static", "select_person", "multi_select_person"),
-        *("date_picker", "picker_time", "picker_datetime", "checker"),
+        *("date_picker", "checker"),
     }
 )
-NOT_IN_FORM = frozenset({"form", "table", "chart"})
 
 
 def parse_content(msg_type: str, content: object) -> Json:
@@ -107,10 +90,9 @@ def check_card(card: Any, people: Collection[str]) -> None:
         raise refuse_card(TOO_MANY, "element exceeds the limit", " -> body")
     for element, path, inside in walked:
         _check_element(element, path, inside)
-    for name in ("name", "element_id"):
-        given = [element[name] for element, _, _ in walked if element.get(name)]
-        if len(given) != len(set(given)):
-            raise refuse_card(PARSE, f"{name} is duplicated", " -> body")
+    names = [element["name"] for element, _, _ in walked if element.get("name")]
+    if len(names) != len(set(names)):
+        raise refuse_card(PARSE, "name is duplicated", " -> body")
     marked = "\n".join(str(one.get("content")) for one, _, _ in walked if one["tag"] == "markdown")
     if unknown := {*MENTIONED.findall(marked)} - {*people, "all"}:
         raise refuse_card(MENTION, f"mention user invalid: {sorted(unknown)[0]}", " -> body")
@@ -128,24 +110,19 @@ def walk_elements(
         here = f"{path} -> elements -> [{number}](tag: {element['tag']})"
         yield element, here, inside
         for children in ("elements", "columns"):
-            if children in element and element["tag"] != "table":
+            if children in element:
                 yield from walk_elements(element[children], here, (*inside, element["tag"]))
 
 
 def _check_element(element: Json, path: str, inside: tuple[str, ...]) -> None:
     tag = element["tag"]
-    if tag in ("action", "note"):
-        words = f"cards of schema V2 no longer support this capability; unsupported tag {tag}"
-        raise refuse_card(GONE, words, path)
     if tag not in PROPERTIES:
         raise refuse_card(UNKNOWN, f"unknown tag {tag}", path)
     _refuse_unknown(element, PROPERTIES[tag], path)
-    if "element_id" in element and not ELEMENT_ID(str(element["element_id"])):
-        raise refuse_card(PARSE, "element_id has at most 20 letters, digits and underscores", path)
     if len([one for one in inside if one != "column"]) >= MOST_NESTED:
         raise refuse_card(PARSE, "containers are nested too deep", path)
-    if (tag == "form" and inside) or ("form" in inside and tag in NOT_IN_FORM):
-        raise refuse_card(PARSE, f"{tag} is not allowed in {inside[-1] if inside else 'the card'}", path)
+    if tag == "form" and inside:
+        raise refuse_card(PARSE, f"form is not allowed in {inside[-1]}", path)
     if (tag == "column") != (inside[-1:] == ("column_set",)):
         raise refuse_card(PARSE, "column belongs into column_set, and nothing else does", path)
     if tag == "form" and not (element.get("name") and any(is_submit(one) for one, _ in list_controls(element))):
@@ -157,20 +134,18 @@ def _check_element(element: Json, path: str, inside: tuple[str, ...]) -> None:
     for name in ("text", "label", "placeholder", "hover_tips"):
         if name in element:
             _check_text(element[name], f"{path} -> {name}")
-    if confirm := element.get("confirm"):
-        _check_names(confirm, "confirm", path)
     for option in element.get("options", []):
         _check_names(option, "option", path)
         if tag.endswith("person") and set(option) != {"value"}:
             raise refuse_card(PARSE, "an option of a person has a value only", path)
     for behavior in element.get("behaviors", []):
-        if behavior.get("type") not in ("callback", "open_url"):
+        if behavior.get("type") != "callback":
             raise refuse_card(PARSE, "unknown behavior", path)
 
 
 def _check_text(text: Any, path: str) -> None:
-    if not isinstance(text, dict) or text.get("tag") not in ("plain_text", "lark_md"):
-        raise refuse_card(PARSE, "text is not plain_text or lark_md", path)
+    if not isinstance(text, dict) or text.get("tag") != "plain_text":
+        raise refuse_card(PARSE, "text is not plain_text", path)
     _check_names(text, "text", path)
     if not isinstance(text.get("content"), str):
         raise refuse_card(PARSE, "content of a text is required", path)
@@ -204,7 +179,7 @@ def list_controls(container: Json) -> list[tuple[Json, Json | None]]:
         if element["tag"] == "form":
             form = element
         around = form if container is form or "form" in inside else None
-        if element["tag"] in INPUTS or element["tag"] in ("button", "overflow", "interactive_container"):
+        if element["tag"] in INPUTS or element["tag"] == "button":
             controls.append((element, around))
     return controls
 
@@ -221,7 +196,7 @@ def list_missing_inputs(form: Json, values: Json) -> list[str]:
     ]
 
 
-DEFAULTS = ("default_value", "initial_option", "selected_values", "initial_date", "initial_time", "initial_datetime")
+DEFAULTS = ("default_value", "initial_option", "selected_values", "initial_date")
 
 
 def collect_form_values(form: Json, given: Json) -> Json:

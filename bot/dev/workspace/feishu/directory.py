@@ -33,16 +33,6 @@ def query_tenant(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
     return {"tenant": {"name": ws.app.team_name, "display_id": "F0LOCAL", "tenant_tag": 0, "tenant_key": ws.app.team}}
 
 
-def get_application(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
-    if call.ids["app_id"] not in ("me", ws.setup.app_id):
-        raise FeishuError(211000)
-    subscribed = sorted(ws.setup.events)
-    state = {"app_id": ws.setup.app_id, "status": 1, "app_name": ws.app.real_name, "online_version_id": "oav_local"}
-    subscription = {"event": {"subscription_type": "websocket", "subscribed_events": subscribed}}
-    callback = {"callback_type": "websocket", "subscribed_callbacks": ["card.action.trigger"]}
-    return {"app": {**state, **subscription, "callback_info": callback}}
-
-
 def list_scopes(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
     return {
         "scopes": [{"scope_name": name, "grant_status": 1, "scope_type": "tenant"} for name in sorted(ws.setup.scopes)]
@@ -153,12 +143,6 @@ def describe_room(ws: FeishuWorkspace, room: WorkspaceRoom) -> Json:
 
 def get_chat(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
     return describe_room(ws, find_room(ws, call.ids["chat_id"]))
-
-
-def list_chats(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
-    """List the groups that the bot is in; chats with one person are not among them."""
-    groups = [room for room in ws.state.rooms.values() if room.kind != "im" and ws.app.user in room.members]
-    return call.build_page([describe_room(ws, room) for room in groups])
 
 
 def list_members(ws: FeishuWorkspace, call: OpenApiCall) -> Json:

@@ -11,7 +11,6 @@ from bot.dev.workspace import methods_files, posting
 from bot.dev.workspace.feishu import messages
 from bot.dev.workspace.feishu.cards import check_card, parse_content
 from bot.dev.workspace.feishu.refused import FeishuError
-from bot.dev.workspace.feishu.workspace import CARD_TOKEN_S
 from bot.dev.workspace.workspace import SharedFile
 from bot.dev.workspace.world import Json, WorkspaceRoom
 
@@ -22,7 +21,6 @@ PATCH_DAYS_MS = 14 * 24 * 3_600_000
 SENDS_PER_S = 5
 """Sends into one chat, and updates of one message, each second."""
 UUID_CHARS = 50
-CARD_TOKEN_USES = 2
 IMAGE_BYTES, FILE_BYTES = 10 * 1024 * 1024, 30 * 1024 * 1024
 FILE_TYPES = ("opus", "mp4", "pdf", "doc", "xls", "ppt", "stream")
 
@@ -185,11 +183,6 @@ def is_topic_reply(message: Json) -> bool:
     return bool(message.get("thread_id") and message.get("root_id"))
 
 
-def delete_message(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
-    messages.recall_message(ws, *get_own_message(ws, call))
-    return {}
-
-
 def find_file(ws: FeishuWorkspace, key: str) -> SharedFile:
     """Return the file with an `image_key` or a `file_key`. Raises `FeishuError`."""
     file = ws.files.get(key.rpartition("_")[2].upper())
@@ -285,18 +278,3 @@ def send_ephemeral(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
     ws.state.add_ephemeral(person, {**notice, "msg_type": "interactive", "at_ms": int(ws.clock() * 1000)})
     ws.notify_change("private", chat, person)
     return {"message_id": notice["ts"]}
-
-
-def update_card(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
-    """Update a card with the token of a click: after the click was answered, twice, within half an hour."""
-    token, card = call.require("token", "card")
-    known = ws.card_tokens.get(token)
-    if known is None or not known["answered"] or ws.clock() - known["at"] > CARD_TOKEN_S:
-        raise FeishuError(300090, status=200)
-    if known["uses"] >= CARD_TOKEN_USES:
-        raise FeishuError(300090, status=200)
-    known["uses"] += 1
-    shown = {name: part for name, part in card.items() if name != "open_ids"}
-    check_card(shown, ws.state.people)
-    messages.replace_card(ws, *messages.find_message(ws, known["message"]), shown)
-    return {}

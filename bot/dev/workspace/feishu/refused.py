@@ -18,7 +18,6 @@ WORDS = {
     99991672: "Access denied. One of the following scopes is required: ",
     99992354: "The request you send is not a valid {open_message_id} or not exists",
     99992402: "field validation failed",
-    211000: "the app is not yours",
     230001: "Your request contains an invalid request parameter, ext=",
     230002: "The bot can not be outside the group.",
     230011: "The message is recalled.",
@@ -29,14 +28,12 @@ WORDS = {
     230031: "The message has exceeded the period in which it can be updated.",
     230050: "The message is invisible to the operator.",
     230071: "This group does not support reply in thread.",
-    230072: "The message has reached the number of times it can be edited.",
     230099: "Failed to create card content, ext=",
     231001: "reaction type is invalid.",
     231007: "The operator has no permission to delete the reaction.",
     234001: "Invalid request param.",
     234003: "File not in msg.",
     234006: "The file size exceed the max value.",
-    300090: "The token of the card is invalid.",
 }
 
 

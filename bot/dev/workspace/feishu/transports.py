@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import json
@@ -10,16 +9,16 @@ import os
 import secrets
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, WSMsgType, web
 from cryptography.hazmat.primitives import padding
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from bot.chat.feishu.frames import CONTROL, DATA, Frame, FrameError, decode_frame, encode_frame
 from bot.dev.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
 from bot.dev.workspace.faults import PlannedFaults
-from bot.dev.workspace.feishu.frames import CONTROL, DATA, Frame, decode_frame
 from bot.dev.workspace.feishu.world import FeishuSetup
 from bot.dev.workspace.sockets import CLOSE_SECONDS, AppSockets, EnvelopeAck, SocketLink
 from bot.dev.workspace.world import Json
@@ -27,26 +26,6 @@ from bot.dev.workspace.world import Json
 MOST_SOCKETS = 50
 SERVICE = 33554678
 REFUSED, TOO_MANY = "1000040344", "1000040350"
-
-
-@dataclass(slots=True)
-class FeishuFaults(PlannedFaults):
-    """Faults of the way to the app besides."""
-
-    drops: int = 0
-    """Deliveries that are lost on the way next."""
-    late_s: list[float] = field(default_factory=list)
-    """Delays of the next deliveries in seconds. Later deliveries overtake a late one."""
-
-
-async def pass_faults(faults: FeishuFaults, ack_s: float) -> None:
-    """Delay or lose a delivery, if that is planned. Raises `NotAcknowledgedError`."""
-    if faults.late_s:
-        await asyncio.sleep(faults.late_s.pop(0))
-    if faults.drops:
-        faults.drops -= 1
-        await asyncio.sleep(ack_s)
-        raise NotAcknowledgedError("timeout")
 
 
 def read_answer(body: Json) -> Json:
@@ -62,7 +41,7 @@ class LongConnection(AppSockets):
     """Transport over the long connection. Each payload goes to one socket, chosen at random."""
 
     setup: FeishuSetup
-    faults: FeishuFaults
+    faults: PlannedFaults
     pings: int = 0
 
     def build_endpoint(self, host: str) -> Json:
@@ -89,7 +68,7 @@ class LongConnection(AppSockets):
         try:
             async for message in link.socket:
                 if message.type == WSMsgType.BINARY:
-                    with suppress(ValueError):
+                    with suppress(FrameError):
                         await self._receive_frame(link, decode_frame(message.data))
         except ConnectionResetError:
             pass  # the app went away: what it did not acknowledge runs into the time limit
@@ -102,15 +81,14 @@ class LongConnection(AppSockets):
         if frame.method == CONTROL and frame.headers.get("type") == "ping":
             self.pings += 1
             config = json.dumps(self._build_config()).encode()
-            pong = Frame(CONTROL, frame.service, headers={"type": "pong"}, payload=config)
-            await link.socket.send_bytes(pong.encode())
+            pong = Frame(CONTROL, frame.service, {"type": "pong"}, config)
+            await link.socket.send_bytes(encode_frame(pong))
         elif frame.method == DATA:
-            body, id = json.loads(frame.payload), frame.headers.get("message_id", "")
+            body, id = json.loads(frame.payload or b""), frame.headers.get("message_id", "")
             self.record_ack(EnvelopeAck(id, body, self.faults.take_ack_hold()))
         self.changed()
 
     async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
-        await pass_faults(self.faults, self.setup.timing.ack)
         if not (live := self.list_live_links()):
             raise NotAcknowledgedError("timeout")
         id, payload = secrets.token_hex(16), parcel.payload.get("payload", parcel.payload)
@@ -118,7 +96,7 @@ class LongConnection(AppSockets):
 
         async def send() -> None:
             for frame in self._build_frames(id, json.dumps(payload, ensure_ascii=False).encode()):
-                await socket.send_bytes(frame.encode())
+                await socket.send_bytes(encode_frame(frame))
 
         envelope = {"envelope_id": id, "payload": payload, "retry_attempt": parcel.attempt}
         return read_answer(await self.deliver_envelope(envelope, send, self.setup.timing.ack))
@@ -128,9 +106,7 @@ class LongConnection(AppSockets):
         parts = [payload[at : at + size] for at in range(0, len(payload), size)]
         same = {"type": "event", "message_id": id, "sum": str(len(parts)), "trace_id": secrets.token_hex(16)}
         stamp = {"timestamp": str(int(time.time() * 1000))}
-        return [
-            Frame(DATA, SERVICE, 1, 2, {**same, "seq": str(number), **stamp}, part) for number, part in enumerate(parts)
-        ]
+        return [Frame(DATA, SERVICE, {**same, "seq": str(number), **stamp}, part) for number, part in enumerate(parts)]
 
 
 def encrypt_payload(encrypt_key: str, payload: bytes) -> str:
@@ -151,7 +127,7 @@ class CallbackTransport:
 
     url: str
     setup: FeishuSetup
-    faults: FeishuFaults
+    faults: PlannedFaults
     session: ClientSession | None = None
 
     def is_ready(self) -> bool:
@@ -170,7 +146,6 @@ class CallbackTransport:
             return False
 
     async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
-        await pass_faults(self.faults, self.setup.timing.ack)
         answer = await self._post(parcel.payload.get("payload", parcel.payload))
         if self.faults.take_ack_hold():
             raise NotAcknowledgedError("http_timeout")

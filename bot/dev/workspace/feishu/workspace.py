@@ -11,20 +11,19 @@ from typing import Any
 from bot.core.errors import LocalStartError
 from bot.dev.workspace.delivery import AppDelivery, NotAcknowledgedError
 from bot.dev.workspace.feishu.messages import build_event
-from bot.dev.workspace.feishu.transports import CallbackTransport, FeishuFaults, LongConnection
+from bot.dev.workspace.feishu.transports import CallbackTransport, LongConnection
 from bot.dev.workspace.feishu.world import FeishuSetup, convert_world
 from bot.dev.workspace.workspace import MailSource, Workspace
 from bot.dev.workspace.world import Json, World, read_world
 
-TOKEN_S, UUID_S, CARD_TOKEN_S = 7200.0, 3600.0, 1800.0
-"""Lives of an access token, of the `uuid` of a message, and of a card's token (s)."""
+TOKEN_S, UUID_S = 7200.0, 3600.0
+"""Lives of an access token and of the `uuid` of a message (s)."""
 
 
 class FeishuWorkspace(Workspace):
     """One tenant with one app."""
 
     setup: FeishuSetup
-    faults: FeishuFaults
 
     def __init__(
         self,
@@ -38,21 +37,16 @@ class FeishuWorkspace(Workspace):
         world = convert_world(world or read_world())
         world = replace(world, app=replace(world.app, app=setup.app_id))
         super().__init__(setup, world=world, folder=folder, mailbox=mailbox, **more)
-        self.faults = FeishuFaults()
         self.sockets: Any = LongConnection(self._notify_acks, setup, self.faults)  # in place of Socket Mode
         self.delivery = AppDelivery(self.sockets, setup.timing, self.state.waiting, self._notify_acks)
         self.tokens: dict[str, float] = {}
         """Access token → when it ends."""
         self.sent_once: dict[str, tuple[float, Json]] = {}
         """`uuid` of a message → when it was sent, and what was answered."""
-        self.card_tokens: dict[str, Json] = {}
-        """Token of a click → `message`, `at`, `uses`, `answered`."""
         self.old_cards: dict[str, list[Json]] = {}
         """Message → its cards before, which a screen that was not repainted still shows."""
         self.reactions: dict[str, tuple[str, str]] = {}
         """Reaction → message and emoji."""
-        self.toasts: list[tuple[str, Json]] = []
-        """(person, toast) of the answers to clicks, oldest first."""
 
     def create_timestamp(self) -> str:
         """Create a message id. Ids rise with time, so that unread messages can be counted by them."""

@@ -17,9 +17,8 @@ const PARTS = [
   "~~(?<strike>[^\\s~](?:[^~\\n]*[^\\s~])?)~~",
 ];
 const TAGS = [
-  "<(?:at|person) ids? ?= ?['\"]?(?<at>[\\w-]+)['\"]?[^<>]*>(?:</(?:at|person)>)?",
-  "<(?<tag>font|text_tag) color ?= ?['\"]?(?<tone>[a-z]+)[^<>]*>(?<toned>[^]*?)</\\k<tag>>",
-  "(?<br><br ?/?>)",
+  "<at id ?= ?['\"]?(?<at>[\\w-]+)['\"]?[^<>]*>(?:</at>)?",
+  "<font color ?= ?['\"]?(?<tone>[a-z]+)[^<>]*>(?<toned>[^]*?)</font>",
 ];
 const INLINE = new RegExp(PARTS.join("|"), "g");
 const TAGGED = new RegExp([...TAGS, ...PARTS].join("|"), "g");
@@ -37,10 +36,9 @@ function inline(text, look) {
 }
 
 function one(groups, look) {
-  const { code, user, label, address, literal, bold, bold2, italic, italic2, strike, at, tag, tone, toned, br } = groups;
+  const { code, user, label, address, literal, bold, bold2, italic, italic2, strike, at, tone, toned } = groups;
   if (at !== undefined) return mention(at, look);
-  if (tag !== undefined) return h("span", { class: tag === "font" ? "font" : "tag", "data-tone": tone }, inline(toned, look));
-  if (br !== undefined) return h("br");
+  if (tone !== undefined) return h("span", { class: "font", "data-tone": tone }, inline(toned, look));
   if (code !== undefined) return h("code", {}, unescape(code, look.tagged));
   if (user !== undefined) return mention(user, look);
   if (label !== undefined) return link(unescape(address, look.tagged), inline(label, look));
