@@ -38,7 +38,6 @@ KEYS = {
     "Shift": "\ue008",
     "Control": "\ue009",
     "Alt": "\ue00a",
-    "F6": "\ue036",
 }
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 FLAGS = (

@@ -46,11 +46,7 @@ OPTION = check_shape(
 PLAIN_OPTION = check_shape(
     {"text": check_plain_text(75), "value": check_string(150)}, {"description": check_plain_text(75), "url": URL}
 )
-ACTING = {"action_id": IDENT, "focus_on_load": check_boolean}
-HINTED = {**ACTING, "placeholder": check_plain_text(150)}
-DISPATCH = check_shape(
-    {}, {"trigger_actions_on": check_items(check_one_of("on_enter_pressed", "on_character_entered"), 2)}
-)
+HINTED = {"action_id": IDENT, "placeholder": check_plain_text(150)}
 FEEDBACK = check_shape(
     {"text": check_plain_text(75), "value": check_string(2000)}, {"accessibility_label": check_string(75)}
 )
@@ -62,7 +58,6 @@ BUTTON = check_shape(
         "value": check_string(2000),
         "style": check_one_of("primary", "danger"),
         "accessibility_label": check_string(75),
-        "visible_to_user_ids": check_items(check_string(20), 10),
     },
 )
 INPUTS: dict[str, Check] = {
@@ -74,7 +69,6 @@ INPUTS: dict[str, Check] = {
             "multiline": check_boolean,
             "min_length": check_number,
             "max_length": check_number,
-            "dispatch_action_config": DISPATCH,
         },
     ),
     "number_input": check_shape(
@@ -84,7 +78,6 @@ INPUTS: dict[str, Check] = {
             "initial_value": check_string(100),
             "min_value": check_string(100),
             "max_value": check_string(100),
-            "dispatch_action_config": DISPATCH,
         },
     ),
     "static_select": check_shape(
@@ -96,7 +89,7 @@ INPUTS: dict[str, Check] = {
     ),
     "datepicker": check_shape({}, {**HINTED, "initial_date": DATE}),
     "checkboxes": check_shape(
-        {"options": check_items(OPTION, 10)}, {**ACTING, "initial_options": check_items(OPTION, 10)}
+        {"options": check_items(OPTION, 10)}, {"action_id": IDENT, "initial_options": check_items(OPTION, 10)}
     ),
     "file_input": check_shape({}, {"action_id": IDENT, "filetypes": check_anything, "max_files": check_number}),
 }
@@ -104,12 +97,7 @@ NOT_IN_ACTIONS = {"plain_text_input", "number_input", "file_input"}
 IN_ACTIONS = {"button": BUTTON} | {name: check for name, check in INPUTS.items() if name not in NOT_IN_ACTIONS}
 FEEDBACK_BUTTONS = check_shape({"positive_button": FEEDBACK, "negative_button": FEEDBACK}, {"action_id": IDENT})
 CONTEXT_TEXT = check_by_type({kind: check_any_text(3000) for kind in ("mrkdwn", "plain_text")})
-RICH = check_by_type(
-    {
-        name: check_anything
-        for name in ("rich_text_section", "rich_text_list", "rich_text_preformatted", "rich_text_quote")
-    }
-)
+RICH = check_by_type({"rich_text_section": check_anything})
 TASK = {"task_id": check_string(255), "title": check_string(256)}
 TASK_MORE = {
     "status": check_one_of("pending", "in_progress", "complete", "error"),
@@ -125,7 +113,6 @@ BLOCKS: dict[str, Check] = {
                 "block_id": IDENT,
                 "text": check_any_text(3000),
                 "fields": check_items(check_any_text(2000), 10),
-                "accessory": check_by_type(IN_ACTIONS),
                 "expand": check_boolean,
             },
         ),
@@ -137,7 +124,7 @@ BLOCKS: dict[str, Check] = {
     "context_actions": check_shape(
         {"elements": check_items(check_by_type({"feedback_buttons": FEEDBACK_BUTTONS}), 5)}, {"block_id": IDENT}
     ),
-    "header": check_shape({"text": check_plain_text(150)}, {"block_id": IDENT, "level": check_number}),
+    "header": check_shape({"text": check_plain_text(150)}, {"block_id": IDENT}),
     "input": check_shape(
         {"label": check_plain_text(2000), "element": check_by_type(INPUTS)},
         {
@@ -151,7 +138,7 @@ BLOCKS: dict[str, Check] = {
     "rich_text": check_shape({"elements": check_items(RICH, 100)}, {"block_id": IDENT}),
     "plan": check_shape(
         {"title": check_string(256)},
-        {"block_id": IDENT, "plan_id": IDENT, "tasks": check_items(check_shape(TASK, TASK_MORE), 50, 0)},
+        {"block_id": IDENT, "tasks": check_items(check_shape(TASK, TASK_MORE), 50, 0)},
     ),
     "task_card": check_shape(TASK, TASK_MORE),
 }

@@ -31,9 +31,8 @@ def fill_block_id(block: Json) -> Json:
     out = {**block, "block_id": block.get("block_id") or create_short_id()}
     if block["type"] in ("actions", "context_actions"):
         out["elements"] = [fill_action_id(element) for element in block["elements"]]
-    for slot in ("accessory", "element"):
-        if isinstance(block.get(slot), dict):
-            out[slot] = fill_action_id(block[slot])
+    if isinstance(block.get("element"), dict):
+        out["element"] = fill_action_id(block["element"])
     return out
 
 

@@ -47,8 +47,6 @@ VIEW = check_by_type(
                 "submit": check_plain_text(24),
                 "private_metadata": check_string(3000, 0),
                 "callback_id": check_string(255, 0),
-                "clear_on_close": check_boolean,
-                "notify_on_close": check_boolean,
                 "submit_disabled": check_boolean,
             },
         ),
@@ -102,7 +100,6 @@ def check_placement(blocks: Sequence[Json], surface: Surface, at: str) -> Iterat
 
 def check_unique_ids(blocks: Sequence[Json], at: str) -> Iterator[str]:
     seen: set[str] = set()
-    focused = 0
     for index, block in enumerate(blocks):
         if (name := block.get("block_id")) is not None:
             if name in seen:
@@ -111,16 +108,12 @@ def check_unique_ids(blocks: Sequence[Json], at: str) -> Iterator[str]:
         ids = [element["action_id"] for element in list_elements(block) if element.get("action_id")]
         for name in {name for name in ids if ids.count(name) > 1}:
             yield format_problem(f"`action_id` already exists: {name}", f"{at}/{index}/elements")
-        focused += sum(bool(element.get("focus_on_load")) for element in list_elements(block))
-    if focused > 1:
-        yield format_problem("only one element may have focus_on_load", at)
 
 
 def list_elements(block: Json) -> list[Json]:
     """List the interactive elements in a block."""
     inside = [*block.get("elements", ())] if block.get("type") in ("actions", "context_actions") else []
-    inside += [block[name] for name in ("accessory", "element") if isinstance(block.get(name), dict)]
-    return inside
+    return [*inside, *([block["element"]] if isinstance(block.get("element"), dict) else [])]
 
 
 def check_inputs(blocks: Sequence[Json], at: str) -> Iterator[str]:

@@ -38,7 +38,7 @@ CARD = [
     ),
 ]  # fmt: skip
 WHY = field({"type": "plain_text_input", "action_id": "text", "multiline": True}, "why", "Reason")
-DIALOG = modal(WHY, callback_id="reason", private_metadata="L-0001", notify_on_close=True)
+DIALOG = modal(WHY, callback_id="reason", private_metadata="L-0001")
 
 
 def approval_app(workspace: Workspace, seen: list[dict[str, Any]]) -> AsyncApp:
@@ -76,10 +76,6 @@ def approval_app(workspace: Workspace, seen: list[dict[str, Any]]) -> AsyncApp:
             await ack(response_action="errors", errors={"why": "Say more, please"})
         else:
             await ack()
-
-    @app.view_closed("reason")
-    async def closed(ack: Any) -> None:
-        await ack()
 
     @app.command("/countersign")
     async def command(ack: Any, command: dict[str, Any]) -> None:
@@ -172,7 +168,7 @@ def shapes(seen: list[dict[str, Any]]) -> None:
     assert press["container"]["message_ts"] == press["message"]["ts"]
     assert press["user"]["id"] == LI
     last = [body for body in seen if body.get("type") == "block_actions"][-1]
-    assert last["container"]["thread_ts"] == asked["ts"] and any(body.get("type") == "view_closed" for body in seen)
+    assert last["container"]["thread_ts"] == asked["ts"]
 
     sent = next(body for body in seen if body["type"] == "view_submission")
     assert sent["view"]["private_metadata"] == "L-0001"

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.dev.workspace.acts import ActResult
 from bot.dev.workspace.delivery import DeliveryTiming
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.refused import WorkspaceError
@@ -255,16 +254,6 @@ async def test_what_a_person_cannot_send(driver: WorkspaceDriver) -> None:
     ts = await driver.send_message(ZHANG, GENERAL, "x" * 40_000)
     with pytest.raises(WorkspaceError, match="cant_update_message"):
         await driver.edit_message(LI, GENERAL, ts, "y")
-
-
-async def test_buttons_for_some_people_only(
-    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
-) -> None:
-    mine = {**button("go"), "visible_to_user_ids": [ZHANG]}
-    ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=card(mine)))["ts"]
-    assert await driver.click_button(ZHANG, GENERAL, ts, "go") == ActResult()
-    with pytest.raises(WorkspaceError, match="action_not_found"):
-        await driver.click_button(LI, GENERAL, ts, "go")
 
 
 def boxes(*values: str, ticked: tuple[str, ...] = ()) -> list[Json]:

@@ -19,7 +19,6 @@ VALID: dict[str, list[Json]] = {
     "fifty blocks": [{"type": "divider"}] * 50,
     "fields only": [{"type": "section", "fields": [mrkdwn()] * 10}],
     "3000 characters": [section(text=mrkdwn("x" * 3000))],
-    "accessory": [section(accessory=button())],
     "header": [{"type": "header", "text": plain("x" * 150)}],
     "context": [{"type": "context", "elements": [mrkdwn(), plain()]}],
     "buttons": [actions(*(button(str(n)) for n in range(25)))],
@@ -34,7 +33,6 @@ VALID: dict[str, list[Json]] = {
         {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [{"type": "text", "text": "x"}]}]}
     ],
     "checkboxes": [actions(select(*options(*"0123456789"), type="checkboxes"))],
-    "visible to some": [actions(button(visible_to_user_ids=["U01ZHANG"]))],
     "plan": [{"type": "plan", "title": "Steps", "tasks": [{"task_id": "1", "title": "one", "status": "complete"}]}],
 }
 
@@ -94,13 +92,6 @@ INVALID: dict[str, tuple[list[Any], str]] = {
         "must be less than 151",
     ),
     "max_length too long": ([field({"type": "plain_text_input", "max_length": 3001})], "min_length and max_length"),
-    "two focused": (
-        [
-            field({"type": "plain_text_input", "action_id": "1", "focus_on_load": True}),
-            field({"type": "plain_text_input", "action_id": "2", "focus_on_load": True}),
-        ],
-        "only one element may have focus_on_load",
-    ),
     "markdown too long": ([{"type": "markdown", "text": "x" * 6001}] * 2, "markdown text must be less than"),
 }
 
@@ -119,7 +110,7 @@ def test_what_the_platform_refuses_is_refused_where_it_stands(subtests: pytest.S
 
 VALID_VIEWS: list[Json] = [
     modal(),
-    modal(private_metadata="x" * 3000, callback_id="x" * 255, close=plain("x" * 24), notify_on_close=True),
+    modal(private_metadata="x" * 3000, callback_id="x" * 255, close=plain("x" * 24)),
     modal(section(), submit=None),
     modal(*[{"type": "divider"}] * 100),
     {"type": "home", "blocks": [section(), actions(button())]},

@@ -1,7 +1,6 @@
 /* Everything a person does that the bot hears of: pressing, submitting, saying. */
 
 import { post, Refused } from "./api.js";
-import { h } from "./dom.js";
 import { escape } from "./mrkdwn.js";
 import { look, model, opened, refresh } from "./model.js";
 import { problem, toast } from "./toast.js";
@@ -29,15 +28,14 @@ export async function attempt(work) {
  * what is wrong with the fields of a card's form, if anything is.
  */
 export async function press(place, action, control) {
-  if (control.getAttribute("aria-busy") || (action.confirm && !(await ask(action.confirm)))) return;
+  if (control.getAttribute("aria-busy")) return;
   const siblings = [...(control.closest(".actions, .section, .card") ?? control.parentElement).querySelectorAll("button, select")];
   await ticking;
   control.setAttribute("aria-busy", "true");
   for (const sibling of siblings) sibling.setAttribute("aria-disabled", "true");
-  const { confirm: _asked, ...told } = action;
   let answer = {};
   const went = await attempt(async () => {
-    answer = await post("click", { person: model.person, ...place, ...told });
+    answer = await post("click", { person: model.person, ...place, ...action });
     const away = answer.toast && toast(answer.toast.content, { tone: answer.toast.type });
     if (away && answer.toast.type !== "error") setTimeout(away, TOAST_MS);
   });
@@ -58,28 +56,6 @@ let ticking = Promise.resolve();
 export function tick(place, { action_id, block_id, value }) {
   const tell = () => attempt(() => post("click", { person: model.person, ...place, action_id, block_id, value }));
   ticking = ticking.then(tell).then(() => refresh.messages());
-}
-
-/** A button's own "are you sure?". */
-function ask({ title, text, confirm, deny, style }) {
-  const answer = (value, face, look = "") =>
-    h("button", { type: "submit", value, class: `button ${look}` }, h("span", {}, face?.text ?? t(value)));
-  const dialog = h(
-    "dialog",
-    { class: "ask" },
-    h("form", { method: "dialog" },
-      h("h2", {}, title?.text ?? ""),
-      h("p", {}, text?.text ?? ""),
-      h("div", { class: "actions" }, answer("yes", confirm, style ?? "primary"), answer("no", deny))),
-  );
-  document.body.append(dialog);
-  dialog.showModal();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      resolve(dialog.returnValue === "yes");
-    });
-  });
 }
 
 /** What a client sends: `@Name` as a real mention, everything else escaped. Feishu's takes handles, and escapes nothing. */

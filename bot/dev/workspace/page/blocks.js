@@ -1,7 +1,7 @@
 /* Slack's blocks as nodes. What a block asks for is handed to `press`; nothing here talks to the server. */
 
 import { h, icon } from "./dom.js";
-import { emoji, emojify, words } from "./emoji.js";
+import { emojify, words } from "./emoji.js";
 import { input } from "./inputs.js";
 import { markdown } from "./markdown.js";
 import { link, mention, mrkdwn } from "./mrkdwn.js";
@@ -33,7 +33,7 @@ export function block(given, env) {
 const BLOCKS = {
   section(block, env) {
     const body = h("div", { class: "prose" }, text(block.text, env.look), block.fields && fields(block.fields, env));
-    return h("div", { class: "section" }, body, block.accessory && element(block.accessory, block, env));
+    return h("div", { class: "section" }, body);
   },
   header: (block) => h("h3", { class: "header", dir: "auto" }, words(block.text)),
   divider: () => h("hr"),
@@ -77,12 +77,7 @@ function element(part, block, env) {
   return make(part, block, env);
 }
 
-const action = (part, block, value) => ({
-  action_id: part.action_id,
-  block_id: block.block_id,
-  value,
-  confirm: part.confirm,
-});
+const action = ({ action_id }, { block_id }, value) => ({ action_id, block_id, value });
 
 const ELEMENTS = {
   button(part, block, env) {
@@ -165,31 +160,11 @@ function chooser(part, block, env, options) {
   );
 }
 
-function rich(part, look) {
-  const inside = () => (part.elements ?? []).map((run) => richRun(run, look));
-  if (part.type === "rich_text_list") {
-    const tag = part.style === "ordered" ? "ol" : "ul";
-    return h(tag, { dir: "auto" }, (part.elements ?? []).map((item) => h("li", {}, [...rich(item, look).childNodes])));
-  }
-  if (part.type === "rich_text_quote") return h("blockquote", { dir: "auto" }, inside());
-  if (part.type === "rich_text_preformatted") return h("pre", { tabindex: 0 }, h("code", {}, inside()));
-  return h("p", { dir: "auto" }, inside());
-}
+const rich = (part, look) => h("p", { dir: "auto" }, (part.elements ?? []).map((run) => richRun(run, look)));
 
 function richRun(run, look) {
   if (run.type === "user") return mention(run.user_id, look);
-  if (run.type === "channel") return h("span", { class: "mention" }, `#${look.channel(run.channel_id)?.name ?? run.channel_id}`);
-  if (run.type === "broadcast") return h("span", { class: "mention loud" }, `@${run.range}`);
-  if (run.type === "emoji") return emoji(run.name);
-  if (run.type === "link") return styled(run, link(run.url, run.text || run.url));
   if (run.type === "date") return tokens(run.timestamp * 1000, run.format ?? "") ?? run.fallback ?? "";
-  return styled(run, emojify(run.text ?? ""));
-}
-
-const STYLES = { bold: "strong", italic: "em", strike: "s", code: "code" };
-
-function styled(run, node) {
-  let inner = node;
-  for (const [style, tag] of Object.entries(STYLES)) if (run.style?.[style]) inner = h(tag, {}, inner);
-  return inner;
+  const said = emojify(run.text ?? "");
+  return run.style?.strike ? h("s", {}, said) : said;
 }

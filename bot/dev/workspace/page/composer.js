@@ -79,16 +79,6 @@ export function composer({ place, placeholder, sent }) {
     await add(picker.files);
     picker.value = "";
   });
-  form.addEventListener("dragover", (event) => event.preventDefault());
-  form.addEventListener("drop", (event) => {
-    event.preventDefault();
-    add(event.dataTransfer?.files ?? []);
-  });
-  field.addEventListener("paste", (event) => {
-    if (!event.clipboardData?.files.length) return;
-    event.preventDefault();
-    add(event.clipboardData.files);
-  });
   field.addEventListener("keydown", (event) => {
     if (event.isComposing || event.keyCode === 229 || offers.key(event)) return;
     if (event.key === "Enter" && !event.shiftKey) {

@@ -35,7 +35,7 @@ function draw() {
   }
   frame.replaceChildren(form(view, kept.get(view.id) ?? {}));
   if (!frame.open) frame.showModal();
-  (frame.querySelector("[autofocus]") ?? frame.querySelector(".input :is(input, textarea, select)"))?.focus();
+  frame.querySelector(".input :is(input, textarea, select)")?.focus();
 }
 
 /** Rows for `reconcile`. */

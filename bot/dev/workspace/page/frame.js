@@ -165,8 +165,6 @@ export function tab(name) {
 /** True when this pane can be seen now. */
 export const visible = (id) => $(id).checkVisibility();
 
-const STOPS = ["nav", "talk", "side"];
-
 function keys(event) {
   const digit = /^Digit([1-9])$/.exec(event.code)?.[1];
   if (event.altKey && !event.ctrlKey && !event.metaKey && digit && !document.querySelector("dialog[open]")) {
@@ -174,11 +172,6 @@ function keys(event) {
     if (!person) return;
     event.preventDefault();
     become(person.id);
-  } else if (event.key === "F6") {
-    event.preventDefault();
-    const stops = STOPS.map($).filter((stop) => stop.checkVisibility());
-    const at = stops.findIndex((stop) => stop.contains(document.activeElement));
-    stops.at((at + (event.shiftKey ? -1 : 1)) % stops.length).focus();
   }
 }
 

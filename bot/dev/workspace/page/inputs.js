@@ -60,7 +60,6 @@ function field(type, part, { id }, extra = {}) {
     maxlength: part.max_length,
     minlength: part.min_length,
     dir: "auto",
-    autofocus: part.focus_on_load,
     autocomplete: "off",
     ...extra,
   });
@@ -69,25 +68,7 @@ function field(type, part, { id }, extra = {}) {
 function typed(type, part, at, extra) {
   const control = field(type, part, at, extra);
   control.value = at.kept?.value ?? part.initial_value ?? "";
-  const counter = part.max_length ? meter(control, part.max_length) : null;
-  return { node: h("div", { class: "box" }, control, counter), read: () => ({ value: control.value || null }) };
-}
-
-/** "12 / 300", shown once a text comes near its limit. */
-function meter(control, most) {
-  const counter = h("span", { class: "meter", "aria-hidden": "true" });
-  const show = () => {
-    counter.textContent = control.value.length > most * 0.7 ? `${control.value.length} / ${most}` : "";
-  };
-  control.addEventListener("input", show);
-  show();
-  return counter;
-}
-
-function moment(type, key, part, at) {
-  const control = field(type, part, at);
-  control.value = at.kept?.[`selected_${key}`] ?? part[`initial_${key}`] ?? "";
-  return { node: h("div", { class: "box" }, control), read: () => ({ [`selected_${key}`]: control.value || null }) };
+  return { node: h("div", { class: "box" }, control), read: () => ({ value: control.value || null }) };
 }
 
 function select(part, { id }, options, chosen) {
@@ -160,8 +141,11 @@ const CONTROLS = {
   plain_text_input: (part, at) => typed(part.multiline ? "textarea" : "text", part, at, part.multiline ? { rows: 4 } : {}),
   number_input: (part, at) =>
     typed("text", part, at, { inputmode: part.is_decimal_allowed ? "decimal" : "numeric" }),
-  datepicker: (part, at) => moment("date", "date", part, at),
-  timepicker: (part, at) => moment("time", "time", part, at),
+  datepicker(part, at) {
+    const control = field("date", part, at);
+    control.value = at.kept?.selected_date ?? part.initial_date ?? "";
+    return { node: h("div", { class: "box" }, control), read: () => ({ selected_date: control.value || null }) };
+  },
   static_select(part, at) {
     const options = optionsOf(part).map((given) => ({ value: given.value, label: words(given.text) }));
     const control = select(part, at, options, (at.kept?.selected_option ?? part.initial_option)?.value);

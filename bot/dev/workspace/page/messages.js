@@ -5,13 +5,12 @@ import { blocks } from "./blocks.js";
 import { card, post } from "./card.js";
 import { h, icon, seal } from "./dom.js";
 import { emoji } from "./emoji.js";
-import { addressOf, files } from "./files.js";
+import { files } from "./files.js";
 import { look, model } from "./model.js";
 import { gist, mention, mrkdwn, plain } from "./mrkdwn.js";
 import { clock, day, dayName, full, millis, t } from "./words.js";
 
 const TOGETHER_MS = 300_000;
-const LONG = 2_500;
 
 export const isBot = (message) => Boolean(message.bot_id) || message.user === model.bot.id;
 
@@ -25,7 +24,7 @@ const isReply = (message) => message.thread_ts && message.thread_ts !== message.
 
 /** What the middle of the page lists: messages outside threads and private notices, oldest first. */
 export function mainList() {
-  const shown = model.messages.filter((message) => !isReply(message) || message.subtype === "thread_broadcast");
+  const shown = model.messages.filter((message) => !isReply(message));
   return ordered([...shown, ...notices().filter((notice) => !notice.thread_ts)]);
 }
 
@@ -161,16 +160,14 @@ function privateMark(notice, { redraw }) {
   );
 }
 
-/** Blocks where a message has its own, otherwise its text. A very long text is folded;
- * a card never is: what is decided on is always in full view. */
+/** Blocks where a message has its own, otherwise its text. */
 function content(message) {
   const place = { channel: model.channel, ts: message.ts };
   const own = (message.blocks ?? []).length > 0 && (isBot(message) || !message.text);
   const env = { look, press: (action, control) => press(place, action, control), tick: (action) => tick(place, action) };
   if (own) return h("div", { class: "content" }, blocks(message.blocks, env));
-  if (message.card) return h("div", { class: "content" }, card(message.card, { ...env, key: `${model.person} ${message.ts}`, face: avatar, picture: (name) => addressOf(name.split("_").at(-1).toUpperCase()) }));
-  const node = h("div", { class: "content prose" }, message.recalled ? h("em", {}, t("recalled")) : message.post ? post(message.post, look) : message.mentions ? naming(message) : mrkdwn(message.text ?? "", look));
-  return node.textContent.length > LONG ? folded(node) : node;
+  if (message.card) return h("div", { class: "content" }, card(message.card, { ...env, key: `${model.person} ${message.ts}` }));
+  return h("div", { class: "content prose" }, message.recalled ? h("em", {}, t("recalled")) : message.post ? post(message.post, look) : message.mentions ? naming(message) : mrkdwn(message.text ?? "", look));
 }
 
 /** A text of Feishu, with the people whom it names. */
@@ -178,17 +175,6 @@ function naming({ text, mentions }) {
   const split = (part, { id, name }) => part.split(`@${name}`).flatMap((after, place) => (place ? [mention(id, look, name), after] : [after]));
   const parts = mentions.reduce((found, one) => found.flatMap((part) => (typeof part === "string" ? split(part, one) : part)), [text]);
   return h("p", { dir: "auto" }, parts.flatMap((part) => (typeof part === "string" ? plain(part) : part)));
-}
-
-function folded(node) {
-  const toggle = h("button", { type: "button", class: "quiet text", "aria-expanded": "false" }, t("show_more"));
-  const box = h("div", { class: "folded" }, node, toggle);
-  toggle.addEventListener("click", () => {
-    const open = box.classList.toggle("open");
-    toggle.textContent = t(open ? "show_less" : "show_more");
-    toggle.setAttribute("aria-expanded", String(open));
-  });
-  return box;
 }
 
 function threadLink(message, { open, count }) {
