@@ -32,7 +32,7 @@ def build_styled_reply(one: ScenarioReply, style: Style, messages: Sequence[str]
     )
 
 
-def _list_calls(one: ScenarioReply) -> Sequence[ScenarioCall]:
+def list_calls(one: ScenarioReply) -> Sequence[ScenarioCall]:
     return one.calls or ([ScenarioCall(tool=one.tool, args=one.args, reason=one.reason)] if one.tool else [])
 
 
@@ -41,7 +41,7 @@ def _format_native_reply(one: ScenarioReply) -> tuple[str, tuple[RawToolCall, ..
         RawToolCall(
             f"call_{n}", call.tool, _cut_broken_text(_dump_json({"note": call.reason, **call.args}), one.broken)
         )
-        for n, call in enumerate(_list_calls(one))
+        for n, call in enumerate(list_calls(one))
     )
     return one.say or one.raw or "", calls
 
@@ -52,7 +52,7 @@ def _format_text_reply(one: ScenarioReply) -> tuple[str, tuple[RawToolCall, ...]
     asked = [
         f"Thought: {call.reason}\nAction: {call.tool}\n"
         f"Action Input: {_cut_broken_text(_dump_json(call.args), one.broken)}"
-        for call in _list_calls(one)
+        for call in list_calls(one)
     ]
     invented = [f"Observation: {one.invents}"] if one.invents else []
     return one.raw or "\n".join([*asked, *invented]), ()
@@ -63,7 +63,7 @@ def _format_json_reply(one: ScenarioReply) -> tuple[str, tuple[RawToolCall, ...]
         return _dump_json({"type": "final", "answer": one.say}), ()
     asked = [
         {"type": "tool_call", "tool": call.tool, "args": call.args, "reason_summary": call.reason}
-        for call in _list_calls(one)
+        for call in list_calls(one)
     ]
     written = _dump_json(asked[0] if len(asked) == 1 else asked) if asked else ""
     invented = f"\nObservation: {one.invents}" if one.invents else ""

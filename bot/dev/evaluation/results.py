@@ -183,7 +183,6 @@ class TaskFigures(ResultModel):
     """Model calls up to the card, or up to the answer if there is no card."""
     tokens_in: float
     """Tokens of these calls together."""
-    tokens_out: float
     all_calls: float
     """Model calls including those after the presses."""
     all_tokens_in: float
@@ -290,7 +289,6 @@ def _compute_task_figures(some: Sequence[TaskEffort]) -> TaskFigures:
         trials=len(some),
         calls=compute_mean(lambda one: one.wanted.calls),
         tokens_in=compute_mean(lambda one: one.wanted.tokens_in),
-        tokens_out=compute_mean(lambda one: one.wanted.tokens_out),
         all_calls=compute_mean(lambda one: one.wanted.calls + one.pressed.calls),
         all_tokens_in=compute_mean(lambda one: one.wanted.tokens_in + one.pressed.tokens_in),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.agent.model import ModelReply
-from bot.dev.evaluation.reply_formats import build_styled_reply
+from bot.dev.evaluation.reply_formats import build_styled_reply, list_calls
 from bot.dev.evaluation.results import ModelSlip
 from bot.dev.evaluation.runner import GATED
 from bot.dev.evaluation.scenario import ScenarioCall, ScenarioReply
@@ -205,7 +205,3 @@ class SlippingModel:
             return ScenarioReply(raw=written) if self.script.style == "native" else ScenarioReply(say=written)
         following = self.script.peek_reply()
         return ScenarioReply(say=f"{following.say if following else ''}\n{written.rpartition(chr(10))[2]}")
-
-
-def list_calls(one: ScenarioReply) -> tuple[ScenarioCall, ...]:
-    return one.calls or ((ScenarioCall(tool=one.tool, args=one.args, reason=one.reason),) if one.tool else ())

@@ -31,7 +31,7 @@ from bot.dev.workspace.payloads import (
     build_user_object,
 )
 from bot.dev.workspace.refused import WorkspaceError
-from bot.dev.workspace.typed import build_rich_text, escape_text, mark_up_text
+from bot.dev.workspace.typed import escape_text, mark_up_text
 from bot.dev.workspace.validate import POST_TEXT
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json, WorkspaceMember, WorkspaceRoom
@@ -73,8 +73,7 @@ class WorkspaceActs:
         room = self.ws.get_room(channel, who.id)
         shared = [methods_files.get_own_file(self.ws, id, who.id) for id in files]
         marked = self._encode_text(text) if text.strip() or not shared else ""
-        blocks = {"blocks": build_rich_text(marked, posting.create_short_id())} if marked else {}
-        message: Json = {"user": who.id, "text": marked, "client_msg_id": str(uuid.uuid4()), **blocks}
+        message: Json = {"user": who.id, "text": marked, "client_msg_id": str(uuid.uuid4())}
         if shared:
             message |= {"subtype": "file_share", "upload": False}
             message["files"] = [methods_files.build_file_object(self.ws, file, None) for file in shared]
@@ -95,14 +94,7 @@ class WorkspaceActs:
 
     async def edit_message(self, person: str, channel: str, ts: str, text: str) -> None:
         room, message = get_own_message(self.ws, person, channel, ts, "cant_update_message")
-        marked = self._encode_text(text)
-        posting.update_message(
-            self.ws,
-            room,
-            message,
-            {"text": marked, "blocks": build_rich_text(marked, posting.create_short_id())},
-            person,
-        )
+        posting.update_message(self.ws, room, message, {"text": self._encode_text(text)}, person)
 
     async def delete_message(self, person: str, channel: str, ts: str) -> None:
         posting.remove_message(self.ws, *get_own_message(self.ws, person, channel, ts, "cant_delete_message"))

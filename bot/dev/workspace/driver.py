@@ -147,7 +147,7 @@ class WorkspaceDriver(WorkspaceActs):
         """Wait until that many sockets are up."""
         await self.wait_until(lambda: len(self.ws.sockets.list_live_links()) >= sockets, timeout)
 
-    def describe_last_messages(self, most: int = 5) -> Sequence[str]:
+    def describe_last_messages(self) -> Sequence[str]:
         said = [m for room in self.ws.state.rooms.values() for m in room.messages.values()]
         said.sort(key=lambda message: str(message["ts"]))
-        return [f"{m['user']}: {m.get('text', '')[:120]}" for m in said[-most:]]
+        return [f"{m['user']}: {m.get('text', '')[:120]}" for m in said[-5:]]

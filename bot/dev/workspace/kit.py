@@ -28,8 +28,8 @@ IDENT = check_string(255)
 DATE = check_pattern(re.compile(r"^\d{4}-\d{2}-\d{2}$").match, "must be in format YYYY-MM-DD")
 
 
-def check_plain_text(most: int, least: int = 1) -> Check:
-    return check_by_type({"plain_text": check_shape({"text": check_string(most, least)}, {"emoji": check_boolean})})
+def check_plain_text(most: int) -> Check:
+    return check_by_type({"plain_text": check_shape({"text": check_string(most)}, {"emoji": check_boolean})})
 
 
 def check_any_text(most: int) -> Check:

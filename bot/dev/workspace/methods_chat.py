@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from bot.dev.workspace import posting
 from bot.dev.workspace.arguments import MethodArguments
 from bot.dev.workspace.payloads import drop_metadata
@@ -20,6 +22,7 @@ from bot.dev.workspace.validate import (
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json, WorkspaceRoom
 
+T = TypeVar("T")
 SESSION_STATUSES = ("active", "processing", "suspended", "closed")
 SESSION_TITLE = 200
 SUGGESTED_PROMPTS = check_items(check_shape({"title": check_string(75), "message": check_string(4000)}), 4)
@@ -128,14 +131,19 @@ def is_in_time_range(message: Json, args: MethodArguments) -> bool:
     return after and before
 
 
-def build_message_page(messages: list[Json], args: MethodArguments, most: int = 999) -> Json:
+def build_message_page(messages: list[Json], args: MethodArguments) -> Json:
     """Build one page of messages, by `limit` and an opaque `cursor`."""
-    limit = args.read_number("limit", 100, most)
-    start = parse_cursor(args.read_text("cursor"))
-    rest = messages[start + limit :]
-    following = {"response_metadata": {"next_cursor": f"next:{start + limit}"}} if rest else {}
-    chosen = [build_history_message(message, args) for message in messages[start : start + limit]]
-    return {"messages": chosen, "has_more": bool(rest), **following}
+    chosen, following = slice_cursor_page(messages, args, 100, 999)
+    has_more = bool(following["response_metadata"]["next_cursor"])
+    shown = [build_history_message(message, args) for message in chosen]
+    return {"messages": shown, "has_more": has_more, **(following if has_more else {})}
+
+
+def slice_cursor_page(rows: list[T], args: MethodArguments, usual: int, most: int = 1000) -> tuple[list[T], Json]:
+    """Return the rows for `limit` (`usual` if not given) and `cursor`, and the metadata with the next cursor."""
+    start, limit = parse_cursor(args.read_text("cursor")), args.read_number("limit", usual, most)
+    more = f"next:{start + limit}" if rows[start + limit :] else ""
+    return rows[start : start + limit], {"response_metadata": {"next_cursor": more}}
 
 
 def parse_cursor(cursor: str) -> int:
@@ -177,7 +185,6 @@ def assistant_threads_set_status(ws: Workspace, args: MethodArguments) -> Json:
 
 def agents_sessions_set_status(ws: Workspace, args: MethodArguments) -> Json:
     """Set a session's status. Title and initiator count only when the session begins."""
-    require_agent(ws)
     room = ws.get_room(args.require_text("channel_id"), ws.app.user)
     status, title = args.require_text("status"), args.read_text("title")
     if status not in SESSION_STATUSES or len(title) > SESSION_TITLE:
@@ -195,7 +202,6 @@ def agents_sessions_set_status(ws: Workspace, args: MethodArguments) -> Json:
 
 def assistant_threads_set_suggested_prompts(ws: Workspace, args: MethodArguments) -> Json:
     """Suggest prompts. With a thread, the call has no effect for an agent, and reports no error."""
-    require_agent(ws)
     room = ws.get_room(args.require_text("channel_id"), ws.app.user)
     prompts = args.read_json("prompts")
     if problems := list(SUGGESTED_PROMPTS(prompts, "/prompts")):
@@ -204,8 +210,3 @@ def assistant_threads_set_suggested_prompts(ws: Workspace, args: MethodArguments
         ws.state.prompts[room.id] = prompts
         ws.notify_change("messages", room.id)
     return {}
-
-
-def require_agent(ws: Workspace) -> None:
-    if not ws.setup.is_agent:
-        raise WorkspaceError("not_allowed")

@@ -143,8 +143,6 @@ class FileDownloadApi:
             request.transport.abort()
         if isinstance(fault, int):
             return web.Response(status=fault, text="no")
-        if ws.file_redirect:
-            raise web.HTTPFound(ws.file_redirect)
         file = ws.files.get(request.match_info["id"].rpartition("-")[2])
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         is_app = hmac.compare_digest(bearer.encode(), ws.setup.bot_token.encode())

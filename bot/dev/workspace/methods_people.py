@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from bot.dev.workspace.arguments import MethodArguments
-from bot.dev.workspace.methods_chat import parse_cursor
+from bot.dev.workspace.methods_chat import slice_cursor_page
 from bot.dev.workspace.payloads import SLACKBOT, build_channel_object, build_user_object
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json, WorkspaceMember
-
-T = TypeVar("T")
 
 
 def auth_test(ws: Workspace, args: MethodArguments) -> Json:
@@ -25,13 +21,6 @@ def auth_test(ws: Workspace, args: MethodArguments) -> Json:
         "bot_id": app.bot,
         "is_enterprise_install": False,
     }
-
-
-def slice_cursor_page(rows: list[T], args: MethodArguments, usual: int) -> tuple[list[T], Json]:
-    """Return the rows for `limit` (`usual` if not given) and `cursor`, and the metadata with the next cursor."""
-    start, limit = parse_cursor(args.read_text("cursor")), args.read_number("limit", usual, 1000)
-    more = f"next:{start + limit}" if rows[start + limit :] else ""
-    return rows[start : start + limit], {"response_metadata": {"next_cursor": more}}
 
 
 def build_visible_user(ws: Workspace, person: WorkspaceMember, args: MethodArguments) -> Json:

@@ -34,7 +34,7 @@ def build_user_object(app: WorkspaceApp, person: WorkspaceMember, *, locale: boo
     }
     return {
         "id": person.id,
-        "team_id": person.home_team or app.team,
+        "team_id": app.team,
         "name": person.name,
         "deleted": person.deleted,
         "color": "4bbe2e",
@@ -53,19 +53,6 @@ def build_user_object(app: WorkspaceApp, person: WorkspaceMember, *, locale: boo
         "updated": 1,
         "is_email_confirmed": bool(person.email),
         **({"locale": person.locale} if locale else {}),
-        **({"enterprise_user": build_enterprise_user(app, person)} if person.home_team else {}),
-    }
-
-
-def build_enterprise_user(app: WorkspaceApp, person: WorkspaceMember) -> Json:
-    """Build a member of an Enterprise Grid, with all workspaces of that member."""
-    return {
-        "id": "W" + person.id[1:],
-        "enterprise_id": "E0LOCAL",
-        "enterprise_name": app.team_name,
-        "is_admin": False,
-        "is_owner": False,
-        "teams": [person.home_team, app.team],
     }
 
 

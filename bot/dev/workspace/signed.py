@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import json
 import secrets
 import time
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
+from slack_sdk.signature import SignatureVerifier
 
 from bot.dev.workspace.delivery import DeliveryAttempt, DeliveryTiming, NotAcknowledgedError
 from bot.dev.workspace.faults import PlannedFaults
@@ -21,30 +19,33 @@ from bot.dev.workspace.world import Json
 VERIFICATION_TOKEN = "local-verification"  # noqa: S105  the platform's deprecated field, not a secret
 
 
-def sign_request(secret: str, stamp: str, body: str) -> str:
-    """Return `v0=` and the HMAC-SHA256 of `v0:{stamp}:{body}`."""
-    return "v0=" + hmac.new(secret.encode(), f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
+class HttpTransport:
+    """Transport to an app behind HTTP, which counts as ready at any time."""
 
-
-class SignedHttpTransport:
-    """Transport over HTTP. `url` is the app's request URL; `clock` returns seconds."""
-
-    def __init__(
-        self,
-        url: str,
-        secret: str,
-        timing: DeliveryTiming,
-        faults: PlannedFaults,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.url, self.secret, self.timing, self.faults, self.clock = url, secret, timing, faults, clock
-        self.session: ClientSession | None = None
+    session: ClientSession | None = None
 
     def is_ready(self) -> bool:
         return True
 
     async def wait_until_ready(self) -> None:
         return
+
+    def open_session(self, timeout_s: float) -> ClientSession:
+        """Return the session of all requests."""
+        if self.session is None:
+            self.session = ClientSession(timeout=ClientTimeout(total=timeout_s))
+        return self.session
+
+    async def close(self) -> None:
+        if self.session is not None:
+            await self.session.close()
+
+
+class SignedHttpTransport(HttpTransport):
+    """Transport over HTTP. `url` is the app's request URL."""
+
+    def __init__(self, url: str, secret: str, timing: DeliveryTiming, faults: PlannedFaults) -> None:
+        self.url, self.signature, self.timing, self.faults = url, SignatureVerifier(secret), timing, faults
 
     async def verify_url(self) -> bool:
         """Do the handshake of a new request URL: return whether the app echoes the challenge."""
@@ -65,26 +66,21 @@ class SignedHttpTransport:
         return parse_answer(text)
 
     async def _post_signed(self, body: str, kind: str, extra: dict[str, str]) -> tuple[int, str, Any]:
-        stamp = str(int(self.clock()))
+        stamp = str(int(time.time()))
         headers = {
             "Content-Type": kind,
             "X-Slack-Request-Timestamp": stamp,
-            "X-Slack-Signature": sign_request(self.secret, stamp, body),
+            "X-Slack-Signature": self.signature.generate_signature(timestamp=stamp, body=body) or "",
             **extra,
         }
-        if self.session is None:
-            self.session = ClientSession(timeout=ClientTimeout(total=self.timing.ack))
+        session = self.open_session(self.timing.ack)
         try:
-            async with self.session.post(self.url, data=body.encode(), headers=headers) as response:
+            async with session.post(self.url, data=body.encode(), headers=headers) as response:
                 return response.status, await response.text(), response.headers
         except TimeoutError:
             raise NotAcknowledgedError("http_timeout") from None
         except ClientError:
             raise NotAcknowledgedError("connection_failed") from None
-
-    async def close(self) -> None:
-        if self.session is not None:
-            await self.session.close()
 
 
 def encode_delivery(parcel: DeliveryAttempt) -> tuple[str, str]:

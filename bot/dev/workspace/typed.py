@@ -1,27 +1,20 @@
-"""Typed text as the platform passes it on: escaped, with mentions and links marked up, and its rich text."""
+"""Typed text as the platform passes it on: escaped, with mentions and links marked up."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 
-from bot.dev.workspace.world import Json, WorkspaceMember, WorkspaceRoom
+from bot.dev.workspace.world import WorkspaceMember, WorkspaceRoom
 
 LINK = re.compile(r"https?://[^\s<>|]+[^\s<>|.,;:!?)\]}，。；：！？）】]")
 MAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)
-MARKUP = re.compile(r"<(?P<mark>@[A-Z0-9]+|#[A-Z0-9]+(?:\|[^<>]*+)?|![a-z]+|https?://[^<>]++|mailto:[^<>]++)>")
-
-
 ENCODED = re.compile(r"<@[A-Z0-9]+>|&(?:amp|lt|gt);|[&<>]")
 
 
 def escape_text(text: str) -> str:
     """Replace `&`, `<` and `>` by entities, so that typed text cannot become a mention or a link by itself."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def unescape_text(text: str) -> str:
-    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 def escape_encoded_text(text: str) -> str:
@@ -62,31 +55,3 @@ def build_mention_names(people: Iterable[WorkspaceMember]) -> dict[str, str]:
 
 def build_channel_names(rooms: Iterable[WorkspaceRoom]) -> dict[str, str]:
     return {room.name.lower(): f"<#{room.id}|{room.name}>" for room in rooms if room.kind == "channel"}
-
-
-def build_rich_text(text: str, block_id: str) -> list[Json]:
-    """Build the `blocks` that the platform's composer sends with marked-up text."""
-    elements: list[Json] = []
-    at = 0
-    for match in MARKUP.finditer(text):
-        elements += build_text_elements(text[at : match.start()])
-        elements.append(build_mark_element(match["mark"]))
-        at = match.end()
-    elements += build_text_elements(text[at:])
-    section = {"type": "rich_text_section", "elements": elements}
-    return [{"type": "rich_text", "block_id": block_id, "elements": [section]}]
-
-
-def build_text_elements(text: str) -> list[Json]:
-    return [{"type": "text", "text": unescape_text(text)}] if text else []
-
-
-def build_mark_element(mark: str) -> Json:
-    if mark.startswith("@"):
-        return {"type": "user", "user_id": mark[1:]}
-    if mark.startswith("#"):
-        return {"type": "channel", "channel_id": mark[1:].partition("|")[0]}
-    if mark.startswith("!"):
-        return {"type": "broadcast", "range": mark[1:]}
-    url, _, label = mark.partition("|")
-    return {"type": "link", "url": unescape_text(url), **({"text": unescape_text(label)} if label else {})}

@@ -1,5 +1,5 @@
-"""The Web API as far as the bot uses it: `POST /api/{method}` in all three encodings, with the platform's errors,
-scopes and rate limits."""
+"""The Web API as far as the bot uses it: `POST /api/{method}` in all three encodings, with the platform's errors
+and scopes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ class WebApi:
             if fault is None or fault == "drop_after":
                 answer = self._call_method(request, name, args)
             elif fault == 429:
-                answer = build_rate_limit_answer(self.ws.faults.retry_after_seconds)
+                seconds = str(self.ws.faults.retry_after_seconds)
+                answer = WebApiAnswer({"ok": False, "error": "ratelimited"}, 429, {"Retry-After": seconds})
             elif isinstance(fault, int):
                 answer = WebApiAnswer({"ok": False, "error": "internal_error"}, fault)
             else:
@@ -130,13 +131,7 @@ class WebApi:
         if method.scope and not set(method.scope.split()) & self.ws.setup.scopes:
             provided = ",".join(sorted(self.ws.setup.scopes))
             raise WorkspaceError("missing_scope", needed=method.scope.split()[0], provided=provided)
-        if wait := self.ws.limiter.reserve_call(name, args.read_text("channel")):
-            return build_rate_limit_answer(wait)
         return WebApiAnswer({"ok": True, **method.run(self.ws, args)})
-
-
-def build_rate_limit_answer(seconds: int) -> WebApiAnswer:
-    return WebApiAnswer({"ok": False, "error": "ratelimited"}, 429, {"Retry-After": str(seconds)})
 
 
 def abort_connection(request: web.Request) -> web.Response:

@@ -17,7 +17,6 @@ from bot.core.errors import LocalStartError
 from bot.dev.real_models import RealModel
 from bot.dev.workspace.delivery import AppDelivery, DeliveryTiming
 from bot.dev.workspace.faults import PlannedFaults
-from bot.dev.workspace.limiter import MethodRateLimiter
 from bot.dev.workspace.once import TriggerIds
 from bot.dev.workspace.payloads import build_event_callback
 from bot.dev.workspace.refused import WorkspaceError
@@ -73,8 +72,6 @@ class WorkspaceSetup:
         AppShortcut("cs:request", "Request…"),
         AppShortcut("cs:request:expense", "Make this an expense", on_messages=True),
     )
-    is_agent: bool = True
-    """Whether the manifest has `agent_view`, so that the app may have sessions and suggest prompts."""
     scopes: frozenset[str] = SCOPES
     events: frozenset[str] = EVENTS
     """Event subscriptions, named as in the app's manifest."""
@@ -175,12 +172,9 @@ class Workspace:
         """Latest 200 log lines."""
         self.line_listeners: list[Callable[[Json], None]] = []
         self.files: dict[str, SharedFile] = {}
-        self.file_redirect = ""
-        """Target of a redirect for downloads, set only by tests."""
         self.feeds: set[web.WebSocketResponse] = set()
         """Open live feeds of pages."""
         self.changes, self.faults = ChangeNotifier(), PlannedFaults()
-        self.limiter = MethodRateLimiter(clock)
         self.triggers = TriggerIds(clock, setup.timing.trigger)
         self.state_file = StateFile(folder, setup.timing.save)
         self.state: WorkspaceState = self.state_file.load_state(self.world)

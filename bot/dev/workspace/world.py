@@ -36,9 +36,6 @@ class WorkspaceMember:
     deleted: bool = False
     fields: Json = field(default_factory=dict)
     """Id of a profile field → its value."""
-    home_team: str = ""
-    """On Enterprise Grid, the workspace that they joined first, if it is not ours. Such a person is a member of ours as
-    well."""
 
     @property
     def dm_id(self) -> str:

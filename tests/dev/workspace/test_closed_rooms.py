@@ -1,4 +1,4 @@
-"""Private channels, group DMs, and colleagues who come from another workspace of the Grid."""
+"""Private channels and group DMs."""
 
 from __future__ import annotations
 
@@ -63,10 +63,3 @@ async def test_an_app_that_did_not_subscribe_hears_nothing_and_that_is_not_in_it
         ws.state.rooms[LEADS].members.remove(BOT)
         assert await error_of(client.conversations_info(channel=LEADS)) == "channel_not_found"
         assert not (await client.users_conversations(types="private_channel"))["channels"]
-
-
-async def test_a_colleague_of_the_grid_is_a_member_all_the_same(workspace: Workspace, client: AsyncWebClient) -> None:
-    workspace.state.people[LI].home_team = "T9ELSEWHERE"
-    user = (await client.users_info(user=LI))["user"]
-    assert user["team_id"] == "T9ELSEWHERE" and workspace.app.team in user["enterprise_user"]["teams"]
-    assert "enterprise_user" not in (await client.users_info(user=ZHANG))["user"]

@@ -7,8 +7,9 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bot.chat.slack.text import unescape_text
 from bot.dev.workspace.state import build_initial_state
-from bot.dev.workspace.typed import build_rich_text, mark_up_text, unescape_text
+from bot.dev.workspace.typed import mark_up_text
 from bot.dev.workspace.world import read_world
 
 STATE = build_initial_state(read_world())
@@ -60,18 +61,3 @@ def test_nothing_typed_becomes_markup_by_itself(text: str) -> None:
         if mark.startswith(("http", "mailto")):
             assert unescape_text(mark.removeprefix("mailto:").split("|")[0]) in text
     assert re.sub(r"<[^<>]*>", "", arrived).count("<") == 0
-
-
-@settings(deadline=None)
-@given(st.text(alphabet=st.characters(exclude_characters="@#", exclude_categories=["Cs"]), max_size=200))
-def test_rich_text_says_the_same(text: str) -> None:
-    blocks = build_rich_text(typed(text), "b")
-    parts = blocks[0]["elements"][0]["elements"]
-    assert "".join(part.get("text") or part.get("url", "") for part in parts) == text.strip()
-
-
-def test_rich_text_parts() -> None:
-    parts = build_rich_text("<@U0BOT> see <#C01GENERAL|general> <!here> <mailto:a@b.cn|a@b.cn>", "b")[0]["elements"][0][
-        "elements"
-    ]
-    assert [part["type"] for part in parts] == ["user", "text", "channel", "text", "broadcast", "text", "link"]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import aiohttp
 import pytest
 from slack_sdk.errors import SlackApiError
-from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.dev.workspace.driver import WorkspaceDriver
@@ -29,17 +26,6 @@ from tests.dev.workspace.hands import (
 from tests.harness.workspace_server import serve_workspace
 
 SECTION = [{"type": "section", "block_id": "s", "text": {"type": "mrkdwn", "text": "hello"}}]
-
-
-@pytest.mark.parametrize("encoding", ["json", "form", "query"])
-async def test_three_encodings(workspace: Workspace, driver: WorkspaceDriver, encoding: str) -> None:
-    url, args = f"{workspace.address}/api/chat.postMessage", {"channel": GENERAL, "text": "hello"}
-    sent: dict[str, Any] = {"json": {"json": args}, "form": {"data": args}, "query": {"params": args}}[encoding]
-    headers = {"Authorization": f"Bearer {BOT_TOKEN}"}
-    async with aiohttp.ClientSession(headers=headers) as session, session.post(url, **sent) as response:
-        body = await response.json()
-        assert body["ok"] and "chat:write" in response.headers["X-OAuth-Scopes"]
-    assert driver.list_messages(GENERAL)[0]["text"] == "hello"
 
 
 async def test_tokens(workspace: Workspace, client: AsyncWebClient) -> None:
@@ -241,16 +227,6 @@ async def test_suggested_prompts_until_something_is_written(
         assert await error_of(asked) == "invalid_arguments"
 
 
-async def test_an_app_that_is_no_agent_has_neither() -> None:
-    ws = Workspace(setup(is_agent=False))
-    async with serve_workspace(ws):
-        client, driver = web_client(ws), WorkspaceDriver(ws)
-        ts = await driver.send_message(ZHANG, DM_ZHANG, "hello")
-        session = client.agents_sessions_setStatus(channel_id=DM_ZHANG, thread_ts=ts, status="active")
-        assert await error_of(session) == "not_allowed"
-        assert await error_of(client.assistant_threads_setSuggestedPrompts(channel_id=DM_ZHANG, prompts=[]))
-
-
 async def test_files_in_three_steps_or_by_a_form(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
     await client.files_upload_v2(channel=GENERAL, filename="a.txt", content="hello", initial_comment="see")
     message = driver.list_messages(GENERAL)[0]
@@ -298,22 +274,3 @@ async def test_dropped_connections(driver: WorkspaceDriver, client: AsyncWebClie
     with pytest.raises(aiohttp.ClientError):
         await client.chat_postMessage(channel=GENERAL, text="x")
     assert len(driver.list_messages(GENERAL)) == posted
-
-
-async def test_rate_limit_when_switched_on(
-    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
-) -> None:
-    for number in range(8):
-        await client.chat_postMessage(channel=GENERAL, text=str(number))
-    workspace.limiter.is_enabled, workspace.limiter.post_burst = True, 2
-    for number in range(2):
-        await client.chat_postMessage(channel=GENERAL, text=str(number))
-    with pytest.raises(SlackApiError) as limited:
-        await client.chat_postMessage(channel=GENERAL, text="too many")
-    assert limited.value.response.status_code == 429
-    assert int(limited.value.response.headers["Retry-After"]) >= 1
-    await client.chat_postMessage(channel=DM_LI, text="another channel")
-    patient = web_client(workspace)
-    patient.retry_handlers = [AsyncRateLimitErrorRetryHandler(max_retry_count=2)]
-    await patient.chat_postMessage(channel=GENERAL, text="later")
-    assert driver.list_messages(GENERAL)[-1]["text"] == "later"

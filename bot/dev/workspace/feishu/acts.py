@@ -240,8 +240,7 @@ async def click_card(
 
     `form`: the values of the form around a submit. `changed`: `option`, `options` or `checked`. With `force`, the press
     is made as on a screen that was not repainted: on whatever element, with whatever value."""
-    who = ws.get_person(person)
-    message = find_screen_card(ws, person, channel, ts)
+    message = find_screen_card(ws, ws.get_person(person).id, channel, ts)
     controls = list_controls(message["card"]) if message else []
     element, around = next(
         ((one, form) for one, form in controls if get_callback(one) == value and name in ("", one.get("name"))),
@@ -259,7 +258,7 @@ async def click_card(
             return ActResult("invalid_input", dict.fromkeys(missing, "required"))
     elif force and form is not None:
         action["form_value"] = form
-    operator = {"tenant_key": who.home_team or ws.app.team, **messages.build_ids(ws, person)}
+    operator = {"tenant_key": ws.app.team, **messages.build_ids(ws, person)}
     where = {"open_message_id": ts, "open_chat_id": channel}
     event = {
         "operator": operator,

@@ -74,16 +74,13 @@ def describe_person(ws: FeishuWorkspace, member: WorkspaceMember) -> Json:
 
 
 def list_humans(ws: FeishuWorkspace) -> list[WorkspaceMember]:
-    """List the people of the tenant; people of other tenants are in its groups only."""
-    return [person for person in ws.state.people.values() if not person.is_bot and not person.home_team]
+    return [person for person in ws.state.people.values() if not person.is_bot]
 
 
 def get_user(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
     person = ws.state.people.get(call.ids["user_id"])
     if call.query.get("user_id_type", "open_id") != "open_id" or person is None or person.is_bot:
         raise FeishuError(41012)
-    if person.home_team:
-        raise FeishuError(41050)
     return {"user": describe_person(ws, person)}
 
 
@@ -154,7 +151,7 @@ def list_members(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
             "member_id": one.id,
             "member_id_type": "open_id",
             "name": one.real_name,
-            "tenant_key": one.home_team or ws.app.team,
+            "tenant_key": ws.app.team,
         }
         for one in people
     ]

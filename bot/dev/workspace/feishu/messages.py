@@ -158,7 +158,7 @@ def build_message_event(ws: FeishuWorkspace, room: WorkspaceRoom, message: Json)
         "sender": {
             "sender_id": build_ids(ws, message["user"]),
             "sender_type": "user",
-            "tenant_key": ws.state.people[message["user"]].home_team or ws.app.team,
+            "tenant_key": ws.app.team,
         },
         "message": {
             **{name: shown[name] for name in names if name in shown},

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 
 PATCH_DAYS_MS = 14 * 24 * 3_600_000
-SENDS_PER_S = 5
-"""Sends into one chat, and updates of one message, each second."""
 UUID_CHARS = 50
 IMAGE_BYTES, FILE_BYTES = 10 * 1024 * 1024, 30 * 1024 * 1024
 FILE_TYPES = ("opus", "mp4", "pdf", "doc", "xls", "ppt", "stream")
@@ -40,13 +38,13 @@ class OpenApiCall:
             raise FeishuError(99992402, f": {missing[0]} is required")
         return tuple(self.body[name] for name in names)
 
-    def build_page(self, items: list[Json], name: str = "items") -> Json:
+    def build_page(self, items: list[Json]) -> Json:
         """Build the wanted page of a list."""
         size, start = int(self.query.get("page_size") or 20), int(self.query.get("page_token") or 0)
         if not 1 <= size <= 100:
             raise FeishuError(99992402, ": page_size")
         more = {"page_token": str(start + size)} if start + size < len(items) else {}
-        return {name: items[start : start + size], "has_more": bool(more), "page_token": "", **more}
+        return {"items": items[start : start + size], "has_more": bool(more), "page_token": "", **more}
 
 
 def create_message(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
@@ -90,7 +88,6 @@ def send_message(
     if len(uuid) > UUID_CHARS:
         raise FeishuError(99992402, ": uuid has at most 50 characters")
     content, in_thread = check_content(ws, msg_type, raw), bool(call.body.get("reply_in_thread"))
-    take_slot(ws, f"send {room.id}")
 
     def send() -> Json:
         files = list_sent_files(ws, content, room)
@@ -125,11 +122,6 @@ def check_content(ws: FeishuWorkspace, msg_type: str, raw: Any) -> Json:
     return content
 
 
-def take_slot(ws: FeishuWorkspace, name: str) -> None:
-    if ws.limiter.is_enabled and ws.limiter.take_token((name, ""), SENDS_PER_S, SENDS_PER_S):
-        raise FeishuError(230020)
-
-
 def get_own_message(ws: FeishuWorkspace, call: OpenApiCall) -> tuple[WorkspaceRoom, Json]:
     room, message = messages.find_message(ws, call.ids["message_id"])
     if message["user"] != ws.app.user:
@@ -148,7 +140,6 @@ def patch_message(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
     for one in (message["card"], card):
         if one.get("config", {}).get("update_multi") is False:
             raise FeishuError(230001, "the card is not shared: update_multi")
-    take_slot(ws, f"patch {message['ts']}")
     messages.replace_card(ws, room, message, card)
     return {}
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, WSMsgType, web
+from aiohttp import ClientError, WSMsgType, web
 from cryptography.hazmat.primitives import padding
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
@@ -20,11 +20,13 @@ from bot.chat.feishu.frames import CONTROL, DATA, Frame, FrameError, decode_fram
 from bot.dev.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
 from bot.dev.workspace.faults import PlannedFaults
 from bot.dev.workspace.feishu.world import FeishuSetup
+from bot.dev.workspace.signed import HttpTransport
 from bot.dev.workspace.sockets import CLOSE_SECONDS, AppSockets, EnvelopeAck, SocketLink
 from bot.dev.workspace.world import Json
 
 MOST_SOCKETS = 50
 SERVICE = 33554678
+PING_S = 120
 REFUSED, TOO_MANY = "1000040344", "1000040350"
 
 
@@ -51,7 +53,7 @@ class LongConnection(AppSockets):
         return {"code": 0, "msg": "", "data": {"URL": url, "ClientConfig": self._build_config()}}
 
     def _build_config(self) -> Json:
-        return {"PingInterval": self.setup.ping_s, "ReconnectCount": -1, "ReconnectInterval": 1, "ReconnectNonce": 0}
+        return {"PingInterval": PING_S, "ReconnectCount": -1, "ReconnectInterval": 1, "ReconnectNonce": 0}
 
     async def handle_request(self, request: web.Request) -> web.StreamResponse:
         """Serve `GET /ws/v2?ticket=…`."""
@@ -95,18 +97,17 @@ class LongConnection(AppSockets):
         socket = secrets.choice(live).socket
 
         async def send() -> None:
-            for frame in self._build_frames(id, json.dumps(payload, ensure_ascii=False).encode()):
-                await socket.send_bytes(encode_frame(frame))
+            data = json.dumps(payload, ensure_ascii=False).encode()
+            await socket.send_bytes(encode_frame(build_event_frame(id, data)))
 
         envelope = {"envelope_id": id, "payload": payload, "retry_attempt": parcel.attempt}
         return read_answer(await self.deliver_envelope(envelope, send, self.setup.timing.ack))
 
-    def _build_frames(self, id: str, payload: bytes) -> list[Frame]:
-        size = self.setup.fragment_bytes or len(payload)
-        parts = [payload[at : at + size] for at in range(0, len(payload), size)]
-        same = {"type": "event", "message_id": id, "sum": str(len(parts)), "trace_id": secrets.token_hex(16)}
-        stamp = {"timestamp": str(int(time.time() * 1000))}
-        return [Frame(DATA, SERVICE, {**same, "seq": str(number), **stamp}, part) for number, part in enumerate(parts)]
+
+def build_event_frame(id: str, payload: bytes) -> Frame:
+    """Build the frame of a payload, which is sent in one part."""
+    headers = {"type": "event", "message_id": id, "sum": "1", "seq": "0", "trace_id": secrets.token_hex(16)}
+    return Frame(DATA, SERVICE, {**headers, "timestamp": str(int(time.time() * 1000))}, payload)
 
 
 def encrypt_payload(encrypt_key: str, payload: bytes) -> str:
@@ -121,20 +122,13 @@ def sign_callback(encrypt_key: str, stamp: str, nonce: str, body: bytes) -> str:
     return hashlib.sha256((stamp + nonce + encrypt_key).encode() + body).hexdigest()
 
 
-@dataclass(slots=True)
-class CallbackTransport:
+@dataclass
+class CallbackTransport(HttpTransport):
     """Transport over HTTP callbacks to `url`: encrypted and signed if the app has an encrypt key."""
 
     url: str
     setup: FeishuSetup
     faults: PlannedFaults
-    session: ClientSession | None = None
-
-    def is_ready(self) -> bool:
-        return True
-
-    async def wait_until_ready(self) -> None:
-        return
 
     async def verify_url(self) -> bool:
         """Do the handshake of a new request URL: return whether the app answers with the challenge."""
@@ -158,17 +152,12 @@ class CallbackTransport:
             stamp, nonce = str(int(time.time())), secrets.token_hex(8)
             headers |= {"X-Lark-Request-Timestamp": stamp, "X-Lark-Request-Nonce": nonce}
             headers["X-Lark-Signature"] = sign_callback(key, stamp, nonce, body)
-        if self.session is None:
-            self.session = ClientSession(timeout=ClientTimeout(total=self.setup.timing.ack))
+        session = self.open_session(self.setup.timing.ack)
         try:
-            async with self.session.post(self.url, data=body, headers=headers) as response:
+            async with session.post(self.url, data=body, headers=headers) as response:
                 text: Any = await response.text()
                 if response.status != 200:
                     raise NotAcknowledgedError("http_error")
                 return dict(json.loads(text)) if text.strip() else {}
         except (TimeoutError, ClientError, ValueError):
             raise NotAcknowledgedError("http_timeout") from None
-
-    async def close(self) -> None:
-        if self.session is not None:
-            await self.session.close()

@@ -55,9 +55,6 @@ class FeishuSetup(WorkspaceSetup):
         ("request:expense", "报销 Expense"),
     )
     """(event key, name) of the entries of the bot's menu."""
-    fragment_bytes: int = 0
-    """Size of the parts in which payloads are sent over the long connection; 0 sends each whole."""
-    ping_s: int = 120
 
 
 def convert_id(id: str) -> str:

@@ -56,9 +56,8 @@ async def find_answer(driver: FeishuDriver, channel: str, words: str) -> dict[st
     return found
 
 
-@pytest.mark.parametrize("fragment_bytes", [0, 200])
-async def test_a_whole_conversation(fragment_bytes: int) -> None:
-    async with sdk_bot(fragment_bytes=fragment_bytes) as driver:
+async def test_a_whole_conversation() -> None:
+    async with sdk_bot() as driver:
         ws = driver.ws
         root = await driver.mention_bot(ZHANG, GENERAL, "hello @李四")
         answer = await find_answer(driver, GENERAL, "hello @_user_2")
