@@ -17,7 +17,6 @@ from bot.dev.workspace.delivery import DeliveryAttempt, DeliveryTiming
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import Workspace, WorkspaceSetup
 from bot.dev.workspace.world import Json
-from tests.harness.serving import serve_app
 
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-test", "xapp-local-test", "signing-secret-of-a-test"
 PATIENT = DeliveryTiming(ack=10.0, redelivery=(0.0, 0.05, 0.05), trigger=10.0, warning=0.05, save=0.01)
@@ -107,10 +106,3 @@ async def online(driver: WorkspaceDriver, app: AsyncApp) -> AsyncIterator[AsyncS
     finally:
         await handler.close_async()
         await asyncio.sleep(0.01)
-
-
-@asynccontextmanager
-async def listening(app: AsyncApp) -> AsyncIterator[str]:
-    """The app behind HTTP; its request URL."""
-    async with serve_app(app.web_app("/slack/events"), shutdown_s=1) as address:
-        yield f"{address}/slack/events"

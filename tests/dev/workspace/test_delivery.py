@@ -14,12 +14,12 @@ import pytest
 from aiohttp import web
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.core.errors import LocalStartError
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import Workspace
 from tests.dev.workspace.hands import (
     APP_TOKEN,
     DM_ZHANG,
-    GENERAL,
     HASTY,
     ZHANG,
     bolt,
@@ -154,24 +154,6 @@ async def test_the_eleventh_socket_is_sent_away(workspace: Workspace, client: As
         assert len(workspace.sockets.list_live_links()) == 10
 
 
-@pytest.mark.parametrize("reason", ["warning", "refresh_requested", "link_disabled", ""])
-async def test_the_app_reconnects_when_told_and_after_a_broken_socket(
-    workspace: Workspace, driver: WorkspaceDriver, reason: str
-) -> None:
-    app, heard = bolt(workspace), []
-
-    @app.event("message")
-    async def listen(event: dict[str, Any]) -> None:
-        heard.append(event["text"])
-
-    async with online(driver, app):
-        await (driver.disconnect_sockets(reason) if reason else driver.drop_sockets())
-        await driver.wait_for_sockets()
-        await driver.send_message(ZHANG, DM_ZHANG, "still there?")
-        await driver.wait_until(lambda: heard)
-    assert len(driver.list_call_arguments("apps.connections.open")) >= 2
-
-
 class Listener:
     """An app behind HTTP that answers as told and keeps what it got."""
 
@@ -218,16 +200,6 @@ async def test_http_redelivery_says_why_and_no_retry_is_honoured(hasty: Workspac
     assert retries == [(None, None), ("1", "http_error"), ("2", "http_timeout"), (None, None)]
 
 
-async def test_http_forms(workspace: Workspace, driver: WorkspaceDriver) -> None:
-    listener = Listener(web.json_response({"text": "done"}))
-    async with by_http(workspace, listener):
-        assert (await driver.run_slash_command(ZHANG, GENERAL, "/countersign", "a b")).ok
-        headers, body = listener.got[0]
-    assert headers["Content-Type"] == "application/x-www-form-urlencoded"
-    assert "text=a+b" in body and "command=%2Fcountersign" in body
-    assert driver.list_ephemerals(ZHANG)[0]["text"] == "done"
-
-
 async def test_undelivered_events_survive_a_restart(tmp_path: Any) -> None:
     first = Workspace(setup(), folder=tmp_path)
     async with serve_workspace(first):
@@ -237,3 +209,11 @@ async def test_undelivered_events_survive_a_restart(tmp_path: Any) -> None:
         frame = await ws.receive_json(timeout=2)
     assert frame["payload"]["event"]["text"] == "are you there?"
     assert frame["payload"]["event_id"] == WorkspaceDriver(first).events[0]["event_id"]
+
+
+async def test_a_url_that_does_not_echo_the_challenge_is_not_used(workspace: Workspace) -> None:
+    wrong = Workspace(setup(signing_secret="another"))
+    async with serve_app(bolt(workspace).web_app("/slack/events")) as address:
+        with pytest.raises(LocalStartError, match="challenge"):
+            await wrong.use_http_delivery(f"{address}/slack/events")
+    await wrong.close()

@@ -13,7 +13,7 @@ from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json
-from tests.dev.workspace.blocks import actions, button, field, modal, option, options, select
+from tests.dev.workspace.blocks import actions, button, field, modal, options, select
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, Obedient, SetClock, error_of, setup
 from tests.harness.workspace_server import serve_workspace
 
@@ -105,22 +105,6 @@ async def test_the_app_hears_of_changes_where_it_asked_to_and_what_was_typed_sta
     assert typed(app) == {"same": "same", "moved": None, "new": None}
 
 
-async def test_shortcuts_are_told_as_the_platform_does(
-    workspace: Workspace, driver: WorkspaceDriver, app: Obedient
-) -> None:
-    await driver.use_shortcut(ZHANG, "cs:request")
-    told = app.got[-1].payload
-    assert (told["type"], told["callback_id"], told["user"]["id"]) == ("shortcut", "cs:request", ZHANG)
-    ts = await driver.send_message(LI, GENERAL, "taxi")
-    await driver.use_shortcut(ZHANG, "cs:request:expense", GENERAL, ts)
-    told = next(one.payload for one in reversed(app.got) if one.payload["type"] == "message_action")
-    assert (told["message"]["text"], told["message"]["user"], told["message_ts"]) == ("taxi", LI, ts)
-    assert told["channel"]["id"] == GENERAL and told["trigger_id"] and told["response_url"]
-    for wrong in (("cs:request:expense", "", ""), ("cs:request", GENERAL, ts), ("cs:other", "", "")):
-        with pytest.raises(WorkspaceError):
-            await driver.use_shortcut(ZHANG, *wrong)
-
-
 @pytest.mark.parametrize("action", ["update", "push", "clear", ""])
 async def test_what_an_answer_does(
     workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient, action: str
@@ -147,39 +131,6 @@ async def test_the_composer_refuses_what_is_missing(
     assert app.last["view"]["state"]["values"]["why"]["text"] == {"type": "plain_text_input", "value": None}
 
 
-async def test_every_kind_of_value(
-    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
-) -> None:
-    ab = options("a", "b")
-    kinds: dict[str, tuple[Json, Any, Json]] = {
-        "text": ({"type": "plain_text_input", "initial_value": "x"}, None, {"value": "x"}),
-        "date": ({"type": "datepicker"}, "2026-11-02", {"selected_date": "2026-11-02"}),
-        "who": ({"type": "users_select"}, LI, {"selected_user": LI}),
-        "team": ({"type": "multi_users_select"}, [LI, ZHANG], {"selected_users": [LI, ZHANG]}),
-        "nobody": ({"type": "multi_users_select", "initial_users": [LI]}, [], {"selected_users": []}),
-        "kept": ({"type": "multi_users_select", "initial_users": [LI]}, None, {"selected_users": [LI]}),
-        "one": ({"type": "static_select", "options": ab}, "b", {"selected_option": ab[1]}),
-        "many": ({"type": "checkboxes", "options": ab}, ["a", "b"], {"selected_options": ab}),
-        "first": ({"type": "static_select", "options": ab, "initial_option": ab[0]}, None, {"selected_option": ab[0]}),
-        "entry": (
-            {"type": "number_input", "is_decimal_allowed": True},
-            {"i": {"type": "number_input", "value": "1.5"}},
-            {"value": "1.5"},
-        ),
-    }
-    blocks = [
-        field({**element, "action_id": "i"}, name, optional=name == "nobody") for name, (element, _, _) in kinds.items()
-    ]
-    view = await open_view(workspace, client, modal(*blocks))
-    given = {name: value for name, (_, value, _) in kinds.items() if value is not None}
-    with pytest.raises(WorkspaceError, match="invalid_option"):
-        await driver.submit_view(ZHANG, view, {**given, "one": "c"})
-    assert (await driver.submit_view(ZHANG, view, given)).ok
-    values = app.last["view"]["state"]["values"]
-    for name, (element, _, expected) in kinds.items():
-        assert values[name]["i"] == {"type": element["type"], **expected}
-
-
 async def test_buttons_that_are_gone(
     workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
 ) -> None:
@@ -197,50 +148,6 @@ async def test_buttons_that_are_gone(
     assert app.last["actions"][0]["action_id"] == "never_there"
     with pytest.raises(WorkspaceError, match="not_in_channel"):
         await driver.click_button(LI, DM_ZHANG, ts, "approve")
-
-
-async def test_menus_and_private_messages(
-    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
-) -> None:
-    menu = select(*options("a", "b"), action_id="pick")
-    await client.chat_postEphemeral(channel=GENERAL, user=ZHANG, text="x", blocks=card(menu))
-    ts = driver.list_ephemerals(ZHANG)[0]["ts"]
-    assert (await driver.click_button(ZHANG, GENERAL, ts, "pick", value="b")).ok
-    assert app.last["actions"][0]["selected_option"] == option("b", "b")
-    assert app.last["container"]["is_ephemeral"] is True and "message" not in app.last
-    with pytest.raises(WorkspaceError, match="message_not_found"):
-        await driver.click_button(LI, GENERAL, ts, "pick", value="b")
-
-
-async def test_home_and_dialog_buttons(
-    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
-) -> None:
-    await client.views_publish(user_id=ZHANG, view={"type": "home", "blocks": card(button("open"))})
-    home = driver.homes[ZHANG]
-    assert (await driver.click_view_button(ZHANG, home["id"], "open")).ok
-    assert app.last["container"] == {"type": "view", "view_id": home["id"]}
-    with pytest.raises(WorkspaceError, match="view_not_found"):
-        await driver.click_view_button(LI, home["id"], "open")
-
-
-async def test_edits_and_own_messages_reach_the_app_as_such(
-    driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
-) -> None:
-    ts = await driver.send_message(ZHANG, DM_ZHANG, "one")
-    await driver.edit_message(ZHANG, DM_ZHANG, ts, "two")
-    await client.chat_postMessage(channel=DM_ZHANG, text="mine")
-    await driver.wait_until(lambda: len(app.got) == 3)
-    _, event, own = (one.payload["event"] for one in app.got)
-    assert (event["message"]["text"], event["previous_message"]["text"]) == ("two", "one")
-    assert event["message"]["edited"]["user"] == ZHANG and event["hidden"] is True and own["bot_id"]
-
-
-async def test_slash_answers(workspace: Workspace, driver: WorkspaceDriver, app: Obedient) -> None:
-    app.answer = {"text": "for you"}
-    await driver.run_slash_command(ZHANG, GENERAL, "/countersign", "x")
-    assert driver.list_ephemerals(ZHANG)[0]["text"] == "for you" and not driver.list_messages(GENERAL)
-    with pytest.raises(WorkspaceError, match="unknown_command"):
-        await driver.run_slash_command(ZHANG, GENERAL, "/other", "x")
 
 
 async def test_what_a_person_cannot_send(driver: WorkspaceDriver) -> None:

@@ -14,8 +14,8 @@ from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.page_api import PAGE
 from bot.dev.workspace.workspace import StandInService, Workspace
 from bot.dev.workspace.world import Json
-from tests.dev.workspace.blocks import actions, button, field, modal
-from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, TRIO, WANG, ZHANG, Obedient, setup, web_client
+from tests.dev.workspace.blocks import actions, button
+from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, TRIO, ZHANG, setup, web_client
 from tests.harness.workspace_server import serve_workspace
 
 GUARD = {"X-Requested-With": "countersign-page"}
@@ -104,37 +104,6 @@ async def test_say_edit_and_read_back(http: aiohttp.ClientSession) -> None:
     assert refused["error"] == "no_text" and refused["message"]
     assert (await get(http, "messages", person=LI, channel=DM_ZHANG))["error"] == "not_in_channel"
     assert (await get(http, "messages", person="U0BOT", channel=GENERAL))["error"] == "user_not_found"
-
-
-async def test_cards_dialogs_and_home(
-    workspace: Workspace, http: aiohttp.ClientSession, driver: WorkspaceDriver
-) -> None:
-    app, client = Obedient(), web_client(workspace)
-    workspace.delivery.carrier = app
-    ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=CARD))["ts"]
-    press = {"person": WANG, "channel": GENERAL, "ts": ts, "block_id": "a", "value": "1"}
-    gone = await post(http, "click", **press, action_id="gone")
-    assert (gone["error"], gone["message"][:4]) == ("action_not_found", "This")
-    assert await post(http, "click", **press, action_id="go") == {"ok": True}
-    await client.views_open(trigger_id=app.last["trigger_id"], view=modal(field(block="why")))
-    view = (await get(http, "views", person=WANG))["view"]
-    submit = {"person": WANG, "view_id": view["id"]}
-    for value, error in (("", "Please fill this in."), ("no", "More, please"), ("yes", "")):
-        app.answer = {"response_action": "errors", "errors": {"why": error}} if value == "no" else {}
-        typed = {"why": {"text": {"type": "plain_text_input", "value": value}}}
-        answer = await post(http, "submit", **submit, values=typed)
-        assert answer["errors"] == {"why": error} if error else answer == {"ok": True}
-    assert (await get(http, "views", person=WANG))["view"] is None
-    assert (await post(http, "close", **submit))["error"] == "view_not_found"
-
-    await post(http, "home", person=WANG)
-    await driver.wait_until(lambda: app.got[-1].payload.get("event", {}).get("type") == "app_home_opened")
-    await client.views_publish(user_id=WANG, view={"type": "home", "blocks": CARD})
-    home_view = (await get(http, "home", person=WANG))["view"]
-    assert (await post(http, "click", person=WANG, view_id=home_view["id"], action_id="go"))["ok"]
-    slash = {"person": WANG, "channel": GENERAL, "text": "help"}
-    assert (await post(http, "slash", **slash, command="/countersign"))["ok"]
-    assert (await post(http, "slash", **slash, command="/other"))["error"] == "unknown_command"
 
 
 async def test_a_press_without_an_app_says_so(workspace: Workspace, http: aiohttp.ClientSession) -> None:
