@@ -28,7 +28,7 @@ from bot.app.resources import Timing
 from bot.app.services import FeishuApp, Services
 from bot.app.settings import Settings
 from bot.core.clock import Clock
-from bot.dev.evaluation.environment import AdjustableClock, has_pending_work, serve_workspace_and_model
+from bot.dev.evaluation.environment import AdjustableClock, has_pending_work, save_languages, serve_workspace_and_model
 from bot.dev.evaluation.shown_blocks import (
     find_block_id,
     list_buttons,
@@ -49,11 +49,9 @@ from bot.features import retry
 from bot.features.approver_question import MANAGER_CHOICE
 from bot.queue.keys import Keys
 from bot.queue.store_watch import PauseReason
-from bot.redis.connect import connect_redis
 from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 from bot.storage.journal import JournalRecord
-from bot.storage.preferences import Preferences, PreferenceStore
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageRow, UsageStore
 from tests.harness.command_server import INHERITED, SET_TODAY
@@ -177,11 +175,7 @@ class Office:
 
     async def _choose_languages(self) -> None:
         """Let people who do not write Chinese choose their language. Feishu does not tell a person's language."""
-        redis = await connect_redis(self.redis_url)
-        for person in self.driver.ws.state.people.values() if CHAT == "feishu" else ():
-            if person.person.language != "zh" and not person.is_bot:
-                await PreferenceStore(redis, Keys()).save_preferences(person.id, Preferences(language="en"))
-        await redis.aclose()
+        await save_languages(self.redis_url, self.driver.ws.state.people.values() if CHAT == "feishu" else ())
 
     def _make_data_dir(self) -> Path:
         """Make a folder for one bot: its notes about a store hold for this store only."""
@@ -488,6 +482,11 @@ def open_workspace(timing: DeliveryTiming, **about: Any) -> Workspace:
     return Workspace(WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SECRET, timing=timing), **about)
 
 
+def build_driver(workspace: Workspace, recheck_s: float | None = None) -> WorkspaceDriver:
+    hands = FeishuDriver if isinstance(workspace, FeishuWorkspace) else WorkspaceDriver
+    return hands(workspace, recheck_s)
+
+
 @contextlib.asynccontextmanager
 async def office(
     redis_url: str,
@@ -507,9 +506,7 @@ async def office(
     try:
         async with serve_workspace_and_model(workspace, _thinking(answering)) as address:
             try:
-                driver = (
-                    FeishuDriver(workspace) if isinstance(workspace, FeishuWorkspace) else WorkspaceDriver(workspace)
-                )
+                driver = build_driver(workspace)
                 driver.delay_answers(LATE_S)
                 smtp_url = f"smtp://127.0.0.1:{smtp_port}"
                 yield Office(driver, mailbox, answering, redis_url, address, smtp_url, folder=Path(files.name))

@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-import resvg_py
 from slack_bolt.async_app import AsyncApp
 
 from bot.dev.real_models import RealModel
@@ -238,22 +237,6 @@ async def test_everything_is_reached_by_keyboard_and_has_a_name(
         await browser.click("#tab-thread")
         await browser.press("ArrowRight")
         await browser.find("#panel-mail h3", "还没有邮件")
-
-
-@pytest.mark.slow
-async def test_a_picture_is_shown_in_its_thread(workspace: Workspace, driver: WorkspaceDriver, page: Opener) -> None:
-    root = await driver.send_message(ZHANG, DM_ZHANG, "流程图")
-    task = '<bpmn:userTask id="t" name="审批"/>'
-    png = resvg_py.svg_to_bytes(svg_string='<svg xmlns="http://www.w3.org/2000/svg" width="90" height="40"/>')
-    where = {"channel": DM_ZHANG, "thread_ts": root, "filename": "process.png"}
-    async with page() as browser:
-        await browser.click(".thread-link, #list button[title]")
-        await web_client(workspace).files_upload_v2(**where, content=bytes(png), title="请假", alt_txt=task)
-        await browser.find(f"{THREAD} .picture img")
-        wide = f"return document.querySelector('{THREAD} .picture img').naturalWidth"
-        await browser.wait_for(lambda: browser.execute(wide), what="the picture to be loaded")
-        assert await browser.execute(wide) == 90
-        assert await browser.execute(wide.replace("naturalWidth", "alt")) == task
 
 
 @pytest.mark.slow

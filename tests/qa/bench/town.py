@@ -18,16 +18,15 @@ from typing import Any
 
 from bot.dev.mailbox import Mailbox
 from bot.dev.workspace.delivery import AppTransport, DeliveryAttempt, NotAcknowledgedError
-from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.feishu import messages
-from bot.dev.workspace.feishu.driver import FeishuDriver, build_shown
+from bot.dev.workspace.feishu.driver import build_shown
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.feishu.world import APP_ID, FeishuSetup
 from bot.dev.workspace.payloads import build_event_callback, build_message_event
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSetup
 from bot.dev.workspace.world import Json, read_world
-from tests.harness.office import CHAT
+from tests.harness.office import CHAT, build_driver
 from tests.harness.workspace_server import serve_workspace
 from tests.qa.company import (
     DIRECTORS,
@@ -121,8 +120,7 @@ class Town:
     _dice: random.Random = field(default_factory=lambda: random.Random("town"))
 
     def __post_init__(self) -> None:
-        hands = FeishuDriver if isinstance(self.workspace, FeishuWorkspace) else WorkspaceDriver
-        self.driver = hands(self.workspace, recheck_s=0.02)
+        self.driver = build_driver(self.workspace, recheck_s=0.02)
         self.workspace.changes.listeners.append(self._note_change)
         self._time_acks()
 

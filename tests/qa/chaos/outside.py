@@ -26,16 +26,14 @@ from bot.dev.workspace.delivery import (
 )
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.faults import Outcome, PlannedFaults
-from bot.dev.workspace.feishu.driver import FeishuDriver, build_shown
+from bot.dev.workspace.feishu.driver import build_shown
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
-from bot.dev.workspace.feishu.world import FeishuSetup
-from bot.dev.workspace.workspace import Workspace, WorkspaceSetup
+from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json
-from tests.harness.office import CHAT, SECRET
+from tests.harness.office import BOT_TOKEN, CHAT, build_driver, open_workspace
 from tests.harness.workspace_server import serve_workspace
 from tests.qa.chaos.plan import Plan, Rates, dice
 
-BOT_TOKEN, APP_TOKEN = "xoxb-local-chaos", "xapp-local-chaos"
 REDELIVERY_S = (0.3, 0.5, *(1.0 for _ in range(600)))
 """An event is brought again until somebody takes it: whatever is lost then, the bot has lost."""
 LATE_S = 1.0
@@ -284,29 +282,21 @@ class Outside:
         return {**message, "metadata": {"event_payload": payload}}
 
 
-def _open_workspace(plan: Plan, timing: DeliveryTiming) -> Workspace:
-    if CHAT == "feishu":
-        keys = {"encrypt_key": SECRET, "verification_token": SECRET}
-        return FeishuWorkspace(FeishuSetup(app_secret=SECRET, timing=timing, **keys), world=plan.world)
-    return Workspace(WorkspaceSetup(BOT_TOKEN, APP_TOKEN, timing=timing), world=plan.world)
-
-
 @asynccontextmanager
-async def outside(plan: Plan, *, ack_s: float = DeliveryTiming().ack) -> AsyncIterator[Outside]:
+async def outside(plan: Plan) -> AsyncIterator[Outside]:
     """Opens the workspace of a plan and the mail server."""
     troubles = Troubles(plan.wanted.seed, plan.wanted.rates.only(plan.wanted.faults))
-    timing = DeliveryTiming(ack=ack_s, redelivery=REDELIVERY_S)
-    workspace = _open_workspace(plan, timing)
+    timing = DeliveryTiming(redelivery=REDELIVERY_S)
+    workspace = open_workspace(timing, world=plan.world)
     workspace.faults = workspace.sockets.faults = ApiFaults(troubles)
-    carrier = Careless(workspace.sockets, troubles, ack_s)
+    carrier = Careless(workspace.sockets, troubles, timing.ack)
     workspace.delivery = Telling(carrier, timing, workspace.state.waiting, workspace._notify_acks)
     mailbox = BadMailbox(troubles)
     port = await mailbox.start()
     callers = Callers()
     routes = server.build_routes(workspace)
     bots = [web.route(one.method, f"/bot{{bot}}{one.path}", one.handler) for one in routes if API.match(one.path)]
-    hands = FeishuDriver if isinstance(workspace, FeishuWorkspace) else WorkspaceDriver
-    smtp_url, driver = f"smtp://127.0.0.1:{port}", hands(workspace, recheck_s=0.1)
+    smtp_url, driver = f"smtp://127.0.0.1:{port}", build_driver(workspace, recheck_s=0.1)
     try:
         async with serve_workspace(workspace, callers.watching(), more=bots) as address:
             yield Outside(driver, carrier, callers, troubles, mailbox, address, smtp_url)

@@ -26,8 +26,8 @@ from bot.core.cancellation import cancel_and_wait
 from bot.dev.workspace.feishu.world import APP_ID
 from tests.harness.command_server import CommandServer
 from tests.harness.forked import ForkedProcess, fork_process
-from tests.harness.office import CHAT, SECRET
-from tests.qa.chaos.outside import APP_TOKEN, BOT_TOKEN, Outside
+from tests.harness.office import APP_TOKEN, BOT_TOKEN, CHAT, SECRET
+from tests.qa.chaos.outside import Outside
 from tests.qa.chaos.plan import Plan, Wanted
 from tests.qa.chaos.store import Absent
 
