@@ -52,7 +52,7 @@ class ActResult:
 
 
 class WorkspaceActs:
-    """What people do in one workspace. A refusal raises `WorkspaceError`, where it would stop a person."""
+    """Acts of people in one workspace. A refusal raises `WorkspaceError`, where it would stop a person."""
 
     def __init__(self, workspace: Workspace, *, is_encoded: bool = False) -> None:
         """`is_encoded` marks text as a client sends it, instead of as typed."""

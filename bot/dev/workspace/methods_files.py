@@ -72,7 +72,7 @@ def get_own_file(ws: Workspace, id: str, person: str) -> SharedFile:
 
 
 class FileUploadApi:
-    """`POST /upload/{key}`: takes the bytes, raw or as a form, once, and only in the announced length."""
+    """`POST /upload/{key}`: takes the bytes once, and only in the announced length."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.ws = workspace
@@ -82,18 +82,11 @@ class FileUploadApi:
         file = next((f for f in self.ws.files.values() if secrets.compare_digest(f.key.encode(), key.encode())), None)
         if file is None or file.content is not None:
             return web.Response(status=404, text="no such upload")
-        content = await read_upload_body(request)
+        content = await request.read()
         if len(content) != file.length:
             return web.Response(status=400, text="not the announced length")
         file.content = content
         return web.Response(text=f"OK - {len(content)}")
-
-
-async def read_upload_body(request: web.Request) -> bytes:
-    if request.content_type != "multipart/form-data":
-        return await request.read()
-    parts = (await request.post()).values()
-    return next((part.file.read() for part in parts if isinstance(part, web.FileField)), b"")
 
 
 def files_complete_upload_external(ws: Workspace, args: MethodArguments) -> Json:

@@ -67,9 +67,6 @@ def team_profile_get(ws: Workspace, args: MethodArguments) -> Json:
 
 
 def conversations_open(ws: Workspace, args: MethodArguments) -> Json:
-    if args.read_text("channel"):
-        room = ws.get_room(args.read_text("channel"), ws.app.user)
-        return {"channel": {"id": room.id}, "no_op": True, "already_open": True}
     users = args.require_text("users").strip("[]").replace('"', "").split(",")
     if len(users) != 1:
         raise WorkspaceError("invalid_user_combination")
@@ -79,8 +76,7 @@ def conversations_open(ws: Workspace, args: MethodArguments) -> Json:
     if person.is_bot:
         raise WorkspaceError("cannot_dm_bot")
     room = ws.get_room(person.dm_id, ws.app.user)
-    channel = build_channel_object(ws.app, room) if args.read_flag("return_im") else {"id": room.id}
-    return {"channel": channel, "no_op": True, "already_open": True}
+    return {"channel": {"id": room.id}, "no_op": True, "already_open": True}
 
 
 def conversations_info(ws: Workspace, args: MethodArguments) -> Json:

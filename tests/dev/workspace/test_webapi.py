@@ -227,18 +227,11 @@ async def test_suggested_prompts_until_something_is_written(
         assert await error_of(asked) == "invalid_arguments"
 
 
-async def test_files_in_three_steps_or_by_a_form(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+async def test_files_in_three_steps(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
     await client.files_upload_v2(channel=GENERAL, filename="a.txt", content="hello", initial_comment="see")
     message = driver.list_messages(GENERAL)[0]
     assert (message["text"], message["files"][0]["name"]) == ("see", "a.txt")
     assert message["files"][0]["mimetype"] == "application/octet-stream"
-    given = await client.files_getUploadURLExternal(filename="a.gif", length=6)
-    form = aiohttp.FormData()
-    form.add_field("filename", b"GIF89a", filename="a.gif")
-    async with aiohttp.ClientSession() as http, http.post(given["upload_url"], data=form) as response:
-        assert response.status == 200
-    await client.files_completeUploadExternal(files=[{"id": given["file_id"]}], channel_id=GENERAL)
-    assert driver.list_messages(GENERAL)[-1]["files"][0]["mimetype"] == "image/gif"
 
 
 async def test_only_what_was_announced_is_taken_and_only_once(client: AsyncWebClient) -> None:

@@ -40,22 +40,18 @@ METHODS = {
     "chat.postMessage": "message.send",
     "chat.update": "message.patch",
     "chat.postEphemeral": "ephemeral.send",
-    "conversations.open": "chat.p2p",
-    "conversations.info": "chat.get",
     "conversations.members": "chat.members",
     "conversations.history": "message.list",
     "users.info": "user.get",
     "users.list": "user.list",
     "files-pri": "resource.get",
     "apps.connections.open": "connection.open",
-    "reactions.add": "reaction.create",
 }
 """Slack's method → the endpoint that does this here."""
 CODES = {
     "token_revoked": "99991663",
     "missing_scope": "99991672",
     "restricted_action": "230018",
-    "channel_not_found": "230002",
     "fatal": "230099",
     "expired_trigger_id": "230099",
     "not_allowed": "514",

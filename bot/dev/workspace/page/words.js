@@ -70,21 +70,16 @@ export const when = (ms, now = Date.now()) =>
   day(ms) === day(now) ? clock(ms) : `${format(ms, { month: "short", day: "numeric" })} ${clock(ms)}`;
 
 const DATES = {
-  date_num: { year: "numeric", month: "2-digit", day: "2-digit" },
-  date: { year: "numeric", month: "long", day: "numeric" },
-  date_long: { weekday: "long", year: "numeric", month: "long", day: "numeric" },
   date_short: { year: "numeric", month: "short", day: "numeric" },
   time: { hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
-  time_secs: { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" },
 };
 
-/** Slack's date tokens: `{date_short_pretty} {time}`. Undefined when a token is not known. */
+/** The date tokens of Slack that the bot writes: `{date_short_pretty} {time}`. Undefined when a token is not known. */
 export function tokens(ms, template) {
   let strange = false;
   const text = template.replace(/\{(\w+)\}/g, (whole, name) => {
     const plain = name.replace(/_pretty$/, "");
     if (name !== plain && [day(Date.now()), day(Date.now() - DAY_MS)].includes(day(ms))) return dayName(ms);
-    if (plain === "ago") return when(ms);
     if (!(plain in DATES)) strange = true;
     return strange ? whole : format(ms, DATES[plain]);
   });
