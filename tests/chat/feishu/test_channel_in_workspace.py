@@ -19,7 +19,7 @@ from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.messages import Place
 from bot.chat.people.directory import PlatformDirectory
 from bot.core.clock import Clock
-from bot.dev.workspace.feishu import acts
+from bot.dev.workspace.feishu.acts import FeishuActs
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.feishu.world import FeishuSetup, convert_id
 from bot.queue.keys import Keys
@@ -39,9 +39,9 @@ class Local:
     team: str
     passed: timedelta = timedelta()
 
-    def ask(self, person: str = ZHANG, room: str = GENERAL) -> Place:
+    async def ask(self, person: str = ZHANG, room: str = GENERAL) -> Place:
         """Let a person write, and return the place of the answer."""
-        at = acts.send_message(self.ws, person, room, "hi")
+        at = await FeishuActs(self.ws).send_message(person, room, "hi")
         return Place(platform="feishu", team=self.team, channel=room, thread=at)
 
     def shown(self, room: str) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ async def local(redis: Redis, keys: Keys) -> AsyncIterator[Local]:
 
 
 async def test_a_card_is_posted_decided_and_seen(local: Local) -> None:
-    place = local.ask()
+    place = await local.ask()
     local.channel.show_status(place, "working")
     await local.channel.wait_for_session(place)
     local.ws.faults.fail_next_call("message.send", "drop_after")

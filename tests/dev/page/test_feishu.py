@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from bot.dev.workspace.feishu import acts
+from bot.dev.workspace.feishu.acts import FeishuActs
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.feishu.world import FeishuSetup, convert_id
 from tests.dev.page.conftest import HOSTILE, NAMELESS, TOO_WIDE
@@ -178,7 +178,7 @@ async def test_people_and_topics_of_a_group(app: CardApp, page: Opener) -> None:
         await browser.find("#list .mine .mention", "@李四")
         root = next(reversed(app.ws.state.rooms[GENERAL].messages))
         assert app.ws.state.rooms[GENERAL].messages[root]["mentions"][0]["id"] == LI
-        acts.send_message(app.ws, LI, GENERAL, "在话题里回复", root)
+        await FeishuActs(app.ws).send_message(LI, GENERAL, "在话题里回复", root)
         await browser.click("#list .thread-link", "1 条回复")
         await browser.find("#panel-thread .message", "在话题里回复")
         await browser.click("#panel-thread .quiet")
@@ -189,7 +189,7 @@ async def test_people_and_topics_of_a_group(app: CardApp, page: Opener) -> None:
 async def test_hostile_text_stays_text_in_cards(app: CardApp, page: Opener) -> None:
     hostile = f"{HOSTILE} <font color='x\"y'>z</font>" + "<font color=red>" * 500
     async with page() as browser:
-        acts.send_message(app.ws, ZHANG, app.chat, HOSTILE)
+        await FeishuActs(app.ws).send_message(ZHANG, app.chat, HOSTILE)
         await app.post_card(card("<img src=x onerror=window.hit=1>", {"tag": "div", "text": plain(hostile)}))
         shown = {"tag": "markdown", "content": hostile}
         await app.post_card(card("x", shown, button("打开", "x")))

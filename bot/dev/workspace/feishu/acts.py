@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bot.dev.workspace import methods_files
-from bot.dev.workspace.acts import ActResult, mark_read
+from bot.dev.workspace.acts import ActResult, WorkspaceActs, mark_read
 from bot.dev.workspace.delivery import NotAcknowledgedError
 from bot.dev.workspace.feishu import messages
 from bot.dev.workspace.feishu.cards import (
@@ -22,7 +22,6 @@ from bot.dev.workspace.feishu.cards import (
 from bot.dev.workspace.feishu.methods import build_file_key, describe_file
 from bot.dev.workspace.feishu.refused import FeishuError
 from bot.dev.workspace.refused import WorkspaceError
-from bot.dev.workspace.workspace import SharedFile
 from bot.dev.workspace.world import Json, WorkspaceRoom
 
 if TYPE_CHECKING:
@@ -31,6 +30,95 @@ if TYPE_CHECKING:
 TYPED_MENTION = re.compile(r"@(\S+)")
 MENTION_KEY = re.compile(r"(@_user_\d+)")
 TEXT_CHARS = 40_000
+
+
+class FeishuActs(WorkspaceActs):
+    """Acts of people in one workspace. Those of Slack that are not here have no likeness in Feishu."""
+
+    ws: FeishuWorkspace
+
+    async def send_message(
+        self,
+        person: str,
+        channel: str,
+        text: str,
+        thread_ts: str | None = None,
+        *,
+        files: Sequence[str] = (),
+    ) -> str:
+        """Send a message of a person; return its id.
+
+        Pictures stand in the message. Other files are messages of their own, sent before the text."""
+        who = self.ws.get_person(person)
+        room = self.ws.get_room(channel, who.id)
+        chosen = [methods_files.get_own_file(self.ws, id, who.id) for id in files]
+        parent = get_parent(room, thread_ts)
+        for file in chosen:
+            file.rooms.add(room.id)
+        pictures = [file for file in chosen if methods_files.detect_mime_type(file) != methods_files.OTHER]
+        sent = ""
+        for file in chosen:
+            if file not in pictures:
+                content = {"file_key": build_file_key(file, "file"), "file_name": file.name}
+                sent = post_own(self.ws, room, who.id, "file", content, parent, files=[describe_file(file, "file")])
+        shown = [describe_file(file, "image") for file in pictures]
+        if text.strip() or not chosen:
+            content, mentions = write_content(self.ws, text)
+            words = {"text": show_words(content, mentions), "mentions": mentions}
+            if shown:
+                line = build_post_line(content["text"], mentions)
+                post = {"title": "", "content": [line, *([{"tag": "img", "image_key": one["key"]}] for one in shown)]}
+                sent = post_own(self.ws, room, who.id, "post", post, parent, files=shown, **words)
+            else:
+                sent = post_own(self.ws, room, who.id, "text", content, parent, **words)
+        else:
+            for one in shown:
+                sent = post_own(self.ws, room, who.id, "image", {"image_key": one["key"]}, parent, files=[one])
+        mark_read(self.ws, person, channel)
+        return sent
+
+    async def edit_message(self, person: str, channel: str, ts: str, text: str) -> None:
+        room, message = get_own_message(self.ws, person, channel, ts)
+        content, mentions = write_content(self.ws, text)
+        message |= {"content": content, "mentions": mentions, "text": show_words(content, mentions)}
+        message |= {"updated_ms": int(self.ws.clock() * 1000), "edited": {"user": person}}
+        self.ws.notify_change("messages", room.id)
+        if is_heard(self.ws, room, message):
+            self.ws.push_event("im.message.updated_v1", messages.build_message_event(self.ws, room, message))
+
+    async def delete_message(self, person: str, channel: str, ts: str) -> None:
+        room, message = get_own_message(self.ws, person, channel, ts)
+        heard = is_heard(self.ws, room, message)
+        messages.recall_message(self.ws, room, message)
+        if heard:
+            event = {
+                "message_id": ts,
+                "chat_id": channel,
+                "recall_time": str(int(self.ws.clock())),
+                "recall_type": "message_owner",
+            }
+            self.ws.push_event("im.message.recalled_v1", event)
+
+    async def open_menu(self, person: str, key: str) -> str:
+        """Choose an entry of the bot's menu; return the event's id."""
+        who = self.ws.get_person(person)
+        if key not in dict(self.ws.setup.menu):
+            raise WorkspaceError("unknown_shortcut")
+        operator = {"operator_name": who.real_name, "operator_id": messages.build_ids(self.ws, who.id)}
+        event = {"operator": operator, "event_key": key, "timestamp": int(self.ws.clock())}
+        return self.ws.push_event("application.bot.menu_v6", event)
+
+    async def open_messages(self, person: str) -> str:
+        """Open the chat with the bot; return the event's id."""
+        who = self.ws.get_person(person)
+        event = {"chat_id": who.dm_id, "operator_id": messages.build_ids(self.ws, who.id)}
+        return self.ws.push_event("im.chat.access_event.bot_p2p_chat_entered_v1", event)
+
+    async def set_locale(self, person: str, locale: str) -> None:
+        member = self.ws.get_person(person)
+        member.locale = locale
+        self.ws.push_event("contact.user.updated_v3", {"object": messages.build_ids(self.ws, person), "old_object": {}})
+        self.ws.notify_change("people", person=person)
 
 
 def write_content(ws: FeishuWorkspace, text: str) -> tuple[Json, list[Json]]:
@@ -68,47 +156,6 @@ def show_words(content: Json, mentions: Sequence[Json]) -> str:
     for one in reversed(mentions):
         words = words.replace(one["key"], f"@{one['name']}")
     return words
-
-
-def send_message(
-    ws: FeishuWorkspace,
-    person: str,
-    channel: str,
-    text: str,
-    thread_ts: str | None = None,
-    *,
-    files: Sequence[str] = (),
-) -> str:
-    """Send a message of a person; return its id.
-
-    Pictures stand in the message. Other files are messages of their own, sent before the text."""
-    who = ws.get_person(person)
-    room = ws.get_room(channel, who.id)
-    chosen = [methods_files.get_own_file(ws, id, who.id) for id in files]
-    parent = get_parent(room, thread_ts)
-    for file in chosen:
-        file.rooms.add(room.id)
-    pictures = [file for file in chosen if methods_files.detect_mime_type(file) != methods_files.OTHER]
-    sent = ""
-    for file in chosen:
-        if file not in pictures:
-            content = {"file_key": build_file_key(file, "file"), "file_name": file.name}
-            sent = post_own(ws, room, who.id, "file", content, parent, files=[describe_file(file, "file")])
-    shown = [describe_file(file, "image") for file in pictures]
-    if text.strip() or not chosen:
-        content, mentions = write_content(ws, text)
-        words = {"text": show_words(content, mentions), "mentions": mentions}
-        if shown:
-            line = build_post_line(content["text"], mentions)
-            post = {"title": "", "content": [line, *([{"tag": "img", "image_key": one["key"]}] for one in shown)]}
-            sent = post_own(ws, room, who.id, "post", post, parent, files=shown, **words)
-        else:
-            sent = post_own(ws, room, who.id, "text", content, parent, **words)
-    else:
-        for one in shown:
-            sent = post_own(ws, room, who.id, "image", {"image_key": one["key"]}, parent, files=[one])
-    mark_read(ws, person, channel)
-    return sent
 
 
 def build_post_line(text: str, mentions: Sequence[Json]) -> list[Json]:
@@ -167,54 +214,6 @@ def get_own_message(ws: FeishuWorkspace, person: str, channel: str, ts: str) -> 
     if message is None or message["user"] != person or message.get("recalled"):
         raise WorkspaceError("cant_update_message")
     return room, message
-
-
-def edit_message(ws: FeishuWorkspace, person: str, channel: str, ts: str, text: str) -> None:
-    room, message = get_own_message(ws, person, channel, ts)
-    content, mentions = write_content(ws, text)
-    message |= {"content": content, "mentions": mentions, "text": show_words(content, mentions)}
-    message |= {"updated_ms": int(ws.clock() * 1000), "edited": {"user": person}}
-    ws.notify_change("messages", room.id)
-    if is_heard(ws, room, message):
-        ws.push_event("im.message.updated_v1", messages.build_message_event(ws, room, message))
-
-
-def recall_message(ws: FeishuWorkspace, person: str, channel: str, ts: str) -> None:
-    room, message = get_own_message(ws, person, channel, ts)
-    heard = is_heard(ws, room, message)
-    messages.recall_message(ws, room, message)
-    if heard:
-        event = {
-            "message_id": ts,
-            "chat_id": channel,
-            "recall_time": str(int(ws.clock())),
-            "recall_type": "message_owner",
-        }
-        ws.push_event("im.message.recalled_v1", event)
-
-
-def open_menu(ws: FeishuWorkspace, person: str, key: str) -> str:
-    """Choose an entry of the bot's menu; return the event's id."""
-    who = ws.get_person(person)
-    if key not in dict(ws.setup.menu):
-        raise WorkspaceError("unknown_shortcut")
-    operator = {"operator_name": who.real_name, "operator_id": messages.build_ids(ws, who.id)}
-    event = {"operator": operator, "event_key": key, "timestamp": int(ws.clock())}
-    return ws.push_event("application.bot.menu_v6", event)
-
-
-def open_chat(ws: FeishuWorkspace, person: str) -> str:
-    """Open the chat with the bot; return the event's id."""
-    who = ws.get_person(person)
-    event = {"chat_id": who.dm_id, "operator_id": messages.build_ids(ws, who.id)}
-    return ws.push_event("im.chat.access_event.bot_p2p_chat_entered_v1", event)
-
-
-def set_locale(ws: FeishuWorkspace, person: str, locale: str) -> None:
-    member = ws.get_person(person)
-    member.locale = locale
-    ws.push_event("contact.user.updated_v3", {"object": messages.build_ids(ws, person), "old_object": {}})
-    ws.notify_change("people", person=person)
 
 
 def find_screen_card(ws: FeishuWorkspace, person: str, channel: str, ts: str) -> Json | None:
@@ -292,7 +291,3 @@ def show_answer(ws: FeishuWorkspace, person: str, channel: str, ts: str, answer:
         ws.state.add_ephemeral(person, {**notice, "toast": toast, "msg_type": "text", "at_ms": int(ws.clock() * 1000)})
         ws.notify_change("private", channel, person)
     return ActResult(answer=answer)
-
-
-def upload_file(ws: FeishuWorkspace, person: str, name: str, content: bytes) -> SharedFile:
-    return methods_files.upload_file(ws, person, name, content)

@@ -13,7 +13,7 @@ from bot.core.i18n import translate
 from bot.dev.workspace.acts import ActResult
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.faults import Outcome
-from bot.dev.workspace.feishu import acts
+from bot.dev.workspace.feishu.acts import FeishuActs, click_card, find_screen_card
 from bot.dev.workspace.feishu.cards import get_callback, list_controls
 from bot.dev.workspace.feishu.shown import (
     BOXES,
@@ -70,31 +70,17 @@ class OnlySlackError(Exception):
     """Raised for an act that only Slack has."""
 
 
-class FeishuDriver(WorkspaceDriver):
+class FeishuDriver(FeishuActs, WorkspaceDriver):
     ws: FeishuWorkspace
 
     def __init__(self, workspace: FeishuWorkspace, recheck_s: float | None = None) -> None:
-        super().__init__(workspace, recheck_s)
+        WorkspaceDriver.__init__(self, workspace, recheck_s)
         self.put: dict[tuple[str, str], Json] = {}
         """(person, message) → field → what they have put into its form on their screen."""
         self.old_homes: dict[str, Json | None] = {}
         """Person → the card of their Home when they opened it last."""
 
     # Acts of people
-
-    async def send_message(
-        self, user: str, channel: str, text: str, thread_ts: str | None = None, *, files: Sequence[str] = ()
-    ) -> str:
-        return acts.send_message(self.ws, user, channel, text, thread_ts, files=files)
-
-    async def edit_message(self, user: str, channel: str, ts: str, text: str) -> None:
-        acts.edit_message(self.ws, user, channel, ts, text)
-
-    async def delete_message(self, user: str, channel: str, ts: str) -> None:
-        acts.recall_message(self.ws, user, channel, ts)
-
-    async def set_locale(self, user: str, locale: str) -> None:
-        acts.set_locale(self.ws, user, locale)
 
     async def click_button(
         self,
@@ -108,7 +94,7 @@ class FeishuDriver(WorkspaceDriver):
         force: bool = False,
     ) -> ActResult:
         ts = ts.partition("/")[0]  # of the id of a view
-        shown = acts.find_screen_card(self.ws, user, channel, ts)
+        shown = find_screen_card(self.ws, user, channel, ts)
         card = shown["card"] if shown else {"body": {}}
         if action_id == "cs:tick":  # boxes in a form are sent with the press only
             around = next(form for one, form in list_controls(card) if one.get("name") == block_id)
@@ -129,7 +115,7 @@ class FeishuDriver(WorkspaceDriver):
         carried = get_callback(found) or forge_value(action_id, value, block_id, controls)
         picked = {"option": value} if found["tag"].startswith("select") else {}
         form, name = self._build_form(user, ts, card) or None, found.get("name", "")
-        return await acts.click_card(self.ws, user, channel, ts, carried, form=form, name=name, force=force, **picked)
+        return await click_card(self.ws, user, channel, ts, carried, form=form, name=name, force=force, **picked)
 
     def _build_form(self, user: str, ts: str, card: Json) -> Json:
         """Build the values of a form from what the person has put into it."""
@@ -184,7 +170,7 @@ class FeishuDriver(WorkspaceDriver):
     async def use_shortcut(self, user: str, callback_id: str, channel: str = "", ts: str = "") -> ActResult:
         if callback_id not in COMMANDS:
             raise OnlySlackError("shortcuts of messages")
-        acts.open_menu(self.ws, user, COMMANDS[callback_id])
+        await self.open_menu(user, COMMANDS[callback_id])
         return ActResult()
 
     async def run_slash_command(self, user: str, channel: str, command: str, text: str = "") -> ActResult:
@@ -194,10 +180,7 @@ class FeishuDriver(WorkspaceDriver):
 
     async def open_home(self, user: str) -> str:
         self.old_homes[user] = self.homes.get(user, {}).get("card")
-        return acts.open_menu(self.ws, user, "home")
-
-    async def open_messages(self, user: str) -> str:
-        return acts.open_chat(self.ws, user)
+        return await self.open_menu(user, "home")
 
     async def stop_session(self, user: str, channel: str, thread_ts: str, *, force: bool = False) -> str:
         raise OnlySlackError("the button that stops a session")

@@ -6,8 +6,7 @@ from aiohttp import web
 
 from bot.core.i18n import translate
 from bot.dev.workspace.arguments import MethodArguments
-from bot.dev.workspace.feishu import acts
-from bot.dev.workspace.feishu.driver import FeishuDriver
+from bot.dev.workspace.feishu.acts import FeishuActs, click_card
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.page_api import ACTS, LOOKS, Act, PageApi, build_page_state, read_place, require_success
 from bot.dev.workspace.refused import WorkspaceError
@@ -18,10 +17,11 @@ class FeishuPageApi(PageApi):
     """Serves the page and its API on a workspace that speaks Feishu."""
 
     ws: FeishuWorkspace
+    hands: FeishuActs
 
     def __init__(self, workspace: FeishuWorkspace) -> None:
         super().__init__(workspace)
-        self.hands, self.acts = FeishuDriver(workspace), FEISHU_ACTS
+        self.hands, self.acts = FeishuActs(workspace), FEISHU_ACTS
         self.looks = {**LOOKS, "state": build_state, "views": lambda *_: {"view": None}}
 
 
@@ -32,7 +32,7 @@ def build_state(api: PageApi, me: WorkspaceMember, request: web.Request) -> Json
 
 async def act_recall(api: FeishuPageApi, args: MethodArguments) -> Json:
     person, channel, ts = read_place(args, "channel", "ts")
-    acts.recall_message(api.ws, person, channel, ts)
+    await api.hands.delete_message(person, channel, ts)
     return {}
 
 
@@ -42,7 +42,7 @@ async def act_click(api: FeishuPageApi, args: MethodArguments) -> Json:
     form, name = args.values.get("form"), args.read_text("name")
     if form is not None and not isinstance(form, dict):
         raise WorkspaceError("invalid_arguments")
-    done = await acts.click_card(api.ws, person, channel, ts, args.values.get("value"), form=form, name=name, **changed)
+    done = await click_card(api.ws, person, channel, ts, args.values.get("value"), form=form, name=name, **changed)
     if done.error == "invalid_input":
         language = api.choose_language(args)
         return {"errors": {name: translate(f"workspace.{what}", language) for name, what in done.errors.items()}}
@@ -51,7 +51,7 @@ async def act_click(api: FeishuPageApi, args: MethodArguments) -> Json:
 
 
 async def act_menu(api: FeishuPageApi, args: MethodArguments) -> Json:
-    acts.open_menu(api.ws, *read_place(args, "key"))
+    await api.hands.open_menu(*read_place(args, "key"))
     return {}
 
 

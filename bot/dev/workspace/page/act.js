@@ -29,7 +29,7 @@ export async function attempt(work) {
  */
 export async function press(place, action, control) {
   if (control.getAttribute("aria-busy")) return;
-  const siblings = [...(control.closest(".actions, .section, .card") ?? control.parentElement).querySelectorAll("button, select")];
+  const siblings = [...(control.closest(".actions, .card") ?? control.parentElement).querySelectorAll("button, select")];
   await ticking;
   control.setAttribute("aria-busy", "true");
   for (const sibling of siblings) sibling.setAttribute("aria-disabled", "true");

@@ -31,10 +31,8 @@ export function block(given, env) {
 }
 
 const BLOCKS = {
-  section(block, env) {
-    const body = h("div", { class: "prose" }, text(block.text, env.look), block.fields && fields(block.fields, env));
-    return h("div", { class: "section" }, body);
-  },
+  section: (block, env) =>
+    h("div", { class: "section prose" }, text(block.text, env.look), block.fields && fields(block.fields, env)),
   header: (block) => h("h3", { class: "header", dir: "auto" }, words(block.text)),
   divider: () => h("hr"),
   context: (block, env) => h("div", { class: "context" }, (block.elements ?? []).map((part) => h("div", { class: "prose" }, text(part, env.look)))),
