@@ -13,8 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 74_509,
-    "lines of the second platform": 6_881,
+    "product lines": 73_842,
+    "lines of the second platform": 6_527,
     "kernel lines": 18_707,
     "helpers used once, of 1,000 functions": 94,
     "helpers of three lines or fewer": 31,
