@@ -22,8 +22,6 @@ class DeliveryTiming:
     redelivery: tuple[float, ...] = (0.0, 10.0, 60.0)
     """Pauses before the three redeliveries of an unacknowledged event. The platform's own are about 0, 60 and 300."""
     trigger: float = 3.0
-    warning: float = 10.0
-    """Time between a `warning` disconnect frame and the end of the socket."""
     save: float = 0.3
 
 

@@ -49,7 +49,7 @@ class WorkspaceDriver(WorkspaceActs):
     # Faults
 
     async def disconnect_sockets(self, reason: str = "refresh_requested") -> None:
-        """Send every socket a disconnect frame (`warning`, `refresh_requested`, `link_disabled`, …) and end it."""
+        """Send every socket a disconnect frame (`refresh_requested`, `link_disabled`, …) and end it."""
         await self.ws.sockets.disconnect_sockets(reason)
 
     async def drop_sockets(self) -> None:

@@ -174,15 +174,13 @@ class SocketModeTransport(AppSockets):
         return await self.deliver_envelope(envelope, lambda: socket.send_json(envelope), self.timing.ack)
 
     async def disconnect_sockets(self, reason: str = "refresh_requested") -> None:
-        """Tell every socket to reconnect. Each ends at once, or after a while for a mere `warning`."""
+        """Tell every socket to reconnect, and end it."""
         leaving = self.list_live_links()
         for link in leaving:
             link.leaving = True
         self.update_readiness()
         for link in leaving:
             await self._send_disconnect(link, reason)
-        if reason == "warning":
-            await asyncio.sleep(self.timing.warning)
         for link in leaving:
             await link.socket.close()
 
