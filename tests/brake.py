@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 73_838,
+    "product lines": 73_805,
     "lines of the second platform": 6_527,
     "kernel lines": 18_707,
     "helpers used once, of 1,000 functions": 94,

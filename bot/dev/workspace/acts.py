@@ -196,9 +196,12 @@ class WorkspaceActs:
         state = build_state_values(view["blocks"], {**keep_known_values(self.ws, view), **given})
         if not force and (problems := check_input_values(view["blocks"], state)):
             return ActResult("invalid_input", problems)
-        done = await send_interaction(
-            self.ws, "interactive", build_view_submission(self.ws, who, {**view, "state": {"values": state}})
-        )
+        payload = {
+            **build_interaction(self.ws.app, "view_submission", who, self.ws.triggers.create_trigger(who.id)),
+            "view": {**view, "state": {"values": state}},
+            "response_urls": [],
+        }
+        done = await send_interaction(self.ws, "interactive", payload)
         if not done.ok:
             return done
         try:
@@ -403,11 +406,3 @@ def get_own_view(ws: Workspace, person: str, view_id: str) -> Json:
     if view_id not in ws.state.stacks.get(person, []):
         raise WorkspaceError("view_not_found")
     return ws.state.views[view_id]
-
-
-def build_view_submission(ws: Workspace, who: WorkspaceMember, view: Json) -> Json:
-    return {
-        **build_interaction(ws.app, "view_submission", who, ws.triggers.create_trigger(who.id)),
-        "view": view,
-        "response_urls": [],
-    }

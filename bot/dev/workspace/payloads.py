@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from datetime import datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from bot.dev.workspace.signed import VERIFICATION_TOKEN
@@ -118,31 +119,18 @@ def build_mention_event(message: Json, room: WorkspaceRoom) -> Json:
     return {**shown, "type": "app_mention", "channel": room.id, "event_ts": message["ts"]}
 
 
-def build_message_changed_event(message: Json, previous: Json, room: WorkspaceRoom, stamp: str) -> Json:
+def build_hidden_event(subtype: str, previous: Json, room: WorkspaceRoom, stamp: str, **more: Any) -> Json:
+    """Build the event of a message that was changed (`message_changed`) or deleted (`message_deleted`)."""
     return {
         "type": "message",
-        "subtype": "message_changed",
-        "message": drop_metadata(message),
+        "subtype": subtype,
         "previous_message": drop_metadata(previous),
         "channel": room.id,
         "hidden": True,
         "ts": stamp,
         "event_ts": stamp,
         "channel_type": room.kind,
-    }
-
-
-def build_message_deleted_event(previous: Json, room: WorkspaceRoom, stamp: str) -> Json:
-    return {
-        "type": "message",
-        "subtype": "message_deleted",
-        "previous_message": drop_metadata(previous),
-        "deleted_ts": previous["ts"],
-        "channel": room.id,
-        "hidden": True,
-        "ts": stamp,
-        "event_ts": stamp,
-        "channel_type": room.kind,
+        **more,
     }
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 
 from bot.dev.workspace.payloads import (
+    build_hidden_event,
     build_mention_event,
-    build_message_changed_event,
-    build_message_deleted_event,
     build_message_event,
+    drop_metadata,
 )
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace
@@ -113,9 +113,9 @@ def update_message(ws: Workspace, room: WorkspaceRoom, message: Json, changes: J
         del message["blocks"]
     ws.notify_change("messages", room.id)
     if ws.app.user in room.members:
-        ws.send_event(
-            SUBSCRIPTIONS[room.kind], build_message_changed_event(message, previous, room, ws.create_timestamp())
-        )
+        shown = {"message": drop_metadata(message)}
+        event = build_hidden_event("message_changed", previous, room, ws.create_timestamp(), **shown)
+        ws.send_event(SUBSCRIPTIONS[room.kind], event)
 
 
 def remove_message(ws: Workspace, room: WorkspaceRoom, message: Json) -> None:
@@ -132,7 +132,9 @@ def remove_message(ws: Workspace, room: WorkspaceRoom, message: Json) -> None:
             update_thread_counts(room, root)
     ws.notify_change("messages", room.id)
     if ws.app.user in room.members:
-        ws.send_event(SUBSCRIPTIONS[room.kind], build_message_deleted_event(previous, room, ws.create_timestamp()))
+        deleted = {"deleted_ts": previous["ts"]}
+        event = build_hidden_event("message_deleted", previous, room, ws.create_timestamp(), **deleted)
+        ws.send_event(SUBSCRIPTIONS[room.kind], event)
 
 
 def post_ephemeral(

@@ -17,6 +17,9 @@ ROOM_CAP = 2000
 PRIVATE_CAP = 100
 """Maximum private notices kept for a person."""
 VERSION = 1
+FIELDS = ("views", "stacks", "homes", "private", "read", "waiting", "last_stamp")
+ROOM_FIELDS = ("id", "name", "kind", "members", "is_ext_shared")
+"""Fields of the state, and of a room besides its messages, that are saved as they are."""
 
 
 @dataclass(slots=True)
@@ -97,28 +100,11 @@ def build_initial_state(world: World) -> WorkspaceState:
 
 def dump_state(state: WorkspaceState) -> Json:
     rooms = [
-        {
-            "id": room.id,
-            "name": room.name,
-            "kind": room.kind,
-            "members": room.members,
-            "messages": list(room.messages.values()),
-            "is_ext_shared": room.is_ext_shared,
-        }
+        {**{name: getattr(room, name) for name in ROOM_FIELDS}, "messages": list(room.messages.values())}
         for room in state.rooms.values()
     ]
-    return {
-        "version": VERSION,
-        "rooms": rooms,
-        "locales": {person.id: person.locale for person in state.people.values()},
-        "views": state.views,
-        "stacks": state.stacks,
-        "homes": state.homes,
-        "private": state.private,
-        "read": state.read,
-        "waiting": state.waiting,
-        "last_stamp": state.last_stamp,
-    }
+    locales = {person.id: person.locale for person in state.people.values()}
+    return {"version": VERSION, "rooms": rooms, "locales": locales, **{name: getattr(state, name) for name in FIELDS}}
 
 
 def parse_state(world: World, saved: Json) -> WorkspaceState:
@@ -129,16 +115,12 @@ def parse_state(world: World, saved: Json) -> WorkspaceState:
     state = build_initial_state(world)
     for room in saved["rooms"]:
         messages = {message["ts"]: message for message in room["messages"]}
-        shared = room.get("is_ext_shared", False)
-        state.rooms[room["id"]] = WorkspaceRoom(
-            room["id"], room["name"], room["kind"], room["members"], messages, shared
-        )
+        state.rooms[room["id"]] = WorkspaceRoom(**{**room, "messages": messages})
     for id, locale in saved["locales"].items():
         if id in state.people:
             state.people[id].locale = locale
-    state.views, state.stacks, state.homes = saved["views"], saved["stacks"], saved["homes"]
-    state.private, state.read, state.waiting = saved["private"], saved["read"], saved["waiting"]
-    state.last_stamp = saved["last_stamp"]
+    for name in FIELDS:
+        setattr(state, name, saved[name])
     return state
 
 
