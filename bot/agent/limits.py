@@ -72,6 +72,8 @@ class RunLimits:
     calls: int = 20
     """Most tool calls."""
     calls_per_reply: int = 8
+    offered_tools: int = 30
+    """Most tools offered to a run. If there are more, those that fit the conversation best are offered."""
     tokens: int = 200_000
     """Most input and output tokens over all replies of a run, as the endpoint counts them. If the endpoint does not
     count, only `steps` limits the run."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
@@ -17,14 +17,13 @@ from typing import Any
 from bot.agent.answer_check import AnswerCheck, AnswerSources, accept_answer
 from bot.agent.decision import REPLY_MAX, ContentFiltered, Decision, FinalAnswer, MalformedReply, ReplyFormat, ToolCalls
 from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished, build_step
-from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.reply_text import strip_thinking
 from bot.agent.formats.text_format import rewrite_native_messages
 from bot.agent.formats.written_calls import has_marks
 from bot.agent.imitations import cut_imitations
 from bot.agent.limits import Budget, RunHalted, RunLimits, StopReason
-from bot.agent.model import Model, ModelReply
-from bot.agent.prices import PriceTable
+from bot.agent.model import ModelReply
+from bot.agent.model_in_use import ModelInUse
 from bot.agent.prompt import build_tools_message, cut_older_turns, dump_messages
 from bot.agent.provider_details import attach_details
 from bot.agent.tool_executor import (
@@ -85,26 +84,17 @@ class RunContext:
 
 @dataclass(slots=True, eq=False)
 class AgentLoop:
-    model: Model
+    model: ModelInUse
     tools: Sequence[Tool]
     """Our own tools."""
     _: KW_ONLY
     limits: RunLimits = field(default_factory=RunLimits)
     clock: Clock = field(default_factory=Clock)
     """Clock that stamps replies and results."""
-    read_timer_s: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
-    """Monotonic clock, in seconds."""
-    formats: Sequence[ReplyFormat] = (NativeFormat(),)
-    """Known reply formats. New runs use the first. The others are for runs that began in them."""
     reraised: tuple[type[Exception], ...] = (CountersignError,)
     """Exceptions of a tool that end the delivery instead of the call: Redis cannot be reached, or the lane is lost."""
-    prices: PriceTable = field(default_factory=PriceTable)
     server_tools: Mapping[str, Tool] = field(default_factory=dict)
     """Further tools by name, of servers, which come and go while the bot runs."""
-    max_offered_tools: int = 30
-    """Most tools offered to a run. If there are more, those that fit the conversation best are offered."""
-    remember_leaks: Callable[[str], Awaitable[None]] | None = None
-    """Called with the name of a model that has written several calls of one run as text."""
     start_tools: StartTools = field(default_factory=StartTools)
     """The start tools of the processes. The caller that starts a run refreshes them."""
     check_answer: AnswerCheck = accept_answer
@@ -112,7 +102,7 @@ class AgentLoop:
     selector: ToolSelector = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.selector = ToolSelector(self.tools, self.server_tools, self.max_offered_tools, self.start_tools)
+        self.selector = ToolSelector(self.tools, self.server_tools, self.limits.offered_tools, self.start_tools)
         self.executor = ToolExecutor(
             tools=(*self.tools, self.selector.finder),
             reraised=self.reraised,
@@ -123,7 +113,7 @@ class AgentLoop:
 
     def get_reply_format(self, state: RunState) -> ReplyFormat:
         """Return the reply format of a run, which keeps the format that it began with."""
-        return next((style for style in self.formats if style.name == state.style), self.formats[0])
+        return next((style for style in self.model.formats if style.name == state.style), self.model.formats[0])
 
     def get_tool_prompt(self, state: RunState) -> ToolPrompt:
         """Return the prompt of a run's tools in its reply format."""
@@ -148,7 +138,7 @@ class AgentLoop:
         if stop.is_set():
             raise RunHalted(StopReason.USER)
         self.limits.require_step_allowed(state)
-        began, left = self.read_timer_s(), self.limits.compute_seconds_left(state)
+        began, left = _read_timer_s(), self.limits.compute_seconds_left(state)
         try:
             with interrupt_work(stop, left):
                 decision = await self._request_usable_decision(context)
@@ -160,11 +150,11 @@ class AgentLoop:
         except WorkInterruptedError:  # somebody says stop, or the time is up
             raise RunHalted(StopReason.USER if stop.is_set() else StopReason.TIME) from None
         except ModelUnavailableError as down:
-            began = self.read_timer_s()  # waiting for an unreachable endpoint is not running time
+            began = _read_timer_s()  # waiting for an unreachable endpoint is not running time
             self.limits.count_late_reply(state, down.cause)
             raise
         finally:
-            state.active_ms += int((self.read_timer_s() - began) * 1000)
+            state.active_ms += int((_read_timer_s() - began) * 1000)
 
     async def _request_usable_decision(self, context: RunContext, *more: str) -> ToolCalls | FinalAnswer:
         """Request one usable decision. A malformed reply and its error go into this request only and are never stored.
@@ -196,7 +186,7 @@ class AgentLoop:
             with suppress(RunHalted, ModelRejectedError):
                 # The first request is short and has no tools. If the model wants to call one, a full request follows.
                 reply, at_ms, ms = await self._request_timed_reply(context, [], found.correction, "")
-                state.record_model_call(self.prices.compute_usage(reply), at_ms, ms, "correction")
+                state.record_model_call(self.model.prices.compute_usage(reply), at_ms, ms, "correction")
                 sheet = self.selector.get_tool_prompt(style, state.offered_tools)
                 decision = style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)
                 prose = decision.prose if isinstance(decision, MalformedReply) else ""
@@ -216,7 +206,7 @@ class AgentLoop:
         """Request one reply and parse its decision. `more` are messages after all of the run's own."""
         state = context.state
         style = self.get_reply_format(state)
-        has_text = any(one.name == "text" for one in self.formats)
+        has_text = any(one.name == "text" for one in self.model.formats)
         if has_text and style.name == "native" and state.result_counts.get(LEAKS, 0) >= MAX_LEAKS:
             state.style = "text"
             style = self.get_reply_format(state)
@@ -251,9 +241,9 @@ class AgentLoop:
             decision = replace(decision, reply="" if has_marks(words) else show_invisible(words[:REPLY_MAX]))
         if isinstance(decision, MalformedReply | ToolCalls) and decision.is_leak and style.name == "native":
             state.result_counts[LEAKS] = state.result_counts.get(LEAKS, 0) + 1
-            if state.result_counts[LEAKS] == MAX_LEAKS and self.remember_leaks is not None:
-                await self.remember_leaks(reply.model)
-        state.record_model_call(self.prices.compute_usage(reply), at_ms, ms, decision.did)
+            if state.result_counts[LEAKS] == MAX_LEAKS and self.model.remember_leaks is not None:
+                await self.model.remember_leaks(reply.model)
+        state.record_model_call(self.model.prices.compute_usage(reply), at_ms, ms, decision.did)
         return (
             replace(decision, provider_details=reply.provider_details)
             if isinstance(decision, ToolCalls) and reply.provider_details
@@ -270,18 +260,18 @@ class AgentLoop:
         self.limits.require_tokens_left(context.state)
         if context.remaining_budget.is_used_up(context.state.total_tokens, context.state.cost):
             raise RunHalted(StopReason.BUDGET)
-        at_ms, began = self.clock.now_ms(), self.read_timer_s()
+        at_ms, began = self.clock.now_ms(), _read_timer_s()
         timeout_s = max(seconds_left, 1.0)
         try:
-            reply = await self.model.request_reply([*head, *own], body, timeout_s=timeout_s)
+            reply = await self.model.endpoint.request_reply([*head, *own], body, timeout_s=timeout_s)
         except ModelRejectedError as too_long:
             shorter = cut_older_turns(head) if too_long.cause is ModelFailureCause.CONTEXT else None
             if shorter is None:
                 raise
             log.info("model.history_cut", error=str(too_long))
             head[:] = shorter
-            reply = await self.model.request_reply([*head, *own], body, timeout_s=timeout_s)
-        return reply, at_ms, int((self.read_timer_s() - began) * 1000)
+            reply = await self.model.endpoint.request_reply([*head, *own], body, timeout_s=timeout_s)
+        return reply, at_ms, int((_read_timer_s() - began) * 1000)
 
     async def _execute_calls(self, context: RunContext, act: ToolCalls) -> RunEvent:
         """Run all reading calls at once, hold the first gated call for its button, and refuse further gated ones."""
@@ -372,6 +362,11 @@ class AgentLoop:
                 state.failures = 0
                 return True
         return False
+
+
+def _read_timer_s() -> float:
+    """Read the monotonic clock of the event loop (s)."""
+    return asyncio.get_running_loop().time()
 
 
 def _build_loop_note(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.app.work_kinds import WorkHandlers, get_work_kind, list_work, parse_work
-from bot.conversation.notices import build_given_up_notice
+from bot.conversation.notices import build_given_up_notice, notify_sender
 from bot.core import logs, metrics
 from bot.core.clock import Clock
 from bot.core.errors import (
@@ -28,7 +28,6 @@ from bot.core.work_items import find_sender
 from bot.features.contract import Work
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
-from bot.storage.journal import Journal
 from tools.spec import FrozenModel
 
 log = logs.get_logger(__name__)
@@ -59,7 +58,6 @@ class WorkDispatcher:
     """The worker's handler of items."""
 
     handlers: WorkHandlers
-    journal: Journal
     clock: Clock
     away_ms: int = 5_000
     """Waiting time before the next try while the platform or the store of files cannot be reached (ms)."""
@@ -120,7 +118,7 @@ class WorkDispatcher:
         log.error("chat.refused", code=refused.code, advice=ACCOUNT_ADVICE)
         await lease.checkpoint(
             "chat.refused",
-            self.journal.build_record_write(
+            self.handlers.turns.stores.journal.build_record_write(
                 lease.lane, "chat.refused", text=f"{refused.code}: {ACCOUNT_ADVICE}", item=lease.item.id
             ),
         )
@@ -131,10 +129,13 @@ class WorkDispatcher:
         if lease.item.error == NEWER_RECORD:
             return
         if sender := find_sender(lease.item.body):
-            await self.handlers.notices.notify_sender(sender, "turn.newer", lease.item.id)
+            await notify_sender(self.handlers.turns, sender, "turn.newer", lease.item.id)
         log.warning("item.newer", text="waits for a process of the version that has written it")
         await lease.checkpoint(
-            "newer", self.journal.build_record_write(lease.lane, "item.newer", text=NEWER_RECORD, item=lease.item.id)
+            "newer",
+            self.handlers.turns.stores.journal.build_record_write(
+                lease.lane, "item.newer", text=NEWER_RECORD, item=lease.item.id
+            ),
         )
 
     def _compute_age_ms(self, item: LaneItem) -> float:

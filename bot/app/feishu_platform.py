@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from bot.app.health import IsConnected, is_listening
-from bot.app.resources import Platform, Stores, Timing
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.chat.directory_file import DirectoryFile
@@ -27,9 +25,12 @@ from bot.chat.http_mode import open_http_server
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Ingress
 from bot.chat.people.directory import PlatformDirectory
+from bot.chat.platform import IsConnected, Platform, is_listening
 from bot.core.errors import SettingsError
+from bot.core.timing import Timing
 from bot.queue.rate_limits import RateLimiter
 from bot.storage.members import RedisMemberStore
+from bot.storage.stores import Stores
 
 
 @asynccontextmanager
@@ -42,7 +43,7 @@ async def open_feishu(
     app = services.feishu
     async with open_feishu_client(app.app_id, app.secret, app.url) as client:
         me = await identify_bot(client)
-        sent = SentCards(stores.redis, stores.keys, me.tenant, timing.clock)
+        sent = SentCards(stores.redis, stores.keys, me.tenant, stores.clock)
         locale = "zh-CN" if settings.feishu_domain == "feishu" else "en-US"
         directory = PlatformDirectory(
             FeishuMembers(client, locale=locale, timezone=settings.company_timezone),
@@ -53,10 +54,10 @@ async def open_feishu(
         )
         limits, spacing_ms = RateLimiter(stores.redis, stores.keys), min(300, settings.post_spacing_ms)
         channel = FeishuChannel(client, limits, sent, directory, team=me.tenant, spacing_ms=spacing_ms)
-        readers = FeishuReaderClassifier(client, tenant=me.tenant)
+        readers, gate = FeishuReaderClassifier(client, tenant=me.tenant), IngressGate()
         publish = partial(publish_home, channel, sent, directory)
 
-        def connect(ingress: Ingress, gate: IngressGate) -> AbstractAsyncContextManager[IsConnected]:
+        def connect(ingress: Ingress) -> AbstractAsyncContextManager[IsConnected]:
             presses = PressListeners(me, ingress, channel, sent, directory, publish, gate)
             note = directory.note_changed_person
             listeners = FeishuListeners(client, me, ingress, channel, directory, readers, presses, note)
@@ -65,12 +66,13 @@ async def open_feishu(
         try:
             yield Platform(
                 team=me.tenant,
-                channel=channel,
+                chat=channel,
                 directory=directory,
                 reader_classifier=readers,
                 file_source=FeishuFileSource(client),
                 publish_home=publish,
                 connect=connect,
+                gate=gate,
                 jobs=(partial(keep_cards_renewed, channel, sent),),
             )
         finally:

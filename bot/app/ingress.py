@@ -12,7 +12,6 @@ from bot.approvals import dialogs
 from bot.approvals.cards import Cards
 from bot.chat.messages import (
     Acceptance,
-    ChatDirectory,
     Click,
     Dialog,
     FormAnswer,
@@ -28,12 +27,12 @@ from bot.chat.messages import (
     Post,
     SuggestedPrompt,
 )
+from bot.chat.platform import Platform
 from bot.conversation.commands import parse_command
-from bot.conversation.reply import MessageDelivery
-from bot.conversation.stops import Stopper
+from bot.conversation.reply import deliver_message
+from bot.conversation.stops import stop_running_work
 from bot.core import logs
 from bot.core.approval_sets import build_set_id
-from bot.core.clock import Clock
 from bot.core.errors import CountersignError, StoreRefusedError, StoreUnavailableError, StoreUnconfirmedError
 from bot.core.i18n import translate
 from bot.core.records import TAKEN_BACK_CHOICE, ApprovalState
@@ -48,15 +47,12 @@ from bot.core.work_items import (
     SessionStopped,
 )
 from bot.features.collected import Features
-from bot.queue.lanes import EnqueueResult, Lanes
-from bot.queue.overflow import LaneOverflows
-from bot.queue.store_watch import StoreWatch
+from bot.queue.lanes import EnqueueResult
+from bot.queue.overflow import start_overflow
 from bot.queue.worker import Worker
 from bot.queue.writes import EnqueueItem, apply_writes
-from bot.storage.approvals import ApprovalStore, Verdict, derive_task_card_id
-from bot.storage.history import HistoryStore
-from bot.storage.journal import Journal
-from bot.storage.runs import RunStore
+from bot.storage.approvals import Verdict, derive_task_card_id
+from bot.storage.stores import Stores
 from tools.people.names import get_person_language
 
 log = logs.get_logger(__name__)
@@ -66,61 +62,58 @@ log = logs.get_logger(__name__)
 class LaneIngress:
     """An ingress over the lanes, which implements `bot.chat.messages.Ingress`."""
 
+    stores: Stores
+    platform: Platform
     worker: Worker
-    lanes: Lanes
     cards: Cards
     features: Features
-    history: HistoryStore
-    runs: RunStore
-    delivery: MessageDelivery
-    directory: ChatDirectory
-    stopper: Stopper
-    overflows: LaneOverflows
-    journal: Journal
-    watch: StoreWatch
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     """Work that continues after the platform was answered."""
 
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
         if parse_command(message.text) == "stop":  # it is accepted like any message, too, so that it gets an answer
-            await self.stopper.stop_running_work(message.place, message.person, message.at, self._go_on)
+            await stop_running_work(self.stores, self.platform, message.place, message.person, message.at, self._go_on)
         body = MessageReceived(message=message).model_dump_json()
         lane, person = message.place.conversation, message.person
         counted: dict[str, Any] = {"characters": len(message.text)}
         counted |= {"files": len(message.files)} if message.files else {}
         channel = message.place.channel
-        note = self.journal.build_record_write(lane, "message.received", person=person, channel=channel, **counted)
+        note = self.stores.journal.build_record_write(
+            lane, "message.received", person=person, channel=channel, **counted
+        )
         accepted = await self.worker.accept_item(lane, message.id, body, aliases=aliases, person=person, note=note)
         if accepted is EnqueueResult.FULL:
             await self._notify_lane_full(message)
-        elif self.watch.is_held:
+        elif self.stores.watch.is_held:
             self._go_on(self._notify_held(message))
 
     async def _notify_lane_full(self, message: Message) -> None:
         """Tell the person that the lane is full and the message is not accepted, instead of queueing without end.
         Announced once, with the first refused message. An item in the lane announces the end of the backlog, so that
         nobody wonders about the other messages."""
-        redis, keys, lane = self.lanes.redis, self.lanes.keys, message.place.conversation
-        if not await self.overflows.start_overflow(lane, message.id):
+        redis, keys, lane = self.stores.redis, self.stores.keys, message.place.conversation
+        if not await start_overflow(self.stores.redis, self.stores.keys, lane, message.id):
             return
         caught_up = BacklogCleared(place=message.place, person=message.person)
-        noted = self.journal.build_record_write(lane, "lane.full", person=message.person, channel=message.place.channel)
+        noted = self.stores.journal.build_record_write(
+            lane, "lane.full", person=message.person, channel=message.place.channel
+        )
         put = EnqueueItem(lane, f"{message.id}:caught_up", caught_up.model_dump_json())
         await apply_writes(redis, keys, keys.get_partition(lane), [put, noted])
-        text = translate("turn.full", await get_person_language(self.directory, message.person))
-        await self.delivery.deliver_message(
-            message.place, message.person, Post(text), key=f"{message.id}:full", again=True
+        text = translate("turn.full", await get_person_language(self.platform.directory, message.person))
+        await deliver_message(
+            self.platform, message.place, message.person, Post(text), key=f"{message.id}:full", again=True
         )
 
     async def _notify_held(self, message: Message) -> None:
         """Tell the person, once per conversation, that work is held. The message is handled when work continues."""
-        if await self.overflows.start_overflow(f"{message.place.conversation}:held", message.id):
-            text = translate("turn.held", await get_person_language(self.directory, message.person))
-            await self.delivery.deliver_message(message.place, message.person, Post(text), key=f"{message.id}:held")
+        if await start_overflow(self.stores.redis, self.stores.keys, f"{message.place.conversation}:held", message.id):
+            text = translate("turn.held", await get_person_language(self.platform.directory, message.person))
+            await deliver_message(self.platform, message.place, message.person, Post(text), key=f"{message.id}:held")
 
     async def _notify_press_held(self, click: Click) -> None:
-        text = translate("turn.held", await get_person_language(self.directory, click.person))
-        await self.delivery.chat.post_ephemeral(click.place, click.person, text)
+        text = translate("turn.held", await get_person_language(self.platform.directory, click.person))
+        await self.platform.chat.post_ephemeral(click.place, click.person, text)
 
     async def _accept_item(self, lane: str, id: str, body: str, person: str) -> None:
         """Accept an item of this person. Raises StoreUnavailableError if its lane is full."""
@@ -134,7 +127,7 @@ class LaneIngress:
     async def accept_click(self, click: Click) -> None:
         """Accept a press into the lane of its approval, so that no slow conversation delays a decision."""
         accepted = await self.worker.accept_item(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
-        if self.watch.is_held and accepted is EnqueueResult.NEW:
+        if self.stores.watch.is_held and accepted is EnqueueResult.NEW:
             self._go_on(self._notify_press_held(click))
         if accepted is EnqueueResult.FULL:
             raise StoreUnavailableError(f"too many presses wait for {click.approval}")
@@ -151,12 +144,12 @@ class LaneIngress:
         if isinstance(failed, StoreUnconfirmedError):
             return Acceptance.UNKNOWN
         try:
-            return Acceptance.NOT_TAKEN if await self.lanes.withdraw_item(lane, id) else Acceptance.TAKEN
+            return Acceptance.NOT_TAKEN if await self.stores.lanes.withdraw_item(lane, id) else Acceptance.TAKEN
         except StoreUnavailableError:
             return Acceptance.NOT_TAKEN if isinstance(failed, StoreRefusedError) else Acceptance.UNKNOWN
 
     async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
-        await self.stopper.stop_running_work(place, person, at, self._go_on)
+        await stop_running_work(self.stores, self.platform, place, person, at, self._go_on)
         stopped = SessionStopped(place=place, person=person, at=at)
         await self._accept_item(place.conversation, id, stopped.model_dump_json(), person)
 
@@ -176,9 +169,9 @@ class LaneIngress:
     async def is_engaged(self, place: Place) -> bool:
         """Whether the bot works in this thread, has a history of it, or has a paused run in it. Work is checked first,
         because the commit that ends it also writes the history."""
-        if await self.lanes.has_pending_items(place.conversation):
+        if await self.stores.lanes.has_pending_items(place.conversation):
             return True
-        recalled = await self.runs.load_conversation(place.conversation, self.history)
+        recalled = await self.stores.runs.load_conversation(place.conversation, self.stores.history)
         return bool(recalled.history or recalled.waiting)
 
     async def opens_dialog(self, click: Click) -> bool:
@@ -194,7 +187,7 @@ class LaneIngress:
     async def check_dialog(self, click: Click) -> dict[str, str]:
         if dialog := self.features.dialogs.get(click.choice):
             return dialog.check(click)
-        await self.features.files.announce_files(click.person, click.files)
+        await self.stores.files.keeper.announce_files(click.person, click.files)
         return await dialogs.check_dialog(self.cards, click)
 
     async def build_home(self, person: str, *, is_opened: bool = False) -> HomeView | None:
@@ -222,15 +215,15 @@ class LaneIngress:
             await self.worker.accept_item(item.lane, item.id, item.body, person=person)
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
-        await self.features.files.announce_files(form.person, form.files)
+        await self.stores.files.keeper.announce_files(form.person, form.files)
         if self.features.forms is None:
-            return translate("form.off", await get_person_language(self.directory, form.person))
+            return translate("form.off", await get_person_language(self.platform.directory, form.person))
         return await self.features.forms.build_form(form)
 
     async def submit_form(self, form: FormSubmission) -> FormAnswer:
         """Accept a form into the lane of the card that it becomes. Neither a conversation delays it nor its files,
         which are fetched there."""
-        await self.features.files.announce_files(form.person, form.files)
+        await self.stores.files.keeper.announce_files(form.person, form.files)
         if self.features.forms is None:
             return FormAnswer()
         answer = await self.features.forms.check_form(form)
@@ -243,29 +236,33 @@ class LaneIngress:
         return answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CardActions:
     """The actions on cards, which implement `tools.ports.CardService` over the approvals."""
 
-    lanes: Lanes
-    approvals: ApprovalStore
-    clock: Clock
+    stores: Stores
 
     async def cancel_card(self, card: str, person: str) -> bool:
         """Cancel a card that this person proposed and that is still open. The cancellation is decided here, once,
         against any press that may come first; the card's own lane carries it out."""
-        approval = await self.approvals.load_approval(card)
+        approval = await self.stores.approvals.load_approval(card)
         if approval is None or approval.state is not ApprovalState.OPEN or approval.owner != person:
             return False
         cancel = CancelOpenCard(approval=card, person=person)
-        press, now_ms = approval.build_cancelling_press(TAKEN_BACK_CHOICE), self.clock.now_ms()
-        await self.lanes.enqueue(card, press, cancel.model_dump_json())
-        return await self.approvals.decide_cancellation(approval, person, TAKEN_BACK_CHOICE, now_ms) is Verdict.OK
+        press, now_ms = approval.build_cancelling_press(TAKEN_BACK_CHOICE), self.stores.clock.now_ms()
+        await self.stores.lanes.enqueue(card, press, cancel.model_dump_json())
+        return (
+            await self.stores.approvals.decide_cancellation(approval, person, TAKEN_BACK_CHOICE, now_ms) is Verdict.OK
+        )
 
     async def open_set(self, person: str, tasks: Sequence[str]) -> None:
         """Open a set of these tasks. A set with the same cards in the same versions is shown again."""
-        loaded = [await self.approvals.load_approval(derive_task_card_id(self.lanes.keys, one)) for one in tasks]
+        loaded = [
+            await self.stores.approvals.load_approval(derive_task_card_id(self.stores.keys, one)) for one in tasks
+        ]
         cards = sorted(f"{one.id}.{one.version}" for one in loaded if one is not None)
         set_id = build_set_id(person, hashlib.sha256(",".join(cards).encode()).hexdigest()[:12])
         work = OpenSet(person=person, tasks=tuple(tasks))
-        await self.lanes.enqueue(set_id, f"{set_id}:{self.clock.now_ms() // 60_000}", work.model_dump_json())
+        await self.stores.lanes.enqueue(
+            set_id, f"{set_id}:{self.stores.clock.now_ms() // 60_000}", work.model_dump_json()
+        )

@@ -4,9 +4,9 @@ servers, the trace exporter. `bot.app.build` builds on them."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
@@ -15,56 +15,48 @@ from redis.asyncio import Redis
 
 from bot.agent import prompt
 from bot.agent.approval_rules import describe_policies
-from bot.agent.decision import ReplyFormat
 from bot.agent.fallback import FallbackModel
 from bot.agent.model import MeteredModel, Model
+from bot.agent.model_in_use import ModelInUse
 from bot.agent.prices import PriceTable
 from bot.agent.probe import LeakRecorder, choose_formats
-from bot.app.company_files import load_persona, load_policy, load_prices
+from bot.app.company_files import build_daily_budget, load_persona, load_policy, load_prices
 from bot.app.engine import build_engine_address, open_engine_from_settings
-from bot.app.health import IsConnected
 from bot.app.mcp_file import load_mcp_servers
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.tracing import open_sender_from_settings
-from bot.chat.ingress_gate import IngressGate
-from bot.chat.messages import Channel, ChatDirectory, FileSource, HomeView, Ingress, ReaderClassifier
-from bot.chat.people.directory import FRESH_S
-from bot.conversation.memory import ConversationMemory
-from bot.conversation.reply import MessageDelivery
-from bot.conversation.stops import Stopper
+from bot.chat.platform import Platform
 from bot.core import logs, metrics
 from bot.core.clock import Clock
 from bot.core.held_lease import assert_may_send
 from bot.core.records import Run
 from bot.core.redaction import remember_secrets
+from bot.core.timing import Timing
 from bot.core.work_items import SHOW_SUFFIX
 from bot.queue.confirmation import Confirmation, ConfirmedBy
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
-from bot.queue.overflow import LaneOverflows
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import StoreWatch
-from bot.queue.worker import Job
 from bot.redis.check import require_fit_redis
 from bot.redis.connect import connect_redis
 from bot.storage.approvals import RECORD_KIND, ApprovalStore
 from bot.storage.cache import TextCache
-from bot.storage.file_keeper import FileDesk
 from bot.storage.history import HistoryStore
 from bot.storage.homes import HomeStore
 from bot.storage.journal import Journal
+from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.preferences import PreferenceStore
-from bot.storage.retention import PAUSE_S
 from bot.storage.runs import RunStore
 from bot.storage.spending import SYSTEM, UsageStore
+from bot.storage.stores import Stores
 from tools.local_host import is_local_host
 from tools.mail.smtp import SmtpMailer
 from tools.outside import Outside
 from tools.ports import Mailer
-from tools.requests.start_tools import StartTools
 from tools.spec import EffectUnknownError, ToolError
-from tools.tool import Tool, ToolServices
+from tools.tool import Tool
 from tools.workflow.engine.port import Engine
 from tools.workflow.engine.store import compute_number_floor
 from tools.workflow.remote.engine_check import log_engine_state
@@ -72,69 +64,6 @@ from tools.workflow.remote.engine_check import log_engine_state
 log = logs.get_logger(__name__)
 
 DAY_MS = 24 * 3_600_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """Times that only tests change."""
-
-    poll_s: float = 1.0
-    grace_s: float = 25.0
-    relay_pause_s: float = 0.5
-    timer_pause_s: float = 1.0
-    alert_pause_s: float = 10.0
-    watch_pause_s: float = 2.0
-    """Time between two checks of the store and its clock."""
-    outage_retry_s: float = 5.0
-    person_max_age_s: float = FRESH_S
-    """The maximum age of a person's data when they press."""
-    file_patience_s: float = 60.0
-    """Time for which a message waits for a file that the platform does not deliver."""
-    morning_pause_s: float = 20.0
-    """Time between two checks whether morning lists are due."""
-    summary_pause_s: float = 60.0
-    """Time between the first two tries to summarize a conversation."""
-    trim_pause_s: float = PAUSE_S
-    """Time between two deletions of old records from the journal."""
-    max_tries: int = 5
-    max_lane_items: int = 500
-    backoff_ms: int = 500
-    clock: Clock = field(default_factory=Clock)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stores:
-    """The stores in Redis."""
-
-    redis: Redis
-    keys: Keys
-    lanes: Lanes
-    runs: RunStore
-    approvals: ApprovalStore
-    history: HistoryStore
-    journal: Journal
-    usage: UsageStore
-    homes: HomeStore
-    preferences: PreferenceStore
-    watch: StoreWatch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
-    """An open chat platform, and all that other code knows of it."""
-
-    team: str
-    channel: Channel
-    directory: ChatDirectory
-    reader_classifier: ReaderClassifier
-    file_source: FileSource
-    publish_home: Callable[[str, HomeView], Awaitable[None]]
-    """Shows a person's Home page again."""
-    connect: Callable[[Ingress, IngressGate], AbstractAsyncContextManager[IsConnected]]
-    """Receives the platform's events while the context is open. Yields the function that tells whether they can come
-    now."""
-    jobs: tuple[Job, ...] = ()
-    """Background jobs of the platform's own."""
 
 
 OpenPlatform = Callable[[Settings, Services, Stores, Timing], AbstractAsyncContextManager[Platform]]
@@ -149,15 +78,10 @@ class Resources:
     timing: Timing
     stores: Stores
     platform: Platform
-    files: FileDesk
-    """The files that people have sent."""
     engine: Engine
     outside: Outside
     """The services that the gate hands to effects."""
-    model: Model
-    formats: Sequence[ReplyFormat]
-    """The possible reply formats; the first is that of new runs."""
-    prices: PriceTable
+    model: ModelInUse
     company_rules: str
     """The company's additions to the rules of the model."""
     tools: Sequence[Tool]
@@ -167,8 +91,6 @@ class Resources:
     """Gets every run that ends (`bot.tracing`)."""
     on_close: Callable[[Callable[[], None]], object]
     """Takes functions that are called when all this is closed."""
-    remember_leaks: Callable[[str], Awaitable[None]] | None = None
-    """Gets the name of a model that writes its calls as text."""
 
 
 @asynccontextmanager
@@ -195,9 +117,7 @@ async def open_resources(
         stores = build_stores(settings, services, timing, redis, keys)
         await stores.preferences.reload_if_changed()
         await stores.watch.watch_store()  # before any use of it
-        timing = replace(timing, clock=stores.watch.adjust_clock(timing.clock))
         platform = await stack.enter_async_context(open_platform(settings, services, stores, timing))
-        files = FileDesk()
         model = await stack.enter_async_context(_open_models(settings, services, stores)) if model is None else model
         mcp_tools: Mapping[str, Tool] = {}
         if servers := load_mcp_servers(settings):
@@ -215,8 +135,8 @@ async def open_resources(
                 settings,
                 stores.redis,
                 platform.directory,
-                files,
-                compute_number_floor=_choose_number_floor(services, timing.clock),
+                stores.files,
+                compute_number_floor=_choose_number_floor(services, stores.clock),
             )
         )
         if address := build_engine_address(settings):
@@ -233,13 +153,17 @@ async def open_resources(
             timing=timing,
             stores=stores,
             platform=platform,
-            files=files,
             engine=engine,
             outside=Outside(mailer=MeasuredMailer(mailer), assert_may_send=assert_may_send),
-            model=model,
-            formats=leaks.formats,
-            remember_leaks=leaks.record_leaks,
-            prices=prices,
+            model=ModelInUse(
+                model,
+                name=services.model_name,
+                has_vision=settings.openai_vision == "on" and "model" not in services.standins,
+                formats=leaks.formats,
+                remember_leaks=leaks.record_leaks,
+                prices=prices,
+                daily_budget=build_daily_budget(settings),
+            ),
             company_rules=prompt.render_company_rules(tone, policies),
             tools=tools,
             mcp_tools=mcp_tools,
@@ -263,26 +187,30 @@ def build_stores(settings: Settings, services: Services, timing: Timing, redis: 
         confirmation=confirmation,
         laying_down_s=5 * timing.watch_pause_s,
     )
+    watch = StoreWatch(
+        scripts=ScriptRunner.from_redis(redis, keys),
+        keys=keys,
+        confirmation=confirmation,
+        lay_down_again=lanes.lay_down_again,
+        # One file of observations per address.
+        memory=None if settings.allow_non_durable else settings.data_dir.absolute() / f"store-{address}.json",
+        may_lose_data=settings.allow_non_durable,
+    )
+    clock = watch.adjust_clock(timing.clock)
     return Stores(
         redis=redis,
         keys=keys,
         lanes=lanes,
+        watch=watch,
+        clock=clock,
         runs=RunStore(redis, keys, kept_ms=settings.runs_days * DAY_MS),
         approvals=ApprovalStore(redis, keys, kept_ms=settings.cards_days * DAY_MS),
         history=HistoryStore(redis, keys, max_tokens=settings.history_tokens, kept_ms=settings.history_days * DAY_MS),
         journal=Journal(redis, keys, kept_ms=settings.journal_days * DAY_MS),
-        usage=UsageStore(redis, keys, clock=timing.clock, zone=ZoneInfo(settings.company_timezone)),
+        spending=UsageStore(redis, keys, clock=clock, zone=ZoneInfo(settings.company_timezone)),
         homes=HomeStore(redis, keys),
         preferences=PreferenceStore(redis, keys),
-        watch=StoreWatch(
-            scripts=ScriptRunner.from_redis(redis, keys),
-            keys=keys,
-            confirmation=confirmation,
-            lay_down_again=lanes.lay_down_again,
-            # One file of observations per address.
-            memory=None if settings.allow_non_durable else settings.data_dir.absolute() / f"store-{address}.json",
-            may_lose_data=settings.allow_non_durable,
-        ),
+        mornings=MorningPreferenceStore(redis, keys),
     )
 
 
@@ -332,24 +260,8 @@ async def _choose_reply_formats(
     memory = TextCache(stores.redis, stores.keys)
     name = f"two steps {services.model_url} {services.model_name}"  # an earlier version tested with one step
     formats = await choose_formats(wish, metered, memory, name)
-    await stores.usage.record_usage(SYSTEM, [prices.compute_usage(reply) for reply in metered.replies])
+    await stores.spending.record_usage(SYSTEM, [prices.compute_usage(reply) for reply in metered.replies])
     return LeakRecorder(formats, memory, name, services.model_name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Foundation:
-    resources: Resources
-    delivery: MessageDelivery
-    """Posts text where it may be shown."""
-    tool_services: ToolServices
-    tools: Mapping[str, Tool]
-    """All tools by name: ours, and those of MCP servers as they come and go."""
-    start_tools: StartTools
-    """The start tools of the processes."""
-    memory: ConversationMemory
-    ingress_gate: IngressGate
-    overflows: LaneOverflows
-    stopper: Stopper
 
 
 @dataclass(frozen=True, slots=True)

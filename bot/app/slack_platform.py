@@ -7,8 +7,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 
 from slack_bolt.async_app import AsyncApp
 
-from bot.app.health import IsConnected, is_listening
-from bot.app.resources import Platform, Stores, Timing
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.chat.directory_file import DirectoryFile
@@ -16,6 +14,7 @@ from bot.chat.http_mode import open_http_server
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Ingress
 from bot.chat.people.directory import PlatformDirectory
+from bot.chat.platform import IsConnected, Platform, is_listening
 from bot.chat.slack import app as slack
 from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.channel_readers import SlackReaderClassifier
@@ -25,9 +24,11 @@ from bot.chat.slack.home_listeners import SlackHome
 from bot.chat.slack.listeners import SlackListeners
 from bot.chat.slack.missed_messages import MissedMessages
 from bot.chat.slack.web_client import identify_bot, open_web_client
+from bot.core.timing import Timing
 from bot.queue.rate_limits import RateLimiter
 from bot.storage.last_seen import LastSeenStore
 from bot.storage.members import RedisMemberStore
+from bot.storage.stores import Stores
 
 
 @asynccontextmanager
@@ -45,9 +46,11 @@ async def open_slack(settings: Settings, services: Services, stores: Stores, tim
             fresh_s=timing.person_max_age_s,
         )
 
-        def connect(ingress: Ingress, gate: IngressGate) -> AbstractAsyncContextManager[IsConnected]:
+        gate = IngressGate()
+
+        def connect(ingress: Ingress) -> AbstractAsyncContextManager[IsConnected]:
             listeners = SlackListeners(client, me, ingress, channel, directory)
-            missed_messages = MissedMessages(client, listeners, last_seen, timing.clock)
+            missed_messages = MissedMessages(client, listeners, last_seen, stores.clock)
             bolt_app = slack.build_bolt_app(
                 client,
                 me,
@@ -63,12 +66,13 @@ async def open_slack(settings: Settings, services: Services, stores: Stores, tim
         try:
             yield Platform(
                 team=me.team,
-                channel=channel,
+                chat=channel,
                 directory=directory,
                 reader_classifier=SlackReaderClassifier(client, directory),
                 file_source=SlackFileSource(client),
                 publish_home=SlackHome(client, channel, directory).publish_home,
                 connect=connect,
+                gate=gate,
             )
         finally:
             await channel.stop_statuses()

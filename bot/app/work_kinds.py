@@ -18,10 +18,9 @@ from bot.approvals.cards import Cards
 from bot.approvals.lifecycle import build_set_refresh
 from bot.approvals.openings import open_card
 from bot.approvals.waiters import notify_undelivered
-from bot.conversation.memory import ConversationMemory
-from bot.conversation.notices import NoticePoster, build_given_up_notice
-from bot.conversation.stops import Stopper
-from bot.conversation.turn import TurnHandler
+from bot.conversation import memory, notices, stops, turn
+from bot.conversation.notices import build_given_up_notice
+from bot.conversation.turn_context import Turns
 from bot.core import work_items
 from bot.core.records import OpenCard
 from bot.core.work_items import ButtonPressed, OpenSet, RelayEngineEvent
@@ -72,17 +71,14 @@ def get_work_kind(work: FrozenModel) -> str:
 class WorkHandlers:
     """The handlers of work."""
 
-    turn_handler: TurnHandler
-    features: Features
-    stopper: Stopper
+    turns: Turns
     cards: Cards
-    memory: ConversationMemory
-    notices: NoticePoster
+    features: Features
 
 
 def list_work(to: WorkHandlers) -> Mapping[type[FrozenModel], Work[Any]]:
     """List all kinds of work by their models."""
-    turn, cards, notices = to.turn_handler, to.cards, to.notices
+    turns, cards = to.turns, to.cards
 
     async def handle_press(lease: Lease, work: ButtonPressed) -> Sequence[Write]:
         if handle := to.features.presses.get(work.click.choice):
@@ -118,18 +114,18 @@ def list_work(to: WorkHandlers) -> Mapping[type[FrozenModel], Work[Any]]:
         # Actions of people
         Work(
             model=work_items.MessageReceived,
-            handle=lambda lease, work: turn.handle_message(lease, work.message),
-            give_up=lambda item, work: turn.give_up_message(item, work.message),
-            bury=lambda lease, work: turn.bury_message(work.message),
+            handle=lambda lease, work: turn.handle_message(turns, lease, work.message),
+            give_up=lambda item, work: turn.give_up_message(turns, item, work.message),
+            bury=lambda lease, work: turn.bury_message(turns, work.message),
         ),
         Work(model=ButtonPressed, handle=handle_press, give_up=give_up_press, bury=bury_press),
-        Work(model=work_items.RefreshProgress, handle=turn.refresh_progress, is_owed=True),
-        Work(model=work_items.SessionStopped, handle=to.stopper.stop_session),
+        Work(model=work_items.RefreshProgress, handle=partial(turn.refresh_progress, turns), is_owed=True),
+        Work(model=work_items.SessionStopped, handle=partial(stops.stop_session, turns)),
         Work(
             model=work_items.ResumeRun,
-            handle=turn.resume_run,
-            give_up=turn.give_up_resume,
-            bury=lambda lease, work: turn.bury_resume(lease.item, work),
+            handle=partial(turn.resume_run, turns),
+            give_up=partial(turn.give_up_resume, turns),
+            bury=lambda lease, work: turn.bury_resume(turns, lease.item, work),
         ),
         # Events of a card besides presses
         Work(
@@ -165,11 +161,11 @@ def list_work(to: WorkHandlers) -> Mapping[type[FrozenModel], Work[Any]]:
         # The rest
         Work(
             model=work_items.AppendDirectHistory,
-            handle=lambda lease, work: to.memory.build_direct_history_writes(work),
+            handle=lambda lease, work: memory.build_direct_history_writes(turns, work),
         ),
-        Work(model=work_items.RecordDirectEvent, handle=notices.record_direct_event),
-        Work(model=work_items.BacklogCleared, handle=notices.notify_backlog_cleared),
-        Work(model=work_items.NotifyPerson, handle=notices.notify_person, is_owed=True),
+        Work(model=work_items.RecordDirectEvent, handle=partial(notices.record_direct_event, turns)),
+        Work(model=work_items.BacklogCleared, handle=partial(notices.notify_backlog_cleared, turns)),
+        Work(model=work_items.NotifyPerson, handle=partial(notices.notify_person, turns), is_owed=True),
         Work(model=RelayEngineEvent, handle=relay_event),
     )
     missing = {model: Work(model=model, handle=tell_missing_feature) for model in FEATURE_MODELS}

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from bot.chat.messages import Channel, ChatDirectory, Click
-from bot.core.clock import Clock
+from bot.chat.messages import Click
+from bot.chat.platform import Platform
 from bot.core.records import Approval
-from bot.queue.lanes import Lanes
 from bot.queue.writes import Write
-from bot.storage.approvals import ApprovalStore
-from bot.storage.file_keeper import FileKeeper
-from bot.storage.journal import Journal
+from bot.storage.stores import Stores
 from tools.outside import Outside
 from tools.tool import Tool, ToolServices
 from tools.workflow.engine.store import OutboxEvent
@@ -27,10 +24,6 @@ class CardFeatures(Protocol):
     def card_presses(self) -> Mapping[str, Callable[[Approval, Click], Awaitable[Sequence[Write]]]]:
         """By choice: buttons for everybody whom a card concerns."""
 
-    @property
-    def files(self) -> FileKeeper:
-        """Takes the files that people choose in dialogs."""
-
     def build_card_writes(self, approval: Approval) -> Sequence[Write]:
         """Build the writes for a new version of a card."""
 
@@ -42,17 +35,13 @@ class CardFeatures(Protocol):
 class Cards:
     """The stores, the platform, the tools and the settings of cards."""
 
-    approvals: ApprovalStore
-    journal: Journal
-    lanes: Lanes
-    chat: Channel
-    directory: ChatDirectory
+    stores: Stores
+    platform: Platform
     tool_services: ToolServices
     tools: Mapping[str, Tool]
     outside: Outside | None
     """The way out for the tool of a pressed button, and for nothing else. None for dialogs and features, which
     run no effect."""
-    clock: Clock
     open_for: timedelta
     """Working time that a card stays open. Reminders go out at half time."""
     features: CardFeatures

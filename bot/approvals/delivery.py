@@ -42,7 +42,9 @@ async def list_recipients(cards: Cards, approval: Approval) -> list[str]:
         return [approval.caller]
     people = list(approval.proposal.deciders)
     if approval.gate is Gate.APPROVE:
-        people += await cards.tool_services.engine.list_task_deputies(approval.proposal.subject, cards.clock.today())
+        people += await cards.tool_services.engine.list_task_deputies(
+            approval.proposal.subject, cards.stores.clock.today()
+        )
     return list(dict.fromkeys(people))
 
 
@@ -55,7 +57,9 @@ async def list_represented(cards: Cards, approval: Approval, person: str) -> fro
     """List the deciders for whom this person is a deputy now."""
     if approval.gate is not Gate.APPROVE or person in approval.proposal.deciders:
         return frozenset()
-    deputies = await cards.tool_services.engine.list_task_deputies(approval.proposal.subject, cards.clock.today())
+    deputies = await cards.tool_services.engine.list_task_deputies(
+        approval.proposal.subject, cards.stores.clock.today()
+    )
     return frozenset(approval.proposal.deciders if person in deputies else ())
 
 
@@ -83,14 +87,14 @@ async def post_copies(
     often a card is shown, each person has one copy to keep up to date. One unreachable reader does not stop the others.
     Raises ChatError if nobody can be reached."""
     names, copies, errors = await list_names_on_card(cards, approval), dict[str, MessageRef](), list[ChatError]()
-    for reader in [one for id in readers if (one := await cards.directory.find_person(id))]:
+    for reader in [one for id in readers if (one := await cards.platform.directory.find_person(id))]:
         key = f"{approval.id}:{approval.version}:{reader.id}:{key_part}"[:200]
         try:
             place = approval.place  # an older copy in a channel is updated there
             if place is None or not _can_show_in_full(place):  # a new copy shows everything
-                place = await cards.chat.open_dm(reader.id)
+                place = await cards.platform.chat.open_dm(reader.id)
             post = render.render_card(approval, reader, names, is_shared=not place.direct)
-            copies[reader.id] = await cards.chat.post_message(place, post, key=key, again=again)
+            copies[reader.id] = await cards.platform.chat.post_message(place, post, key=key, again=again)
         except ChatRefusedError as error:
             log.warning("card.not_brought", approval=approval.id, person=reader.id, error=error.code)
             errors.append(error)
@@ -106,7 +110,7 @@ async def update_copies(
 ) -> DeliveredCard:
     """Update every copy, or only these, if the platform accepts it now. Never fails and never waits. A deleted message
     is dropped, and every other copy that is not updated is listed as outdated."""
-    if approval.copies and await cards.lanes.is_companion_waiting(approval.id):
+    if approval.copies and await cards.stores.lanes.is_companion_waiting(approval.id):
         return DeliveredCard(approval, tuple(ref for _, ref in approval.copies))
     return await rewrite_copies(cards, approval, copies)
 
@@ -121,7 +125,7 @@ async def rewrite_copies(
             continue
         is_replaced, place = newest[reader] != ref, approval.place
         try:
-            person = await cards.directory.find_person(reader)
+            person = await cards.platform.directory.find_person(reader)
             if person is None:
                 continue
             names = await list_names_on_card(cards, approval)
@@ -134,7 +138,7 @@ async def rewrite_copies(
             if is_former and not _can_show_in_full(place):  # the channel sees no later edits
                 title = post.card.title if post.card else ""
                 post = Post(title, card=Card(title))
-            await cards.chat.update_message(ref, post)
+            await cards.platform.chat.update_message(ref, post)
         except ChatBusyError as busy:
             wait_ms = min(wait_ms or busy.wait_ms, busy.wait_ms)
             outdated.append((reader, ref))
@@ -154,7 +158,9 @@ async def shows_record(cards: Cards, approval: Approval, reader: Person) -> bool
     if ref is None:
         return True
     names, is_shared = await list_names_on_card(cards, approval), _is_in_channel(approval, ref)
-    return await cards.chat.has_buttons_of(ref, render.render_card(approval, reader, names, is_shared=is_shared))
+    return await cards.platform.chat.has_buttons_of(
+        ref, render.render_card(approval, reader, names, is_shared=is_shared)
+    )
 
 
 async def list_card_events(cards: Cards, approval: Approval, excluded: Collection[str]) -> dict[str, str]:
@@ -162,7 +168,7 @@ async def list_card_events(cards: Cards, approval: Approval, excluded: Collectio
     while the platform cannot be reached: DM history is worth less than the change itself."""
     try:
         names = await list_names_on_card(cards, approval)
-        readers = [await cards.directory.find_person(one) for one in dict(approval.copies)]
+        readers = [await cards.platform.directory.find_person(one) for one in dict(approval.copies)]
     except ChatError as error:
         log.warning("card.not_remembered", approval=approval.id, error=error.code)
         return {}
@@ -180,7 +186,7 @@ async def post_note(cards: Cards, approval: Approval, note: TextRef, key_part: s
     unreachable reader does not stop the others."""
     recipients, sentences = await list_recipients(cards, approval), dict[str, str]()
     for id, ref in dict(approval.copies).items():
-        reader = await cards.directory.find_person(id)
+        reader = await cards.platform.directory.find_person(id)
         if reader is None or id not in recipients:
             continue
         text = translate(
@@ -194,7 +200,7 @@ async def post_note(cards: Cards, approval: Approval, note: TextRef, key_part: s
         place = shared_place or Place(team="", channel=ref.channel, thread=ref.ts, direct=True)
         key = f"{approval.id}:{key_part}:{reader.id}"[:200]
         try:
-            await cards.chat.post_message(place, Post(text), key=key, again=again)
+            await cards.platform.chat.post_message(place, Post(text), key=key, again=again)
         except ChatRefusedError as error:
             log.warning("card.not_noted", approval=approval.id, person=reader.id, error=error.code)
             continue
@@ -205,7 +211,7 @@ async def post_note(cards: Cards, approval: Approval, note: TextRef, key_part: s
 async def post_expiry(cards: Cards, approval: Approval, *, again: bool) -> DeliveredCard:
     """Show that the card expired. The requester of a task gets a copy of their own with a button to ask again. (A
     person who confirms for themselves already sees the expired card.)"""
-    requester = await cards.directory.find_person(approval.proposal.requester or "")
+    requester = await cards.platform.directory.find_person(approval.proposal.requester or "")
     if requester is None or not render.is_watcher(approval, requester):
         return await update_copies(cards, approval)
     return await post_copies(cards, approval, [requester.id], "nobody", again=again)
@@ -213,7 +219,7 @@ async def post_expiry(cards: Cards, approval: Approval, *, again: bool) -> Deliv
 
 async def list_names_on_card(cards: Cards, approval: Approval) -> Names:
     people = [one for one in (*approval.proposal.deciders, approval.decided_by) if one]
-    known = [person for one in people if (person := await cards.directory.find_person(one))]
+    known = [person for one in people if (person := await cards.platform.directory.find_person(one))]
     return {one.id: list_names_by_language(one) for one in known}
 
 

@@ -27,7 +27,7 @@ from tools.workflow.process.form_preview import list_errors
 async def opens_dialog(cards: Cards, click: Click) -> bool:
     """Whether the pressed button has a dialog. A card that cannot be read has none: the press then says so."""
     try:
-        approval = await cards.approvals.load_approval(click.approval)
+        approval = await cards.stores.approvals.load_approval(click.approval)
     except (UnreadableRecordError, ValidationError):
         return False
     return approval is not None and _find_dialog_choice(cards, approval, click) is not None
@@ -36,11 +36,11 @@ async def opens_dialog(cards: Cards, click: Click) -> bool:
 async def build_dialog(cards: Cards, click: Click) -> Dialog | None:
     """Build the dialog that a press opens. Returns None if the button opens none or the person may not press (the click
     then says why)."""
-    approval = await cards.approvals.load_approval(click.approval)
+    approval = await cards.stores.approvals.load_approval(click.approval)
     choice = _find_dialog_choice(cards, approval, click) if approval else None
     if approval is None or choice is None:
         return None
-    person = await cards.directory.find_person(click.person)
+    person = await cards.platform.directory.find_person(click.person)
     if person is None or not await _is_authorized(cards, approval, click):
         return None
     return render.render_dialog(approval, choice, person, click)
@@ -56,9 +56,9 @@ def _find_dialog_choice(cards: Cards, approval: Approval, click: Click) -> CardC
 async def check_dialog(cards: Cards, click: Click) -> dict[str, str]:
     """Return the problems of a submitted dialog (field → sentence). The platform waits for this answer, so for a person
     who is not known yet nothing is checked here. Their click is checked when it is handled, and answered in words."""
-    approval = await cards.approvals.load_approval(click.approval)
-    known = cards.directory.find_known_person(click.person)
-    person = await cards.directory.find_caller(click.person) if known else None
+    approval = await cards.stores.approvals.load_approval(click.approval)
+    known = cards.platform.directory.find_known_person(click.person)
+    person = await cards.platform.directory.find_caller(click.person) if known else None
     choice = render.find_choice(approval.proposal, click.choice) if approval else None
     if approval is None or person is None or choice is None or approval.tool not in cards.tools:
         return {}  # the click itself is answered with words
@@ -68,7 +68,7 @@ async def check_dialog(cards: Cards, click: Click) -> dict[str, str]:
         return {}  # this dialog asks for nothing
     click = click.with_form(read_form_answers(approval.proposal, choice, click))
     tool = cards.tools[approval.tool]
-    context = ToolContext(cards.tool_services, person, cards.clock.today(person.person.zone))
+    context = ToolContext(cards.tool_services, person, cards.stores.clock.today(person.person.zone))
     try:
         if choice.edits and tool.prepare is not None:
             await propose_call(tool, context, edit_args(approval, click))
@@ -82,7 +82,7 @@ async def check_dialog(cards: Cards, click: Click) -> dict[str, str]:
         processes = {one.key: one for one in await cards.tool_services.engine.list_processes()}
         process, form = processes.get(args.get("process", "")), args.get("form")
         if process is not None and isinstance(form, dict):
-            context = ToolContext(cards.tool_services, person, cards.clock.today(person.person.zone))
+            context = ToolContext(cards.tool_services, person, cards.stores.clock.today(person.person.zone))
             problems = await list_form_problems(context, process, clean_form(form))
             notes += [(FIELD_PREFIX + name, note) for name, note in problems]
         names, by_field = [field.name for field in choice.inputs], dict[str, list[str]]()
@@ -95,5 +95,5 @@ async def check_dialog(cards: Cards, click: Click) -> dict[str, str]:
 
 async def _is_authorized(cards: Cards, approval: Approval, click: Click) -> bool:
     standing = await list_represented(cards, approval, click.person)
-    now_ms = cards.clock.now_ms()
+    now_ms = cards.stores.clock.now_ms()
     return not authorize_press(approval, click.person, click.choice, click.version, now_ms, standing, click.seal)

@@ -77,7 +77,7 @@ async def end_approval(
     # Their DM gets the card's end from the run that goes on.
     run_readers = {approval.caller, *(one for one, ref in approval.copies if ref.channel in lanes)}
     sentences = await list_card_events(cards, approval, run_readers if waiters else ())
-    settled, effects = transition(approval, CardSettled(silent=silent), cards.clock.now())
+    settled, effects = transition(approval, CardSettled(silent=silent), cards.stores.clock.now())
     return [
         *write_effects(cards, settled, effects),
         *build_event_writes(item, sentences),
@@ -93,13 +93,13 @@ def write_effects(cards: Cards, approval: Approval, effects: Iterable[ApprovalEf
     for effect in effects:
         match effect:
             case SaveOpening(reminds_after):
-                writes += cards.approvals.build_open_writes(approval, reminds_after)
+                writes += cards.stores.approvals.build_open_writes(approval, reminds_after)
             case SaveRecord():
-                writes.append(cards.approvals.build_save_write(approval))
+                writes.append(cards.stores.approvals.build_save_write(approval))
             case SaveEnd():
-                writes += cards.approvals.build_close_writes(approval)
+                writes += cards.stores.approvals.build_close_writes(approval)
             case ClaimDecision(click, becomes, now_ms):
-                writes += cards.approvals.build_decide_writes(click, ends=becomes, now_ms=now_ms)
+                writes += cards.stores.approvals.build_decide_writes(click, ends=becomes, now_ms=now_ms)
             case JournalLine(kind, person, run, details):
                 writes.append(build_journal_write(cards, approval, kind, person=person, run=run, **details))
             case NotifyWaiter(waiter, silent):
@@ -139,7 +139,7 @@ async def refresh_card(cards: Cards, lease: Lease, work: RefreshCard) -> Sequenc
         return [request_refresh(item.lane, f"{item.id}:show")]
     if any(is_whole_refresh(body) for body in await lease.list_waiting_bodies()):
         return []
-    approval = await cards.approvals.load_approval(work.approval)
+    approval = await cards.stores.approvals.load_approval(work.approval)
     if approval is None:
         return []
     card = await rewrite_copies(cards, approval, work.copies or None)
@@ -156,18 +156,18 @@ async def refresh_card(cards: Cards, lease: Lease, work: RefreshCard) -> Sequenc
 
 async def forget_copies(cards: Cards, lease: Lease, work: ForgetCopies) -> Sequence[Write]:
     """Remove these copies from the record, except those that are a reader's newest."""
-    approval = cards.approvals.read_from_lease(lease)
+    approval = cards.stores.approvals.read_from_lease(lease)
     if approval is None:
         return []
     newest = set(dict(approval.copies).values())
     kept = tuple(one for one in approval.copies if one[1] in newest or one[1] not in work.copies)
-    return [cards.approvals.build_delivery_write(record_copies(approval, CopiesUpdated(kept)))]
+    return [cards.stores.approvals.build_delivery_write(record_copies(approval, CopiesUpdated(kept)))]
 
 
 async def settle_card(cards: Cards, lease: Lease, work: SettleCard) -> Sequence[Write]:
     """Finish a card that the record of a restored store shows as ended: update its copies and notify the runs that wait
     for it."""
-    approval = cards.approvals.read_from_lease(lease)
+    approval = cards.stores.approvals.read_from_lease(lease)
     if approval is None or not has_ended(approval):
         return []
     return await end_approval(cards, lease.item, approval, silent=work.is_silent)
@@ -175,7 +175,9 @@ async def settle_card(cards: Cards, lease: Lease, work: SettleCard) -> Sequence[
 
 async def remind_deciders(cards: Cards, lease: Lease, work: RemindDeciders) -> Sequence[Write]:
     """Remind everybody who has not decided, at half time."""
-    result = try_transition(cards.approvals.read_from_lease(lease), ReminderDue(work.version), cards.clock.now())
+    result = try_transition(
+        cards.stores.approvals.read_from_lease(lease), ReminderDue(work.version), cards.stores.clock.now()
+    )
     if result is None:
         return []
     approval, effects = result
@@ -186,7 +188,9 @@ async def remind_deciders(cards: Cards, lease: Lease, work: RemindDeciders) -> S
 async def expire_card(cards: Cards, lease: Lease, work: ExpireCard) -> Sequence[Write]:
     """End a card whose time is over. Silence is not a rejection, and the card says so. People who have not decided are
     told: for a confirmation by the run that waits for it, otherwise here."""
-    result = try_transition(cards.approvals.read_from_lease(lease), CardExpired(work.version), cards.clock.now())
+    result = try_transition(
+        cards.stores.approvals.read_from_lease(lease), CardExpired(work.version), cards.stores.clock.now()
+    )
     if result is None:
         return []
     again = lease.item.is_redelivery
@@ -199,8 +203,8 @@ async def expire_card(cards: Cards, lease: Lease, work: ExpireCard) -> Sequence[
 
 async def close_card(cards: Cards, item: LaneItem, close: CloseCard) -> Sequence[Write]:
     """Close a card whose task ended elsewhere (withdrawn, or decided in another way). Nobody can ask again."""
-    approval = await cards.approvals.load_approval(close.approval)
-    result = try_transition(approval, SubjectClosed(close.by, close.why), cards.clock.now())
+    approval = await cards.stores.approvals.load_approval(close.approval)
+    result = try_transition(approval, SubjectClosed(close.by, close.why), cards.stores.clock.now())
     return await end_approval(cards, item, result[0]) if result else []
 
 
@@ -208,47 +212,47 @@ async def cancel_card(cards: Cards, item: LaneItem, cancel: CancelOpenCard | Sto
     """Cancel a card in chat, for its proposer or because its run was stopped; its buttons go. The run that proposed the
     card says nothing more, because the chat answers the person. A card that has to be approved belongs to its task and
     stays; only the stopped run stops waiting for it."""
-    approval, now = await cards.approvals.load_approval(cancel.approval), cards.clock.now()
+    approval, now = await cards.stores.approvals.load_approval(cancel.approval), cards.stores.clock.now()
     if isinstance(cancel, StopOpenCard) and approval is not None and not approval.owner:
         return notify_stopped(approval, cancel.run)
     choice = STOPPED_CHOICE if isinstance(cancel, StopOpenCard) else TAKEN_BACK_CHOICE
     result = try_transition(approval, CardCancelled(cancel.person, choice), now)
     if approval is None or result is None:
         return []
-    verdict = await cards.approvals.decide_cancellation(approval, cancel.person, choice, to_ms(now))
+    verdict = await cards.stores.approvals.decide_cancellation(approval, cancel.person, choice, to_ms(now))
     return await end_approval(cards, item, result[0], silent=True) if verdict is Verdict.OK else []
 
 
 async def join_set(cards: Cards, lease: Lease, work: JoinSet) -> Sequence[Write]:
     """Register a set that is to be told of the card's end. If the card has ended, the set is told at once."""
-    approval = cards.approvals.read_from_lease(lease)
+    approval = cards.stores.approvals.read_from_lease(lease)
     if approval is not None and approval.state is ApprovalState.OPEN:
-        return [cards.approvals.build_join_write(approval, work.set)]
+        return [cards.stores.approvals.build_join_write(approval, work.set)]
     return [build_set_refresh(lease.item, work.set)]
 
 
 async def give_up_press(cards: Cards, item: LaneItem, click: Click) -> Sequence[Write]:
     """End a decision that could not be carried out. The record says what is known of it, and so does the card if it can
     be reached."""
-    ended = _resolve_stranded(cards, item, await cards.approvals.load_approval(item.lane), click)
+    ended = _resolve_stranded(cards, item, await cards.stores.approvals.load_approval(item.lane), click)
     return await end_approval(cards, item, ended) if ended else []
 
 
 def bury_press(cards: Cards, lease: Lease, click: Click) -> Sequence[Write]:
     """End a decision like `give_up_press`, while nobody can be reached. The record says what is known, and the copies
     are updated later."""
-    ended = _resolve_stranded(cards, lease.item, cards.approvals.read_from_lease(lease), click)
+    ended = _resolve_stranded(cards, lease.item, cards.stores.approvals.read_from_lease(lease), click)
     if ended is None:
         return []
-    settled, effects = transition(ended, CardSettled(silent=False), cards.clock.now())
+    settled, effects = transition(ended, CardSettled(silent=False), cards.stores.clock.now())
     refresh = request_refresh(settled.id, f"refresh:{lease.item.id}")
     return [*write_effects(cards, settled, effects), refresh, *build_end_notices(lease.item, settled)]
 
 
 async def give_up_expiry(cards: Cards, item: LaneItem, work: ExpireCard) -> Sequence[Write]:
     """Expire the card even if not everybody can be notified."""
-    approval = await cards.approvals.load_approval(item.lane)
-    result = try_transition(approval, CardExpired(work.version), cards.clock.now())
+    approval = await cards.stores.approvals.load_approval(item.lane)
+    result = try_transition(approval, CardExpired(work.version), cards.stores.clock.now())
     return await end_approval(cards, item, result[0]) if result else []
 
 
@@ -259,7 +263,7 @@ def _resolve_stranded(cards: Cards, item: LaneItem, approval: Approval | None, c
         return None
     if approval.state is not ApprovalState.DECIDED:
         return approval
-    result = try_transition(approval, EffectAbandoned(is_doubted=item.doubt_ms >= 0), cards.clock.now())
+    result = try_transition(approval, EffectAbandoned(is_doubted=item.doubt_ms >= 0), cards.stores.clock.now())
     return result[0] if result else None
 
 
@@ -267,7 +271,7 @@ def build_journal_write(
     cards: Cards, approval: Approval, kind: str, *, person: str = "", run: str = "", **more: Any
 ) -> Write:
     more |= {"raised_to": approval.on_behalf} if approval.on_behalf else {}
-    return cards.journal.build_record_write(
+    return cards.stores.journal.build_record_write(
         approval.id,
         kind,
         run=run or approval.journal_run,

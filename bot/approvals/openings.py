@@ -54,7 +54,7 @@ from tools.workflow.engine.state import TaskKind
 async def open_card(cards: Cards, lease: Lease, requested_card: OpenCard) -> Sequence[Write]:
     """Deliver a card to the people who may press it. An open card is shown again, never doubled. If the card's subject
     has just ended, the waiting run gets that end instead."""
-    approval = cards.approvals.read_from_lease(lease)
+    approval = cards.stores.approvals.read_from_lease(lease)
     if approval is not None and approval.is_settled:
         return [notify_waiter(approval, requested_card.waiter)] if requested_card.waiter else []
     approval, effects = await _bring_up_to_date(cards, requested_card, approval)
@@ -81,8 +81,8 @@ async def open_card(cards: Cards, lease: Lease, requested_card: OpenCard) -> Seq
     excluded |= {caller} if requested_card.waiter else set()
     events = build_event_writes(item, await list_card_events(cards, card.approval, excluded) | notes)
     return [
-        cards.approvals.build_delivery_write(card.approval),
-        *cards.approvals.build_home_marks(card.approval),
+        cards.stores.approvals.build_delivery_write(card.approval),
+        *cards.stores.approvals.build_home_marks(card.approval),
         journal_write,
         *(cards.features.build_card_writes(approval) if unseen else ()),
         *build_file_writes(card),
@@ -95,7 +95,7 @@ async def _bring_up_to_date(
     cards: Cards, requested_card: OpenCard, approval: Approval | None
 ) -> tuple[Approval, ApprovalEffects]:
     """Return the record with its new waiter: a new card, the next version for a new draft, or the unchanged version."""
-    now = cards.clock.now()
+    now = cards.stores.clock.now()
     effects: ApprovalEffects = ()
     if approval is None or approval.state is not ApprovalState.OPEN:
         period = await measure_open_time(cards, requested_card.proposal, requested_card.caller, now)
@@ -117,9 +117,9 @@ async def edit_card(cards: Cards, lease: Lease, approval: Approval, person: Call
     tool = cards.tools[approval.tool]
     if tool.prepare is None:
         return []
-    context = ToolContext(cards.tool_services, person, cards.clock.today(person.person.zone))
+    context = ToolContext(cards.tool_services, person, cards.stores.clock.today(person.person.zone))
     proposal = await propose_call(tool, context, edit_args(approval, click))
-    now = cards.clock.now()
+    now = cards.stores.clock.now()
     period = await measure_open_time(cards, proposal, approval.caller, now)
     edited, effects = transition(approval, CardEdited(proposal=proposal, person=click.person, period=period), now)
     shown = await replace_card(cards, approval, edited, click.id, again=lease.item.is_redelivery)
@@ -128,7 +128,7 @@ async def edit_card(cards: Cards, lease: Lease, approval: Approval, person: Call
 
 async def renew_card(cards: Cards, lease: Lease, approval: Approval, person: Caller) -> Sequence[Write]:
     """Renew an expired card: the same arguments, open again, for the same people."""
-    now = cards.clock.now()
+    now = cards.stores.clock.now()
     period = await measure_open_time(cards, approval.proposal, approval.caller, now)
     renewal = CardRenewed(proposal=approval.proposal, person=person.id, period=period)
     renewed, effects = transition(approval, renewal, now)
@@ -139,7 +139,7 @@ async def renew_card(cards: Cards, lease: Lease, approval: Approval, person: Cal
 async def reopen_card(cards: Cards, lease: Lease, approval: Approval, proposal: Proposal) -> Sequence[Write]:
     """Reopen a card whose tool did nothing. The card now says what the presser did not know, and needs another
     press."""
-    now = cards.clock.now()
+    now = cards.stores.clock.now()
     period = await measure_open_time(cards, proposal, approval.caller, now)
     reopened, effects = transition(approval, ConfirmationRequired(proposal=proposal, period=period), now)
     asked, again = f"again:{approval.version}", lease.item.is_redelivery
@@ -150,7 +150,7 @@ async def reopen_card(cards: Cards, lease: Lease, approval: Approval, proposal: 
 async def measure_open_time(cards: Cards, proposal: Proposal, caller: str, now: datetime) -> OpenPeriod:
     """Compute the open time of a card that opens now. `caller`: the person who is asked if the card names no
     deciders."""
-    person = await cards.directory.find_person(next(iter(proposal.deciders), caller))
+    person = await cards.platform.directory.find_person(next(iter(proposal.deciders), caller))
     zone, calendar = person.zone if person else now.tzinfo, cards.tool_services.calendar
     assert zone is not None
     end = calendar.add_working_time(now, cards.open_for, zone)
@@ -161,10 +161,10 @@ async def build_task_card(cards: Cards, reader: Caller, task: str, follow_up: Te
     """Build the card of a task in its current state. Raises ToolError if the task has no card any more."""
     kind = (await cards.tool_services.engine.get_task(task)).task.kind
     return OpenCard(
-        approval=derive_task_card_id(cards.approvals.keys, task),
+        approval=derive_task_card_id(cards.stores.approvals.keys, task),
         tool=DECIDE_TASK.name,
         gate=Gate.CONFIRM if kind is TaskKind.REVISE else Gate.APPROVE,
-        proposal=await propose_decision(ToolContext(cards.tool_services, reader, cards.clock.today()), task),
+        proposal=await propose_decision(ToolContext(cards.tool_services, reader, cards.stores.clock.today()), task),
         caller="",
         place=None,
         follow_up=follow_up,

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from bot.approvals.cards import Cards
 from bot.approvals.openings import build_task_card
 from bot.core import logs
-from bot.core.clock import Clock
 from bot.core.errors import CountersignError
 from bot.core.i18n import translate
 from bot.core.records import OpenCard
@@ -23,7 +18,7 @@ from tools.mail.send_email import SEND_EMAIL, SendEmailArgs, prepare_send_email
 from tools.people.names import PERSON, format_stand_in, get_names_by_language
 from tools.requests.duplicates import list_claims_with_file
 from tools.spec import Gate, TextRef, ToolError
-from tools.tool import ToolContext, ToolServices
+from tools.tool import ToolContext
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import SYSTEM, Decision, TaskKind
 from tools.workflow.engine.store import OutboxEvent
@@ -71,7 +66,7 @@ async def relay_event(cards: Cards, event: OutboxEvent) -> None:
         case "reminded":
             await _enqueue_task_card(cards, event, TextRef(key="card.waits"))
         case "task_closed":
-            by, card = event.data.get("by", ""), derive_task_card_id(cards.approvals.keys, event.data["task"])
+            by, card = event.data.get("by", ""), derive_task_card_id(cards.stores.approvals.keys, event.data["task"])
             person, why = "" if by.startswith(SYSTEM) else by, event.data.get("why", "")
             await _enqueue_work(cards, card, event.id, CloseCard(approval=card, by=person, why=why))
         case "ended":
@@ -93,10 +88,10 @@ async def relay_event(cards: Cards, event: OutboxEvent) -> None:
 async def _enqueue_task_card(cards: Cards, event: OutboxEvent, follow_up: TextRef | None = None) -> None:
     """Send a task's card to its assignee and their deputies. No model is involved."""
     task, engine = event.data["task"], cards.tool_services.engine
-    reader = await cards.directory.find_caller(event.data["person"])
+    reader = await cards.platform.directory.find_caller(event.data["person"])
     if reader is None:  # the assignee has left
-        deputies = await engine.list_task_deputies(task, cards.clock.today())
-        found = [await cards.directory.find_caller(one) for one in deputies]
+        deputies = await engine.list_task_deputies(task, cards.stores.clock.today())
+        found = [await cards.platform.directory.find_caller(one) for one in deputies]
         reader = next((one for one in found if one), None)
     if reader is None:  # the requester is told, instead of waiting for nobody
         log.warning("outbox.assignee_gone", task=task, person=event.data["person"])
@@ -116,21 +111,25 @@ async def _enqueue_task_card(cards: Cards, event: OutboxEvent, follow_up: TextRe
 
 async def _enqueue_mail_cards(cards: Cards, event: OutboxEvent) -> None:
     """Send the cards of the emails that a process proposes. Their author sends, edits or rejects each one."""
-    author = await cards.directory.find_caller(event.data["person"])
+    author = await cards.platform.directory.find_caller(event.data["person"])
     if author is None:
         return
     request = await cards.tool_services.engine.get_request(event.data["request"])
     process = await cards.tool_services.engine.get_process(request)
-    draft = await build_mail_draft(cards.directory, process, request.filled, event.data["node"], author.person.language)
+    draft = await build_mail_draft(
+        cards.platform.directory, process, request.filled, event.data["node"], author.person.language
+    )
     for person in draft.to:
         mail = SendEmailArgs(to=person, subject=draft.subject, body=draft.body)
         try:
-            proposal = await prepare_send_email(ToolContext(cards.tool_services, author, cards.clock.today()), mail)
+            proposal = await prepare_send_email(
+                ToolContext(cards.tool_services, author, cards.stores.clock.today()), mail
+            )
         except ToolError as error:
             log.info("outbox.no_mail", request=event.data["request"], code=error.code)
             continue
         id = f"{event.id}:{mail.to}"
-        card = cards.approvals.keys.derive_id("A", cards.approvals.keys.get_partition(id), id)
+        card = cards.stores.approvals.keys.derive_id("A", cards.stores.approvals.keys.get_partition(id), id)
         requested_card = OpenCard(
             approval=card, tool=SEND_EMAIL.name, gate=Gate.CONFIRM, proposal=proposal, caller="", place=None
         )
@@ -157,9 +156,9 @@ async def _notify_request_ended(cards: Cards, event: OutboxEvent) -> None:
     ]
     decided = list[TextRef]()
     for one in opinions[-MAX_DECISIONS:] if status in NEXT else opinions[-1:]:
-        by: dict[str, str] = await get_names_by_language(cards.directory, one.by)
+        by: dict[str, str] = await get_names_by_language(cards.platform.directory, one.by)
         if one.on_behalf:
-            by = format_stand_in(by, await get_names_by_language(cards.directory, one.on_behalf))
+            by = format_stand_in(by, await get_names_by_language(cards.platform.directory, one.on_behalf))
         said = "said" if one.text else "silent"
         words: NoticeParams = {"name": {**by, PERSON: one.by}, "text": _flatten_text(one.text)}
         decided.append(TextRef(key=f"fact.{said}_{one.decision}", params=words))
@@ -173,7 +172,7 @@ async def _notify_request_ended(cards: Cards, event: OutboxEvent) -> None:
 async def _notify_of_same_files(cards: Cards, assigned: AssignedTask) -> None:
     """Notify the deciders of other claims that a new request has the same file. Deciders of the new request see it
     on the card. If two claims come at once, the later relay sees both."""
-    engine, directory = cards.tool_services.engine, cards.directory
+    engine, directory = cards.tool_services.engine, cards.platform.directory
     request, task = assigned.request, assigned.task
     is_first = task.kind is TaskKind.APPROVE and not any(t.outcome for t in request.tasks if t.round == task.round)
     for file in request.filled.files if is_first else ():
@@ -194,7 +193,7 @@ async def _notify_of_same_files(cards: Cards, assigned: AssignedTask) -> None:
 
 async def _build_notice_params(cards: Cards, event: OutboxEvent) -> NoticeParams:
     """Build the parameters of a notice: facts of its request, and the actor."""
-    engine, directory, data = cards.tool_services.engine, cards.directory, event.data
+    engine, directory, data = cards.tool_services.engine, cards.platform.directory, event.data
     request = await engine.get_request(data["request"])
     process = await engine.get_process(request)
     return {
@@ -212,7 +211,7 @@ async def _name_person(cards: Cards, person: str) -> dict[str, str]:
     """Return a person's names by language, with their id for a mention; without a person, those of the system."""
     if not person:
         return {language: translate("card.system", language) for language in LANGUAGES}
-    return {**await get_names_by_language(cards.directory, person), PERSON: person}
+    return {**await get_names_by_language(cards.platform.directory, person), PERSON: person}
 
 
 async def _enqueue_notice(
@@ -227,7 +226,7 @@ async def _enqueue_work(
 ) -> None:
     """Enqueue work once, confirmed: its event then counts as sent. Unlike a person's message, work is never refused
     because the lane is full."""
-    await cards.lanes.apply_until_confirmed(lane, EnqueueItem(lane, id, work.model_dump_json()))
+    await cards.stores.lanes.apply_until_confirmed(lane, EnqueueItem(lane, id, work.model_dump_json()))
 
 
 def _flatten_text(text: str) -> str:
@@ -235,19 +234,6 @@ def _flatten_text(text: str) -> str:
     return " ".join(text.split())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimerJob:
-    """Fires the engine's timers. Any number of processes may run this: each timer fires once. While `is_paused()`
-    holds, none fires."""
-
-    tool_services: ToolServices
-    clock: Clock
-    pause_s: float = 1.0
-    is_paused: Callable[[], bool] = lambda: False
-
-    async def run_timers(self) -> None:
-        """Fire due timers repeatedly until the process stops."""
-        while True:
-            if not self.is_paused():
-                await self.tool_services.engine.run_due_jobs(self.clock.today())
-            await asyncio.sleep(self.pause_s)
+async def fire_timers(cards: Cards) -> None:
+    """Fire the engine's due timers. Any number of processes may do so: each timer fires once."""
+    await cards.tool_services.engine.run_due_jobs(cards.stores.clock.today())

@@ -71,7 +71,7 @@ async def handle_press(cards: Cards, lease: Lease, click: Click) -> Sequence[Wri
     """Handle a click. Returns the writes for its commit."""
     standing = frozenset[str]()  # the people for whom the presser is a deputy
     try:
-        approval = cards.approvals.read_from_lease(lease)
+        approval = cards.stores.approvals.read_from_lease(lease)
         if approval is not None:
             standing = await list_represented(cards, approval, click.person)
             approval = _add_pressed_copy(approval, click, standing)
@@ -80,11 +80,11 @@ async def handle_press(cards: Cards, lease: Lease, click: Click) -> Sequence[Wri
     if approval is not None and approval.press_id == click.id:  # this click decided the card before a crash
         # If the effect has ended, the click is only committed: a redelivered click never runs the effect again.
         return [] if approval.effect in ENDED_EFFECTS else await carry_out_effect(cards, lease, approval)
-    await cards.directory.refresh_people([click.person])
-    person = await cards.directory.find_caller(click.person)
+    await cards.platform.directory.refresh_people([click.person])
+    person = await cards.platform.directory.find_caller(click.person)
     if approval is None or person is None:
         return await refuse_press(cards, lease, click, None, "gone" if person else "stranger")
-    now_ms = cards.clock.now_ms()
+    now_ms = cards.stores.clock.now_ms()
     is_feature = click.choice in cards.features.card_presses
     code = authorize_press(
         approval, click.person, click.choice, click.version, now_ms, standing, click.seal, is_feature=is_feature
@@ -109,9 +109,9 @@ async def handle_press(cards: Cards, lease: Lease, click: Click) -> Sequence[Wri
     click = click.with_form(read_form_answers(approval.proposal, choice, click))
     named = [(click.form or {}).get(field.name, "") for field in choice.inputs if field.kind == "file"]
     files = [id for text in named for id in list_file_ids(text)]
-    taken = await cards.features.files.take_chosen_files(lease, person.id, files)
+    taken = await cards.stores.files.keeper.take_chosen_files(lease, person.id, files)
     if taken.refused:
-        await cards.chat.post_ephemeral(click.place, click.person, taken.refusals[person.person.language])
+        await cards.platform.chat.post_ephemeral(click.place, click.person, taken.refusals[person.person.language])
         return []
     if choice.edits:
         metrics.PRESSES.labels("changed").inc()
@@ -133,7 +133,7 @@ async def _check_authorization(
     tool = cards.tools.get(approval.tool)
     if tool is None or tool.authorize is None or tool.stored_args is None:
         return None
-    context = ToolContext(cards.tool_services, person, cards.clock.today(person.person.zone))
+    context = ToolContext(cards.tool_services, person, cards.stores.clock.today(person.person.zone))
     try:
         args = validate_args(tool.stored_args, merge_args(approval, choice, click.form or {}))
         await tool.authorize(context, args)
@@ -150,12 +150,12 @@ async def _decide_approval(
     removed, click = sum(map(count_cleaned, form.values())), click.with_form(clean_form(form))
     decision = DecisionMade(click, removed, runs=choice.executes)
     try:
-        decided, effects = transition(approval, decision, cards.clock.now())
+        decided, effects = transition(approval, decision, cards.stores.clock.now())
     except IllegalTransitionError as illegal:  # its time ran out since the check
         return await refuse_press(cards, lease, click, approval, illegal.code)
     writes, started = write_effects(cards, decided, effects), None
     if choice.executes and await is_repeatable(cards, decided):
-        started, effects = transition(decided, EffectStarted(), cards.clock.now())
+        started, effects = transition(decided, EffectStarted(), cards.stores.clock.now())
         writes += write_effects(cards, started, effects)
     result = await lease.checkpoint("decide", *writes)
     if result.refused:
@@ -194,7 +194,7 @@ async def carry_out_effect(cards: Cards, lease: Lease, approval: Approval) -> Se
         return await _end_effect(cards, lease, approval, EffectLost())
     presser = await find_presser(cards, approval)
     if not is_started:  # a process that dies before this write has run nothing
-        approval, effects = transition(approval, EffectStarted(), cards.clock.now())
+        approval, effects = transition(approval, EffectStarted(), cards.stores.clock.now())
         seq, writes = f"begin:{approval.attempts}", write_effects(cards, approval, effects)
         if is_safe:
             await lease.checkpoint(seq, *writes, confirm=True)
@@ -211,8 +211,8 @@ async def is_repeatable(cards: Cards, approval: Approval) -> bool:
 
 async def find_presser(cards: Cards, approval: Approval) -> Caller | None:
     """Find the presser as they are now. Nothing runs in the name of a person who is no longer a member."""
-    await cards.directory.refresh_people([approval.decided_by])
-    return await cards.directory.find_caller(approval.decided_by)
+    await cards.platform.directory.refresh_people([approval.decided_by])
+    return await cards.platform.directory.find_caller(approval.decided_by)
 
 
 async def run_effect(cards: Cards, lease: Lease, approval: Approval, presser: Caller | None) -> Sequence[Write]:
@@ -272,7 +272,7 @@ async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser:
         is_first = not is_resumable(saved)
         if is_first and state is PartState.BEGUN and len(parts.states) == 1:
             return
-        saved, effects = transition(approval, PartsChanged(parts.states), cards.clock.now())
+        saved, effects = transition(approval, PartsChanged(parts.states), cards.stores.clock.now())
         seq, writes = f"part:{name}:{state}", write_effects(cards, saved, effects)
         if is_first or state is not PartState.BEGUN:
             await lease.checkpoint(seq, *writes)
@@ -284,7 +284,7 @@ async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser:
         choice = render.find_choice(approval.proposal, approval.choice)
         args = validate_args(tool.stored_args, merge_args(approval, choice, approval.form))
         await lease.assert_held()
-        today = cards.clock.today(presser.person.zone)
+        today = cards.stores.clock.today(presser.person.zone)
         # Only a repeatable effect keeps its key when it is done again.
         key = approval.effect_key if tool.is_idempotent else approval.attempt_key
         outside = cards.outside if tool.effect_place is EffectPlace.OUTSIDE else None
@@ -295,7 +295,7 @@ async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser:
     except ToolError as error:
         if error.is_temporary and parts.states and lease.item.tries <= len(TRY_AGAIN_S):
             # The card says why. The press comes again by itself and does the parts that are left.
-            postponed, effects = transition(approval, PartsChanged(parts.states, error.note), cards.clock.now())
+            postponed, effects = transition(approval, PartsChanged(parts.states, error.note), cards.stores.clock.now())
             id = f"postponed:{approval.attempt_key}:{lease.item.tries}"
             shown = request_refresh(postponed.id, id)
             await lease.checkpoint("postponed", *write_effects(cards, postponed, effects), shown)
@@ -309,7 +309,7 @@ async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser:
 
 async def _end_effect(cards: Cards, lease: Lease, approval: Approval, end: EffectEnd) -> Sequence[Write]:
     """Show the end of an effect on its card, and return the writes that store it."""
-    ended, _ = transition(approval, end, cards.clock.now())
+    ended, _ = transition(approval, end, cards.stores.clock.now())
     metrics.EFFECTS.labels(_get_tool_label(approval), ended.effect.value).inc()
     return await end_approval(cards, lease.item, ended)
 
@@ -323,7 +323,7 @@ async def recover_effect(cards: Cards, lease: Lease, approval: Approval, click: 
     """Recover an effect after *failed* or *unknown*: a person confirms that it happened, or has it done again. Both
     make the pressed buttons stale, so that a double press runs the effect only once."""
     if click.choice != "happened":
-        retried, _ = transition(approval, EffectRetried(click), cards.clock.now())
+        retried, _ = transition(approval, EffectRetried(click), cards.stores.clock.now())
         return await carry_out_effect(cards, lease, retried)
-    confirmed, _ = transition(approval, EffectConfirmed(click), cards.clock.now())
+    confirmed, _ = transition(approval, EffectConfirmed(click), cards.stores.clock.now())
     return await end_approval(cards, lease.item, confirmed)

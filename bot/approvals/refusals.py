@@ -52,7 +52,7 @@ async def refuse_press(
     except ValueError:
         posted_ms = float("-inf")
     # If the store has no record of a recent card, another store has it.
-    is_foreign = approval is None and cards.clock.now_ms() - posted_ms < RECENT_MS
+    is_foreign = approval is None and cards.stores.clock.now_ms() - posted_ms < RECENT_MS
     more = ({"set": click.in_set} if click.in_set else {}) | ({"foreign": "yes"} if is_foreign else {})
     journal_write = _build_refusal_write(cards, click, code, **more)
     if click.in_set:
@@ -60,22 +60,22 @@ async def refuse_press(
         return [journal_write, build_set_refresh(lease.item, click.in_set, **told)]
     if approval is None or click.card is None:
         return [journal_write]
-    stored = cards.approvals.read_from_lease(lease)
+    stored = cards.stores.approvals.read_from_lease(lease)
     settled_ms = max(approval.created_ms, approval.decided_ms) + SETTLED_MS
     is_other = shows_another_card(approval, click.version, click.seal)
     is_outdated = is_other or approval.state is not ApprovalState.OPEN or click.version != approval.version
-    if approval == stored and not is_other and not (is_outdated and cards.clock.now_ms() > settled_ms):
+    if approval == stored and not is_other and not (is_outdated and cards.stores.clock.now_ms() > settled_ms):
         return [journal_write]
     delivered_card = await update_copies(cards, approval, [click.card])
     refresh = build_refresh_request(lease.item, delivered_card)
-    return [journal_write, cards.approvals.build_delivery_write(delivered_card.approval), *refresh]
+    return [journal_write, cards.stores.approvals.build_delivery_write(delivered_card.approval), *refresh]
 
 
 async def post_refusal(
     cards: Cards, click: Click, approval: Approval | None, code: str, note: TextRef | None = None
 ) -> None:
     """Tell one person privately why their press does nothing, and who can press."""
-    person = await cards.directory.find_person(click.person)
+    person = await cards.platform.directory.find_person(click.person)
     language = person.language if person else "en"
     told = render_value(note, language) if note is not None else ""
     if approval and person and code == "already":
@@ -88,7 +88,7 @@ async def post_refusal(
     who = translate("card.comma", language).join(deciders)
     told = told or translate(f"refused.{code}", language, who=who, what=outcome)
     request = approval.proposal.title.params.get("request") if approval else None
-    await cards.chat.post_ephemeral(click.place, click.person, name_request(told, request, language))
+    await cards.platform.chat.post_ephemeral(click.place, click.person, name_request(told, request, language))
 
 
 def name_request(text: str, request: object, language: str) -> str:
@@ -101,19 +101,21 @@ async def replace_unreadable_card(cards: Cards, lease: Lease, click: Click) -> S
     """Replace a pressed card whose record cannot be read. The press does nothing; the presser is told, and the pressed
     card says so and loses its buttons. A card in a channel keeps them, because somebody else may need them. If the
     card's task waits for the presser, they get a fresh card, and the same commit deletes the old record."""
-    presser = await cards.directory.find_caller(click.person)
+    presser = await cards.platform.directory.find_caller(click.person)
     card = None
     if presser is not None:
-        todo = await cards.tool_services.engine.list_todo_tasks(presser.id, cards.clock.today())
+        todo = await cards.tool_services.engine.list_todo_tasks(presser.id, cards.stores.clock.today())
         ids = [one.task.id for one in todo.tasks]
-        task = next((one for one in ids if derive_task_card_id(cards.approvals.keys, one) == click.approval), None)
+        task = next(
+            (one for one in ids if derive_task_card_id(cards.stores.approvals.keys, one) == click.approval), None
+        )
         card = await build_task_card(cards, presser, task) if task else None
     code = "unreadable" if card else "unreadable_gone"
-    text = translate(f"refused.{code}", await get_person_language(cards.directory, click.person))
-    await cards.chat.post_ephemeral(click.place, click.person, text)
+    text = translate(f"refused.{code}", await get_person_language(cards.platform.directory, click.person))
+    await cards.platform.chat.post_ephemeral(click.place, click.person, text)
     if click.card is not None and (card is not None or click.place.direct):
         try:
-            await cards.chat.update_message(click.card, Post(text))
+            await cards.platform.chat.update_message(click.card, Post(text))
         except ChatError as error:
             log.warning("card.not_voided", error=error.code)
     journal_write = _build_refusal_write(cards, click, code)
@@ -122,13 +124,13 @@ async def replace_unreadable_card(cards: Cards, lease: Lease, click: Click) -> S
     body = card.model_dump_json()
     return [
         journal_write,
-        Delete(cards.approvals.build_approval_key(click.approval)),
+        Delete(cards.stores.approvals.build_approval_key(click.approval)),
         EnqueueItem(click.approval, f"{click.id}:fresh", body),
     ]
 
 
 def _build_refusal_write(cards: Cards, click: Click, code: str, **more: str) -> Write:
-    return cards.journal.build_record_write(
+    return cards.stores.journal.build_record_write(
         click.approval,
         "approval.refused",
         person=click.person,

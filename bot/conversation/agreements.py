@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from bot.conversation.endings import RunReplies
-from bot.conversation.run_recorder import RunRecorder
-from bot.conversation.turn_context import TurnContext
+from bot.conversation.endings import post_notice
+from bot.conversation.run_recorder import build_journal_write
+from bot.conversation.turn_context import TurnContext, Turns
 from bot.core.i18n import render_value, translate
 from bot.core.records import ApprovalState
 from bot.queue.writes import Write
-from bot.storage.approvals import ApprovalStore
 from tools.languages import choose_words
 from tools.people.names import format_people_names
 from tools.spec import Privacy
@@ -45,33 +43,27 @@ def is_agreement(text: str) -> bool:
     return len(text) <= MAX_LENGTH and _AGREEMENT.fullmatch(text) is not None and _HAS_YES.search(text) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgreementAnswerer:
-    approvals: ApprovalStore
-    replies: RunReplies
-    run_recorder: RunRecorder
-
-    async def answer_agreement(self, context: TurnContext) -> Sequence[Write] | None:
-        """Answer a message that only agrees, and return its writes. Returns None for any other message, and if no card
-        of its author is open."""
-        message, run, language = context.run.message, context.run, context.run.language
-        if run.state.calls or message.files or not is_agreement(message.text):
-            return None
-        cards = [one for one in context.conversation.waiting if one.is_of(message.person, direct=message.place.direct)]
-        found = [await self.approvals.find_readable_approval(one.approval) for one in cards]
-        opened = [one for one in found if one is not None and one.state is ApprovalState.OPEN]
-        if not opened:
-            return None
-        lines = list[str]()
-        for one in opened[-MAX_CARDS:]:
-            title = render_value(one.proposal.get_title_for(context.caller.id), language)
-            if context.caller.id not in one.proposal.deciders:
-                who = choose_words(await format_people_names(self.replies.directory, one.proposal.deciders), language)
-                lines.append(translate("agreed.theirs", language, title=title, who=who))
-                continue
-            key = "agreed.here" if one.place == message.place else "agreed.direct"
-            button = translate(f"choice.{one.proposal.choices[0].name}", language)
-            lines.append(translate(key, language, title=title, button=button))
-        text = "\n".join(lines)
-        await self.replies.post_notice(context.lease, message, text, key="agreed", privacy=Privacy.OWN_TEXT)
-        return [self.run_recorder.build_journal_write(message, "message.agreed", approval=opened[-1].id)]
+async def answer_agreement(turns: Turns, context: TurnContext) -> Sequence[Write] | None:
+    """Answer a message that only agrees, and return its writes. Returns None for any other message, and if no card
+    of its author is open."""
+    message, run, language = context.run.message, context.run, context.run.language
+    if run.state.calls or message.files or not is_agreement(message.text):
+        return None
+    cards = [one for one in context.conversation.waiting if one.is_of(message.person, direct=message.place.direct)]
+    found = [await turns.stores.approvals.find_readable_approval(one.approval) for one in cards]
+    opened = [one for one in found if one is not None and one.state is ApprovalState.OPEN]
+    if not opened:
+        return None
+    lines = list[str]()
+    for one in opened[-MAX_CARDS:]:
+        title = render_value(one.proposal.get_title_for(context.caller.id), language)
+        if context.caller.id not in one.proposal.deciders:
+            who = choose_words(await format_people_names(turns.platform.directory, one.proposal.deciders), language)
+            lines.append(translate("agreed.theirs", language, title=title, who=who))
+            continue
+        key = "agreed.here" if one.place == message.place else "agreed.direct"
+        button = translate(f"choice.{one.proposal.choices[0].name}", language)
+        lines.append(translate(key, language, title=title, button=button))
+    text = "\n".join(lines)
+    await post_notice(turns, context.lease, message, text, key="agreed", privacy=Privacy.OWN_TEXT)
+    return [build_journal_write(turns, message, "message.agreed", approval=opened[-1].id)]

@@ -7,53 +7,50 @@ import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from bot.chat.messages import Channel, ChatDirectory, Post
+from bot.chat.messages import Post
+from bot.chat.platform import Platform
 from bot.core import logs
-from bot.core.clock import Clock
 from bot.core.errors import NEEDS_ADMINISTRATOR, ChatError, StoreUnavailableError
 from bot.core.i18n import translate
-from bot.queue.keys import Keys
 from bot.queue.store_watch import PauseReason
 from bot.redis.connect import translate_redis_errors
-from bot.storage.journal import Journal
+from bot.storage.stores import Stores
 from tools.spec import TextRef
 
 SILENCE_MS = 3_600_000
 """Time in which an alert is not repeated (ms), whichever process notices it."""
 MAX_TOLD = 20
 """Most administrators who get an alert."""
+ALERTED_KINDS = frozenset({"item.dead", "effect.unknown", "model.down", "model.tools_refused", "approval.refused"})
+"""Kinds of journal records that need an administrator."""
 log = logs.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdministratorAlerts:
-    redis: Redis
-    keys: Keys
-    chat: Channel
-    directory: ChatDirectory
-    journal: Journal
+    stores: Stores
+    platform: Platform
 
     async def send_alert(self, code: str, **params: object) -> None:
         """Post `alert.<code>` in the DM of each administrator. Never fails: the problem is in the log in any case, and
         an alert that could not be sent is sent the next time."""
-        key = self.keys.build_key(0, "alerted", code)
+        key = self.stores.keys.build_key(0, "alerted", code)
         try:
             with translate_redis_errors():
-                if not await self.redis.set(key, "1", nx=True, px=SILENCE_MS):
+                if not await self.stores.redis.set(key, "1", nx=True, px=SILENCE_MS):
                     return
-            await self.journal.append_record("alert", "alert", text=translate(f"alert.{code}", "en", **params))
-            told = [one for one in await self.directory.list_people() if one.is_administrator and one.active]
+            await self.stores.journal.append_record("alert", "alert", text=translate(f"alert.{code}", "en", **params))
+            told = [one for one in await self.platform.directory.list_people() if one.is_administrator and one.active]
             for person in told[:MAX_TOLD]:
                 post = Post(translate(f"alert.{code}", person.language, **params))
-                place = await self.chat.open_dm(person.id)
-                await self.chat.post_message(place, post, key=f"alert:{code}:{secrets.token_hex(6)}")
+                place = await self.platform.chat.open_dm(person.id)
+                await self.platform.chat.post_message(place, post, key=f"alert:{code}:{secrets.token_hex(6)}")
         except (ChatError, StoreUnavailableError) as failed:
             log.warning("alert not sent", code=code, reason=str(failed))
             with suppress(RedisError):
-                await self.redis.delete(key)
+                await self.stores.redis.delete(key)
 
     async def report_pause(self, reason: PauseReason, offset_ms: int) -> None:
         """Send the alert for a finding of `StoreWatch`."""
@@ -72,38 +69,27 @@ class AdministratorAlerts:
         try:
             with translate_redis_errors():
                 for code in ("clock", "held"):
-                    await self.redis.delete(self.keys.build_key(0, "alerted", code))
+                    await self.stores.redis.delete(self.stores.keys.build_key(0, "alerted", code))
         except StoreUnavailableError as failed:
             log.warning("alerts not forgotten", reason=str(failed))
 
-
-ALERTED_KINDS = frozenset({"item.dead", "effect.unknown", "model.down", "model.tools_refused", "approval.refused"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalAlerts:
-    """Tells administrators about journal records that need one of them. Every process looks; each alert comes once."""
-
-    alerts: AdministratorAlerts
-    clock: Clock
-    pause_s: float = 10.0
-
-    async def watch_journal(self) -> None:
-        """Watch the journal until the process stops."""
-        since_ms = self.clock.now_ms()
+    async def watch_journal(self, pause_s: float) -> None:
+        """Tell of journal records that need an administrator, until the process stops. Every process looks; each alert
+        comes once."""
+        since_ms = self.stores.clock.now_ms()
         while True:
-            await asyncio.sleep(self.pause_s)
-            async for record in self.alerts.journal.stream_records(since=since_ms, kinds=ALERTED_KINDS):
+            await asyncio.sleep(pause_s)
+            async for record in self.stores.journal.stream_records(since=since_ms, kinds=ALERTED_KINDS):
                 since_ms = max(since_ms, record.at_ms + 1)
                 match record.kind:
                     case "item.dead":
-                        await self.alerts.send_alert("dead", id=record.more.get("item", ""))
+                        await self.send_alert("dead", id=record.more.get("item", ""))
                     case "effect.unknown":
-                        await self.alerts.send_alert("unknown", card=record.more.get("approval", ""))
+                        await self.send_alert("unknown", card=record.more.get("approval", ""))
                     case "approval.refused" if record.more.get("foreign"):
-                        await self.alerts.send_alert("foreign_card", card=record.more.get("approval", ""))
+                        await self.send_alert("foreign_card", card=record.more.get("approval", ""))
                     case "model.tools_refused":
                         why = record.more.get("said", "")
-                        await self.alerts.send_alert("tools_refused", tools=record.text, why=why)
+                        await self.send_alert("tools_refused", tools=record.text, why=why)
                     case "model.down" if record.more.get("why") in NEEDS_ADMINISTRATOR:
-                        await self.alerts.send_alert("model", why=record.more.get("said", ""))
+                        await self.send_alert("model", why=record.more.get("said", ""))

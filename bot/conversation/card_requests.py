@@ -3,86 +3,71 @@ is."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bot.agent.events import RunPaused
 from bot.approvals.render import describe_proposal
-from bot.chat.messages import Channel
-from bot.conversation.endings import RunReplies
-from bot.conversation.reply import MessageDelivery
-from bot.conversation.turn_context import TurnContext
-from bot.core.clock import Clock
+from bot.conversation import endings
+from bot.conversation.reply import can_show_in
+from bot.conversation.turn_context import TurnContext, Turns
 from bot.core.i18n import render_value
 from bot.core.records import Approval, CardSummary, OpenCard, RunStatus
 from bot.core.run_state import CallStatus
 from bot.core.work_items import CHANGED
-from bot.queue.keys import Keys
-from bot.storage.approvals import ApprovalStore, build_open_card
-from bot.storage.runs import RunStore
+from bot.storage.approvals import build_open_card
 from tools.cancel_card.tool import CANCEL_CARD
 from tools.cards.fields import build_change_fields
 from tools.requests.processes import START_PROCESS, WITHDRAW_REQUEST
 from tools.spec import Gate, Privacy
-from tools.tool import ToolServices
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CardRequester:
-    keys: Keys
-    chat: Channel
-    delivery: MessageDelivery
-    replies: RunReplies
-    tool_services: ToolServices
-    clock: Clock
-    runs: RunStore
-    approvals: ApprovalStore
+async def request_card(turns: Turns, context: TurnContext, event: RunPaused) -> OpenCard:
+    """Pause the run and build its card. The run records the card that it waits for."""
+    run, place = context.run, context.run.message.place
+    can_show_here = await can_show_in(turns.platform, place, Privacy.PRIVATE)
+    proposal = event.proposal
+    former: Approval | None = None
+    if event.call.tool == START_PROCESS.name:  # a new request may replace a card: it shows the differences
+        # The card that this run has cancelled or by which it has withdrawn a request, or the changed message's.
+        cards = [
+            one.approval if one.tool == WITHDRAW_REQUEST.name else str(one.args.get("card", "")).strip()
+            for one in run.state.calls
+            if one.status is CallStatus.SUCCEEDED and one.tool in (WITHDRAW_REQUEST.name, CANCEL_CARD.name)
+        ]
+        if not cards and run.message.id.startswith(CHANGED):
+            earlier = await turns.stores.runs.load_run(run.message.id.removeprefix(CHANGED))
+            cards = [one.approval for one in earlier.state.calls if one.approval] if earlier else []
+        former = await turns.stores.approvals.load_approval(cards[-1]) if cards else None
+    if (
+        former is not None
+        and former.owner == run.message.person
+        and former.proposal.title.params.get("process") == proposal.title.params["process"]
+    ):
+        form, fields = proposal.args["form"], former.proposal.fields
+        is_same = former.proposal.args.get("form", form) == form
+        changes = build_change_fields(fields, proposal.fields, render_value, is_same=is_same)
+        proposal = proposal.with_card_fields((*changes, *proposal.fields))
+    requested_card = build_open_card(turns.stores.keys, run, event.call, proposal, event.gate, here=can_show_here)
+    index = run.state.calls.index(event.call)
+    run.state.calls[index] = replace(event.call, approval=requested_card.approval)
+    run.requested_card, run.status = requested_card, RunStatus.PAUSED
+    text = describe_proposal(proposal, context.caller.person)
+    run.card_summary = CardSummary(text=text, made_ms=turns.stores.clock.now_ms())
+    if not can_show_here and event.gate is Gate.CONFIRM:
+        run.dm_place = await turns.platform.chat.open_dm(run.message.person)
+    return requested_card
 
-    async def request_card(self, context: TurnContext, event: RunPaused) -> OpenCard:
-        """Pause the run and build its card. The run records the card that it waits for."""
-        run, place = context.run, context.run.message.place
-        can_show_here = await self.delivery.can_show_in(place, Privacy.PRIVATE)
-        proposal = event.proposal
-        former: Approval | None = None
-        if event.call.tool == START_PROCESS.name:  # a new request may replace a card: it shows the differences
-            # The card that this run has cancelled or by which it has withdrawn a request, or the changed message's.
-            cards = [
-                one.approval if one.tool == WITHDRAW_REQUEST.name else str(one.args.get("card", "")).strip()
-                for one in run.state.calls
-                if one.status is CallStatus.SUCCEEDED and one.tool in (WITHDRAW_REQUEST.name, CANCEL_CARD.name)
-            ]
-            if not cards and run.message.id.startswith(CHANGED):
-                earlier = await self.runs.load_run(run.message.id.removeprefix(CHANGED))
-                cards = [one.approval for one in earlier.state.calls if one.approval] if earlier else []
-            former = await self.approvals.load_approval(cards[-1]) if cards else None
-        if (
-            former is not None
-            and former.owner == run.message.person
-            and former.proposal.title.params.get("process") == proposal.title.params["process"]
-        ):
-            form, fields = proposal.args["form"], former.proposal.fields
-            is_same = former.proposal.args.get("form", form) == form
-            changes = build_change_fields(fields, proposal.fields, render_value, is_same=is_same)
-            proposal = proposal.with_card_fields((*changes, *proposal.fields))
-        requested_card = build_open_card(self.keys, run, event.call, proposal, event.gate, here=can_show_here)
-        index = run.state.calls.index(event.call)
-        run.state.calls[index] = replace(event.call, approval=requested_card.approval)
-        run.requested_card, run.status = requested_card, RunStatus.PAUSED
-        text = describe_proposal(proposal, context.caller.person)
-        run.card_summary = CardSummary(text=text, made_ms=self.clock.now_ms())
-        if not can_show_here and event.gate is Gate.CONFIRM:
-            run.dm_place = await self.chat.open_dm(run.message.person)
-        return requested_card
 
-    async def post_card_location(self, context: TurnContext, requested_card: OpenCard, *, quiet: bool) -> None:
-        """Tell the requester where the card is, unless the card comes to this very place or a step line says so.
-        `quiet`: no steps are shown."""
-        run, list_deputies = context.run, self.tool_services.engine.list_task_deputies
-        deputies = (
-            await list_deputies(requested_card.proposal.subject, self.clock.today())
-            if requested_card.gate is Gate.APPROVE
-            else ()
-        )
-        theirs = run.message.person in (*requested_card.proposal.deciders, *deputies)
-        await self.replies.post_card_location(
-            run, requested_card, can_press=theirs, quiet=quiet, again=context.is_redelivery
-        )
+async def post_card_location(turns: Turns, context: TurnContext, requested_card: OpenCard, *, quiet: bool) -> None:
+    """Tell the requester where the card is, unless the card comes to this very place or a step line says so.
+    `quiet`: no steps are shown."""
+    run, list_deputies = context.run, turns.tool_services.engine.list_task_deputies
+    deputies = (
+        await list_deputies(requested_card.proposal.subject, turns.stores.clock.today())
+        if requested_card.gate is Gate.APPROVE
+        else ()
+    )
+    theirs = run.message.person in (*requested_card.proposal.deciders, *deputies)
+    await endings.post_card_location(
+        turns, run, requested_card, can_press=theirs, quiet=quiet, again=context.is_redelivery
+    )

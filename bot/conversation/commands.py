@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
 from bot.chat.messages import Message
-from bot.conversation.stops import Stopper
-from bot.core.clock import Clock
+from bot.conversation.stops import answer_written_stop
+from bot.conversation.turn_context import Turns
 from bot.core.i18n import load_sentences, shorten_text, translate
 from bot.core.redaction import redact_text
 from bot.queue.writes import Delete, Write
-from bot.storage.history import HistoryStore
-from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.runs import build_waiting_files_key
 from tools.languages import LANGUAGES, choose_words
 from tools.people.names import format_people_names, get_person_name
@@ -63,114 +61,110 @@ def parse_command(text: str) -> str | None:
     return list_command_words().get(text.strip().strip("/!！。.?？").strip().lower())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandHandler:
-    tool_services: ToolServices
-    history: HistoryStore
-    settings: Callable[[], Mapping[str, str]]
-    """All settings as an administrator may see them, with masked secrets."""
-    stopper: Stopper
-    clock: Clock
-    preferences: MorningPreferenceStore
+async def answer_command(turns: Turns, message: Message, caller: Caller) -> CommandReply | None:
+    """Answer a command; None for any other message. In shared channels only *stop* works as a plain word."""
+    name = parse_command(message.text)
+    if message.command and not message.text.strip():
+        name = "help"
+    if name is None or not (message.place.direct or message.command or name == "stop"):
+        return None
+    engine, language = turns.tool_services.engine, caller.person.language
+    match name:
+        case "tasks":
+            todo = await engine.list_todo_tasks(caller.id, turns.stores.clock.today(), LISTED)
+            lines = list[str]()
+            for one in todo.tasks:  # their own, or those that they decide as a deputy
+                key = "command.task" if one.task.assignee == caller.id else "command.task_for"
+                lines.append(await _describe_task(turns, key, one, language))
+            return CommandReply("tasks", _format_listing("tasks", lines, language, todo.total_count))
+        case "done":
+            tasks = await engine.list_decided_tasks(caller.id)
+            lines = [await _describe_task(turns, "command.decided", one, language) for one in tasks]
+            return CommandReply("done", _format_listing("done", lines, language))
+        case "requests":
+            own = await engine.list_recent_requests(caller.id, LISTED)
+            lines = []
+            for request in own.requests:
+                status = translate(f"status.{request.display_status}", language)
+                summary = await load_request_summary(turns.tool_services, request, language)
+                holder = await describe_holder(turns.tool_services, request, caller.person)
+                lines.append(" · ".join(filter(None, (request.id, status, summary, holder))))
+            return CommandReply("requests", _format_listing("requests", lines, language, own.total_count))
+        case "history":
+            return await _answer_history(turns, message, caller)
+        case "settings":
+            return await _answer_settings(turns, caller)
+        case "forget":
+            conversation = message.place.conversation
+            files = Delete(build_waiting_files_key(turns.stores.history.keys, conversation))
+            writes = (
+                *turns.stores.history.build_forget_writes(conversation),
+                *((files,) if message.place.direct else ()),
+            )
+            return CommandReply("forget", translate("command.forgotten", language), writes)
+        case "stop":
+            return CommandReply("stop", await answer_written_stop(turns, message.place, caller, message.at))
+        case "morning_on" | "morning_off":  # from the next list on
+            await turns.stores.mornings.save_wish(caller.id, wants_list=name == "morning_on")
+            at = turns.list_settings().get("morning_list", "")
+            key = ("morning.on" if name == "morning_on" else "morning.off") if at else "morning.nowhere"
+            return CommandReply(name, translate(key, language, at=at))
+        case _:
+            return CommandReply("help", translate("command.help", language))
 
-    async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
-        """Answer a command; None for any other message. In shared channels only *stop* works as a plain word."""
-        name = parse_command(message.text)
-        if message.command and not message.text.strip():
-            name = "help"
-        if name is None or not (message.place.direct or message.command or name == "stop"):
-            return None
-        engine, language = self.tool_services.engine, caller.person.language
-        match name:
-            case "tasks":
-                todo = await engine.list_todo_tasks(caller.id, self.clock.today(), LISTED)
-                lines = list[str]()
-                for one in todo.tasks:  # their own, or those that they decide as a deputy
-                    key = "command.task" if one.task.assignee == caller.id else "command.task_for"
-                    lines.append(await self._describe_task(key, one, language))
-                return CommandReply("tasks", _format_listing("tasks", lines, language, todo.total_count))
-            case "done":
-                tasks = await engine.list_decided_tasks(caller.id)
-                lines = [await self._describe_task("command.decided", one, language) for one in tasks]
-                return CommandReply("done", _format_listing("done", lines, language))
-            case "requests":
-                own = await engine.list_recent_requests(caller.id, LISTED)
-                lines = []
-                for request in own.requests:
-                    status = translate(f"status.{request.display_status}", language)
-                    summary = await load_request_summary(self.tool_services, request, language)
-                    holder = await describe_holder(self.tool_services, request, caller.person)
-                    lines.append(" · ".join(filter(None, (request.id, status, summary, holder))))
-                return CommandReply("requests", _format_listing("requests", lines, language, own.total_count))
-            case "history":
-                return await self._answer_history(message, caller)
-            case "settings":
-                return await self._answer_settings(caller)
-            case "forget":
-                conversation = message.place.conversation
-                files = Delete(build_waiting_files_key(self.history.keys, conversation))
-                writes = (*self.history.build_forget_writes(conversation), *((files,) if message.place.direct else ()))
-                return CommandReply("forget", translate("command.forgotten", language), writes)
-            case "stop":
-                return CommandReply("stop", await self.stopper.answer_written_stop(message.place, caller, message.at))
-            case "morning_on" | "morning_off":  # from the next list on
-                await self.preferences.save_wish(caller.id, wants_list=name == "morning_on")
-                at = self.settings().get("morning_list", "")
-                key = ("morning.on" if name == "morning_on" else "morning.off") if at else "morning.nowhere"
-                return CommandReply(name, translate(key, language, at=at))
-            case _:
-                return CommandReply("help", translate("command.help", language))
 
-    async def _answer_history(self, message: Message, caller: Caller) -> CommandReply:
-        """Answer with the summary of older turns (its range, its lines and its gaps) and the latest entries, as people
-        know them: their own words, the answers, and a card instead of a note to the model."""
-        language, zone = caller.person.language, caller.person.zone
-        history = await self.history.load_history(message.place.conversation)
-        lines, summary_lines, summary = list[str](), list[str](), history.summary
-        for entry in [entry for entry in history.entries if entry.is_visible][-HISTORY_SHOWN:]:
-            is_ours, text = entry.is_answer or bool(entry.kind), shorten_text(entry.visible_text, QUOTE_MAX)
-            text = (text if is_ours else _FORMATTING.sub(r"\\\1", text)) or translate("command.waits", language)
-            lines.append(translate(f"command.said_by_{'bot' if is_ours else 'person'}", language, text=text))
-        if summary is not None:
-            since, until = (datetime.fromtimestamp(ms / 1000, zone) for ms in (summary.since_ms, summary.until_ms))
-            span = {"since": f"{since:%Y-%m-%d %H:%M}", "until": f"{until:%Y-%m-%d %H:%M}"}
-            missed = [translate("command.summary_missed", language)] if summary.has_gap or history.has_gap else []
-            summary_lines = [translate("command.summary", language, **span, turns=summary.turns)]
-            summary_lines += [*(f"- {line}" for line in summary.lines), *missed, ""]
-        return CommandReply("history", "\n".join([*summary_lines, _format_listing("history", lines, language)]))
+async def _answer_history(turns: Turns, message: Message, caller: Caller) -> CommandReply:
+    """Answer with the summary of older turns (its range, its lines and its gaps) and the latest entries, as people
+    know them: their own words, the answers, and a card instead of a note to the model."""
+    language, zone = caller.person.language, caller.person.zone
+    history = await turns.stores.history.load_history(message.place.conversation)
+    lines, summary_lines, summary = list[str](), list[str](), history.summary
+    for entry in [entry for entry in history.entries if entry.is_visible][-HISTORY_SHOWN:]:
+        is_ours, text = entry.is_answer or bool(entry.kind), shorten_text(entry.visible_text, QUOTE_MAX)
+        text = (text if is_ours else _FORMATTING.sub(r"\\\1", text)) or translate("command.waits", language)
+        lines.append(translate(f"command.said_by_{'bot' if is_ours else 'person'}", language, text=text))
+    if summary is not None:
+        since, until = (datetime.fromtimestamp(ms / 1000, zone) for ms in (summary.since_ms, summary.until_ms))
+        span = {"since": f"{since:%Y-%m-%d %H:%M}", "until": f"{until:%Y-%m-%d %H:%M}"}
+        missed = [translate("command.summary_missed", language)] if summary.has_gap or history.has_gap else []
+        summary_lines = [translate("command.summary", language, **span, turns=summary.turns)]
+        summary_lines += [*(f"- {line}" for line in summary.lines), *missed, ""]
+    return CommandReply("history", "\n".join([*summary_lines, _format_listing("history", lines, language)]))
 
-    async def _answer_settings(self, caller: Caller) -> CommandReply:
-        """Answer an administrator with all settings, everybody else with those that concern them."""
-        language, values = caller.person.language, self.settings()
-        if caller.person.is_administrator:
-            lines = [f"`{name}` = {redact_text(value) or '—'}" for name, value in values.items()]
-            return CommandReply("settings", _format_listing("settings", lines, language))
-        own = {"language": translate("setting.in_language", language), "timezone": caller.person.timezone}
-        settings = own | {name: values[name] for name in PUBLIC_SETTINGS if values.get(name)}
-        if at := settings.get("morning_list"):
-            key = "at" if await self.preferences.wants_list(caller.id) else "off"
-            settings["morning_list"] = translate(f"setting.morning_list_{key}", language, at=at)
-        lines = list[str]()
-        for name, value in settings.items():
-            key = f"setting.{name}_{value}"
-            words = translate(key, language) if key in load_sentences() else value
-            lines.append(translate(f"setting.{name}", language, value=words))
-        return CommandReply("settings", _format_listing("own_settings", lines, language))
 
-    async def _describe_task(self, key: str, assigned: AssignedTask, language: str) -> str:
-        requester = await get_person_name(self.tool_services.directory, assigned.request.initiator, language)
-        about = await load_request_summary(self.tool_services, assigned.request, language)
-        decision = find_decision_key(assigned.task)
-        return translate(
-            key,
-            language,
-            request=assigned.request.id,
-            requester=requester,
-            summary=about,
-            task=assigned.task.id,
-            decision=translate(decision, language) if decision else "",
-            who=await get_person_name(self.tool_services.directory, assigned.task.assignee, language),
-        )
+async def _answer_settings(turns: Turns, caller: Caller) -> CommandReply:
+    """Answer an administrator with all settings, everybody else with those that concern them."""
+    language, values = caller.person.language, turns.list_settings()
+    if caller.person.is_administrator:
+        lines = [f"`{name}` = {redact_text(value) or '—'}" for name, value in values.items()]
+        return CommandReply("settings", _format_listing("settings", lines, language))
+    own = {"language": translate("setting.in_language", language), "timezone": caller.person.timezone}
+    settings = own | {name: values[name] for name in PUBLIC_SETTINGS if values.get(name)}
+    if at := settings.get("morning_list"):
+        key = "at" if await turns.stores.mornings.wants_list(caller.id) else "off"
+        settings["morning_list"] = translate(f"setting.morning_list_{key}", language, at=at)
+    lines = list[str]()
+    for name, value in settings.items():
+        key = f"setting.{name}_{value}"
+        words = translate(key, language) if key in load_sentences() else value
+        lines.append(translate(f"setting.{name}", language, value=words))
+    return CommandReply("settings", _format_listing("own_settings", lines, language))
+
+
+async def _describe_task(turns: Turns, key: str, assigned: AssignedTask, language: str) -> str:
+    requester = await get_person_name(turns.tool_services.directory, assigned.request.initiator, language)
+    about = await load_request_summary(turns.tool_services, assigned.request, language)
+    decision = find_decision_key(assigned.task)
+    return translate(
+        key,
+        language,
+        request=assigned.request.id,
+        requester=requester,
+        summary=about,
+        task=assigned.task.id,
+        decision=translate(decision, language) if decision else "",
+        who=await get_person_name(turns.tool_services.directory, assigned.task.assignee, language),
+    )
 
 
 def _format_listing(name: str, lines: Sequence[str], language: str, total_count: int = 0) -> str:

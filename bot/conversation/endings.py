@@ -3,13 +3,14 @@ shown."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from bot.approvals.render import render_candidates
-from bot.chat.messages import Channel, ChatDirectory, Message, Post, RateSlot
+from bot.chat.messages import Message, Post
 from bot.conversation.progress import render_current_states, render_receipt, render_run_result, render_undone_calls
-from bot.conversation.reply import DeliveryResult, MessageDelivery
+from bot.conversation.reply import DeliveryResult, can_show_in, deliver_message, post_pointer
+from bot.conversation.turn_context import Turns
 from bot.core import logs
 from bot.core.errors import ChatError, ChatRefusedError
 from bot.core.i18n import translate
@@ -23,101 +24,93 @@ from tools.spec import Privacy, ReceiptLine
 log = logs.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunReplies:
-    chat: Channel
-    delivery: MessageDelivery
-    directory: ChatDirectory
-    complete_answer: Callable[[Run, RunResult, Post, bool], Awaitable[Post]]
-    """Lets features add to an answer; the flag: whether it stands where it was asked."""
+async def post_notice(
+    turns: Turns, lease: Lease, message: Message, text: str, *, key: str, privacy: Privacy = Privacy.PUBLIC
+) -> None:
+    """Post a sentence of the bot's own. `key`: names the sentence among those about this message. `privacy`:
+    privacy of its content."""
+    again, key = lease.item.is_redelivery, f"{message.id}:{key}"
+    post = Post(text, plain=privacy is not Privacy.PUBLIC)
+    await deliver_message(turns.platform, message.place, message.person, post, privacy, key=key, again=again)
 
-    async def post_notice(
-        self, lease: Lease, message: Message, text: str, *, key: str, privacy: Privacy = Privacy.PUBLIC
-    ) -> None:
-        """Post a sentence of the bot's own. `key`: names the sentence among those about this message. `privacy`:
-        privacy of its content."""
-        again, key = lease.item.is_redelivery, f"{message.id}:{key}"
-        post = Post(text, plain=privacy is not Privacy.PUBLIC)
-        await self.delivery.deliver_message(message.place, message.person, post, privacy, key=key, again=again)
 
-    async def end_change_notices(self, run: Run, code: str) -> None:
-        """Remove the button from the notices about a changed or deleted message, after the run's card has ended."""
-        for notice in run.change_notices:
-            try:
-                await self.chat.update_message(notice, Post(translate(f"changed.{code}", run.language)))
-            except ChatRefusedError as gone:
-                log.info("a notice cannot be changed", code=gone.code)
+async def end_change_notices(turns: Turns, run: Run, code: str) -> None:
+    """Remove the button from the notices about a changed or deleted message, after the run's card has ended."""
+    for notice in run.change_notices:
+        try:
+            await turns.platform.chat.update_message(notice, Post(translate(f"changed.{code}", run.language)))
+        except ChatRefusedError as gone:
+            log.info("a notice cannot be changed", code=gone.code)
 
-    def find_rate_slot(self, run: Run) -> RateSlot | None:
-        """Return the rate limit for the run's answer."""
-        return self.chat.find_rate_slot(run.message.place)
 
-    async def post_run_result(
-        self,
-        run: Run,
-        result: RunResult,
-        *,
-        again: bool,
-        wait_ms: int | None,
-        states: Sequence[ReceiptLine] = (),
-        undone: Sequence[CallRecord] = (),
-        files: str = "",
-    ) -> DeliveryResult:
-        """Post the answer, in the conversation if everything that the run has seen may be shown there. `states`:
-        current states of requests. `undone`: calls that were asked for and not done. `files`: sentence about kept files
-        that are on no request yet."""
-        place, privacy, key = run.message.place, get_result_privacy(run, result), f"{run.id}:final"
-        here, aside = await self.delivery.can_show_in(place, privacy), render_receipt(run, in_channel=True)
-        in_channel = here and not place.direct
-        asked = () if in_channel or result.stop_reason else run.candidates  # a mention in a channel would notify them
-        candidates = await render_candidates(self.directory, asked, run.language)
-        post = render_run_result(run, result, candidates, in_channel=in_channel)
-        post = await self.complete_answer(run, result, post, here)
-        now = render_current_states(states, run.language, in_channel=in_channel)
-        more = (post.receipt, now, render_undone_calls(undone, run.language), files)
-        post = replace(post, receipt="\n".join(filter(None, more)))
-        return await self.delivery.deliver_message(
-            place, run.message.person, post, privacy, key=key, again=again, wait_ms=wait_ms, receipt=aside
+async def post_run_result(
+    turns: Turns,
+    run: Run,
+    result: RunResult,
+    *,
+    again: bool,
+    wait_ms: int | None,
+    states: Sequence[ReceiptLine] = (),
+    undone: Sequence[CallRecord] = (),
+    files: str = "",
+) -> DeliveryResult:
+    """Post the answer, in the conversation if everything that the run has seen may be shown there. `states`:
+    current states of requests. `undone`: calls that were asked for and not done. `files`: sentence about kept files
+    that are on no request yet."""
+    place, privacy, key = run.message.place, get_result_privacy(run, result), f"{run.id}:final"
+    here, aside = await can_show_in(turns.platform, place, privacy), render_receipt(run, in_channel=True)
+    in_channel = here and not place.direct
+    asked = () if in_channel or result.stop_reason else run.candidates  # a mention in a channel would notify them
+    candidates = await render_candidates(turns.platform.directory, asked, run.language)
+    post = render_run_result(run, result, candidates, in_channel=in_channel)
+    post = await turns.features.complete_answer(run, result, post, here)
+    now = render_current_states(states, run.language, in_channel=in_channel)
+    more = (post.receipt, now, render_undone_calls(undone, run.language), files)
+    post = replace(post, receipt="\n".join(filter(None, more)))
+    return await deliver_message(
+        turns.platform, place, run.message.person, post, privacy, key=key, again=again, wait_ms=wait_ms, receipt=aside
+    )
+
+
+async def post_failure(turns: Turns, item: LaneItem, message: Message, run: Run | None) -> tuple[str, DeliveryResult]:
+    """Post that the message failed every time. Returns the text and the result of its delivery. If the conversation
+    takes nothing, the text goes to the DM."""
+    text = translate("turn.given_up", await get_person_language(turns.platform.directory, message.person), id=item.id)
+    privacy, key = Privacy.PUBLIC, f"dead:{item.id}"
+    if run is not None and run.result is not None:
+        text, privacy = run.result.text, get_result_privacy(run, run.result)
+    post = Post(text, receipt=render_receipt(run, in_channel=not message.place.direct) if run else "")
+    try:
+        return text, await deliver_message(
+            turns.platform, message.place, message.person, post, privacy, key=key, again=True
+        )
+    except ChatError:
+        direct = await turns.platform.chat.open_dm(message.person)
+        await turns.platform.chat.post_message(direct, post, key=key, again=True)
+        return text, DeliveryResult(
+            in_conversation=privacy is Privacy.PUBLIC, direct=None if message.place.direct else direct
         )
 
-    async def post_failure(self, item: LaneItem, message: Message, run: Run | None) -> tuple[str, DeliveryResult]:
-        """Post that the message failed every time. Returns the text and the result of its delivery. If the conversation
-        takes nothing, the text goes to the DM."""
-        text = translate("turn.given_up", await get_person_language(self.directory, message.person), id=item.id)
-        privacy, key = Privacy.PUBLIC, f"dead:{item.id}"
-        if run is not None and run.result is not None:
-            text, privacy = run.result.text, get_result_privacy(run, run.result)
-        post = Post(text, receipt=render_receipt(run, in_channel=not message.place.direct) if run else "")
-        try:
-            return text, await self.delivery.deliver_message(
-                message.place, message.person, post, privacy, key=key, again=True
-            )
-        except ChatError:
-            direct = await self.chat.open_dm(message.person)
-            await self.chat.post_message(direct, post, key=key, again=True)
-            return text, DeliveryResult(
-                in_conversation=privacy is Privacy.PUBLIC, direct=None if message.place.direct else direct
-            )
 
-    async def post_card_location(
-        self, run: Run, requested_card: OpenCard, *, can_press: bool, quiet: bool, again: bool
-    ) -> None:
-        """Post who decides and where the card is, unless the card comes to this very place or a step line says so.
-        `can_press`: whether the requester may press the card."""
-        place, person, key = run.message.place, run.message.person, f"{run.id}:card:{len(run.state.calls)}"
-        if requested_card.place == place or (can_press and place.direct):
-            return
-        if place.direct:
-            if quiet:
-                who = choose_words(
-                    await format_people_names(self.directory, requested_card.proposal.deciders), run.language
-                )
-                text = translate("turn.brought", run.language, who=who)
-                await self.chat.post_message(place, Post(text), key=f"{run.id}:brought", again=again)
-        elif can_press:
-            await self.delivery.post_pointer(place, person, "pointer.card", key=key, again=again)
-        elif quiet or not await self.delivery.can_show_in(place):
-            await self.delivery.post_pointer(place, person, "pointer.brought", key=key, again=again)
+async def post_card_location(
+    turns: Turns, run: Run, requested_card: OpenCard, *, can_press: bool, quiet: bool, again: bool
+) -> None:
+    """Post who decides and where the card is, unless the card comes to this very place or a step line says so.
+    `can_press`: whether the requester may press the card."""
+    place, person, key = run.message.place, run.message.person, f"{run.id}:card:{len(run.state.calls)}"
+    if requested_card.place == place or (can_press and place.direct):
+        return
+    if place.direct:
+        if quiet:
+            who = choose_words(
+                await format_people_names(turns.platform.directory, requested_card.proposal.deciders), run.language
+            )
+            text = translate("turn.brought", run.language, who=who)
+            await turns.platform.chat.post_message(place, Post(text), key=f"{run.id}:brought", again=again)
+    elif can_press:
+        await post_pointer(turns.platform, place, person, "pointer.card", key=key, again=again)
+    elif quiet or not await can_show_in(turns.platform, place):
+        await post_pointer(turns.platform, place, person, "pointer.brought", key=key, again=again)
 
 
 def get_result_privacy(run: Run, result: RunResult) -> Privacy:

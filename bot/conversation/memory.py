@@ -11,20 +11,18 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from zoneinfo import ZoneInfo
 
-from bot.agent.past_calls import FindTool, build_past_call, format_call_line, list_latest_calls, name_offered_call
+from bot.agent.past_calls import build_past_call, format_call_line, list_latest_calls, name_offered_call
 from bot.agent.recall import NOT_VERIFIED, build_calls_entry, build_event_entry
 from bot.chat.messages import Place
 from bot.conversation.progress import render_receipt
 from bot.conversation.reply import DeliveryResult
-from bot.core.clock import Clock
+from bot.conversation.turn_context import Turns
 from bot.core.history_entries import EntryKind, HistoryEntry, PastCall
 from bot.core.i18n import translate
 from bot.core.records import OpenCard, Run, RunStatus
 from bot.core.run_state import CallRecord, CallStatus
 from bot.core.work_items import AppendDirectHistory
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
-from bot.storage.history import HistoryStore
-from bot.storage.runs import RunStore
 from tools.spec import Person, Privacy
 
 WAITING_NOTE = "a card was brought and waits for its button: {tool}"
@@ -41,191 +39,195 @@ class RunMemory:
     """Calls of the entry with calls, if there is one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationMemory:
-    history: HistoryStore
-    runs: RunStore
-    clock: Clock
-    """Dates the entries by the day that people mean."""
-    find_tool: FindTool
-    """Finds the tools whose calls are remembered."""
-
-    def build_answer_writes(
-        self, run: Run, text: str, delivery_result: DeliveryResult
-    ) -> tuple[AppendHistory, list[Write]]:
-        """Build the entries of question, calls, answer and changes: for the conversation, and for the DM if there is
-        one."""
-        place = run.message.place
-        question = [] if run.is_in_history else [self._build_question_entry(run)]
-        was_in_dm = run.dm_place is not None  # the run's card has been in the DM
-        run.dm_place = delivery_result.direct or run.dm_place
-        answer = [self._build_answer_entry(run, text), *self._build_effect_entries(run)]
-        if delivery_result.in_conversation:
-            calls = (
-                self._build_call_entries(run, place) if self._can_show_details(run, delivery_result) else RunMemory()
-            )
-            entries_here = RunMemory([*question, *calls.entries, *answer], calls.calls)
-        else:
-            entries_here = RunMemory(
-                [
-                    *question,
-                    self._build_answer_entry(run, delivery_result.pointer),
-                    *self._build_effect_entries(run, in_channel=True),
-                ]
-            )
-        append, *writes = self._build_history_writes(place, entries_here)
-        assert isinstance(append, AppendHistory)
-        if run.dm_place is None:
-            return append, writes
-        calls = self._build_call_entries(run, run.dm_place)
-        entries = [*calls.entries, *answer] if was_in_dm else [self._build_question_entry(run), *calls.entries, *answer]
-        return append, [*writes, self._build_direct_history_item(run, "end", RunMemory(entries, calls.calls))]
-
-    def build_waiting_writes(self, run: Run) -> list[Write]:
-        """Build the entries that are remembered while a card of the run waits. If the card is in a DM, that DM lists it
-        as open."""
-        requested_card, place = run.requested_card, run.message.place
-        if requested_card is None:
-            return []
-        question, first = [] if run.is_in_history else [self._build_question_entry(run)], not run.is_in_history
-        run.is_in_history = True
-        if place.direct:
-            calls = self._build_call_entries(run, place)
-            return self._build_history_writes(place, RunMemory([*question, *calls.entries], calls.calls))
-        waiting_events = [
-            build_event_entry(
-                WAITING_NOTE.format(
-                    tool=name_offered_call(self.find_tool, requested_card.tool, requested_card.proposal.args)[0]
-                ),
-                self.clock.today_ms(),
-                _get_timezone(run),
-                run=run.id,
-                said="",
-            )
-        ]
-        writes = self._build_history_writes(place, RunMemory([*question, *waiting_events])) if first else []
-        if run.dm_place is None:
-            return writes
-        calls = self._build_call_entries(run, run.dm_place)
-        part = RunMemory([*question, *calls.entries], calls.calls)
-        return [*writes, self._build_direct_history_item(run, str(len(run.state.calls)), part, requested_card)]
-
-    def build_silent_end_writes(self, run: Run) -> list[Write]:
-        """Build the entries for a run that was stopped, or whose card its person cancelled in chat. Such a run says
-        nothing more."""
-        is_stopped = run.status is RunStatus.STOPPED
-        sentence = translate("command.card_stopped" if is_stopped else "command.taken_back", run.language)
-        note = STOPPED_NOTE if is_stopped else CANCELLED_NOTE
-        event = build_event_entry(note, self.clock.today_ms(), _get_timezone(run), run=run.id, said=sentence)
-        question = [] if run.is_in_history else [self._build_question_entry(run)]
-        writes = self._build_history_writes(run.message.place, RunMemory([*question, event]))
-        return [*writes, self._build_direct_history_item(run, "end", RunMemory([event]))] if run.dm_place else writes
-
-    def build_event_write(self, place: Place, person: Person, text: str, id: str) -> EnqueueItem:
-        """Build the item that sends an event of a DM to the lane of that DM. `id` names the event, so that it is
-        remembered once."""
-        event = build_event_entry(text, self.clock.today_ms(), person.zone)
-        entries = ((event.message, event.shown_text, event.at_ms, event.kind.value),)
-        work = AppendDirectHistory(run="", place=place, person=person.id, entries=entries)
-        return EnqueueItem(place.conversation, f"direct_event:{id}", work.model_dump_json())
-
-    async def build_direct_history_writes(self, work: AppendDirectHistory) -> Sequence[Write]:
-        """Build the writes of an item in the DM's own lane."""
-        conversation = work.place.conversation
-        entries = [
-            HistoryEntry(message=message, run=work.run, shown_text=said, at_ms=at_ms, kind=EntryKind("".join(kind)))
-            for message, said, at_ms, *kind in work.entries
-        ]
-        writes = (
-            self._build_history_writes(work.place, RunMemory(entries, [PastCall(*row) for row in work.calls]))
-            if entries
-            else []
+def build_answer_writes(
+    turns: Turns, run: Run, text: str, delivery_result: DeliveryResult
+) -> tuple[AppendHistory, list[Write]]:
+    """Build the entries of question, calls, answer and changes: for the conversation, and for the DM if there is
+    one."""
+    place = run.message.place
+    question = [] if run.is_in_history else [_build_question_entry(turns, run)]
+    was_in_dm = run.dm_place is not None  # the run's card has been in the DM
+    run.dm_place = delivery_result.direct or run.dm_place
+    answer = [_build_answer_entry(turns, run, text), *_build_effect_entries(turns, run)]
+    if delivery_result.in_conversation:
+        calls = _build_call_entries(turns, run, place) if _can_show_details(run, delivery_result) else RunMemory()
+        entries_here = RunMemory([*question, *calls.entries, *answer], calls.calls)
+    else:
+        entries_here = RunMemory(
+            [
+                *question,
+                _build_answer_entry(turns, run, delivery_result.pointer),
+                *_build_effect_entries(turns, run, in_channel=True),
+            ]
         )
-        if not work.run:
-            return writes
-        if work.approval:
-            paused_write = self.runs.build_add_paused_write(
-                conversation, work.run, work.approval, work.tool, work.person, work.card_summary
-            )
-            return [*writes, paused_write]
-        return [*writes, self.runs.build_remove_paused_write(conversation, work.run)]
+    append, *writes = _build_history_writes(turns, place, entries_here)
+    assert isinstance(append, AppendHistory)
+    if run.dm_place is None:
+        return append, writes
+    calls = _build_call_entries(turns, run, run.dm_place)
+    entries = [*calls.entries, *answer] if was_in_dm else [_build_question_entry(turns, run), *calls.entries, *answer]
+    return append, [*writes, _build_direct_history_item(run, "end", RunMemory(entries, calls.calls))]
 
-    def _build_history_writes(self, place: Place, part: RunMemory) -> list[Write]:
-        """Build the writes of a conversation in its own lane. The first one adds the entries."""
-        conversation = place.conversation
-        call_entries = [one for one in part.entries if one.kind is EntryKind.CALLS] if part.calls else []
-        call_writes = [self.history.build_calls_write(conversation, one, part.calls) for one in call_entries]
-        return [self.history.build_turn_write(conversation, part.entries), *call_writes]
 
-    def _build_direct_history_item(
-        self, run: Run, step: str, part: RunMemory, requested_card: OpenCard | None = None
-    ) -> EnqueueItem:
-        """Build the item that sends entries to the lane of the DM, once: only the holder of that lane writes its
-        history. `requested_card`: the card that waits there."""
-        assert run.dm_place is not None
-        work = AppendDirectHistory(
+def build_waiting_writes(turns: Turns, run: Run) -> list[Write]:
+    """Build the entries that are remembered while a card of the run waits. If the card is in a DM, that DM lists it
+    as open."""
+    requested_card, place = run.requested_card, run.message.place
+    if requested_card is None:
+        return []
+    question, first = [] if run.is_in_history else [_build_question_entry(turns, run)], not run.is_in_history
+    run.is_in_history = True
+    if place.direct:
+        calls = _build_call_entries(turns, run, place)
+        return _build_history_writes(turns, place, RunMemory([*question, *calls.entries], calls.calls))
+    waiting_events = [
+        build_event_entry(
+            WAITING_NOTE.format(
+                tool=name_offered_call(
+                    turns.loop.executor.find_tool, requested_card.tool, requested_card.proposal.args
+                )[0]
+            ),
+            turns.stores.clock.today_ms(),
+            _get_timezone(run),
             run=run.id,
-            place=run.dm_place,
-            person=run.message.person,
-            entries=tuple((one.message, one.shown_text, one.at_ms, one.kind.value) for one in part.entries),
-            calls=tuple(one.row for one in part.calls),
-            approval=requested_card.approval if requested_card else "",
-            tool=requested_card.tool if requested_card else "",
-            card_summary=run.card_summary if requested_card else None,
+            said="",
         )
-        return EnqueueItem(run.dm_place.conversation, f"append_history:{run.id}:{step}", work.model_dump_json())
+    ]
+    writes = _build_history_writes(turns, place, RunMemory([*question, *waiting_events])) if first else []
+    if run.dm_place is None:
+        return writes
+    calls = _build_call_entries(turns, run, run.dm_place)
+    part = RunMemory([*question, *calls.entries], calls.calls)
+    return [*writes, _build_direct_history_item(run, str(len(run.state.calls)), part, requested_card)]
 
-    def _build_call_entries(self, run: Run, place: Place) -> RunMemory:
-        """Build the entry for the calls of the run that no entry holds yet. In a channel, a call with a card in the DM
-        is remembered only by its outcome."""
-        remembered = run.remembered_calls if place.direct else ()
-        calls = list[tuple[CallRecord, PastCall, str]]()
-        for call, result in list_latest_calls(run.state, remembered):
-            tool, args = name_offered_call(self.find_tool, call.tool, call.args)
-            calls.append((call, build_past_call(replace(call, tool=tool, args=args), result), result))
-        if not calls:
-            return RunMemory()
-        if place.direct:
-            run.remembered_calls += [call.uid for call, _, _ in calls if call.status is not CallStatus.AWAITING]
-        visible_calls = [one for one in calls if place.direct or not one[0].approval]
-        lines = [
-            format_call_line(past, result) if place.direct or not call.approval else f"{past.tool} → {past.status}"
-            for call, past, result in calls
-        ]
-        waits = any(call.status is CallStatus.AWAITING for call, _, _ in calls)
-        entry = build_calls_entry(
-            lines, self.clock.today_ms(), _get_timezone(run), run=run.id, said="" if waits else None
+
+def build_silent_end_writes(turns: Turns, run: Run) -> list[Write]:
+    """Build the entries for a run that was stopped, or whose card its person cancelled in chat. Such a run says
+    nothing more."""
+    is_stopped = run.status is RunStatus.STOPPED
+    sentence = translate("command.card_stopped" if is_stopped else "command.taken_back", run.language)
+    note = STOPPED_NOTE if is_stopped else CANCELLED_NOTE
+    event = build_event_entry(note, turns.stores.clock.today_ms(), _get_timezone(run), run=run.id, said=sentence)
+    question = [] if run.is_in_history else [_build_question_entry(turns, run)]
+    writes = _build_history_writes(turns, run.message.place, RunMemory([*question, event]))
+    return [*writes, _build_direct_history_item(run, "end", RunMemory([event]))] if run.dm_place else writes
+
+
+def build_event_write(turns: Turns, place: Place, person: Person, text: str, id: str) -> EnqueueItem:
+    """Build the item that sends an event of a DM to the lane of that DM. `id` names the event, so that it is
+    remembered once."""
+    event = build_event_entry(text, turns.stores.clock.today_ms(), person.zone)
+    entries = ((event.message, event.shown_text, event.at_ms, event.kind.value),)
+    work = AppendDirectHistory(run="", place=place, person=person.id, entries=entries)
+    return EnqueueItem(place.conversation, f"direct_event:{id}", work.model_dump_json())
+
+
+async def build_direct_history_writes(turns: Turns, work: AppendDirectHistory) -> Sequence[Write]:
+    """Build the writes of an item in the DM's own lane."""
+    conversation = work.place.conversation
+    entries = [
+        HistoryEntry(message=message, run=work.run, shown_text=said, at_ms=at_ms, kind=EntryKind("".join(kind)))
+        for message, said, at_ms, *kind in work.entries
+    ]
+    writes = (
+        _build_history_writes(turns, work.place, RunMemory(entries, [PastCall(*row) for row in work.calls]))
+        if entries
+        else []
+    )
+    if not work.run:
+        return writes
+    if work.approval:
+        paused_write = turns.stores.runs.build_add_paused_write(
+            conversation, work.run, work.approval, work.tool, work.person, work.card_summary
         )
-        return RunMemory([entry], [past for _, past, _ in visible_calls])
+        return [*writes, paused_write]
+    return [*writes, turns.stores.runs.build_remove_paused_write(conversation, work.run)]
 
-    def _can_show_details(self, run: Run, delivery_result: DeliveryResult) -> bool:
-        """Whether details that the run has seen may be remembered beside its answer, and not only the bot's own
-        words."""
-        own_words = run.result is None or bool(run.result.stop_reason)
-        return (
-            run.message.place.direct
-            or run.state.privacy is Privacy.PUBLIC
-            or (delivery_result.in_conversation and not own_words)
-        )
 
-    def _build_effect_entries(self, run: Run, *, in_channel: bool = False) -> list[HistoryEntry]:
-        """Build the entry of the run's changes and the unsupported parts of its answer. Empty if there are neither."""
-        last = run.result
-        lines = [render_receipt(run, in_channel=in_channel)] if run.receipt_lines else []
-        said = "\n".join(lines)
-        if last and last.unverified and not in_channel:
-            lines.append(NOT_VERIFIED + " · ".join(last.unverified))
-        event = build_event_entry("\n".join(lines), self.clock.today_ms(), _get_timezone(run), run=run.id, said=said)
-        return [event] if lines else []
+def _build_history_writes(turns: Turns, place: Place, part: RunMemory) -> list[Write]:
+    """Build the writes of a conversation in its own lane. The first one adds the entries."""
+    conversation = place.conversation
+    call_entries = [one for one in part.entries if one.kind is EntryKind.CALLS] if part.calls else []
+    call_writes = [turns.stores.history.build_calls_write(conversation, one, part.calls) for one in call_entries]
+    return [turns.stores.history.build_turn_write(conversation, part.entries), *call_writes]
 
-    def _build_answer_entry(self, run: Run, text: str) -> HistoryEntry:
-        return HistoryEntry.from_content("assistant", text, run=run.id, at_ms=self.clock.today_ms())
 
-    def _build_question_entry(self, run: Run) -> HistoryEntry:
-        """Build the entry of the question: the person's text, and its form for a model."""
-        return HistoryEntry(
-            message=run.state.messages[0], run=run.id, shown_text=run.message.text, at_ms=self.clock.today_ms()
-        )
+def _build_direct_history_item(
+    run: Run, step: str, part: RunMemory, requested_card: OpenCard | None = None
+) -> EnqueueItem:
+    """Build the item that sends entries to the lane of the DM, once: only the holder of that lane writes its
+    history. `requested_card`: the card that waits there."""
+    assert run.dm_place is not None
+    work = AppendDirectHistory(
+        run=run.id,
+        place=run.dm_place,
+        person=run.message.person,
+        entries=tuple((one.message, one.shown_text, one.at_ms, one.kind.value) for one in part.entries),
+        calls=tuple(one.row for one in part.calls),
+        approval=requested_card.approval if requested_card else "",
+        tool=requested_card.tool if requested_card else "",
+        card_summary=run.card_summary if requested_card else None,
+    )
+    return EnqueueItem(run.dm_place.conversation, f"append_history:{run.id}:{step}", work.model_dump_json())
+
+
+def _build_call_entries(turns: Turns, run: Run, place: Place) -> RunMemory:
+    """Build the entry for the calls of the run that no entry holds yet. In a channel, a call with a card in the DM
+    is remembered only by its outcome."""
+    remembered = run.remembered_calls if place.direct else ()
+    calls = list[tuple[CallRecord, PastCall, str]]()
+    for call, result in list_latest_calls(run.state, remembered):
+        tool, args = name_offered_call(turns.loop.executor.find_tool, call.tool, call.args)
+        calls.append((call, build_past_call(replace(call, tool=tool, args=args), result), result))
+    if not calls:
+        return RunMemory()
+    if place.direct:
+        run.remembered_calls += [call.uid for call, _, _ in calls if call.status is not CallStatus.AWAITING]
+    visible_calls = [one for one in calls if place.direct or not one[0].approval]
+    lines = [
+        format_call_line(past, result) if place.direct or not call.approval else f"{past.tool} → {past.status}"
+        for call, past, result in calls
+    ]
+    waits = any(call.status is CallStatus.AWAITING for call, _, _ in calls)
+    entry = build_calls_entry(
+        lines, turns.stores.clock.today_ms(), _get_timezone(run), run=run.id, said="" if waits else None
+    )
+    return RunMemory([entry], [past for _, past, _ in visible_calls])
+
+
+def _can_show_details(run: Run, delivery_result: DeliveryResult) -> bool:
+    """Whether details that the run has seen may be remembered beside its answer, and not only the bot's own
+    words."""
+    own_words = run.result is None or bool(run.result.stop_reason)
+    return (
+        run.message.place.direct
+        or run.state.privacy is Privacy.PUBLIC
+        or (delivery_result.in_conversation and not own_words)
+    )
+
+
+def _build_effect_entries(turns: Turns, run: Run, *, in_channel: bool = False) -> list[HistoryEntry]:
+    """Build the entry of the run's changes and the unsupported parts of its answer. Empty if there are neither."""
+    last = run.result
+    lines = [render_receipt(run, in_channel=in_channel)] if run.receipt_lines else []
+    said = "\n".join(lines)
+    if last and last.unverified and not in_channel:
+        lines.append(NOT_VERIFIED + " · ".join(last.unverified))
+    event = build_event_entry(
+        "\n".join(lines), turns.stores.clock.today_ms(), _get_timezone(run), run=run.id, said=said
+    )
+    return [event] if lines else []
+
+
+def _build_answer_entry(turns: Turns, run: Run, text: str) -> HistoryEntry:
+    return HistoryEntry.from_content("assistant", text, run=run.id, at_ms=turns.stores.clock.today_ms())
+
+
+def _build_question_entry(turns: Turns, run: Run) -> HistoryEntry:
+    """Build the entry of the question: the person's text, and its form for a model."""
+    return HistoryEntry(
+        message=run.state.messages[0], run=run.id, shown_text=run.message.text, at_ms=turns.stores.clock.today_ms()
+    )
 
 
 def _get_timezone(run: Run) -> tzinfo:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
-from bot.chat.messages import Channel, ChatDirectory, NamedPerson, Post, RichText
-from bot.conversation.memory import ConversationMemory
-from bot.conversation.reply import MessageDelivery
+from bot.chat.messages import NamedPerson, Post, RichText
+from bot.conversation.memory import build_event_write
+from bot.conversation.reply import deliver_message
+from bot.conversation.turn_context import Turns
 from bot.core import logs
 from bot.core.errors import ChatError
 from bot.core.i18n import render_value, translate, translate_pieces
 from bot.core.work_items import BacklogCleared, ItemSender, NotifyPerson, RecordDirectEvent
 from bot.queue.lanes import LaneItem, Lease
-from bot.queue.overflow import LaneOverflows
+from bot.queue.overflow import build_overflow_end
 from bot.queue.writes import EnqueueItem, Write
-from bot.storage.journal import Journal
 from tools.languages import choose_words
 from tools.people.names import PERSON, get_person_language
 from tools.spec import TextRef
@@ -24,60 +23,56 @@ from tools.spec import TextRef
 log = logs.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoticePoster:
-    chat: Channel
-    delivery: MessageDelivery
-    directory: ChatDirectory
-    memory: ConversationMemory
-    overflows: LaneOverflows
-    journal: Journal
+async def notify_person(turns: Turns, lease: Lease, notice: NotifyPerson) -> Sequence[Write]:
+    """Tell the person in their DM, in their language. The DM remembers the notice."""
+    person = await turns.platform.directory.find_person(notice.person)
+    if person is None or not person.active:
+        return []
+    place, lines = await turns.platform.chat.open_dm(person.id), (notice.text, *notice.more)
+    text = "\n".join(render_value(line, person.language).strip() for line in lines)
+    pieces = list[object]()
+    for line in lines:
+        params: dict[str, object] = dict(line.params)
+        for name, value in line.params.items():
+            if isinstance(value, Mapping) and PERSON in value:
+                params[name] = NamedPerson(str(value[PERSON]), str(choose_words(value, person.language)))
+        pieces += [*(["\n"] if pieces else []), *translate_pieces(line.key, person.language, **params)]
+    post, again = Post(text, plain=True, rich=cast(RichText, tuple(pieces))), lease.item.is_redelivery
+    await turns.platform.chat.post_message(place, post, key=lease.item.id, again=again)
+    journal_write = turns.stores.journal.build_record_write(
+        lease.lane, "notice", person=person.id, channel=place.channel, text=notice.text.key
+    )
+    return [journal_write, build_event_write(turns, place, person, text, lease.item.id)]
 
-    async def notify_person(self, lease: Lease, notice: NotifyPerson) -> Sequence[Write]:
-        """Tell the person in their DM, in their language. The DM remembers the notice."""
-        person = await self.directory.find_person(notice.person)
-        if person is None or not person.active:
-            return []
-        place, lines = await self.chat.open_dm(person.id), (notice.text, *notice.more)
-        text = "\n".join(render_value(line, person.language).strip() for line in lines)
-        pieces = list[object]()
-        for line in lines:
-            params: dict[str, object] = dict(line.params)
-            for name, value in line.params.items():
-                if isinstance(value, Mapping) and PERSON in value:
-                    params[name] = NamedPerson(str(value[PERSON]), str(choose_words(value, person.language)))
-            pieces += [*(["\n"] if pieces else []), *translate_pieces(line.key, person.language, **params)]
-        post, again = Post(text, plain=True, rich=cast(RichText, tuple(pieces))), lease.item.is_redelivery
-        await self.chat.post_message(place, post, key=lease.item.id, again=again)
-        journal_write = self.journal.build_record_write(
-            lease.lane, "notice", person=person.id, channel=place.channel, text=notice.text.key
-        )
-        return [journal_write, self.memory.build_event_write(place, person, text, lease.item.id)]
 
-    async def record_direct_event(self, lease: Lease, event: RecordDirectEvent) -> Sequence[Write]:
-        """Add an event to the history of a person's DM, through the lane of that DM."""
-        person = await self.directory.find_person(event.person)
-        if person is None or not person.active:
-            return []
-        place = await self.chat.open_dm(person.id)
-        return [self.memory.build_event_write(place, person, event.text, lease.item.id)]
+async def record_direct_event(turns: Turns, lease: Lease, event: RecordDirectEvent) -> Sequence[Write]:
+    """Add an event to the history of a person's DM, through the lane of that DM."""
+    person = await turns.platform.directory.find_person(event.person)
+    if person is None or not person.active:
+        return []
+    place = await turns.platform.chat.open_dm(person.id)
+    return [build_event_write(turns, place, person, event.text, lease.item.id)]
 
-    async def notify_backlog_cleared(self, lease: Lease, work: BacklogCleared) -> Sequence[Write]:
-        """Tell the person that a lane which was full takes messages again."""
-        text = translate("turn.caught_up", await get_person_language(self.directory, work.person))
-        person, channel, again = work.person, work.place.channel, lease.item.is_redelivery
-        await self.delivery.deliver_message(work.place, person, Post(text), key=lease.item.id, again=again)
-        journal_write = self.journal.build_record_write(lease.lane, "lane.caught_up", person=person, channel=channel)
-        return [self.overflows.build_end_write(lease.lane), journal_write]
 
-    async def notify_sender(self, sender: ItemSender, code: str, id: str) -> None:
-        """Tell the sender what became of an item that is handled later, or never. A sender who cannot be told does not
-        block the lane."""
-        try:
-            text = translate(code, await get_person_language(self.directory, sender.person), id=id)
-            await self.chat.post_ephemeral(sender.place, sender.person, text)
-        except ChatError as error:
-            log.warning("could not tell", person=sender.person, error=error.code)
+async def notify_backlog_cleared(turns: Turns, lease: Lease, work: BacklogCleared) -> Sequence[Write]:
+    """Tell the person that a lane which was full takes messages again."""
+    text = translate("turn.caught_up", await get_person_language(turns.platform.directory, work.person))
+    person, channel, again = work.person, work.place.channel, lease.item.is_redelivery
+    await deliver_message(turns.platform, work.place, person, Post(text), key=lease.item.id, again=again)
+    journal_write = turns.stores.journal.build_record_write(
+        lease.lane, "lane.caught_up", person=person, channel=channel
+    )
+    return [build_overflow_end(turns.stores.keys, lease.lane), journal_write]
+
+
+async def notify_sender(turns: Turns, sender: ItemSender, code: str, id: str) -> None:
+    """Tell the sender what became of an item that is handled later, or never. A sender who cannot be told does not
+    block the lane."""
+    try:
+        text = translate(code, await get_person_language(turns.platform.directory, sender.person), id=id)
+        await turns.platform.chat.post_ephemeral(sender.place, sender.person, text)
+    except ChatError as error:
+        log.warning("could not tell", person=sender.person, error=error.code)
 
 
 def build_given_up_notice(item: LaneItem, person: str, code: str = "turn.given_up") -> Write:

@@ -17,7 +17,6 @@ from typing import Any, Literal
 from bot.agent.events import CALL_MISTAKES, RunStep
 from bot.agent.limits import StopReason
 from bot.chat.messages import (
-    Channel,
     Message,
     NamedPeople,
     Post,
@@ -27,7 +26,8 @@ from bot.chat.messages import (
     StepList,
     StepState,
 )
-from bot.conversation.reply import MessageDelivery
+from bot.chat.platform import Platform
+from bot.conversation.reply import can_show_in
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
@@ -72,8 +72,7 @@ SESSION_TITLE_MAX = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressReporter:
-    chat: Channel
-    delivery: MessageDelivery
+    platform: Platform
     clock: Clock = field(default_factory=Clock)
     display: Display = "plan"
     """The company's display."""
@@ -117,16 +116,16 @@ class ProgressReporter:
 
     def find_rate_slot(self, run: Run) -> RateSlot | None:
         """Return the rate limit for showing the next step."""
-        return self.chat.find_rate_slot(run.message.place) if self.get_display(run) == "replies" else None
+        return self.platform.chat.find_rate_slot(run.message.place) if self.get_display(run) == "replies" else None
 
     def show_working(self, run: Run) -> None:
         """Show that the run is at work. Every post of the run removes this sign."""
-        self.chat.show_status(run.message.thread_place, translate("steps.working", run.language))
+        self.platform.chat.show_status(run.message.thread_place, translate("steps.working", run.language))
 
     def begin_session(self, run: Run) -> None:
         """Show the run's session as active, where people can stop it."""
         message = run.message
-        self.chat.set_session_status(
+        self.platform.chat.set_session_status(
             message.thread_place,
             SessionStatus.PROCESSING,
             person=message.person,
@@ -137,8 +136,8 @@ class ProgressReporter:
         """Show that the run's session has ended or, if something waits for a button, rests. Called before the end is
         stored: a process that is killed in between leaves no session that seems to work."""
         status = SessionStatus.SUSPENDED if is_waiting else SessionStatus.ACTIVE
-        self.chat.set_session_status(run.message.thread_place, status)
-        await self.chat.wait_for_session(run.message.thread_place)
+        self.platform.chat.set_session_status(run.message.thread_place, status)
+        await self.platform.chat.wait_for_session(run.message.thread_place)
 
     @contextmanager
     def remove_status_after(self, message: Message) -> Iterator[None]:
@@ -148,7 +147,7 @@ class ProgressReporter:
             yield
         finally:
             if not message.place.thread:
-                self.chat.show_status(message.thread_place, "")
+                self.platform.chat.show_status(message.thread_place, "")
 
     async def show_progress(self, run: Run, *, again: bool, wait_ms: int | None) -> None:
         """Show the steps that the display and the rate limit allow now. `wait_ms` None: the rate has no free slot, so
@@ -172,7 +171,7 @@ class ProgressReporter:
             self.get_display(run) == "replies" or run.progress_title == title
         ):
             return
-        if not await self.delivery.can_show_in(run.message.place):
+        if not await can_show_in(self.platform, run.message.place):
             run.posted_lines = len(run.step_lines)
             return
         with suppress(PlaceClosedError):  # the answer will say so
@@ -185,7 +184,7 @@ class ProgressReporter:
                     return
             else:
                 text, key = "\n".join(run.step_lines[run.posted_lines :]), f"{run.id}:line:{run.posted_lines}"
-                await self.chat.post_message(
+                await self.platform.chat.post_message(
                     run.message.thread_place, Post(text), key=key, again=again, wait_ms=wait_ms
                 )
         run.posted_lines = len(run.step_lines)
@@ -218,11 +217,11 @@ class ProgressReporter:
             steps.append(StepLine(words, reason.strip("_"), states.get(uid, StepState.DONE)))
         post = Post("\n".join([title, *run.step_lines]), steps=StepList(title, tuple(steps)))
         if run.progress_message is None:
-            run.progress_message = await self.chat.post_message(
+            run.progress_message = await self.platform.chat.post_message(
                 run.message.thread_place, post, key=f"{run.id}:progress", again=again
             )
         else:
-            await self.chat.update_message(run.progress_message, post)
+            await self.platform.chat.update_message(run.progress_message, post)
         run.progress_title, run.progress_ms = title, self.clock.now_ms()
 
 

@@ -2,57 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bot.agent import prompt
 from bot.agent.answer_check import AnswerSources
-from bot.agent.loop import AgentLoop
 from bot.agent.past_calls import name_offered_call
 from bot.agent.recall import format_history
 from bot.agent.situation import RunSituation
-from bot.chat.messages import ChatDirectory
-from bot.conversation.turn_context import TurnContext
-from bot.core.clock import Clock
+from bot.conversation.turn_context import TurnContext, Turns
 from bot.core.history_entries import PausedRun
-from bot.storage.runs import RunStore
 from tools.requests.processes import START_PROCESS
-from tools.tool import ToolServices
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptHeadBuilder:
-    directory: ChatDirectory
-    tool_services: ToolServices
-    loop: AgentLoop
-    clock: Clock
-    runs: RunStore
-    company_rules: str = ""
-    """The company's additions to the rules (`prompt.render_company_rules`)."""
-
-    async def build_prompt_head(self, context: TurnContext) -> tuple[list[str], AnswerSources]:
-        """Build rules, server tools, person, history and situation, with the most variable parts last. The head is JSON
-        in few pieces, because every step sends it. Also returns the sources in it that may support an answer."""
-        run, caller, person = context.run, context.caller, context.caller.person
-        now, now_ms, cards = self.clock.today(person.zone), self.clock.now_ms(), list[PausedRun]()
-        for card in context.conversation.waiting:
-            if card.run == run.id or not card.is_of(run.message.person, direct=run.message.place.direct):
-                continue
-            waiting_run = await self.runs.load_run(card.run) if card.tool == START_PROCESS.name else None
-            if waiting_run is not None and waiting_run.requested_card is not None:
-                args = waiting_run.requested_card.proposal.args  # named by the call that models are offered
-                card = replace(card, tool=name_offered_call(self.loop.executor.find_tool, card.tool, args)[0])
-            cards.append(card)
-        calendar, direct = self.tool_services.calendar, run.message.place.direct
-        situation = RunSituation(caller=caller, now=now, now_ms=now_ms, calendar=calendar, direct=direct, cards=cards)
-        manager = await self.directory.find_person(person.manager) if person.manager else None
-        fields, reply_format = prompt.build_facts_message(person, manager), self.loop.get_reply_format(run.state)
-        run.state.style = reply_format.name
-        messages = context.conversation.history.list_messages_with_calls(without=run.id)
-        history = format_history(messages, reply_format)
-        sheet = self.loop.get_tool_prompt(run.state)
-        tools = [prompt.build_tools_message(sheet.server_tools)] if sheet.server_tools else []
-        rules = prompt.dump_system_message(sheet.instructions, self.company_rules)
-        start, end = (prompt.dump_messages(some) for some in ([*tools, fields], situation.messages))
-        facts = [self.company_rules, *situation.fact_texts, fields["content"]]
-        sources = AnswerSources(facts=facts, history=messages, days=situation.days)
-        return [rules, *start, *([",".join(history)] if history else []), *end], sources
+async def build_prompt_head(turns: Turns, context: TurnContext) -> tuple[list[str], AnswerSources]:
+    """Build rules, server tools, person, history and situation, with the most variable parts last. The head is JSON
+    in few pieces, because every step sends it. Also returns the sources in it that may support an answer."""
+    run, caller, person = context.run, context.caller, context.caller.person
+    now, now_ms, cards = turns.stores.clock.today(person.zone), turns.stores.clock.now_ms(), list[PausedRun]()
+    for card in context.conversation.waiting:
+        if card.run == run.id or not card.is_of(run.message.person, direct=run.message.place.direct):
+            continue
+        waiting_run = await turns.stores.runs.load_run(card.run) if card.tool == START_PROCESS.name else None
+        if waiting_run is not None and waiting_run.requested_card is not None:
+            args = waiting_run.requested_card.proposal.args  # named by the call that models are offered
+            card = replace(card, tool=name_offered_call(turns.loop.executor.find_tool, card.tool, args)[0])
+        cards.append(card)
+    calendar, direct = turns.tool_services.calendar, run.message.place.direct
+    situation = RunSituation(caller=caller, now=now, now_ms=now_ms, calendar=calendar, direct=direct, cards=cards)
+    manager = await turns.platform.directory.find_person(person.manager) if person.manager else None
+    fields, reply_format = prompt.build_facts_message(person, manager), turns.loop.get_reply_format(run.state)
+    run.state.style = reply_format.name
+    messages = context.conversation.history.list_messages_with_calls(without=run.id)
+    history = format_history(messages, reply_format)
+    sheet = turns.loop.get_tool_prompt(run.state)
+    tools = [prompt.build_tools_message(sheet.server_tools)] if sheet.server_tools else []
+    rules = prompt.dump_system_message(sheet.instructions, turns.company_rules)
+    start, end = (prompt.dump_messages(some) for some in ([*tools, fields], situation.messages))
+    facts = [turns.company_rules, *situation.fact_texts, fields["content"]]
+    sources = AnswerSources(facts=facts, history=messages, days=situation.days)
+    return [rules, *start, *([",".join(history)] if history else []), *end], sources

@@ -1,4 +1,5 @@
-"""*Stop*, written or pressed: who may stop what, and what it ends.
+"""*Stop*, written or pressed: who may stop what, and what it ends. `at`, in every function: the platform's time of the
+stop.
 
 A stop first marks its lane, ahead of the queue: work that was put there before ends at once (`Lease.stopped`). The item
 behind the mark, in the same lane, then ends the runs that wait for a card. Each card's own lane carries that out
@@ -11,18 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.agent.limits import StopReason
-from bot.chat.messages import Channel, ChatDirectory, Place, SessionStatus
-from bot.core.clock import Clock
+from bot.chat.messages import Place, SessionStatus
+from bot.chat.platform import Platform
+from bot.conversation.turn_context import Turns
 from bot.core.history_entries import PausedRun
 from bot.core.i18n import translate
 from bot.core.records import STOPPED_CHOICE
 from bot.core.work_items import SessionStopped, StopOpenCard
-from bot.queue.lanes import ANYBODY, Lanes, Lease
+from bot.queue.lanes import ANYBODY, Lease
 from bot.queue.writes import Write
-from bot.storage.approvals import ApprovalStore, Verdict
-from bot.storage.history import HistoryStore
-from bot.storage.journal import Journal
-from bot.storage.runs import RunStore
+from bot.storage.approvals import Verdict
+from bot.storage.stores import Stores
 from tools.spec import Caller, Gate
 
 RECENT_ENTRIES = 20
@@ -42,104 +42,104 @@ class StopResult:
     """Whether a run of somebody else still waits for a card."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stopper:
-    """Stops work. `at`, in every method: the platform's time of the stop."""
+# At once, ahead of the queue
 
-    lanes: Lanes
-    chat: Channel
-    directory: ChatDirectory
-    runs: RunStore
-    history: HistoryStore
-    approvals: ApprovalStore
-    journal: Journal
-    clock: Clock
 
-    # At once, ahead of the queue
+async def stop_running_work(
+    stores: Stores,
+    platform: Platform,
+    place: Place,
+    person: str,
+    at: str,
+    start_task: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    """Stop the person's own running work, or everybody's for an administrator. The platform waits, so the directory
+    is not asked. A person who is not known yet stops their own work at once, and everybody's once a look-up, in a
+    task of its own, says that they may."""
 
-    async def stop_running_work(
-        self, place: Place, person: str, at: str, start_task: Callable[[Coroutine[Any, Any, None]], None]
-    ) -> None:
-        """Stop the person's own running work, or everybody's for an administrator. The platform waits, so the directory
-        is not asked. A person who is not known yet stops their own work at once, and everybody's once a look-up, in a
-        task of its own, says that they may."""
+    async def stop_everybody_if_administrator() -> None:
+        caller = await platform.directory.find_caller(person)
+        if caller is not None and caller.person.is_administrator:
+            await stores.lanes.request_stop(place.conversation, at, ANYBODY)
 
-        async def stop_everybody_if_administrator() -> None:
-            caller = await self.directory.find_caller(person)
-            if caller is not None and caller.person.is_administrator:
-                await self.lanes.request_stop(place.conversation, at, ANYBODY)
+    known = platform.directory.find_known_person(person)
+    if known is None:
+        start_task(stop_everybody_if_administrator())
+    if known is None or known.active:
+        whose = ANYBODY if known is not None and known.is_administrator else person
+        await stores.lanes.request_stop(place.conversation, at, whose)
 
-        known = self.directory.find_known_person(person)
-        if known is None:
-            start_task(stop_everybody_if_administrator())
-        if known is None or known.active:
-            whose = ANYBODY if known is not None and known.is_administrator else person
-            await self.lanes.request_stop(place.conversation, at, whose)
 
-    # Behind the mark, in its lane
+# Behind the mark, in its lane
 
-    async def answer_written_stop(self, place: Place, caller: Caller, at: str) -> str:
-        """Stop the runs that wait for a card, and return the answer to the written stop."""
-        result, language = await self.stop_waiting_runs(place, caller, at), caller.person.language
-        is_entitled = place.direct or caller.person.is_administrator
-        key = "stopped" if is_entitled else "stopped_nothing" if result.is_empty else "stopped_own"
-        cards = translate("command.stopped_cards", language, n=result.cancelled_cards)
-        return " ".join([translate(f"command.{key}", language), *([cards] if result.cancelled_cards else [])])
 
-    async def stop_session(self, lease: Lease, stop: SessionStopped) -> Sequence[Write]:
-        """Handle the platform's own *Stop* button. The run that it ended has said so by now, and so does each card.
-        Only a person who could stop nothing is told, privately."""
-        caller = await self.directory.find_caller(stop.person)
-        if caller is None:
-            return []
-        result = await self.stop_waiting_runs(stop.place, caller, stop.at)
-        if result.is_empty:
-            text = translate("command.stopped_nothing", caller.person.language)
-            await self.chat.post_ephemeral(stop.place, stop.person, text)
-        status = SessionStatus.SUSPENDED if result.is_waiting else SessionStatus.ACTIVE
-        self.chat.set_session_status(stop.place, status)
-        await self.chat.wait_for_session(stop.place)
-        where = {"person": stop.person, "channel": stop.place.channel}
-        return [self.journal.build_record_write(lease.lane, "command", **where, text="stop")]
+async def answer_written_stop(turns: Turns, place: Place, caller: Caller, at: str) -> str:
+    """Stop the runs that wait for a card, and return the answer to the written stop."""
+    result, language = await stop_waiting_runs(turns, place, caller, at), caller.person.language
+    is_entitled = place.direct or caller.person.is_administrator
+    key = "stopped" if is_entitled else "stopped_nothing" if result.is_empty else "stopped_own"
+    cards = translate("command.stopped_cards", language, n=result.cancelled_cards)
+    return " ".join([translate(f"command.{key}", language), *([cards] if result.cancelled_cards else [])])
 
-    async def stop_waiting_runs(self, place: Place, caller: Caller, at: str) -> StopResult:
-        """Stop the runs that wait for a card here: the caller's own, or everybody's for an administrator."""
-        waiting = (await self.runs.load_conversation(place.conversation, self.history)).waiting
-        cancelled = await self.cancel_cards(waiting, caller)
-        is_entitled = place.direct or caller.person.is_administrator
-        is_empty = not (is_entitled or cancelled)
-        if is_empty:  # unless this *stop* ended a run of its own author
-            entries = (await self.history.load_history(place.conversation)).entries[-RECENT_ENTRIES:]
-            runs = [await self.runs.load_run(one) for one in dict.fromkeys(entry.run for entry in entries if entry.run)]
-            own_runs = [run for run in runs if run is not None and run.message.person == caller.id]
-            is_timestamp = at.replace(".", "", 1).isdigit()
-            since_ms = (float(at) * 1000 if is_timestamp else 0.0) - SKEW_MS
-            results = [run.result for run in own_runs if run.ended_ms >= since_ms]
-            is_empty = not any(one is not None and one.stop_reason == StopReason.USER for one in results)
-        return StopResult(
-            cancelled_cards=cancelled,
-            is_empty=is_empty,
-            is_waiting=not is_entitled and any(one.person != caller.id for one in waiting),
-        )
 
-    async def cancel_cards(self, waiting: Iterable[PausedRun], caller: Caller) -> int:
-        """Cancel the cards of the caller's own runs among these, or of all runs for an administrator. A card that needs
-        an approval stays, and only its run ends. A press that came first stands. Returns the number of cards
-        cancelled."""
-        cancelled = 0
-        for one in waiting:
-            if not (one.person == caller.id or caller.person.is_administrator):
-                continue
-            # A card that is not there yet is cancelled in its own lane, before anybody can press it.
-            stop = StopOpenCard(approval=one.approval, run=one.run, person=caller.id)
-            await self.lanes.enqueue(one.approval, f"stop:{one.approval}:{one.run}", stop.model_dump_json())
-            approval = await self.approvals.load_approval(one.approval)
-            if approval is None:
-                run = await self.runs.load_run(one.run)
-                card = run.requested_card if run is not None else None
-                cancelled += card is not None and card.gate is not Gate.APPROVE
-            elif approval.owner:  # decided here, once, against any press that may come first
-                now_ms = self.clock.now_ms()
-                verdict = await self.approvals.decide_cancellation(approval, caller.id, STOPPED_CHOICE, now_ms)
-                cancelled += verdict is Verdict.OK
-        return cancelled
+async def stop_session(turns: Turns, lease: Lease, stop: SessionStopped) -> Sequence[Write]:
+    """Handle the platform's own *Stop* button. The run that it ended has said so by now, and so does each card.
+    Only a person who could stop nothing is told, privately."""
+    caller = await turns.platform.directory.find_caller(stop.person)
+    if caller is None:
+        return []
+    result = await stop_waiting_runs(turns, stop.place, caller, stop.at)
+    if result.is_empty:
+        text = translate("command.stopped_nothing", caller.person.language)
+        await turns.platform.chat.post_ephemeral(stop.place, stop.person, text)
+    status = SessionStatus.SUSPENDED if result.is_waiting else SessionStatus.ACTIVE
+    turns.platform.chat.set_session_status(stop.place, status)
+    await turns.platform.chat.wait_for_session(stop.place)
+    where = {"person": stop.person, "channel": stop.place.channel}
+    return [turns.stores.journal.build_record_write(lease.lane, "command", **where, text="stop")]
+
+
+async def stop_waiting_runs(turns: Turns, place: Place, caller: Caller, at: str) -> StopResult:
+    """Stop the runs that wait for a card here: the caller's own, or everybody's for an administrator."""
+    waiting = (await turns.stores.runs.load_conversation(place.conversation, turns.stores.history)).waiting
+    cancelled = await cancel_cards(turns.stores, waiting, caller)
+    is_entitled = place.direct or caller.person.is_administrator
+    is_empty = not (is_entitled or cancelled)
+    if is_empty:  # unless this *stop* ended a run of its own author
+        entries = (await turns.stores.history.load_history(place.conversation)).entries[-RECENT_ENTRIES:]
+        runs = [
+            await turns.stores.runs.load_run(one) for one in dict.fromkeys(entry.run for entry in entries if entry.run)
+        ]
+        own_runs = [run for run in runs if run is not None and run.message.person == caller.id]
+        is_timestamp = at.replace(".", "", 1).isdigit()
+        since_ms = (float(at) * 1000 if is_timestamp else 0.0) - SKEW_MS
+        results = [run.result for run in own_runs if run.ended_ms >= since_ms]
+        is_empty = not any(one is not None and one.stop_reason == StopReason.USER for one in results)
+    return StopResult(
+        cancelled_cards=cancelled,
+        is_empty=is_empty,
+        is_waiting=not is_entitled and any(one.person != caller.id for one in waiting),
+    )
+
+
+async def cancel_cards(stores: Stores, waiting: Iterable[PausedRun], caller: Caller) -> int:
+    """Cancel the cards of the caller's own runs among these, or of all runs for an administrator. A card that needs
+    an approval stays, and only its run ends. A press that came first stands. Returns the number of cards
+    cancelled."""
+    cancelled = 0
+    for one in waiting:
+        if not (one.person == caller.id or caller.person.is_administrator):
+            continue
+        # A card that is not there yet is cancelled in its own lane, before anybody can press it.
+        stop = StopOpenCard(approval=one.approval, run=one.run, person=caller.id)
+        await stores.lanes.enqueue(one.approval, f"stop:{one.approval}:{one.run}", stop.model_dump_json())
+        approval = await stores.approvals.load_approval(one.approval)
+        if approval is None:
+            run = await stores.runs.load_run(one.run)
+            card = run.requested_card if run is not None else None
+            cancelled += card is not None and card.gate is not Gate.APPROVE
+        elif approval.owner:  # decided here, once, against any press that may come first
+            now_ms = stores.clock.now_ms()
+            verdict = await stores.approvals.decide_cancellation(approval, caller.id, STOPPED_CHOICE, now_ms)
+            cancelled += verdict is Verdict.OK
+    return cancelled

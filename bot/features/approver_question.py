@@ -12,6 +12,7 @@ from functools import partial
 from bot.chat.messages import Button, ChatDirectory, Click, PersonPicker, Post
 from bot.core.i18n import translate
 from bot.core.records import Run, RunResult
+from bot.features.answer_presses import find_press_refusal, load_answered_run, refuse_run_press, say_in_place
 from bot.features.contract import Core, Feature
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
@@ -27,7 +28,7 @@ _QUESTION_ENDS = ("?", "？", ")", "）")
 
 def build(core: Core) -> Feature:
     presses = dict.fromkeys((MANAGER_CHOICE, PICKER_CHOICE), partial(answer_question, core))
-    return Feature(presses=presses, complete_answer=partial(add_choices, core.directory))
+    return Feature(presses=presses, complete_answer=partial(add_choices, core.platform.directory))
 
 
 def asks_for_approver(run: Run, result: RunResult) -> bool:
@@ -61,16 +62,16 @@ async def _find_manager(directory: ChatDirectory, person: str) -> Person | None:
 
 async def answer_question(core: Core, lease: Lease, click: Click) -> Sequence[Write]:
     """Puts the pressed name into the conversation as a message of its person, once."""
-    run = await core.load_answered_run(click)
-    refusal = await core.find_press_refusal(run, click)
+    run = await load_answered_run(core, click)
+    refusal = await find_press_refusal(core, run, click)
     if run is None or refusal or run.result is None or not asks_for_approver(run, run.result):
-        return await core.refuse_run_press(click, refusal or "gone")
+        return await refuse_run_press(core, click, refusal or "gone")
     found = (
-        await _find_manager(core.directory, click.person)
+        await _find_manager(core.platform.directory, click.person)
         if click.choice == MANAGER_CHOICE
-        else await core.directory.find_person((click.form or {}).get("person", ""))
+        else await core.platform.directory.find_person((click.form or {}).get("person", ""))
     )
     if found is None or not found.active or found.id == click.person:
-        return await core.refuse_run_press(click, "not_an_approver")
+        return await refuse_run_press(core, click, "not_an_approver")
     name = choose_name(found, run.language)
-    return await core.say_in_place(run, click, f"<@{found.id}>", name, "approver", found.id)
+    return await say_in_place(core, run, click, f"<@{found.id}>", name, "approver", found.id)

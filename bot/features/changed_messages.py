@@ -46,25 +46,30 @@ async def notify_writer(core: Core, lease: Lease, change: MessageChanged) -> Seq
         if card is not None:  # under the card of the run's person
             place = run.dm_place if card.channel != place.channel and run.dm_place is not None else place
             place = place.model_copy(update={"thread": card.ts}) if place.direct else place
-        notice = await core.chat.post_message(place, post, key=f"{code}:{run.id}", again=lease.item.is_redelivery)
+        notice = await core.platform.chat.post_message(
+            place, post, key=f"{code}:{run.id}", again=lease.item.is_redelivery
+        )
         run.change_notices = (*run.change_notices, notice)
-    journal_write = core.journal.build_record_write(
+    journal_write = core.stores.journal.build_record_write(
         lease.lane, f"message.{code}", run=run.id, person=run.message.person, channel=message.place.channel
     )
     if change.is_deleted:
-        return [*core.runs.build_save_writes(run), journal_write]
+        return [*core.stores.runs.build_save_writes(run), journal_write]
     now = {"text": message.text, "unread": message.unread, "files": message.files}
     run.changed_message = run.message.model_copy(update={"id": f"{CHANGED}{run.id}", **now})
-    return [*core.runs.build_save_writes(run), journal_write]
+    return [*core.stores.runs.build_save_writes(run), journal_write]
 
 
 async def _find_open_card(core: Core, message: Message) -> tuple[Run | None, Approval | None]:
     """The paused run of this very message, and its card, while its writer may cancel that."""
-    waiting = (await core.runs.load_conversation(message.place.conversation, core.history)).waiting
+    waiting = (await core.stores.runs.load_conversation(message.place.conversation, core.stores.history)).waiting
     for one in waiting:
         if one.person != message.person:
             continue
-        run, approval = await core.runs.load_run(one.run), await core.approvals.load_approval(one.approval)
+        run, approval = (
+            await core.stores.runs.load_run(one.run),
+            await core.stores.approvals.load_approval(one.approval),
+        )
         is_open = approval is not None and approval.state is ApprovalState.OPEN and approval.owner == message.person
         if run is not None and run.message.at == message.at and is_open:
             return run, approval
@@ -74,14 +79,14 @@ async def _find_open_card(core: Core, message: Message) -> tuple[Run | None, App
 async def handle_press(core: Core, lease: Lease, click: Click) -> Sequence[Write]:
     """In the lane of the card, so that it is decided once: by this press, or by one on the card. The commit that
     cancels the card also hands in the changed message."""
-    approval = core.approvals.read_from_lease(lease)
-    run = await core.runs.load_run(approval.run) if approval else None
+    approval = core.stores.approvals.read_from_lease(lease)
+    run = await core.stores.runs.load_run(approval.run) if approval else None
     if approval is None or run is None or (click.choice == READ_AGAIN and run.changed_message is None):
         return await refuse_press(core.cards, lease, click, approval, "gone")
-    if click.person != run.message.person or await core.directory.find_caller(click.person) is None:
+    if click.person != run.message.person or await core.platform.directory.find_caller(click.person) is None:
         return await refuse_press(core.cards, lease, click, approval, "not_writer")
     is_repeated = lease.item.is_redelivery  # then this very press may have cancelled it
-    code = "" if is_repeated else find_refusal(approval, approval.version, core.clock.now_ms())
+    code = "" if is_repeated else find_refusal(approval, approval.version, core.stores.clock.now_ms())
     cancel = CancelOpenCard(approval=approval.id, person=click.person)
     cancelled = [] if code else await cancel_card(core.cards, lease.item, cancel)
     if not cancelled:

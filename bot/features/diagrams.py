@@ -9,6 +9,7 @@ from typing import Literal
 
 from bot.agent.events import RunStep
 from bot.chat.messages import Click, Place, Post
+from bot.conversation.reply import can_show_in
 from bot.core.i18n import render_value
 from bot.core.records import Approval, Run
 from bot.core.run_state import CallStatus, validate_args
@@ -63,13 +64,13 @@ async def show_process(core: Core, approval: Approval, click: Click) -> Sequence
 
 async def post_diagram(core: Core, paint: PaintDiagram, lease: Lease, draw: RenderDiagram) -> Sequence[Write]:
     """Posts the diagram that the person may see now, or the reason why there is none."""
-    caller = await core.directory.find_caller(draw.person)
+    caller = await core.platform.directory.find_caller(draw.person)
     if caller is None:
         return []
     language, key, again = caller.person.language, lease.item.id, lease.item.is_redelivery
-    tool = core.tools[SHOW_PROCESS.name]
+    tool = core.cards.tools[SHOW_PROCESS.name]
     try:
-        context = ToolContext(core.tool_services, caller, core.clock.today(caller.person.zone))
+        context = ToolContext(core.tool_services, caller, core.stores.clock.today(caller.person.zone))
         outcome = await tool.run(context, validate_args(tool.args, {"name": draw.name}))
         diagram = outcome.diagram
         if diagram is None:
@@ -78,18 +79,20 @@ async def post_diagram(core: Core, paint: PaintDiagram, lease: Lease, draw: Rend
         png = await paint(diagram.bpmn, diagram.done, diagram.active, language)
     except ToolError as error:
         place = await _choose_diagram_place(core, draw, classify_result(tool, error))
-        await core.chat.post_message(place, Post(render_value(error.note, language)), key=key, again=again)
+        await core.platform.chat.post_message(place, Post(render_value(error.note, language)), key=key, again=again)
         return []
     title, alt = render_value(diagram.title, language), render_value(diagram.alt, language)
-    await core.chat.upload_picture(place, png, name=FILE, title=title, alt=alt, key=key, again=again)
+    await core.platform.chat.upload_picture(place, png, name=FILE, title=title, alt=alt, key=key, again=again)
     return [
-        core.journal.build_record_write(lease.lane, "picture", person=caller.id, channel=place.channel, text=draw.name)
+        core.stores.journal.build_record_write(
+            lease.lane, "picture", person=caller.id, channel=place.channel, text=draw.name
+        )
     ]
 
 
 async def _choose_diagram_place(core: Core, draw: RenderDiagram, privacy: Privacy) -> Place:
     """The place where the person asked, if the diagram may stand there; otherwise their DM. The answer of the same
     run says where it is."""
-    if draw.place is not None and await core.delivery.can_show_in(draw.place, privacy):
+    if draw.place is not None and await can_show_in(core.platform, draw.place, privacy):
         return draw.place
-    return await core.chat.open_dm(draw.person)
+    return await core.platform.chat.open_dm(draw.person)

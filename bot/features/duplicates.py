@@ -34,7 +34,7 @@ REPEAT_ERRORS = {
 
 
 def build(core: Core) -> Feature:
-    return Feature(check_proposal=partial(reject_duplicate, core.runs, core.approvals))
+    return Feature(check_proposal=partial(reject_duplicate, core.stores.runs, core.stores.approvals))
 
 
 async def reject_duplicate(

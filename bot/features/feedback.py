@@ -14,6 +14,7 @@ from bot.chat.messages import Click, FeedbackButtons, Post
 from bot.conversation.progress import is_small_talk
 from bot.core.i18n import translate
 from bot.core.records import Run, RunResult
+from bot.features.answer_presses import tell_presser
 from bot.features.contract import Core, Feature
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
@@ -26,7 +27,7 @@ CHOICES: Mapping[str, Rating] = {"feedback_good": "good", "feedback_bad": "bad"}
 
 
 def build(core: Core) -> Feature:
-    record = partial(record_feedback, core, FeedbackStore(core.redis, core.keys))
+    record = partial(record_feedback, core, FeedbackStore(core.stores.redis, core.stores.keys))
     return Feature(presses=dict.fromkeys(CHOICES, record), complete_answer=add_buttons)
 
 
@@ -73,23 +74,23 @@ async def add_buttons(run: Run, result: RunResult, post: Post, is_here: bool) ->
 
 async def record_feedback(core: Core, store: FeedbackStore, lease: Lease, click: Click) -> Sequence[Write]:
     """Keeps what the presser thinks now, in place of what they thought before, and thanks them privately."""
-    run, rating = await core.runs.load_run(click.approval), CHOICES[click.choice]
-    caller = await core.directory.find_caller(click.person)
+    run, rating = await core.stores.runs.load_run(click.approval), CHOICES[click.choice]
+    caller = await core.platform.directory.find_caller(click.person)
     if run is None or caller is None or not _can_rate(run, click):
-        await core.tell_presser(click, "refused.stranger" if caller is None else "feedback.gone")
+        await tell_presser(core, click, "refused.stranger" if caller is None else "feedback.gone")
         return []
     earlier = (await store.load_feedback(run.id)).get(click.person)
     writes: list[Write] = []
     if earlier is None or earlier.rating != rating:
-        today = core.spending.get_company_day()
+        today = core.stores.spending.get_company_day()
         counted = [(today, rating, 1), *([(earlier.day, earlier.rating, -1)] if earlier else [])]
         place = {"person": click.person, "channel": click.place.channel}
         writes = [
             store.build_feedback_write(run.id, click.person, Feedback(rating, today)),
-            *core.spending.build_feedback_writes(lease.lane, click.person, run.state.model, counted),
-            core.journal.build_record_write(lease.lane, "feedback", run=run.id, text=rating, **place),
+            *core.stores.spending.build_feedback_writes(lease.lane, click.person, run.state.model, counted),
+            core.stores.journal.build_record_write(lease.lane, "feedback", run=run.id, text=rating, **place),
         ]
-    await core.tell_presser(click, f"feedback.{rating}")
+    await tell_presser(core, click, f"feedback.{rating}")
     return writes
 
 

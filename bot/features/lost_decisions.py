@@ -46,7 +46,7 @@ async def find_lost_decisions_later(scripts: ScriptRunner, cause: str, partition
 def build(core: Core) -> Feature:
     return Feature(
         work=(Work(model=FindLostDecisions, handle=partial(find_lost_decisions, core)),),
-        jobs=(pause_job(partial(compare_taken_over_partitions, core.watch), core.watch),),
+        jobs=(pause_job(partial(compare_taken_over_partitions, core.stores.watch), core.stores.watch),),
     )
 
 
@@ -60,10 +60,10 @@ async def compare_taken_over_partitions(watch: StoreWatch) -> None:
 
 async def find_lost_decisions(core: Core, lease: Lease, work: FindLostDecisions) -> Sequence[Write]:
     """Compare the cards with the copies that this person sees."""
-    person, id = await core.directory.find_person(work.person), lease.item.id
+    person, id = await core.platform.directory.find_person(work.person), lease.item.id
     if person is None:
         return []
-    records = [await core.approvals.find_readable_approval(one) for one in work.approvals]
+    records = [await core.stores.approvals.find_readable_approval(one) for one in work.approvals]
     lost = [
         one
         for one in records

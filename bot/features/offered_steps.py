@@ -10,7 +10,14 @@ from functools import partial
 from bot.chat.messages import Button, Click, Post
 from bot.core.i18n import translate
 from bot.core.records import Run, RunResult
-from bot.features.contract import Core, Feature, list_offered_steps
+from bot.features.answer_presses import (
+    find_press_refusal,
+    list_offered_steps,
+    load_answered_run,
+    refuse_run_press,
+    say_in_place,
+)
+from bot.features.contract import Core, Feature
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
 from tools.languages import choose_words
@@ -44,9 +51,9 @@ async def add_buttons(core: Core, run: Run, result: RunResult, post: Post, is_he
 
 async def say_step(core: Core, lease: Lease, click: Click) -> Sequence[Write]:
     """Puts the offered sentence into the conversation as a message of its person, once."""
-    run = await core.load_answered_run(click)
-    refusal = await core.find_press_refusal(run, click)
+    run = await load_answered_run(core, click)
+    refusal = await find_press_refusal(core, run, click)
     steps, number = list_offered_steps(run) if run else [], int(click.choice.removeprefix(SAY))
     if run is None or refusal or number >= len(steps) or not steps[number].say:
-        return await core.refuse_run_press(click, refusal or "gone")
-    return await core.say_in_place(run, click, steps[number].say, steps[number].say, "said", click.choice)
+        return await refuse_run_press(core, click, refusal or "gone")
+    return await say_in_place(core, run, click, steps[number].say, steps[number].say, "said", click.choice)

@@ -13,20 +13,17 @@ from typing import Any
 
 from bot.agent.proposals import propose_call
 from bot.approvals.render import render_limit
-from bot.chat.messages import ChatDirectory, FormAnswer, FormDialog, FormInput, FormProblem, FormSubmission
+from bot.chat.messages import FormAnswer, FormDialog, FormInput, FormProblem, FormSubmission
 from bot.core import logs
-from bot.core.clock import Clock
 from bot.core.errors import ChatError
 from bot.core.i18n import render_value, translate, translate_label
 from bot.core.records import OpenCard
 from bot.core.work_items import FormSubmitted, NotifyPerson
-from bot.features.contract import Core, Feature, Work, list_offered_steps
-from bot.queue.keys import Keys
+from bot.features.answer_presses import list_offered_steps
+from bot.features.contract import Core, Feature, Work
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
-from bot.storage.file_keeper import FileDesk, TakenFiles
-from bot.storage.journal import Journal
-from bot.storage.runs import RunStore
+from bot.storage.file_keeper import TakenFiles
 from tools.absence.tool import SET_ABSENCE
 from tools.languages import LANGUAGES, choose_words
 from tools.mail.send_email import MAX_SUBJECT, SEND_EMAIL
@@ -41,7 +38,7 @@ from tools.requests.form_pages import (
 )
 from tools.requests.processes import START_PROCESS
 from tools.spec import Caller, DialogField, TextRef, ToolError
-from tools.tool import Tool, ToolContext, ToolServices
+from tools.tool import Tool, ToolContext
 from tools.workflow.process.definition import Process
 from tools.workflow.process.form_files import list_named_files, remove_files
 from tools.workflow.process.forms import MAX_FILES, PERSONS, FieldKind
@@ -75,38 +72,24 @@ being read, are made when the form is handled, and answered in words."""
 
 
 def build(core: Core) -> Feature:
-    forms = RequestForms(
-        tool_services=core.tool_services,
-        directory=core.directory,
-        keys=core.keys,
-        journal=core.journal,
-        clock=core.clock,
-        files=core.files,
-        runs=core.runs,
-    )
+    forms = RequestForms(core)
     return Feature(
         work=(Work(model=FormSubmitted, handle=forms.request_card, give_up=forms.give_up_form),), forms=forms
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RequestForms:
-    tool_services: ToolServices
-    directory: ChatDirectory
-    keys: Keys
-    journal: Journal
-    clock: Clock
-    files: FileDesk
-    runs: RunStore
+    core: Core
 
     # Dialogs
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
         """Build a page of the form, or return a sentence in the person's language about why there is none."""
-        caller = await self.directory.find_caller(form.person)
+        caller = await self.core.platform.directory.find_caller(form.person)
         if caller is None:
-            return translate("form.stranger", await get_person_language(self.directory, form.person))
-        processes = await self.tool_services.engine.list_processes()
+            return translate("form.stranger", await get_person_language(self.core.platform.directory, form.person))
+        processes = await self.core.tool_services.engine.list_processes()
         form = await self.fill_offered_form(form, processes) if form.offer else form
         process = _find_process(processes, form.process)
         if process is None and form.process in TOOLS_BY_FORM:
@@ -124,7 +107,7 @@ class RequestForms:
         """Fill in the form that the model has offered. Its values are only for the person whom the answer is for;
         others get the form empty. Names that mean nobody, or several people, are left out."""
         run_id, _, number = form.offer.rpartition(".")
-        run = await self.runs.load_run(run_id)
+        run = await self.core.stores.runs.load_run(run_id)
         steps = list_offered_steps(run) if run else []
         if run is None or not number.isdecimal() or int(number) >= len(steps) or not steps[int(number)].form:
             return form.model_copy(update={"has_choice": True})
@@ -138,7 +121,7 @@ class RequestForms:
         values, files = dict[str, str](), list[str]()
         for name, text in step.values.items() if run.message.person == form.person else ():
             if name in people:
-                everyone = await self.directory.list_people()
+                everyone = await self.core.platform.directory.list_people()
                 found = [find_people(everyone, one) for one in BETWEEN.split(text) if one.strip()]
                 text = ",".join(one.people[0].id for one in found if one.is_certain)
             elif name in attached:
@@ -157,9 +140,9 @@ class RequestForms:
             return FormAnswer()
 
     async def _check_page(self, form: FormSubmission) -> FormAnswer:
-        known = self.directory.find_known_person(form.person)
-        caller = await self.directory.find_caller(form.person) if known else None
-        processes = await self.tool_services.engine.list_processes()
+        known = self.core.platform.directory.find_known_person(form.person)
+        caller = await self.core.platform.directory.find_caller(form.person) if known else None
+        processes = await self.core.tool_services.engine.list_processes()
         process = _find_process(processes, form.process)
         if caller is None or (process is None and form.process not in TOOLS_BY_FORM):
             return FormAnswer()  # the work itself answers in words
@@ -189,7 +172,7 @@ class RequestForms:
         attachment = next((one for one in process.form.fields if one.kind is FieldKind.ATTACHMENT), None)
         if attachment is not None and form.kept and attachment.name not in values:  # nobody has left them out
             values = {**values, attachment.name: ",".join(form.kept)}
-        kept = await self.files.find_files(caller.id, form.kept)
+        kept = await self.core.stores.files.find_files(caller.id, form.kept)
         page = await build_form_page(
             self._build_context(caller), process, values, form.earlier, files=list(kept.values())
         )
@@ -234,24 +217,24 @@ class RequestForms:
         )
 
     def _build_context(self, caller: Caller) -> ToolContext:
-        return ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone))
+        return ToolContext(self.core.tool_services, caller, self.core.stores.clock.today(caller.person.zone))
 
     # The card
 
     def derive_card_id(self, person: str, dialog: str) -> str:
         """Derive the id of the card and of its lane from one dialog, so that a dialog submitted twice has one card."""
         about = f"form:{person}:{dialog}"
-        return self.keys.derive_id("A", self.keys.get_partition(about), about)
+        return self.core.stores.keys.derive_id("A", self.core.stores.keys.get_partition(about), about)
 
     async def request_card(self, lease: Lease, form: FormSubmitted) -> Sequence[Write]:
         """Propose the submitted form as a card to confirm. If the form is no longer acceptable, the person is told."""
-        caller = await self.directory.find_caller(form.person)
+        caller = await self.core.platform.directory.find_caller(form.person)
         if caller is None:
             return [self._build_journal_write(lease.item, form, "not a member who can be served")]
-        process = _find_process(await self.tool_services.engine.list_processes(), form.process)
+        process = _find_process(await self.core.tool_services.engine.list_processes(), form.process)
         taken, told = TakenFiles(), list[Write]()
         if process is not None and (ids := list_named_files(process.form, form.values)):
-            taken = await self.files.keeper.take_chosen_files(lease, form.person, ids)
+            taken = await self.core.stores.files.keeper.take_chosen_files(lease, form.person, ids)
         if taken.refused:
             form = form.model_copy(update={"values": remove_files(form.values, taken.refused)})
         if taken.troubles:  # the card comes without them, or without their content
@@ -293,7 +276,9 @@ class RequestForms:
     def _build_journal_write(self, item: LaneItem, form: FormSubmitted, refused: str = "") -> Write:
         kind = "form.refused" if refused else "form.submitted"
         more = {"error": refused} if refused else {}
-        return self.journal.build_record_write(item.lane, kind, person=form.person, text=form.process[:60], **more)
+        return self.core.stores.journal.build_record_write(
+            item.lane, kind, person=form.person, text=form.process[:60], **more
+        )
 
 
 async def list_tool_problems(context: ToolContext, form: FormSubmission) -> tuple[FormProblem, ...]:

@@ -13,6 +13,7 @@ from bot.core.errors import ChatError
 from bot.core.i18n import translate
 from bot.core.records import Run, RunResult, RunStatus
 from bot.core.work_items import MessageReceived
+from bot.features.answer_presses import load_answered_run, refuse_run_press
 from bot.features.contract import Core, Feature
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
@@ -33,25 +34,27 @@ async def add_button(run: Run, result: RunResult, post: Post, is_here: bool) -> 
 
 async def retry_message(core: Core, lease: Lease, click: Click) -> Sequence[Write]:
     """Runs the message again. Refuses everybody but its author, and refuses once the conversation has gone on."""
-    run = await core.load_answered_run(click)
-    if await core.directory.find_caller(click.person) is None:
-        return await core.refuse_run_press(click, "stranger")
-    latest = await core.history.load_latest_run(run.message.place.conversation) if run else ""
+    run = await load_answered_run(core, click)
+    if await core.platform.directory.find_caller(click.person) is None:
+        return await refuse_run_press(core, click, "stranger")
+    latest = await core.stores.history.load_latest_run(run.message.place.conversation) if run else ""
     refusal = find_refusal(run, click.person, latest)
     if run is None or refusal:
-        return await core.refuse_run_press(click, refusal)
+        return await refuse_run_press(core, click, refusal)
     message = run.message.model_copy(update={"id": f"anew:{run.id}"})
     place = message.place
     if click.card is not None and run.result is not None:
         text = f"{run.result.text}\n{translate('stopped.anew', run.language)}"
         in_channel = not place.direct and click.card.channel == place.channel
         with contextlib.suppress(ChatError):
-            await core.chat.update_message(click.card, Post(text, receipt=render_receipt(run, in_channel=in_channel)))
+            await core.platform.chat.update_message(
+                click.card, Post(text, receipt=render_receipt(run, in_channel=in_channel))
+            )
     run.retry_press = click.id
     return [
-        *core.runs.build_save_writes(run),
+        *core.stores.runs.build_save_writes(run),
         EnqueueItem(place.conversation, message.id, MessageReceived(message=message).model_dump_json()),
-        core.journal.build_record_write(
+        core.stores.journal.build_record_write(
             place.conversation, "run.anew", run=run.id, person=message.person, channel=place.channel
         ),
     ]

@@ -76,17 +76,19 @@ def build_request(approval: Approval) -> Sequence[Write]:
 async def draft_suggestion(core: Core, lease: Lease, advise: DraftSuggestion) -> Sequence[Write]:
     """Asks the model while the card can be pressed. No person asked for this, so it counts on the system's
     account."""
-    approval = await core.approvals.load_approval(advise.approval)
+    approval = await core.stores.approvals.load_approval(advise.approval)
     if approval is None or approval.state is not ApprovalState.OPEN or approval.version != advise.version:
         return []
     proposal = approval.proposal
-    language = await get_person_language(core.directory, proposal.deciders[0])
-    author = await get_person_name(core.directory, proposal.requester or "", language)
-    model = MeteredModel(core.model)
+    language = await get_person_language(core.platform.directory, proposal.deciders[0])
+    author = await get_person_name(core.platform.directory, proposal.requester or "", language)
+    model = MeteredModel(core.model.endpoint)
     suggestion = await Suggester(model, core.tool_services.handbook).request_suggestion(
         describe_card_fields(proposal.fields, language), author, language
     )
-    usage_writes = core.spending.build_usage_writes(lease.lane, SYSTEM, map(core.prices.compute_usage, model.replies))
+    usage_writes = core.stores.spending.build_usage_writes(
+        lease.lane, SYSTEM, map(core.model.prices.compute_usage, model.replies)
+    )
     if suggestion is None:
         return usage_writes
     note = TextRef(key=f"advice.{suggestion.recommendation}", params={"reasons": suggestion.reasons_line})
@@ -98,7 +100,7 @@ async def show_suggestion(core: Core, lease: Lease, advised: ShowSuggestion) -> 
     """Adds the suggestion to the card if it still waits. The seal does not cover it."""
     fact = CardField(label=ADVICE_LABEL, value=advised.text)
     suggestion = SuggestionAdded(advised.version, fact, advised.text.key)
-    added = try_transition(core.approvals.read_from_lease(lease), suggestion, core.clock.now())
+    added = try_transition(core.stores.approvals.read_from_lease(lease), suggestion, core.stores.clock.now())
     if added is None:
         return []
     approval, effects = added

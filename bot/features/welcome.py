@@ -39,22 +39,22 @@ def build(core: Core) -> Feature:
 
 def _build_mark_key(core: Core, lane: str, person: str) -> str:
     """Exists for good once the person was welcomed."""
-    return core.keys.build_key(core.keys.get_partition(lane), "welcomed", person)
+    return core.stores.keys.build_key(core.stores.keys.get_partition(lane), "welcomed", person)
 
 
 async def _was_welcomed(core: Core, lane: str, person: str) -> bool:
     """Raises StoreUnavailableError."""
     with translate_redis_errors():
-        return bool(await core.redis.exists(_build_mark_key(core, lane, person)))
+        return bool(await core.stores.redis.exists(_build_mark_key(core, lane, person)))
 
 
 async def list_prompts(core: Core, person: str) -> Sequence[SuggestedPrompt]:
     """By language and by what they are: who has something to decide begins with that, administrators see how the
     bot is set."""
-    caller = await core.directory.find_caller(person)
+    caller = await core.platform.directory.find_caller(person)
     if caller is None:
         return ()
-    todo = await core.tool_services.engine.list_todo_tasks(person, core.clock.today(), 1)
+    todo = await core.tool_services.engine.list_todo_tasks(person, core.stores.clock.today(), 1)
     names = [
         *(["tasks"] if todo.total_count else []),
         *(["settings"] if caller.person.is_administrator else []),
@@ -77,18 +77,18 @@ async def greet(core: Core, person: str, place: Place) -> Sequence[EnqueueItem]:
 
 async def welcome_person(core: Core, lease: Lease, work: WelcomePerson) -> Sequence[Write]:
     """Says who this is and what can be asked for. A person who has talked with the bot before gets no welcome."""
-    caller = await core.directory.find_caller(work.person)
+    caller = await core.platform.directory.find_caller(work.person)
     if caller is None or await _was_welcomed(core, lease.lane, work.person):
         return []
-    mark = Set(_build_mark_key(core, lease.lane, work.person), str(core.clock.now_ms()))
-    if any(entry.run for entry in (await core.history.load_history(work.place.conversation)).entries):
+    mark = Set(_build_mark_key(core, lease.lane, work.person), str(core.stores.clock.now_ms()))
+    if any(entry.run for entry in (await core.stores.history.load_history(work.place.conversation)).entries):
         return [mark]
     text = translate("command.welcome", caller.person.language, name=choose_name(caller.person, caller.person.language))
     again = lease.item.is_redelivery
-    await core.chat.post_message(work.place, Post(text), key=f"welcome:{work.person}", again=again)
+    await core.platform.chat.post_message(work.place, Post(text), key=f"welcome:{work.person}", again=again)
     return [
         mark,
-        core.journal.build_record_write(
+        core.stores.journal.build_record_write(
             lease.lane, "notice", person=work.person, channel=work.place.channel, text="command.welcome"
         ),
     ]

@@ -167,18 +167,7 @@ class StoreWatch:
             await self.report(reason, self.offset_ms)
 
 
-def build_watch_job(watch: StoreWatch, pause_s: float) -> Callable[[], Awaitable[None]]:
-    """Build a job that looks repeatedly, `pause_s` apart."""
-
-    async def watch_store() -> None:
-        while True:
-            await watch.watch_store()
-            await asyncio.sleep(pause_s)
-
-    return watch_store
-
-
-def pause_job(job: Callable[[], Awaitable[None]], watch: StoreWatch) -> Callable[[], Awaitable[None]]:
+def pause_job(job: Callable[[], Awaitable[object]], watch: StoreWatch) -> Callable[[], Awaitable[None]]:
     """Wrap a job so that it is skipped while work is held."""
 
     @wraps(job)
@@ -187,6 +176,18 @@ def pause_job(job: Callable[[], Awaitable[None]], watch: StoreWatch) -> Callable
             await job()
 
     return run_unless_paused
+
+
+def repeat_job(job: Callable[[], Awaitable[object]], pause_s: float) -> Callable[[], Awaitable[None]]:
+    """Wrap a job so that it is done again and again, `pause_s` apart."""
+
+    @wraps(job)
+    async def run_repeatedly() -> None:
+        while True:
+            await job()
+            await asyncio.sleep(pause_s)
+
+    return run_repeatedly
 
 
 CURES = {

@@ -8,6 +8,7 @@ has the lane by then."""
 from __future__ import annotations
 
 import asyncio
+import inspect
 import platform
 import random
 import secrets
@@ -20,6 +21,7 @@ from bot.core import logs, metrics
 from bot.core.cancellation import REPEAT_S, cancel_and_wait
 from bot.core.errors import LeaseLost, StoreUnavailableError
 from bot.core.held_lease import bind_lease
+from bot.core.timing import Timing
 from bot.queue.lanes import EnqueueResult, LaneItem, Lanes, Lease, RetryLater
 from bot.queue.writes import Write, XAdd
 from bot.redis.connect import is_outage
@@ -42,7 +44,7 @@ _T = TypeVar("_T")
 
 BuildBuryWrites = Callable[[LaneItem, str], Sequence[Write]]
 """(item, error) → the writes for the commit that pops an item that is given up."""
-Job = Callable[[], Awaitable[None]]
+Job = Callable[[], Awaitable[object]]
 """A background job: one pass that is repeated, or an endless loop."""
 
 
@@ -74,10 +76,10 @@ class ActiveLease:
 class Worker:
     """Claims lanes and handles their items until `stop()`.
 
-    After that the worker claims no more, lets running handlers finish within `grace_s`, and releases the rest without
-    counting a try. `bury` returns the writes for an item that is given up. `jobs` run in the background, `pause_s`
-    apart, and survive their own failures. While `is_paused()` holds, the worker takes no lane but finishes those that
-    it has."""
+    After that the worker claims no more, lets running handlers finish within `timing.grace_s`, and releases the rest
+    without counting a try. `bury` returns the writes for an item that is given up. `jobs` run in the background,
+    `timing.relay_pause_s` apart, and survive their own failures. While `is_paused()` holds, the worker takes no lane
+    but finishes those that it has."""
 
     def __init__(
         self,
@@ -86,18 +88,14 @@ class Worker:
         *,
         bury: BuildBuryWrites,
         concurrency: int = 64,
-        sweep_s: float = 1.0,
-        grace_s: float = 25,
         burst: int = 10,
         jobs: Sequence[Job] = (),
-        pause_s: float = 0.5,
-        backoff_ms: int = 500,
+        timing: Timing | None = None,
         is_paused: Callable[[], bool] = lambda: False,
     ) -> None:
         self._is_paused = is_paused
         self._lanes, self._handler, self._bury = lanes, handler, bury
-        self._concurrency, self._sweep_s, self._grace_s, self._burst = concurrency, sweep_s, grace_s, burst
-        self._jobs, self._pause_s, self._backoff_ms = jobs, pause_s, backoff_ms
+        self.concurrency, self._burst, self._jobs, self._timing = concurrency, burst, jobs, timing or Timing()
         self._owner = f"{platform.node()}-{secrets.token_hex(4)}"
         self._held: dict[str, ActiveLease] = {}
         self._stopping = asyncio.Event()
@@ -162,14 +160,16 @@ class Worker:
     async def run(self) -> None:
         self._running = True
         background: list[tuple[Job, float]] = [(self._extend_leases, self._lanes.lease_ms / 4000)]
-        background += [(job, self._pause_s) for job in (self._listen_for_wakeups, self._listen_for_stops, *self._jobs)]
+        background += [
+            (job, self._timing.relay_pause_s) for job in (self._listen_for_wakeups, self._listen_for_stops, *self._jobs)
+        ]
         running = [
             asyncio.create_task(self._supervise_job(job, pause), name=_get_job_name(job)) for job, pause in background
         ]
         try:
             await self._claim_until_stopped()
             if tasks := [active.task for active in self._held.values() if active.task is not None]:
-                await asyncio.wait(tasks, timeout=self._grace_s)
+                await asyncio.wait(tasks, timeout=self._timing.grace_s)
         finally:
             await self._cancel_remaining()
             await cancel_and_wait(running)
@@ -199,7 +199,7 @@ class Worker:
     async def _wait_for_next_poll(self) -> None:
         """Wait for the next poll, and claim in every partition that sends a wakeup."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._sweep_s
+        end = loop.time() + self._timing.poll_s
         while (remaining_s := end - loop.time()) > 0 and not self._stopping.is_set():
             while self._rung and not self._more and self._count_free_capacity() > 0:
                 await self._claim_lanes(self._rung.pop(), _MAX_CLAIM)
@@ -213,7 +213,7 @@ class Worker:
     def _count_free_capacity(self) -> int:
         if self._stopping.is_set() or self._is_paused():
             return 0
-        return self._concurrency - len(self._held) - self._accepting
+        return self.concurrency - len(self._held) - self._accepting
 
     async def _claim_lanes(self, partition: int, share: int) -> None:
         room = min(self._count_free_capacity(), share, _MAX_CLAIM)
@@ -318,7 +318,7 @@ class Worker:
 
     def _compute_backoff_ms(self, tries: int) -> int:
         """Compute an exponential delay with jitter, at most a minute (ms)."""
-        full: int = min(self._backoff_ms * 2 ** min(tries, 10), 60_000)
+        full: int = min(self._timing.backoff_ms * 2 ** min(tries, 10), 60_000)
         return random.randint(full // 2, full)  # noqa: S311 - jitter, not a secret
 
     # Background tasks
@@ -343,7 +343,7 @@ class Worker:
         """Listen for wakeups while there is room: each wakeup reaches only one process."""
         while True:
             if self._count_free_capacity() <= 0:
-                await asyncio.sleep(self._sweep_s / 20)
+                await asyncio.sleep(self._timing.poll_s / 20)
             elif (partition := await self._lanes.wait_for_wakeup(_WAKEUP_TIMEOUT_S)) is not None:
                 if self._count_free_capacity() <= 0:  # filled up or stopping since it began to listen
                     await self._lanes.send_wakeups(partition)
@@ -412,5 +412,6 @@ class OutageBackoff:
 
 
 def _get_job_name(job: Job) -> str:
+    job = inspect.unwrap(job)
     named = getattr(job, "func", job)  # of a partial
     return getattr(named, "__qualname__", type(named).__name__)

@@ -23,6 +23,7 @@ from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped, Steps
 from bot.agent.limits import RunLimits, StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
+from bot.agent.model_in_use import ModelInUse
 from bot.agent.proposals import propose_call
 from bot.agent.tool_executor import OBSERVATION_MAX, ToolExecutor, format_bounded_json
 from bot.conversation.progress import render_receipt
@@ -275,7 +276,7 @@ async def test_turns_with_other_results_are_no_circle(speaker: Speaker) -> None:
 
     tools = [replace(one, run=count) if one.name == "now" else one for one in Bench().tools()]
     script: list[Scripted] = [*(speaker.call("now", {"name": n}) for n in "ababab"), speaker.answer("fine")]
-    loop = AgentLoop(ScriptedModel(script), tools, formats=[speaker.style])
+    loop = AgentLoop(ModelInUse(ScriptedModel(script), formats=[speaker.style]), tools)
     assert (await run_loop(loop, asked("x")))[-1] == RunFinished("fine")
 
 
@@ -353,7 +354,7 @@ async def test_a_failure_and_what_says_so_are_not_kept_and_an_effect_empties_wha
     _, bench, _, _ = await play(speaker, script)
     assert bench.ran == ["look Li", "look x", "look x", "look Li"]
     _, before, trace, _ = await play(speaker, [*looks(speaker, "Li"), speaker.call("pay", {"amount": 5})])
-    loop = AgentLoop(ScriptedModel([]), before.tools(), formats=[speaker.style])
+    loop = AgentLoop(ModelInUse(ScriptedModel([]), formats=[speaker.style]), before.tools())
     assert loop.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
     _, after, _, _ = await play(speaker, [*looks(speaker, "Li"), speaker.answer("ok")], trace=trace)
     assert before.ran == ["look Li"] and after.ran == ["look Li"]
@@ -473,7 +474,7 @@ async def test_what_the_model_wrote_into_a_call_supports_nothing_until_a_card_ha
     assert isinstance(events[-1], RunFinished) and len(events[-1].unverified) == 4
     _, bench, trace, _ = await play(speaker, [speaker.call("pay", {"amount": 800})], trace=asked("?"))
     trace.calls[-1] = replace(trace.calls[-1], approval="A00")
-    loop = AgentLoop(ScriptedModel([]), bench.tools(), formats=[speaker.style])
+    loop = AgentLoop(ModelInUse(ScriptedModel([]), formats=[speaker.style]), bench.tools())
     loop.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {})
     events, _, _, _ = await play(speaker, [speaker.answer("800 元")], trace=trace, **grounds())
     assert events == [RunFinished("800 元")]
@@ -495,6 +496,6 @@ async def test_negative_control_without_its_gate_it_would_run(speaker: Speaker) 
     bench = Bench()
     ungated = [replace(one, gate=Gate.NONE, effect_place=None, prepare=None) for one in bench.tools()]
     model = ScriptedModel([speaker.call("pay", {"amount": 5}), speaker.answer("paid")])
-    loop = AgentLoop(model, cast(Sequence[Tool], ungated), formats=[speaker.style])
+    loop = AgentLoop(ModelInUse(model, formats=[speaker.style]), cast(Sequence[Tool], ungated))
     events = await run_loop(loop, asked("x"))
     assert isinstance(events[-1], RunFinished) and bench.ran == ["pay 5"]

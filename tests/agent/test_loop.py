@@ -14,6 +14,7 @@ from bot.agent.events import RunFinished, RunPaused, RunStopped
 from bot.agent.limits import RunLimits, StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply, RawToolCall
+from bot.agent.model_in_use import ModelInUse
 from bot.agent.recall import list_call_results
 from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
@@ -73,7 +74,7 @@ async def test_what_was_not_run_is_said_last_and_plainly() -> None:
     events, bench, trace, model = await play([acts(*wanted)])
     assert isinstance(events[-1], RunPaused) and bench.ran == ["look Li"]
     assert [one.uid[-1] for one in trace.calls] == ["2", "0", "1"], "what reads, what waits, what was not run"
-    loop = AgentLoop(model, bench.tools())
+    loop = AgentLoop(ModelInUse(model), bench.tools())
     assert loop.settle_call(trace, events[-1].call.uid, CallStatus.SUCCEEDED, {"paid": 1})
     assert [one["tool_call_id"] for one in own(trace)[2:]] == ["c", "a", "b"]
     assert list_call_results(trace)[1:] == ['{"paid": 1}', own(trace)[-1]["content"]], "each with its own"
@@ -118,7 +119,9 @@ async def test_an_interruption_that_somebody_swallows_comes_again(stop: bool) ->
             await asyncio.sleep(30)
         return ModelReply(text="late")
 
-    loop = AgentLoop(ScriptedModel([thinks]), Bench().tools(), limits=RunLimits(active_s=180 if stop else 0.05))
+    loop = AgentLoop(
+        ModelInUse(ScriptedModel([thinks])), Bench().tools(), limits=RunLimits(active_s=180 if stop else 0.05)
+    )
     task = asyncio.create_task(run_loop(loop, RunState(), stopped=stopped))
     await began.wait()
     if stop:

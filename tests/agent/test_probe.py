@@ -11,6 +11,7 @@ from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.loop import AgentLoop
+from bot.agent.model_in_use import ModelInUse
 from bot.agent.models.openai_model import open_model
 from bot.agent.probe import FormatSetting, LeakRecorder, choose_formats, find_call_problem
 from bot.core.run_state import RunState
@@ -64,7 +65,10 @@ async def test_a_model_that_writes_its_calls_as_text_is_asked_in_the_text_format
     """And administrators are told once; a fallback model that does it changes nothing."""
     notes = Notes()
     formats = [NativeFormat(), JsonFormat(), TextFormat()]
-    recorder, loop = LeakRecorder(formats, notes, "endpoint m", "m"), AgentLoop(ScriptedModel([]), [], formats=formats)
+    recorder, loop = (
+        LeakRecorder(formats, notes, "endpoint m", "m"),
+        AgentLoop(ModelInUse(ScriptedModel([]), formats=formats), []),
+    )
     with capture_logs() as told:
         await recorder.record_leaks("fallback")
         assert loop.get_reply_format(RunState()).name == "native" and not notes.known

@@ -58,7 +58,7 @@ class Recorder(ScriptedModel):
 
 def recorded(redis: Redis, *script: ModelReply, style: ReplyFormat | None = None) -> tuple[Bot, Recorder]:
     bot, model = Bot(redis, company_rules=HOUSE, formats=(style or NativeFormat(),)), Recorder(list(script))
-    object.__setattr__(bot.handlers.turn_handler.loop, "model", model)
+    bot.use_model(model)
     return bot, model
 
 

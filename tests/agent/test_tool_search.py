@@ -18,8 +18,10 @@ from bot.agent.events import RunEvent, RunFinished, RunPaused, StepsFinished
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
+from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
+from bot.agent.model_in_use import ModelInUse
 from bot.agent.tool_search import FIND, FOUND_AT_ONCE, MAX_FOUND, ToolIndex, ToolSelector, build_index_text
 from bot.core.run_state import CallStatus, RunState
 from tests.harness.loop import Bench, acts, call, own, run_loop
@@ -205,6 +207,9 @@ def test_where_tools_are_told_in_words_those_of_others_are_not_in_the_system_mes
     assert NativeFormat().describe_server_tools(sheet.tools) == "", "there the endpoint is given them"
 
 
+OFFER_16 = RunLimits(offered_tools=16)
+
+
 class Crowd(Bench):
     """The loop's small tools, and a crowd of servers' ones."""
 
@@ -221,7 +226,7 @@ class Crowd(Bench):
     ) -> tuple[list[RunEvent], RunState, AgentLoop]:
         """`ours`: instead of the crowd of servers' tools."""
         model, theirs = ScriptedModel(list(script)), {} if ours else self.more
-        loop = AgentLoop(model, ours or self.tools(), server_tools=theirs, max_offered_tools=16)
+        loop = AgentLoop(ModelInUse(model), ours or self.tools(), server_tools=theirs, limits=OFFER_16)
         if trace is None:
             trace = RunState(offered_tools=loop.selector.choose_offered_tools("item"))
             trace.append_message({"role": "user", "content": "hello"})
@@ -275,7 +280,7 @@ async def test_a_run_that_goes_on_elsewhere_has_the_same_tools() -> None:
         [acts(call(FIND, query="zebra")), acts(call("shop__sell")), ModelReply(text="x")]
     )
     there = RunState.model_validate_json(trace.model_dump_json())
-    again = AgentLoop(ScriptedModel([]), Crowd().tools(), server_tools=Crowd().more, max_offered_tools=16)
+    again = AgentLoop(ModelInUse(ScriptedModel([])), Crowd().tools(), server_tools=Crowd().more, limits=OFFER_16)
     assert there.offered_tools == trace.offered_tools
     assert (
         again.selector.get_tool_prompt(NativeFormat(), there.offered_tools).extra_body

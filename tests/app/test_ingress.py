@@ -128,7 +128,7 @@ async def test_it_is_engaged_while_it_works_remembers_or_waits_and_else_it_is_no
 async def propose(redis: Redis) -> tuple[Bot, str, CardActions]:
     bot = Bot(redis, [mail(), DONE])
     await bot.send("发邮件")
-    return bot, (await bot.load_approval()).id, CardActions(lanes=bot.lanes, approvals=bot.approvals, clock=bot.clock)
+    return bot, (await bot.load_approval()).id, CardActions(bot.app.stores)
 
 
 async def test_a_card_is_taken_back_once_by_who_proposed_it(redis: Redis) -> None:

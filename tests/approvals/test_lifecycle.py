@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from bot.approvals.delivery import DeliveredCard, can_decide_card, list_card_events, list_represented
 from bot.approvals.lifecycle import build_journal_write, end_approval, give_up_press
 from bot.chat.messages import Click, MessageRef
+from bot.conversation.stops import cancel_cards
 from bot.core.errors import ChatUnavailableError
 from bot.core.records import (
     STOPPED_CHOICE,
@@ -348,6 +349,6 @@ async def test_a_card_that_is_not_there_yet_is_cancelled_before_anybody_can_pres
     conversation = await bot.runs.load_conversation(DM.conversation, bot.history)
     assert len(conversation.waiting) == 1
     caller = await bot.directory.find_caller("U1")
-    assert await bot.dispatcher.handlers.stopper.cancel_cards(conversation.waiting, caller) == 1
+    assert await cancel_cards(bot.handlers.turns.stores, conversation.waiting, caller) == 1
     await bot.work()
     assert (await bot.load_approval()).state is ApprovalState.CANCELLED and not bot.chat.cards()

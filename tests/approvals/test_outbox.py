@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError
 
-from bot.approvals.outbox import PAGE_SIZE, TimerJob, relay_events
+from bot.approvals.outbox import PAGE_SIZE, fire_timers, relay_events
 from bot.chat.messages import NamedPerson
 from bot.core.clock import Clock
 from bot.core.errors import ChatUnavailableError
 from bot.core.i18n import translate
+from bot.queue.store_watch import repeat_job
 from bot.storage.dead_letters import DeadLetterStore
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import TODAY, Bot
@@ -303,12 +306,11 @@ async def test_timers_are_looked_at_again_after_each_pause(redis: Redis) -> None
     await bot.engine.add_delegation(delegation, bot.today())
     await bot.work()
     bot.today_offset = 2 * DAY
+    clock = Clock(read_now=bot.now, read_today=read_today)
+    cards = replace(bot.handlers.cards, stores=replace(bot.handlers.cards.stores, clock=clock))
     for pause_s, again in ((0.0, True), (3600.0, False)):
         rounds.clear()
-        job = TimerJob(
-            tool_services=bot.tool_services, clock=Clock(read_now=bot.now, read_today=read_today), pause_s=pause_s
-        )
-        task = asyncio.create_task(job.run_timers())
+        task = asyncio.create_task(repeat_job(partial(fire_timers, cards), pause_s)())
         for _ in range(200):
             await asyncio.sleep(0)
         task.cancel()

@@ -36,7 +36,8 @@ async def plan_all_day(bot: Bot, at: time, first: date, days: int) -> list[str]:
     mornings: MorningLists = replace(bot.morning_lists, at=at)
     for minute in list_minutes(first, days):
         clock = Clock(read_today=lambda minute=minute: minute)  # type: ignore[misc]
-        await replace(mornings, core=replace(mornings.core, clock=clock)).plan_due_mornings()
+        core = replace(mornings.core, stores=replace(mornings.core.stores, clock=clock))
+        await replace(mornings, core=core).plan_due_mornings()
     return sorted(one.rpartition(":")[2] for one in mornings.planned)
 
 

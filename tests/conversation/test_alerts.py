@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from bot.conversation.alerts import JournalAlerts
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatUnavailableError, ModelFailureCause
 from tests.harness.memory_bot import Bot
@@ -59,7 +58,7 @@ async def test_what_could_not_be_said_is_said_the_next_time(redis: Redis) -> Non
 async def test_what_stands_in_the_journal_is_told(redis: Redis, kind: str, more: dict[str, str], words: str) -> None:
     bot = Bot(redis)
     bot.directory.change(ZHAO.id, runs_workspace=True)
-    watching = asyncio.create_task(JournalAlerts(alerts=bot.app.alerts, clock=bot.clock, pause_s=0.01).watch_journal())
+    watching = asyncio.create_task(bot.app.alerts.watch_journal(0.01))
     try:
         await asyncio.sleep(0.02)
         await bot.journal.append_record("lane", "model.down", why=ModelFailureCause.TIMEOUT.value)

@@ -97,7 +97,7 @@ async def test_the_next_message_has_the_call_and_its_result_in_the_style_that_go
         assert one["function"]["name"] == "query_todo_tasks" and result["tool_call_id"] == one["id"]
     else:
         assert result["role"] == "user" and result["content"].startswith("Observation")
-        decision = style.parse_reply(ModelReply(call["content"]), bot.handlers.turn_handler.loop.tools, most=4)
+        decision = style.parse_reply(ModelReply(call["content"]), bot.handlers.turns.loop.tools, most=4)
         assert type(decision).__name__ == "ToolCalls", "what it reads there it may write"
 
 
@@ -155,7 +155,7 @@ async def test_calls_are_told_by_the_names_that_are_offered_and_none_is_told_twi
 async def test_what_the_program_adds_to_a_call_is_not_told(
     redis: Redis, tool: str, stored: dict[str, Any], offered: tuple[str, dict[str, Any]]
 ) -> None:
-    assert name_offered_call(Bot(redis).handlers.turn_handler.loop.executor.find_tool, tool, stored) == offered
+    assert name_offered_call(Bot(redis).handlers.turns.loop.executor.find_tool, tool, stored) == offered
 
 
 async def test_older_runs_are_a_line_each_that_keeps_the_numbers(redis: Redis) -> None:
@@ -335,7 +335,7 @@ async def test_a_channel_remembers_what_everybody_may_know_and_nothing_of_what_m
 async def test_negative_control_without_the_decision_it_would_stand_there(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory.ConversationMemory, "_can_show_details", lambda self, run, told: True)
+    monkeypatch.setattr(memory, "_can_show_details", lambda run, told: True)
     monkeypatch.setattr(disclosure, "decide_disclosure", lambda privacy, surroundings: disclosure.Disclosure.HERE)
     bot, _ = await heard(redis, "query_todo_tasks", {})
     assert "L-0001" in str((await bot.history.load_history(CHANNEL.conversation)).calls)

@@ -9,11 +9,10 @@ import pytest
 from bot.agent.events import RunStep
 from bot.chat.messages import Message, Place, RateSlot
 from bot.conversation.progress import Display, ProgressReporter, render_receipt, render_step_line
-from bot.conversation.reply import MessageDelivery
 from bot.core.clock import Clock
 from bot.core.records import Run, RunResult, RunStatus
 from bot.core.run_state import CallRecord, CallStatus
-from tests.harness.memory_platform import DM, MemoryChannel, MemoryDirectory, MemoryReaders
+from tests.harness.memory_platform import DM, MemoryChannel, MemoryDirectory, build_platform
 from tools.spec import ReceiptLine, TextRef
 
 PLACE = DM.model_copy(update={"thread": "1.0"})
@@ -38,8 +37,7 @@ def step(tool: str = "list_people", reason: str = "to know who may approve", **a
 
 async def shown(display: Display, crowds: list[bool]) -> tuple[CrowdedChannel, Run]:
     chat, one = CrowdedChannel(), run()
-    delivery = MessageDelivery(chat=chat, reader_classifier=MemoryReaders(), directory=MemoryDirectory())
-    steps = ProgressReporter(chat=chat, delivery=delivery, display=display)
+    steps = ProgressReporter(platform=build_platform(chat, MemoryDirectory()), display=display)
     for crowded in crowds:
         steps.add_steps(one, [step()])
         await steps.show_progress(one, again=False, wait_ms=None if crowded else 0)
@@ -70,8 +68,7 @@ class Watch:
 async def lived(chat: CrowdedChannel, one: Run, moments_ms: list[int]) -> ProgressReporter:
     """A run that ends a step at each of these moments."""
     watch = Watch()
-    delivery = MessageDelivery(chat=chat, reader_classifier=MemoryReaders(), directory=MemoryDirectory())
-    reporter = ProgressReporter(chat=chat, delivery=delivery, clock=Clock(read_now=watch))
+    reporter = ProgressReporter(platform=build_platform(chat, MemoryDirectory()), clock=Clock(read_now=watch))
     for watch.ms in moments_ms:
         reporter.add_steps(one, [step()])
         await reporter.show_progress(one, again=False, wait_ms=None)

@@ -15,7 +15,9 @@ from redis.asyncio import Redis
 from bot.agent.model import Messages, ModelReply
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Message, MessageRef, Place, Post, RateSlot
-from bot.conversation.turn import DOWN_MAX_MS, TurnHandler
+from bot.conversation import turn
+from bot.conversation.turn import DOWN_MAX_MS
+from bot.conversation.turn_context import Turns
 from bot.core.errors import ModelFailureCause, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import Run, RunStatus
@@ -52,9 +54,9 @@ async def test_a_model_that_is_away_is_tried_again_when_it_asks_for_it_within_bo
     redis: Redis, wait_s: float, delay_ms: int
 ) -> None:
     bot = Bot(redis, [ModelUnavailableError("away", wait_s=wait_s)])
-    turns = replace(bot.handlers.turn_handler, down_ms=5_000)
+    turns = replace(bot.handlers.turns, down_ms=5_000)
     with pytest.raises(RetryLater) as later:
-        await turns.handle_message(await deliver(bot), MESSAGE)
+        await turn.handle_message(turns, await deliver(bot), MESSAGE)
     assert (later.value.delay_ms, later.value.counted, later.value.error) == (delay_ms, False, "away")
     assert (await load_run(bot)).has_reported_outage
 
@@ -87,10 +89,10 @@ async def test_a_message_and_each_of_its_steps_wait_until_everybody_is_in(redis:
         return LOOK
 
     bot = Bot(redis, [crowd, DONE])
-    turns = replace(bot.handlers.turn_handler, ingress_gate=gate)
+    turns = replace(bot.handlers.turns, platform=replace(bot.handlers.turns.platform, gate=gate))
     lease = await deliver(bot)
     await gate._one.acquire()
-    task = asyncio.create_task(turns.handle_message(lease, MESSAGE))
+    task = asyncio.create_task(turn.handle_message(turns, lease, MESSAGE))
     assert await wait_at_gate(gate, task) and bot.model.requests == [] and lease.person == ""
     gate._one.release()
     while not bot.model.requests:
@@ -105,7 +107,7 @@ async def test_a_message_and_each_of_its_steps_wait_until_everybody_is_in(redis:
 async def test_lines_of_the_log_say_of_which_run_they_are(redis: Redis) -> None:
     bot = Bot(redis, [DONE])
     try:
-        await bot.handlers.turn_handler.handle_message(await deliver(bot), MESSAGE)
+        await turn.handle_message(bot.handlers.turns, await deliver(bot), MESSAGE)
         assert structlog.contextvars.get_contextvars()["run"] == (await load_run(bot)).id
     finally:
         structlog.contextvars.clear_contextvars()
@@ -193,11 +195,11 @@ async def go_on(bot: Bot, heard: ResumeRun, id: str = "resume") -> None:
 
 async def test_what_a_button_has_changed_is_said_once_however_often_it_is_brought(redis: Redis) -> None:
     bot, run = await propose(redis, DONE)
-    bot.use_loop(replace(bot.handlers.turn_handler.loop, start_tools=StartTools()))
-    assert list(bot.handlers.turn_handler.loop.start_tools) == [], "no message has come to this process"
+    bot.use_loop(replace(bot.handlers.turns.loop, start_tools=StartTools()))
+    assert list(bot.handlers.turns.loop.start_tools) == [], "no message has come to this process"
     for id in ("a", "b"):
         await go_on(bot, resume(run), id)
-    assert "start_leave" in bot.handlers.turn_handler.loop.start_tools
+    assert "start_leave" in bot.handlers.turns.loop.start_tools
     assert [len(one.post.receipt.splitlines()) for one in bot.chat.posts if one.key.endswith(":final")] == [1]
     after = await load_run(bot)
     assert (after.status, after.requested_card, after.card_summary, len(after.receipt_lines)) == (
@@ -248,33 +250,33 @@ async def test_what_waits_already_is_not_proposed_again(redis: Redis) -> None:
 # Given up
 
 
-async def give_up(turns: TurnHandler, bot: Bot, work: Message | ResumeRun) -> list[Any]:
+async def give_up(turns: Turns, bot: Bot, work: Message | ResumeRun) -> list[Any]:
     lease = await deliver(bot, MESSAGE.model_copy(update={"id": uuid4().hex}))
-    given_up = turns.give_up_message if isinstance(work, Message) else turns.give_up_resume
-    writes = list(await given_up(lease.item, work))  # type: ignore[arg-type]
+    given_up = turn.give_up_message if isinstance(work, Message) else turn.give_up_resume
+    writes = list(await given_up(turns, lease.item, work))  # type: ignore[arg-type]
     await lease.commit(*writes, more=False)
     return writes
 
 
 async def test_a_message_that_is_given_up_is_told_of_and_a_card_that_was_proposed_still_comes(redis: Redis) -> None:
     bot = Bot(redis)
-    assert await give_up(bot.handlers.turn_handler, bot, MESSAGE) == [] and len(bot.chat.posts) == 1
+    assert await give_up(bot.handlers.turns, bot, MESSAGE) == [] and len(bot.chat.posts) == 1
     bot, run = await propose(redis)
     said = len(bot.chat.posts)
     await redis.delete(*[key async for key in redis.scan_iter("*:apr:*")])
-    assert await give_up(bot.handlers.turn_handler, bot, run.message)
+    assert await give_up(bot.handlers.turns, bot, run.message)
     assert len(bot.chat.posts) == said and (await load_run(bot)).status is RunStatus.PAUSED
 
 
 async def test_of_what_is_given_up_after_a_button_it_is_said_what_that_has_changed(redis: Redis) -> None:
     bot, run = await propose(redis)
-    await give_up(bot.handlers.turn_handler, bot, resume(run))
+    await give_up(bot.handlers.turns, bot, resume(run))
     after = await load_run(bot)
     assert after.status is RunStatus.STOPPED and len(after.receipt_lines) == 1
     assert bot.chat.posts[-1].post.receipt and await bot.list_paused_runs() == ()
     said = len(bot.chat.posts)
-    assert await give_up(bot.handlers.turn_handler, bot, resume(run)) == [], "it has ended"
+    assert await give_up(bot.handlers.turns, bot, resume(run)) == [], "it has ended"
     assert (
-        await give_up(bot.handlers.turn_handler, bot, resume(run).model_copy(update={"run": "R00x"})) == []
+        await give_up(bot.handlers.turns, bot, resume(run).model_copy(update={"run": "R00x"})) == []
         and len(bot.chat.posts) == said
     )

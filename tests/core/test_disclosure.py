@@ -228,7 +228,7 @@ class Walk:
             channel=Loud,
         )
         self.chat = cast(Loud, self.bot.chat)
-        object.__setattr__(self.bot.handlers.turn_handler.loop, "model", self.model)
+        self.bot.use_model(self.model)
         boss = Person(id=ADMIN, name="管理员", roles=frozenset({"admin"}), locale="zh-CN")
         self.bot.directory.known = [*PEOPLE, boss]
         self.bot.readers.known["CGUEST"] = ChannelReaders.OUTSIDE

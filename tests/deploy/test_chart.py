@@ -15,9 +15,9 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from bot.app.resources import Timing
 from bot.app.settings import Settings
 from bot.chat.slack.app import DRAIN_S
+from bot.core.timing import Timing
 from bot.queue import worker
 
 CHART = Path(__file__).parents[2] / "deploy" / "chart"

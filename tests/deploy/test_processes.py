@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from bot.app.resources import Timing
 from bot.chat.slack.app import DRAIN_S
+from bot.core.timing import Timing
 from bot.queue import worker
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"

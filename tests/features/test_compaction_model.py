@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeVar
 
@@ -19,12 +19,14 @@ from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
 from bot.agent.model import Messages, ModelReply
+from bot.agent.model_in_use import ModelInUse
+from bot.app.resources import build_stores
 from bot.app.work_kinds import parse_work
 from bot.chat.messages import Message
-from bot.core.clock import Clock
 from bot.core.errors import ModelUnavailableError
 from bot.core.history_entries import HistoryEntry, estimate_tokens
 from bot.core.records import Run
+from bot.core.timing import Timing
 from bot.core.work_items import CompactConversation
 from bot.features.summaries.compaction import HistoryCompactor, build_compaction_request
 from bot.features.summaries.summary import Summarizer
@@ -32,10 +34,9 @@ from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes, Lease, RetryLater
 from bot.queue.writes import HDel, HSet, apply_writes
 from bot.storage.history import HistoryStore
-from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
-from bot.storage.spending import UsageStore
 from tests.features.grounding.battery import nobody
+from tests.harness.memory_bot import OUTSIDE, build_settings
 from tests.harness.memory_platform import DM
 from tests.tools.office import People
 
@@ -76,15 +77,14 @@ class Account:
         keys = Keys(partitions=2)
         self.lanes, self.runs = Lanes(self.redis, keys, lease_ms=3_600_000), RunStore(self.redis, keys)
         self.history, self.home = HistoryStore(self.redis, keys, max_tokens=CAP), keys.get_partition(DM.conversation)
+        stores = build_stores(build_settings(), OUTSIDE, Timing(), self.redis, keys)
         self.next, self.turns, self.waiting, self.over = 0, list[int](), list[int](), False
         self.notes = Notes()
         self.folding = HistoryCompactor(
-            summarizer=Summarizer(self.notes, nobody),
-            runs=self.runs,
-            history=self.history,
+            stores=replace(stores, runs=self.runs, history=self.history),
             directory=People(),
-            journal=Journal(self.redis, keys),
-            spending=UsageStore(self.redis, keys, Clock()),
+            model=ModelInUse(self.notes),
+            summarizer=Summarizer(self.notes, nobody),
             pause_ms=0,
         )
         self.fold: asyncio.Task[None] | None = None
@@ -171,7 +171,7 @@ class Account:
         happened.update([record.kind for record in self.do(self.noted())])
 
     async def noted(self) -> list[Any]:
-        found = [one async for one in self.folding.journal.stream_records()]
+        found = [one async for one in self.folding.stores.journal.stream_records()]
         await self.redis.delete(self.lanes.keys.build_key(self.home, "j"))
         return found
 

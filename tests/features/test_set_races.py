@@ -16,6 +16,7 @@ from bot.approvals.state import CardRequested, OpenPeriod, transition
 from bot.chat.messages import Click
 from bot.core.approval_sets import APPROVE_SET, build_set_id
 from bot.core.records import Approval, ApprovalState, OpenCard
+from bot.core.timing import Timing
 from bot.core.work_items import ButtonPressed
 from bot.features.sets.set_store import ApprovalSet, ApprovalSetStore, SetEntry
 from bot.queue.lanes import Lanes
@@ -106,7 +107,15 @@ async def workers(bot: Bot, count: int) -> AsyncIterator[None]:
     for _ in range(count):
         lanes = Lanes(bot.redis, bot.keys, lease_ms=30_000, record_kind=RECORD_KIND)
         bury = DeadLetterStore(bot.redis, bot.keys).build_bury_writes
-        running.append(Worker(lanes, bot.dispatcher, bury=bury, concurrency=16, sweep_s=0.05, pause_s=0.02, grace_s=5))
+        running.append(
+            Worker(
+                lanes,
+                bot.dispatcher,
+                bury=bury,
+                concurrency=16,
+                timing=Timing(poll_s=0.05, relay_pause_s=0.02, grace_s=5),
+            )
+        )
     tasks = [asyncio.create_task(one.run()) for one in running]
     try:
         yield

@@ -15,6 +15,7 @@ from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.loop import AgentLoop
+from bot.agent.model_in_use import ModelInUse
 from bot.agent.models.openai_model import open_model
 from tests.golden.golden_files import compare_sections, format_json, hide_changing
 from tests.golden.scenes import open_stage
@@ -75,7 +76,7 @@ async def test_what_the_model_is_told(redis: Redis, name: str, style: ReplyForma
         await redis.flushall()
         stage = open_stage(redis, language)
         async with endpoint([first, said("好的，完成。")]) as model, open_model(model.url, "none", "a-model") as client:
-            stage.bot.use_loop(AgentLoop(client, TOOLS, clock=stage.bot.clock, formats=(style,)))
+            stage.bot.use_loop(AgentLoop(ModelInUse(client, formats=(style,)), TOOLS, clock=stage.bot.clock))
             await stage.say(ZHANG, "下周一起请2天病假")
             begin, asked = 0, model.asked
             if language == "en":  # the rules are the same

@@ -17,6 +17,7 @@ from bot.agent.formats.native_format import NativeFormat
 from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop, RunContext
 from bot.agent.model import ModelReply, RawToolCall
+from bot.agent.model_in_use import ModelInUse
 from bot.core.cancellation import StopEvent
 from bot.core.errors import StoreUnavailableError
 from bot.core.run_state import RunState
@@ -120,5 +121,7 @@ async def play(
 ) -> tuple[list[RunEvent], Bench, RunState, ScriptedModel]:
     bench, model = Bench(), ScriptedModel(list(script))
     trace = trace or RunState(messages=[json.dumps({"role": "user", "content": "hello"})])
-    loop = AgentLoop(model, bench.tools(), limits=limits or RunLimits(), formats=styles, check_answer=check_answer)
+    loop = AgentLoop(
+        ModelInUse(model, formats=styles), bench.tools(), limits=limits or RunLimits(), check_answer=check_answer
+    )
     return await run_loop(loop, trace, sources=sources), bench, trace, model

@@ -16,9 +16,11 @@ from bot.agent.decision import ReplyFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.loop import AgentLoop
 from bot.agent.model import Model, ModelReply
+from bot.agent.model_in_use import ModelInUse
 from bot.agent.prices import PriceTable
 from bot.app.build import build_core
-from bot.app.resources import Resources, Timing, build_stores
+from bot.app.company_files import build_daily_budget
+from bot.app.resources import Resources, build_stores
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.work_kinds import WorkHandlers
@@ -28,6 +30,7 @@ from bot.core.clock import Clock
 from bot.core.held_lease import assert_may_send
 from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run
+from bot.core.timing import Timing
 from bot.core.work_items import SHOW_SUFFIX, ButtonPressed, MessageReceived
 from bot.dev.evaluation.environment import IsolatedSettings
 from bot.features import diagrams, suggestions
@@ -44,7 +47,6 @@ from bot.queue.worker import GIVE_UP_TRIES
 from bot.queue.writes import Write
 from bot.storage.approvals import RECORD_KIND
 from bot.storage.dead_letters import DeadLetterStore
-from bot.storage.file_keeper import FileDesk
 from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.memory_platform import (
     DM,
@@ -165,11 +167,10 @@ class Bot:
         self.lanes = EdgedLanes(redis, self.keys, lease_ms=1, record_kind=RECORD_KIND, companion_suffix=SHOW_SUFFIX)
         self.lanes.edge = self.edges
         self.runs, self.approvals, self.history = stores.runs, stores.approvals, stores.history
-        self.journal, self.usage = stores.journal, stores.usage
+        self.journal, self.usage = stores.journal, stores.spending
         self.store: Any = store or MemoryStore()
         self.files = FileStore(redis, self.keys, DM.team, file_bytes)
-        desk = FileDesk()
-        self.engine = engine or EmbeddedEngine(self.store, load_shipped_processes(), self.directory, files=desk)
+        self.engine = engine or EmbeddedEngine(self.store, load_shipped_processes(), self.directory, files=stores.files)
         adapted: dict[Callable[[Core], Feature], Callable[[Core], Feature]] = {
             diagrams.build: partial(diagrams.build, paint=describe_diagram),
             files.build: partial(files.build, file_bytes=file_bytes),
@@ -183,12 +184,16 @@ class Bot:
                 platform=build_platform(
                     self.chat, self.directory, readers=self.readers, file_source=self.file_source, homes=self.homes
                 ),
-                files=desk,
                 engine=self.engine,
                 outside=self.outside,
-                model=ModelByPurpose(self.model, self.suggestion_model, self.summary_model),
-                formats=formats,
-                prices=prices or PriceTable(),
+                model=ModelInUse(
+                    ModelByPurpose(self.model, self.suggestion_model, self.summary_model),
+                    name=services.model_name,
+                    has_vision=made.openai_vision == "on",
+                    formats=formats,
+                    prices=prices or PriceTable(),
+                    daily_budget=build_daily_budget(made),
+                ),
                 company_rules=company_rules,
                 mcp_tools={} if mcp_tools is None else mcp_tools,
                 on_run_ended=self.ended_runs.append,
@@ -197,7 +202,7 @@ class Bot:
             ),
             [adapted.get(one, one) for one in features],
         )
-        self.tool_services, self.ingress = self.app.tool_services, self.app.ingress
+        self.tool_services, self.ingress = self.app.ingress.cards.tool_services, self.app.ingress
         self.dispatcher = replace(self.app.dispatcher, clock=Clock())  # of the same time as Redis
 
     @property
@@ -214,9 +219,12 @@ class Bot:
 
     def use_loop(self, loop: AgentLoop) -> None:
         """Let runs go through another loop from now on."""
-        turns = self.handlers.turn_handler
-        loader, heads = replace(turns.run_loader, loop=loop), replace(turns.prompt_heads, loop=loop)
-        self.replace_handlers(turn_handler=replace(turns, loop=loop, run_loader=loader, prompt_heads=heads))
+        self.replace_handlers(turns=replace(self.handlers.turns, loop=loop))
+
+    def use_model(self, model: Model) -> None:
+        """Let runs ask another model from now on."""
+        loop = self.handlers.turns.loop
+        self.use_loop(replace(loop, model=replace(loop.model, endpoint=model)))
 
     def end_at(self, edges: Edges) -> None:
         """Let the process end where `edges` says from now on."""

@@ -8,9 +8,6 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from bot.app.health import IsConnected, is_listening
-from bot.app.resources import Platform
-from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import (
     Button,
     Card,
@@ -26,6 +23,7 @@ from bot.chat.messages import (
     SessionStatus,
     SuggestedPrompt,
 )
+from bot.chat.platform import IsConnected, Platform, is_listening
 from bot.core.errors import ChatError, ChatUnavailableError, FileRefusedError
 from tests.tools.company import PEOPLE
 from tools.spec import Caller, Person
@@ -285,7 +283,7 @@ def build_platform(
     """Build a platform in memory. `homes`: receives the pages of Home. Tests deliver events by calling the ingress."""
 
     @asynccontextmanager
-    async def connect(ingress: Ingress, gate: IngressGate) -> AsyncIterator[IsConnected]:
+    async def connect(ingress: Ingress) -> AsyncIterator[IsConnected]:
         yield is_listening
 
     async def publish_home(person: str, page: HomeView) -> None:
@@ -294,7 +292,7 @@ def build_platform(
 
     return Platform(
         team=DM.team,
-        channel=channel,
+        chat=channel,
         directory=directory,
         reader_classifier=readers or MemoryReaders(),
         file_source=file_source or MemoryFileSource(),

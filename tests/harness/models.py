@@ -11,6 +11,7 @@ from bot.agent.events import RunEvent
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.loop import AgentLoop
+from bot.agent.model_in_use import ModelInUse
 from bot.agent.models.error_responses import ErrorResponse
 from bot.agent.models.model_profile import PROFILE_RECORD, WEEK_MS, ModelProfile, RefusedRequest
 from bot.agent.models.openai_model import OpenAIModel
@@ -43,7 +44,7 @@ def fresh(text: str = "hello") -> RunState:
 
 async def run(model: Any, trace: RunState, head: Sequence[str] = ()) -> tuple[list[RunEvent], Bench]:
     bench = Bench()
-    loop = AgentLoop(model, bench.tools(), formats=(NativeFormat(), TextFormat()))
+    loop = AgentLoop(ModelInUse(model, formats=(NativeFormat(), TextFormat())), bench.tools())
     return await run_loop(loop, trace, head=head), bench
 
 

@@ -24,10 +24,10 @@ from aiohttp.typedefs import Handler, Middleware
 
 from bot.agent.model import Model
 from bot.app.build import Application, build_app
-from bot.app.resources import Timing
 from bot.app.services import FeishuApp, Services
 from bot.app.settings import Settings
 from bot.core.clock import Clock
+from bot.core.timing import Timing
 from bot.dev.evaluation.environment import AdjustableClock, has_pending_work, save_languages, serve_workspace_and_model
 from bot.dev.evaluation.shown_blocks import (
     find_block_id,
@@ -186,14 +186,14 @@ class Office:
         self.driver.ws.notify_change("calls")
 
     def _wake_when_work_is_held(self, bot: Application) -> None:
-        report = bot.watch.report
+        report = bot.stores.watch.report
 
         async def report_and_wake(reason: PauseReason, offset_ms: int) -> None:
             if report is not None:
                 await report(reason, offset_ms)
             self.wake()
 
-        bot.watch.report = report_and_wake
+        bot.stores.watch.report = report_and_wake
 
     async def _reached(self, settings: Settings) -> None:
         """Wait until the workspace delivers to the bot, over its socket or to its request URL."""
@@ -393,7 +393,7 @@ class Office:
     async def until_stored(self, look: Callable[[], Awaitable[T]], timeout: float = PATIENCE_S) -> T:
         """Wait for a state of the store: `look` is called again at every change there."""
         assert self.bot is not None
-        return await wait_for_store(self.bot.redis, look, timeout_s=timeout)
+        return await wait_for_store(self.bot.stores.redis, look, timeout_s=timeout)
 
     async def noted(self, kind: str) -> list[JournalRecord]:
         """Wait until the journal has this kind of record; return all of them."""
@@ -401,7 +401,7 @@ class Office:
 
     async def journal(self, **wanted: Any) -> list[JournalRecord]:
         assert self.bot is not None
-        return [record async for record in self.bot.journal.stream_records(**wanted)]
+        return [record async for record in self.bot.stores.journal.stream_records(**wanted)]
 
     async def kinds(self) -> list[str]:
         return [record.kind for record in await self.journal()]
@@ -414,29 +414,29 @@ class Office:
         async def is_idle() -> bool:
             return not await has_pending_work(bot)
 
-        await wait_for_store(bot.redis, is_idle, events=EMPTIED, timeout_s=PATIENCE_S)
+        await wait_for_store(bot.stores.redis, is_idle, events=EMPTIED, timeout_s=PATIENCE_S)
 
     async def dead(self) -> list[DeadLetter]:
         """List dead letters that nobody has put back."""
         assert self.bot is not None
-        return await DeadLetterStore(self.bot.redis, Keys()).list_dead_letters()
+        return await DeadLetterStore(self.bot.stores.redis, Keys()).list_dead_letters()
 
     async def usage_rows(self) -> list[UsageRow]:
         """List usage and ratings so far."""
         assert self.bot is not None
-        return await UsageStore(self.bot.redis, Keys(), clock=Clock(), zone=ZoneInfo("Asia/Shanghai")).list_usage_rows(
-            2
-        )
+        return await UsageStore(
+            self.bot.stores.redis, Keys(), clock=Clock(), zone=ZoneInfo("Asia/Shanghai")
+        ).list_usage_rows(2)
 
     @property
     def approvals(self) -> ApprovalStore:
         assert self.bot is not None
-        return ApprovalStore(self.bot.redis, Keys())
+        return ApprovalStore(self.bot.stores.redis, Keys())
 
     @property
     def runs(self) -> RunStore:
         assert self.bot is not None
-        return RunStore(self.bot.redis, Keys())
+        return RunStore(self.bot.stores.redis, Keys())
 
     # Shorthands of many stories
 

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -17,6 +18,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisGone
 
 from bot.core.errors import StoreUnavailableError
+from bot.core.timing import Timing
 from bot.queue.keys import Keys
 from bot.queue.lanes import EnqueueResult, LaneItem, Lanes, Lease, RetryLater
 from bot.queue.worker import GIVE_UP_TRIES, OutageBackoff, Worker
@@ -90,18 +92,20 @@ async def running(worker: Worker) -> AsyncIterator[Worker]:
         await asyncio.wait_for(task, 20)
 
 
+QUICK = Timing(poll_s=0.05, relay_pause_s=0.02, backoff_ms=5, grace_s=5)
+
+
 @pytest.fixture
 def lanes(redis: Redis, keys: Keys) -> Lanes:
     return Lanes(redis, keys, lease_ms=1_000, max_tries=3)
 
 
-def make(lanes: Lanes, handler: Recorder, **options: object) -> Worker:
-    settings: dict[str, object] = {"sweep_s": 0.05, "pause_s": 0.02, "backoff_ms": 5, "grace_s": 5, **options}
+def make(lanes: Lanes, handler: Recorder, *, times: Timing = QUICK, **options: Any) -> Worker:
     bury = DeadLetterStore(lanes.redis, lanes.keys).build_bury_writes
-    return Worker(lanes, handler, bury=bury, **settings)  # type: ignore[arg-type]
+    return Worker(lanes, handler, bury=bury, timing=times, **options)
 
 
-def watched(lanes: Lanes, keys: Keys, **options: object) -> tuple[Worker, list[int]]:
+def watched(lanes: Lanes, keys: Keys, **options: Any) -> tuple[Worker, list[int]]:
     """Make a slow worker, and a list of the number of lanes that it held at each item."""
     busy: list[int] = []
 
@@ -142,14 +146,14 @@ async def test_no_more_lanes_at_once_than_allowed_and_the_next_as_hands_come_fre
     """No sweep comes in between."""
     for number in range(10):
         await lanes.enqueue(f"D{number}", f"E{number}", "1")
-    worker, busy = watched(lanes, keys, concurrency=2, sweep_s=60)
+    worker, busy = watched(lanes, keys, concurrency=2, times=replace(QUICK, poll_s=60))
     async with running(worker):
         await until_done(lanes, keys, [f"D{number}" for number in range(10)], 1)
     assert len(busy) == 10 and max(busy) == 2
 
 
 async def test_the_bell_is_answered_long_before_the_sweep(lanes: Lanes, keys: Keys) -> None:
-    async with running(make(lanes, Recorder(keys), sweep_s=60)):
+    async with running(make(lanes, Recorder(keys), times=replace(QUICK, poll_s=60))):
         for number in range(3):
             await lanes.enqueue("D1", f"E{number}", str(number))
             await until_done(lanes, keys, ["D1"], number + 1, 5)
@@ -266,7 +270,7 @@ async def test_who_loses_the_lane_is_cancelled_and_writes_nothing(lanes: Lanes, 
 
     await lanes.enqueue("D1", "E1", "1")
     assert await lanes.wait_for_wakeup(1) is not None, "nothing makes the worker look again before the thief does"
-    async with running(make(lanes, Recorder(keys, handle), sweep_s=60)):
+    async with running(make(lanes, Recorder(keys, handle), times=replace(QUICK, poll_s=60))):
         await asyncio.wait_for(started.wait(), 5)
         await lanes.redis.zadd(keys.build_key(keys.get_partition("D1"), "z"), {"D1": 1})
         [thief] = await lanes.claim("thief", keys.get_partition("D1"), 1)
@@ -311,7 +315,7 @@ async def test_a_graceful_stop_lets_handlers_finish_and_claims_no_more(lanes: La
 
 async def test_beyond_the_grace_lanes_are_given_back_without_a_try(lanes: Lanes, keys: Keys) -> None:
     await lanes.enqueue("D1", "E1", "1")
-    async with running(make(lanes, handler := Waiting(keys), grace_s=0.05)):
+    async with running(make(lanes, handler := Waiting(keys), times=replace(QUICK, grace_s=0.05))):
         await asyncio.wait_for(handler.begun.wait(), 5)
     [lease] = await lanes.claim("next", keys.get_partition("D1"), 1)
     assert (lease.item.id, lease.item.tries, lease.item.error) == ("E1", 1, "handed over")
@@ -330,14 +334,14 @@ async def test_a_commit_in_flight_is_let_through_beyond_the_grace(redis: Redis, 
 
     lanes = Slow(redis, keys)
     await lanes.enqueue("D1", "E1", "1")
-    async with running(make(lanes, Recorder(keys), grace_s=0.01)):
+    async with running(make(lanes, Recorder(keys), times=replace(QUICK, grace_s=0.01))):
         await asyncio.wait_for(committing.wait(), 5)
     assert await log(redis, keys, "D1") == ["1"]
     assert not await lanes.has_pending_items("D1")
 
 
 async def test_who_has_no_hand_free_leaves_the_bell_to_others(lanes: Lanes, keys: Keys) -> None:
-    async with running(make(lanes, handler := Waiting(keys), concurrency=1, sweep_s=60)):
+    async with running(make(lanes, handler := Waiting(keys), concurrency=1, times=replace(QUICK, poll_s=60))):
         await lanes.enqueue("D1", "E1", "1")
         await asyncio.wait_for(handler.begun.wait(), 5)
         await lanes.redis.delete(keys.wakeup_list)
@@ -399,7 +403,7 @@ async def test_an_outage_is_said_once(lanes: Lanes, keys: Keys, capsys: pytest.C
 
 
 async def test_an_idle_worker_asks_little(lanes: Lanes, keys: Keys) -> None:
-    async with running(make(lanes, Recorder(keys), sweep_s=0.1, pause_s=60)):
+    async with running(make(lanes, Recorder(keys), times=replace(QUICK, poll_s=0.1, relay_pause_s=60))):
         before = await calls(lanes.redis)
         await asyncio.sleep(0.4)
         after = await calls(lanes.redis)
@@ -431,7 +435,7 @@ async def fail_once(lanes: Lanes, error: Exception, tries: int = 1) -> tuple[dic
 
     await lanes.redis.hset(state, "tries", str(tries - 1))
     await patient.enqueue(LANE, "E1", "{}")
-    async with running(make(patient, Recorder(lanes.keys, fail), backoff_ms=BASE_MS)):
+    async with running(make(patient, Recorder(lanes.keys, fail), times=replace(QUICK, backoff_ms=BASE_MS))):
         await until(is_over)
         due = float(await lanes.redis.zscore(build_key(lanes, "z"), LANE) or 0) - await now_ms(lanes.redis)
         return await lanes.redis.hgetall(state), due
@@ -529,7 +533,7 @@ async def test_a_worker_stops_although_redis_is_gone(tmp_path: Path, keys: Keys)
     client = await connect_redis(await embedded.ensure_running(), retries=0)
     lanes = Lanes(client, keys)
     await lanes.enqueue("D1", "E1", "1")
-    async with running(make(lanes, handler := Waiting(keys), grace_s=0.05)):
+    async with running(make(lanes, handler := Waiting(keys), times=replace(QUICK, grace_s=0.05))):
         await asyncio.wait_for(handler.begun.wait(), 5)
         await embedded.close()
     await client.aclose()

@@ -140,7 +140,7 @@ class Careless:
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         reply: ModelReply = await self.model.request_reply(messages, extra, timeout_s=timeout_s)
         spending = UsageStore(self.bot.redis, self.bot.keys, clock=self.bot.clock)
-        await spending.record_usage("U1", [self.bot.handlers.turn_handler.loop.prices.compute_usage(reply)])
+        await spending.record_usage("U1", [self.bot.handlers.turns.loop.model.prices.compute_usage(reply)])
         return reply
 
 
@@ -157,9 +157,10 @@ async def told(redis: Redis, script: Sequence[Scripted], edges: Edges, *, carele
     bot = Bot(redis, script, prices=PRICES)
     bot.end_at(edges)
     if careless:
-        uncounting = replace(bot.handlers.turn_handler.run_recorder, spending=Uncounting(redis, bot.keys, bot.clock))
-        bot.replace_handlers(turn_handler=replace(bot.handlers.turn_handler, run_recorder=uncounting))
-        bot.use_loop(replace(bot.handlers.turn_handler.loop, model=Careless(bot)))
+        turns = bot.handlers.turns
+        stores = replace(turns.stores, spending=Uncounting(redis, bot.keys, bot.clock))
+        bot.replace_handlers(turns=replace(turns, stores=stores))
+        bot.use_model(Careless(bot))
     await bot.put_message("给李四发邮件")
     await bot.send("你好", person="U2", id="Ev2", place=ELSEWHERE)
     for person, channel in (("U1", DM.channel), ("U2", "DU2")):

@@ -72,7 +72,7 @@ async def told_privately(desk: Office, person: str, words: str, times: int = 1) 
 async def request_of(desk: Office, request: str) -> Request:
     """Load a request as the engine keeps it."""
     assert desk.bot is not None
-    found = await RedisStore(desk.bot.redis).load_request(request)
+    found = await RedisStore(desk.bot.stores.redis).load_request(request)
     assert found is not None, f"there is no {request}"
     return found
 
@@ -80,7 +80,9 @@ async def request_of(desk: Office, request: str) -> Request:
 async def record_of(desk: Office, request: str) -> list[RequestEvent]:
     """Load the engine's record of a request."""
     assert desk.bot is not None
-    return [RequestEvent.model_validate_json(line) for line in await RedisStore(desk.bot.redis).load_events(request)]
+    return [
+        RequestEvent.model_validate_json(line) for line in await RedisStore(desk.bot.stores.redis).load_events(request)
+    ]
 
 
 async def opinions_of(desk: Office, request: str) -> list[tuple[str, Decision, str]]:
@@ -90,14 +92,14 @@ async def opinions_of(desk: Office, request: str) -> list[tuple[str, Decision, s
 
 async def choose_language(desk: Office, person: str, language: str) -> None:
     assert desk.bot is not None
-    await desk.bot.ingress.features.home.builder.core.preferences.save_preferences(
+    await desk.bot.ingress.features.home.builder.core.stores.preferences.save_preferences(
         person, Preferences(language=language)
     )
 
 
 async def requests_of(desk: Office, person: str) -> tuple[str, ...]:
     assert desk.bot is not None
-    return tuple(await script.requests_of(desk.bot.redis, person))
+    return tuple(await script.requests_of(desk.bot.stores.redis, person))
 
 
 async def times_told(desk: Office, kind: str, **wanted: Any) -> int:
@@ -110,8 +112,8 @@ async def retried(desk: Office, wanted: str = "") -> str:
 
     async def find_reason() -> str:
         assert desk.bot is not None
-        states = [key async for key in desk.bot.redis.scan_iter("cs:*:st:*", count=1000)]
-        reasons = [await desk.bot.redis.hget(key, "error") or "" for key in states]
+        states = [key async for key in desk.bot.stores.redis.scan_iter("cs:*:st:*", count=1000)]
+        reasons = [await desk.bot.stores.redis.hget(key, "error") or "" for key in states]
         return next((reason for reason in reasons if reason and wanted in reason), "")
 
     return await desk.until_stored(find_reason)

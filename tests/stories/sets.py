@@ -11,8 +11,8 @@ from tests.harness.office import LI, ZHANG, Office
 async def start_claims(desk: Office, *amounts: int, person: str = ZHANG, reason: str = "打车") -> list[str]:
     """Start claims of these amounts, all waiting for Li Si; return their numbers, in this order."""
     assert desk.bot is not None
-    engine = desk.bot.ingress.features.forms.tool_services.engine
-    clock = desk.bot.ingress.features.forms.clock
+    engine = desk.bot.ingress.features.forms.core.tool_services.engine
+    clock = desk.bot.ingress.features.forms.core.stores.clock
     numbers = []
     for amount in amounts:
         form = {"amount": str(amount), "currency": "CNY", "category": "transport", "reason": reason, "approver": LI}

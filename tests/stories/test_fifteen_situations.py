@@ -123,7 +123,7 @@ async def test_decision_none_or_malformed_no_effect(empty: Office, subtests: pyt
                 assert empty.mails == []
                 approval = await empty.approvals.load_approval(id_)
                 assert approval is not None and approval.state == "open"
-                assert await bot.redis.xlen(Keys().build_key(0, "dead")) == 0
+                assert await bot.stores.redis.xlen(Keys().build_key(0, "dead")) == 0
         await empty.press(ZHANG, card, "send")
         await final(empty)
         await empty.quiet()

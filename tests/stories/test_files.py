@@ -41,7 +41,7 @@ async def waiting(office: Office, channel: str) -> dict[str, str]:
     """Load the files that wait in a conversation."""
     assert office.bot is not None
     key = build_waiting_files_key(Keys(), f"{CHAT}:{office.driver.ws.app.team}:{channel}")
-    return dict(await office.bot.redis.hgetall(key))
+    return dict(await office.bot.stores.redis.hgetall(key))
 
 
 # On the request, with the approver
@@ -347,7 +347,7 @@ async def test_files_go_when_their_time_is_over_and_their_names_stay(desk: Offic
     assert await cleaner.delete_due_files() == 1 and count_files(desk) == 0
     told = await desk.answer(ZHANG, f"{request} 到哪了")
     assert request in told
-    found = await desk.bot.ingress.features.forms.tool_services.engine.get_request(request)
+    found = await desk.bot.ingress.features.forms.core.tool_services.engine.get_request(request)
     assert [one.name for one in found.filled.files] == [desk.name_file(on)] and found.filled.files[0].sha256
 
 

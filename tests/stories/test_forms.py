@@ -164,7 +164,7 @@ async def test_a_field_that_nobody_was_asked_for_is_refused(desk: Office) -> Non
 async def test_guests_get_no_form(desk: Office) -> None:
     desk.driver.ws.get_person(ANN.id).is_restricted = True
     desk.driver.ws.send_event("user_change", {"type": "user_change", "user": {"id": ANN.id}})
-    known = desk.bot.ingress.directory if desk.bot else None
+    known = desk.bot.resources.platform.directory if desk.bot else None
     await desk.until(lambda: not (known and (p := known.find_known_person(ANN.id)) and p.active))
     await desk.driver.run_slash_command(ANN.id, desk.dm(ANN.id), "/leave")
     await desk.until(lambda: "only work for members" in desk.whispers(ANN.id))
@@ -209,7 +209,7 @@ async def test_a_process_of_ones_own_has_a_form_as_soon_as_it_is_deployed_on_as_
     desk: Office,
 ) -> None:
     assert desk.bot is not None
-    engine = desk.bot.ingress.features.forms.tool_services.engine
+    engine = desk.bot.ingress.features.forms.core.tool_services.engine
     more = "".join(TEXT.format(name=name) for name in "abcd")
     leave = next(one for one in await engine.list_processes() if one.key == "leave")
     await engine.deploy_process(compile_process(leave.bpmn, leave.toml + more.encode()))  # type: ignore[attr-defined]

@@ -257,7 +257,7 @@ async def test_a_stand_in_is_set_and_ended_from_home(desk: Office) -> None:
 async def desk_delegations(office: Office, person: str) -> Any:
     assert office.bot is not None
     builder = office.bot.ingress.features.home.builder
-    return await builder.core.tool_services.engine.list_delegations(person, builder.core.clock.today())
+    return await builder.core.tool_services.engine.list_delegations(person, builder.core.stores.clock.today())
 
 
 # Decisions, settings, operations
@@ -294,7 +294,7 @@ async def test_the_language_and_the_steps_of_one_person(desk: Office) -> None:
     assert not [m for m in lines if any(b["type"] == "plan" for b in m.get("blocks") or [])], "no plan for them"
     await open_home(desk, LI)
     assert "等我处理" in read_home(desk, LI), "nobody else reads otherwise"
-    assert desk.bot and desk.bot.ingress.features.home.builder.core.preferences.get_steps(ZHANG) == "replies"
+    assert desk.bot and desk.bot.ingress.features.home.builder.core.stores.preferences.get_steps(ZHANG) == "replies"
 
 
 async def test_the_morning_list_is_switched_on_and_off_beside_them(empty: Office) -> None:
@@ -345,7 +345,7 @@ async def test_the_control_without_marks_an_open_page_goes_stale(desk: Office, m
     await desk.card(desk.dm(LI), request)
     await desk.quiet()
     assert desk.bot is not None
-    await HomeStore(desk.bot.redis, desk.bot.ingress.lanes.keys).mark_person(ZHAO)
+    await HomeStore(desk.bot.stores.redis, desk.bot.stores.lanes.keys).mark_person(ZHAO)
     await desk.until(lambda: len(published(desk, ZHAO)) == 2)  # a person marked later has a new page
     assert request not in read_home(desk, LI) and len(published(desk, LI)) == 1
 
@@ -359,7 +359,7 @@ def published(office: Office, person: str) -> list[Any]:
 async def test_a_storm_of_changes_is_few_pages(desk: Office) -> None:
     await open_home(desk, LI)
     assert desk.bot is not None
-    homes, began = HomeStore(desk.bot.redis, desk.bot.ingress.lanes.keys), time.monotonic()
+    homes, began = HomeStore(desk.bot.stores.redis, desk.bot.stores.lanes.keys), time.monotonic()
     before = len(desk.driver.list_call_arguments("views.publish"))
     while time.monotonic() - began < 3.0:
         await asyncio.gather(*(homes.mark_person(LI) for _ in range(10)))

@@ -55,6 +55,6 @@ async def test_a_ten_day_leave_with_two_approvers_takes_few_calls(desk: Office) 
 async def test_the_bot_speaks_the_language_chosen_on_the_page_from_the_next_sentence_on(desk: Office) -> None:
     assert "没有等您处理的事。" in await desk.answer(ZHANG, "待办")
     await desk.driver.set_locale(ZHANG, "en-US")
-    known = desk.bot.ingress.directory if desk.bot else None
+    known = desk.bot.resources.platform.directory if desk.bot else None
     await desk.until(lambda: known and (person := known.find_known_person(ZHANG)) and person.language == "en")
     assert "Nothing waits for you." in await desk.answer(ZHANG, "tasks")

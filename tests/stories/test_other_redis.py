@@ -42,7 +42,7 @@ async def told(desk: Office, folder: Path, *arguments: str) -> str:
 @pytest.mark.slow
 async def test_a_request_is_approved_on_a_cluster_and_every_command_shows_it(clustered: Office, tmp_path: Path) -> None:
     desk, here = clustered, clustered.dm(ZHANG)
-    assert desk.bot is not None and isinstance(desk.bot.redis, ClusterClient)
+    assert desk.bot is not None and isinstance(desk.bot.stores.redis, ClusterClient)
     assert await desk.request_leave(ZHANG, TWO_DAYS) == "L-0001"
     card = await desk.card(desk.dm(LI), "L-0001")
     run = next(record.run for record in await desk.journal(person=ZHANG) if record.run)
@@ -95,7 +95,7 @@ async def test_a_decision_that_no_replica_had_when_the_master_died_is_asked_for_
         await desk.request_leave(ZHANG, TWO_DAYS)
         await desk.card(desk.dm(LI), "L-0001")
         await desk.quiet()
-        await bot.watch.watch_store()
+        await bot.stores.watch.watch_store()
         first = await redis.master()
         await redis.replicated()
         async with redis.cut_off(first):
@@ -118,5 +118,5 @@ async def writable(desk: Office) -> None:
     assert desk.bot is not None
     for _ in range(10):
         with contextlib.suppress(StoreUnavailableError):
-            return await desk.bot.journal.append_record("lane", "command", text="are you there?")
+            return await desk.bot.stores.journal.append_record("lane", "command", text="are you there?")
     raise AssertionError("no master takes writes")

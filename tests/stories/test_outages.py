@@ -212,7 +212,7 @@ async def test_a_card_arrives_once_and_is_brought_up_to_date_whatever_slack_does
                 await empty.quiet()
                 cards = [one for one in empty.posts(here) if one["blocks"][0]["type"] == "header"]
                 assert len(cards) == number and f"E-000{number}" in read_message_text(cards[-1])
-                assert len(await requests_of(bot.redis, ZHANG)) == number
+                assert len(await requests_of(bot.stores.redis, ZHANG)) == number
 
 
 # The program

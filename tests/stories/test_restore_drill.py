@@ -45,7 +45,7 @@ async def live_until_the_loss(desk: Office, folder: Path) -> dict[str, Any]:
         mail = await desk.card(desk.dm(ZHANG), "项目进度")
         await desk.quiet()
         copying = asyncio.create_task(succeed(desk, folder, "backup", "copy"))
-        await desk.until(lambda: bot.watch.reason is PauseReason.BACKUP)
+        await desk.until(lambda: bot.stores.watch.reason is PauseReason.BACKUP)
         await desk.press(ZHANG, mail, "send")
         assert "keys" in await copying and (folder / "copy").stat().st_mode & 0o777 == 0o600
         assert not desk.whispers(ZHANG), "a backup is nothing that people are told of"
@@ -73,8 +73,8 @@ async def test_what_the_journal_knows_is_neither_sent_nor_decided_again(empty: O
     assert verified.code == 1 and "L-0001" in verified.all, "heads of later show what the copy does not have"
     await succeed(empty, tmp_path, "audit", "verify")
     async with empty.opened() as bot:
-        assert bot.watch.reason is PauseReason.RESTORED
-        assert len(await list_held_partitions(bot.watch.scripts)) == PARTITIONS
+        assert bot.stores.watch.reason is PauseReason.RESTORED
+        assert len(await list_held_partitions(bot.stores.watch.scripts)) == PARTITIONS
         finals = empty.finals(empty.dm(ZHANG))
         await succeed(empty, tmp_path, "restored", "--accept")
         lost = await empty.card(empty.dm(LI), "再试一次")
@@ -102,7 +102,7 @@ async def test_without_the_journal_a_press_that_waits_is_not_carried_out_and_its
     end = await run_command(empty, tmp_path, "restore", "copy", "--replace", "--yes")
     assert end.code == 0 and "No --journal was given" in end.err
     async with empty.opened() as bot:
-        assert bot.watch.is_held
+        assert bot.stores.watch.is_held
         assert "Presses not carried out: 1" in await succeed(empty, tmp_path, "restored", "--accept")
         await empty.until(lambda: "请在卡片上再点击一次" in empty.said(empty.dm(ZHANG)))
         await empty.quiet()
@@ -122,7 +122,7 @@ async def test_if_nobody_took_it_back_the_press_would_send_again(empty: Office, 
     await live_until_the_loss(empty, tmp_path)
     await succeed(empty, tmp_path, "restore", "copy", "--replace", "--yes")
     async with empty.opened() as bot:
-        await accept_store(bot.watch.scripts)
+        await accept_store(bot.stores.watch.scripts)
         await empty.until(lambda: len(empty.mails) == 2)
 
 
@@ -136,8 +136,8 @@ async def test_what_was_written_while_work_was_held_is_answered_after_the_restor
         await empty.request_leave(ZHANG, TWO_DAYS)
         await empty.quiet()
         sha256 = (await succeed(empty, tmp_path, "backup", "copy")).partition("SHA-256: ")[2][:64]
-        await bot.redis.flushdb()
-        await empty.until(lambda: bot.watch.reason is PauseReason.EMPTIED)
+        await bot.stores.redis.flushdb()
+        await empty.until(lambda: bot.stores.watch.reason is PauseReason.EMPTIED)
         await empty.says(ZHANG, "帮助")
         await empty.until(lambda: "您发的内容已经收下" in empty.said(empty.dm(ZHANG)))
         break_in_the_middle(tmp_path / "copy", tmp_path / "broken")
@@ -147,7 +147,7 @@ async def test_what_was_written_while_work_was_held_is_answered_after_the_restor
             refused = await run_command(empty, tmp_path, *command)
             assert refused.code == 1 and "The last restore did not finish" in refused.all, command
         with pytest.raises(StoreUnavailableError, match="being restored"):
-            await Lanes(bot.redis, bot.watch.keys).enqueue("lane", "later", "{}")
+            await Lanes(bot.stores.redis, bot.stores.watch.keys).enqueue("lane", "later", "{}")
         assert sha256 in await succeed(empty, tmp_path, "restore", "copy", "--replace", "--yes")
         await succeed(empty, tmp_path, "audit", "verify")
         finals = len(empty.finals(empty.dm(ZHANG)))
@@ -170,7 +170,7 @@ def break_in_the_middle(whole: Path, broken: Path) -> None:
 @pytest.mark.slow
 async def test_a_backup_that_is_killed_leaves_no_file(desk: Office, tmp_path: Path) -> None:
     assert desk.bot is not None
-    watch = desk.bot.watch
+    watch = desk.bot.stores.watch
     async with started("backup", "copy", cwd=tmp_path, env={"REDIS_URL": desk.redis_url}) as child:
         await desk.until(lambda: watch.reason is PauseReason.BACKUP)
         child.kill()
@@ -188,7 +188,7 @@ def is_at_work(desk: Office) -> bool:
 @pytest.mark.slow
 async def test_a_backup_that_is_stopped_lets_work_go_on_and_leaves_no_file(desk: Office, tmp_path: Path) -> None:
     assert desk.bot is not None
-    watch = desk.bot.watch
+    watch = desk.bot.stores.watch
     env = {"REDIS_URL": desk.redis_url}
     desk.answering.clear()
     await desk.says(ZHANG, TWO_DAYS)
@@ -218,7 +218,7 @@ async def test_a_store_with_data_is_not_touched_without_a_word(desk: Office, tmp
     (tmp_path / "lines").write_text(json.dumps({"kind": "step"}))
     wrong = await run_command(desk, tmp_path, "restore", "copy", "--replace", "--yes", "--journal", "lines")
     assert "Line 1 of lines" in wrong.all
-    assert await list_held_partitions(ScriptRunner.from_redis(desk.bot.redis, desk.bot.watch.keys)) == []
+    assert await list_held_partitions(ScriptRunner.from_redis(desk.bot.stores.redis, desk.bot.stores.watch.keys)) == []
 
 
 # Redis is emptied or restored during the bot's work
@@ -227,8 +227,8 @@ async def test_a_store_with_data_is_not_touched_without_a_word(desk: Office, tmp
 async def empty_store(desk: Office) -> ScriptRunner:
     """Empty the store, and wait until the bot has noticed."""
     assert desk.bot is not None
-    watch = desk.bot.watch
-    await desk.bot.redis.flushall()
+    watch = desk.bot.stores.watch
+    await desk.bot.stores.redis.flushall()
     await desk.until(lambda: watch.is_held)
     return watch.scripts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.conversation.stops import Stopper
+from bot.conversation import stops
 from bot.core.records import ApprovalState, RunStatus
 from tests.harness.office import ADMIN, GENERAL, LI, WANG, ZHANG, Office, list_buttons, read_message_text
 from tests.stories.behind import kept, requests_of, told_privately
@@ -70,7 +70,7 @@ async def test_negative_control_a_stop_that_leaves_cards_alone_is_noticed(
     async def leave_alone(*_: object) -> int:
         return 0
 
-    monkeypatch.setattr(Stopper, "cancel_cards", leave_alone)
+    monkeypatch.setattr(stops, "cancel_cards", leave_alone)
     async with empty.opened():
         card = await propose_leave(empty)
         await empty.answer(ZHANG, "停")

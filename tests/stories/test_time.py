@@ -27,7 +27,7 @@ TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 async def count_hours_to_reminder(desk: Office) -> float:
     """Count the hours to the reminder, which depend on the day: working hours count."""
     assert desk.bot is not None
-    keys, redis = Keys(), desk.bot.redis
+    keys, redis = Keys(), desk.bot.stores.redis
     for partition in range(keys.partitions):
         for timer, due_ms in await redis.zrange(keys.build_key(partition, "t"), 0, -1, withscores=True):
             if "remind:" in str(timer):

@@ -41,7 +41,7 @@ async def test_a_process_that_is_deployed_meanwhile_has_a_tool(empty: Office, mo
         expense = load_shipped_processes()[1]
         rent = compile_process(expense.bpmn, expense.toml.replace(b'key = "expense"', b'key = "rent"', 1))
         assert empty.bot is not None
-        store = RedisStore(empty.bot.redis)
+        store = RedisStore(empty.bot.stores.redis)
         for version, content in zip(rent.version, (rent.bpmn, rent.toml), strict=True):
             await store.save_file(version, content)
         await store.save_deployment(rent.key, *rent.version)

@@ -175,7 +175,7 @@ class ScenarioActors:
         is_task = bool(list_choices(card.message) & {"approve", "reject", "resubmit"})
         if choice in OWN and not is_task:
             return person == card.asker
-        store = RedisStore(self.environment.bot.redis)
+        store = RedisStore(self.environment.bot.stores.redis)
         requests = await store.load_requests(_REQUEST.findall(card.text)[:1])
         return any([await self._has_authority(store, person, choice, request) for request in requests])
 

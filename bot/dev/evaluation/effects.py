@@ -63,7 +63,7 @@ class EffectWatcher:
     async def collect_new_effects(self) -> list[ObservedEffect]:
         """Return the effects since the last look. A single press may urge several people about one request, and is one
         effect."""
-        store, people = RedisStore(self.environment.bot.redis), self.environment.world.people
+        store, people = RedisStore(self.environment.bot.stores.redis), self.environment.world.people
         found = await self._collect_recorded_effects(store)
         mails = self.environment.mailbox.mails[self._mails :]
         self._mails += len(mails)

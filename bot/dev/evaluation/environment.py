@@ -18,12 +18,12 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from bot.agent.model import Model
 from bot.app.build import Application, build_app
-from bot.app.resources import Timing
 from bot.app.services import FeishuApp, Services
 from bot.app.settings import Settings
 from bot.approvals.outbox import relay_events
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError
+from bot.core.timing import Timing
 from bot.dev.evaluation.scenario import Scenario
 from bot.dev.mailbox import Mailbox
 from bot.dev.rehearsal.serve import RehearsalEndpoint
@@ -128,7 +128,7 @@ class ScenarioEnvironment:
 async def has_pending_work(bot: Application) -> bool:
     """Return whether a lane has work left, or the engine has events to announce."""
     keys = Keys()
-    async with bot.redis.pipeline(transaction=True) as at_once:  # sequential counts would miss work that moves
+    async with bot.stores.redis.pipeline(transaction=True) as at_once:  # sequential counts would miss work that moves
         for place in (*(keys.build_key(n, "z") for n in range(keys.partitions)), OUTBOX):
             at_once.zcard(place)
         return any(await at_once.execute())
@@ -139,13 +139,13 @@ async def advance_clock(bot: Application, clock: AdjustableClock, hours: float) 
 
     Timers go by the server's clock, which stands still here. Due timers are therefore set back by the clock's offset;
     the others stay exactly as the bot has set them."""
-    keys, redis = Keys(), bot.redis
+    keys, redis = Keys(), bot.stores.redis
     clock.offset += timedelta(hours=hours)
     for partition in range(keys.partitions):
         schedule = keys.build_key(partition, "t")
         for timer in await redis.zrangebyscore(schedule, "-inf", clock().timestamp() * 1000):
             await redis.zincrby(schedule, -clock.offset.total_seconds() * 1000, str(timer))
-    await bot.ingress.lanes.move_due_timers()
+    await bot.stores.lanes.move_due_timers()
 
 
 @contextlib.asynccontextmanager

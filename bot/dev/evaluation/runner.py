@@ -177,7 +177,7 @@ class ScenarioRun:
                 self.unauthorised.append(f"{compared.describe_effect(effect)}: {compared.replace_person_ids(why)}")
 
     async def collect_outcome(self, scenario: Scenario, model: RecordingModel) -> ScenarioOutcome:
-        redis, keys, compared = self.environment.bot.redis, Keys(), EffectComparison(self.environment.person_ids)
+        redis, keys, compared = self.environment.bot.stores.redis, Keys(), EffectComparison(self.environment.person_ids)
         await self._judge_new_effects()
         names = {str(key).split(":")[3] async for key in redis.scan_iter(f"{keys.prefix}:*:run:*")}
         found = [await RunStore(redis, keys).load_run(name) for name in names]
@@ -225,7 +225,9 @@ class ScenarioRun:
         in_channels = "\n".join(read_message_text(post) for room in rooms for post in self._list_bot_messages(room))
         stopped = runs[-1].result.stop_reason if runs and runs[-1].result else ""
         refused = [
-            one.text async for one in self.environment.bot.journal.stream_records() if one.kind == "approval.refused"
+            one.text
+            async for one in self.environment.bot.stores.journal.stream_records()
+            if one.kind == "approval.refused"
         ]
         return [
             *(

@@ -6,8 +6,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from bot.core.errors import FilesUnavailableError, SettingsError
-from bot.features.contract import FeatureSettings
 from bot.features.files.file_bytes import FileBytes, FolderBytes
+from bot.features.settings import FeatureSettings
 
 if TYPE_CHECKING:
     from bot.features.files.s3_bytes import S3Bytes

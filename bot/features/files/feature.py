@@ -17,7 +17,7 @@ def build(core: Core, file_bytes: FileBytes | None = None) -> Feature:
     if file_bytes is None:
         file_bytes = open_file_bytes(core.settings)
         core.on_close(file_bytes.close)
-    files = FileStore(core.redis, core.keys, core.team, file_bytes)
+    files = FileStore(core.stores.redis, core.stores.keys, core.platform.team, file_bytes)
     return Feature(
         work=(Work(model=ShowFiles, handle=FileCopier(core, files).show_files),),
         files=FileIntake(core, files),

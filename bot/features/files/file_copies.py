@@ -37,8 +37,8 @@ class FileCopier:
 
     async def show_files(self, lease: Lease, work: ShowFiles) -> Sequence[Write]:
         """Post the files under the card, in its reader's DM. Under a card in any other place, nothing is posted."""
-        caller = await self.core.directory.find_caller(work.person)
-        direct = await self.core.chat.open_dm(work.person) if caller else None
+        caller = await self.core.platform.directory.find_caller(work.person)
+        direct = await self.core.platform.chat.open_dm(work.person) if caller else None
         if caller is None or direct is None or direct.channel != work.card.channel:
             return []
         found = [(one, await self.files.load_content(one.sha256)) for one in work.files]
@@ -49,11 +49,11 @@ class FileCopier:
             comment += "\n" + translate("file.deleted", language, files=choose_words(describe_files(deleted), language))
         place = Place(team=direct.team, channel=direct.channel, thread=work.card.ts, direct=True)
         if there:
-            await self.core.chat.upload_files(
+            await self.core.platform.chat.upload_files(
                 place, there, comment=comment, key=f"files:{work.card.ts}", again=lease.item.is_redelivery
             )
         return [
-            self.core.journal.build_record_write(
+            self.core.stores.journal.build_record_write(
                 lease.lane, "files.shown", person=work.person, channel=direct.channel, text=work.subject
             )
         ]
@@ -71,7 +71,7 @@ class FileCleaner:
         """Delete due files repeatedly until the process stops."""
         while True:
             try:
-                if not self.core.watch.is_paused:
+                if not self.core.stores.watch.is_paused:
                     await self.delete_due_files()
             except CountersignError as failed:
                 log.warning("files.not_deleted", reason=str(failed))
@@ -80,7 +80,7 @@ class FileCleaner:
     async def delete_due_files(self) -> int:
         """Delete files that are older than the setting, and files on no request that are older than `UNUSED_DAYS`.
         Returns their number."""
-        now_ms, count = self.core.clock.now_ms(), 0
+        now_ms, count = self.core.stores.clock.now_ms(), 0
         for member in await self.files.list_kept_before(now_ms - self.core.settings.files_days * DAY_MS):
             await self.files.delete_file(member)
             count += 1

@@ -99,8 +99,8 @@ class FileIntake(FileKeeper):
         """Take the files, and return their outcomes in order. `only_from`: as for `FileSource.fetch_file`. Raises
         `ChatUnavailableError` or `FilesUnreachableError` while the platform or the store of files cannot be reached."""
         core = self.core
-        age_ms = core.clock.now_ms() - lease.item.put_ms if lease.item.put_ms else 0
-        at_once, is_last_try = asyncio.Semaphore(AT_ONCE), age_ms > core.file_patience_ms
+        age_ms = core.stores.clock.now_ms() - lease.item.put_ms if lease.item.put_ms else 0
+        at_once, is_last_try = asyncio.Semaphore(AT_ONCE), age_ms > core.timing.file_patience_s * 1000
 
         async def take(number: int, one: SentFile) -> TakenFile:
             async with at_once:
@@ -127,21 +127,23 @@ class FileIntake(FileKeeper):
             return TakenFile(known.file, known.refused, known.unread)
         try:
             async with self.turns:
-                fetched = await core.file_source.fetch_file(sent, int(core.settings.files_mb * 1_000_000), only_from)
+                fetched = await core.platform.file_source.fetch_file(
+                    sent, int(core.settings.files_mb * 1_000_000), only_from
+                )
                 content = fetched.content
                 if not content:
                     raise FileRefusedError("empty")
                 media = await asyncio.to_thread(judge_file, content)
-                named, now_ms = fit_file_name(file.name, media), core.clock.now_ms()
+                named, now_ms = fit_file_name(file.name, media), core.stores.clock.now_ms()
                 most = int(core.settings.files_mb_per_day * 1_000_000)
                 if not await self.files.count_file(person, file.id, len(content), most, now_ms):
                     raise FileRefusedError("too_much_today")
                 reading, unread = dict[str, str](), ""
-                if core.has_vision:
+                if core.model.has_vision:
                     await self.files.save_content(content)  # while the store is away, nobody pays for readings
                     reading, unread = await read_picture(core, person, content, media)
                 if fetched.uploader not in ("", person):  # every card that shows the file names its owner
-                    owner = await core.directory.find_person(fetched.uploader)
+                    owner = await core.platform.directory.find_person(fetched.uploader)
                     stem, dot, ending = named.rpartition(".")
                     by = owner.name if owner else fetched.uploader
                     named = f"{stem or ending} ({by}){dot}{ending if stem else ''}"

@@ -45,7 +45,7 @@ async def read_picture(core: Core, person: str, content: bytes, media: str) -> t
     Pictures that are read at the same time may each exceed the budget by one reading."""
     if media not in PICTURES:
         return {}, ""
-    if await is_budget_used_up(core.budget, core.spending, person, core.prices.currency):
+    if await is_budget_used_up(core.model, core.stores.spending, person):
         return {}, "budget"
     if len(content) > MAX_BYTES:
         return {}, ""
@@ -54,11 +54,11 @@ async def read_picture(core: Core, person: str, content: bytes, media: str) -> t
             picture = f"data:{media};base64,{base64.b64encode(content).decode()}"
             parts = [{"type": "image_url", "image_url": {"url": picture}}]
             messages = ({"role": "system", "content": RULES}, {"role": "user", "content": parts})
-            reply = await core.model.request_reply(list(map(json.dumps, messages)), "", timeout_s=TIMEOUT_S)
+            reply = await core.model.endpoint.request_reply(list(map(json.dumps, messages)), "", timeout_s=TIMEOUT_S)
     except (ModelUnavailableError, ModelRejectedError, TimeoutError) as error:
         log.info("picture.not_read", error=type(error).__name__)
         return {}, ""
-    await core.spending.record_usage(person, [core.prices.compute_usage(reply)])
+    await core.stores.spending.record_usage(person, [core.model.prices.compute_usage(reply)])
     return parse_reading(reply), ""
 
 

@@ -60,7 +60,7 @@ RECEIPT_PREFIXES = ("系统记录：", "On record: ")
 
 
 def build(core: Core) -> Feature:
-    return Feature(check_answer=AnswerChecker(core.directory.list_people, load_current_requests).check_answer)
+    return Feature(check_answer=AnswerChecker(core.platform.directory.list_people, load_current_requests).check_answer)
 
 
 @remember_by_list

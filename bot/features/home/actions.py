@@ -41,7 +41,6 @@ from bot.features.home.page import HomeBuilder
 from bot.features.home.words import describe_decision
 from bot.queue.writes import EnqueueItem
 from bot.storage.homes import HomePlace
-from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.preferences import DEFAULTS, Preferences, Steps
 from tools.absence.tool import END_ABSENCE, SET_ABSENCE
 from tools.languages import LANGUAGES
@@ -74,28 +73,27 @@ class HomeActions:
     core: Core
     builder: HomeBuilder
     operations: OperationsReader
-    mornings: MorningPreferenceStore
 
     async def build_home(self, person: str, *, is_opened: bool) -> HomeView | None:
         """The page, or None for people who are not served. `is_opened`: its person has just opened it."""
         if is_opened:
-            await self.core.homes.save_place(person, HomePlace())
+            await self.core.stores.homes.save_place(person, HomePlace())
         return await self.builder.build_home(person)
 
     # Presses
 
     async def handle_press(self, press: HomePress) -> HomeDialog | None:
         """The dialog that it opens; None: the page itself has changed."""
-        caller = await self.core.directory.find_caller(press.person)
+        caller = await self.core.platform.directory.find_caller(press.person)
         if caller is None:
             return None
         match press.action:
             case "turn" | "turn_back":
                 name, _, skip = press.value.partition(".")
-                place = await self.core.homes.load_place(press.person) or HomePlace()
+                place = await self.core.stores.homes.load_place(press.person) or HomePlace()
                 if name in ("tasks", "requests") and skip.isascii() and skip.isdecimal():
                     turned = place.model_copy(update={name: min(int(skip), 1_000_000)})
-                    await self.core.homes.save_place(press.person, turned)
+                    await self.core.stores.homes.save_place(press.person, turned)
                 return None
             case "open":
                 return await self._open_card(caller, press.value)
@@ -123,11 +121,14 @@ class HomeActions:
 
     async def _open_card(self, caller: Caller, value: str) -> HomeDialog:
         """A card whole, for somebody who may press it; as it stands now, whatever version their page has shown."""
-        approval, language = await self.core.approvals.load_approval(value.rpartition(".")[0]), caller.person.language
+        approval, language = (
+            await self.core.stores.approvals.load_approval(value.rpartition(".")[0]),
+            caller.person.language,
+        )
         title, may_press = translate("home.open_title", language), False
         if approval is not None and approval.state is ApprovalState.OPEN:
             standing = await list_represented(self.core.cards, approval, caller.id)
-            choice, now_ms = approval.proposal.choices[0].name, self.core.clock.now_ms()
+            choice, now_ms = approval.proposal.choices[0].name, self.core.stores.clock.now_ms()
             may_press = not authorize_press(approval, caller.id, choice, approval.version, now_ms, standing)
         if approval is None or not may_press:
             return _build_notice(title, translate("home.gone", language), language)
@@ -159,7 +160,7 @@ class HomeActions:
     # Forms
 
     def _build_absence_form(self, caller: Caller) -> HomeDialog:
-        language, today = caller.person.language, str(self.core.clock.today(caller.person.zone).date())
+        language, today = caller.person.language, str(self.core.stores.clock.today(caller.person.zone).date())
         if "deputies" not in self.core.tool_services.engine.abilities:
             return _build_notice(
                 translate("home.absence_title", language), translate("home.no_deputies", language), language
@@ -186,7 +187,7 @@ class HomeActions:
         )
 
     async def _build_settings_form(self, caller: Caller) -> HomeDialog:
-        language, chosen = caller.person.language, self.core.preferences.get_preferences(caller.id)
+        language, chosen = caller.person.language, self.core.stores.preferences.get_preferences(caller.id)
         languages = (
             ("default", translate("home.chat_language", language)),
             *((one, translate("language.name", one)) for one in LANGUAGES),
@@ -194,7 +195,7 @@ class HomeActions:
         steps = [(name, translate(f"home.steps_{name}", language)) for name in ("default", "plan", "replies", "quiet")]
         mornings: list[FormInput] = []
         if at := self.core.settings.morning_list:  # only where the company has one
-            wants = await self.mornings.wants_list(caller.id)
+            wants = await self.core.stores.mornings.wants_list(caller.id)
             field = DialogField(name="morning", label="morning", kind="choice", value="on" if wants else "off")
             names = [(name, translate(f"home.morning_{name}", language, at=at)) for name in ("on", "off")]
             mornings = [FormInput(field, translate("home.morning_label", language), tuple(names))]
@@ -257,7 +258,7 @@ class HomeActions:
     async def _prepare(self, caller: Caller, action: str, value: str, form: Mapping[str, str]) -> Proposal:
         tool, argument = PROPOSALS[action]
         about = {argument: value} if argument else {}
-        context = ToolContext(self.core.tool_services, caller, self.core.clock.today(caller.person.zone))
+        context = ToolContext(self.core.tool_services, caller, self.core.stores.clock.today(caller.person.zone))
         return await propose_call(tool, context, {**form, **about})
 
     # Submitted dialogs
@@ -266,7 +267,7 @@ class HomeActions:
         """Return the dialog's problems or the next dialog, and the items that it leads to. The platform waits."""
         try:
             async with asyncio.timeout(CHECK_S):
-                caller = await self.core.directory.find_caller(submission.person)
+                caller = await self.core.platform.directory.find_caller(submission.person)
                 if caller is None:
                     return HomeAnswer(), ()
                 if submission.action == "settings":
@@ -276,7 +277,7 @@ class HomeActions:
                 return await self._confirm(caller, submission)
         except (TimeoutError, ChatError) as error:  # nothing was done, and the dialog keeps its content
             log.info("home.unchecked", person=submission.person, reason=type(error).__name__)
-            known = self.core.directory.find_known_person(submission.person)
+            known = self.core.platform.directory.find_known_person(submission.person)
             language = known.language if known else "en"
             text = translate("home.late", language)
             if not submission.seal:
@@ -296,10 +297,10 @@ class HomeActions:
             )
         except ValidationError:
             return HomeAnswer()
-        await self.core.preferences.save_preferences(caller.id, chosen)
+        await self.core.stores.preferences.save_preferences(caller.id, chosen)
         if values.get("morning") in ("on", "off"):
-            await self.mornings.save_wish(caller.id, wants_list=values["morning"] == "on")
-        await self.core.homes.mark_person(caller.id)
+            await self.core.stores.mornings.save_wish(caller.id, wants_list=values["morning"] == "on")
+        await self.core.stores.homes.mark_person(caller.id)
         return HomeAnswer()
 
     async def _confirm(self, caller: Caller, submission: HomeSubmission) -> tuple[HomeAnswer, Sequence[EnqueueItem]]:
@@ -322,7 +323,7 @@ class HomeActions:
             notice = translate("home.changed", language) if submission.seal else ""  # without one, nothing was shown
             return HomeAnswer(dialog=await self._propose(caller, action, submission.value, form, notice)), ()
         tool, about = PROPOSALS[action][0], f"home:{caller.id}:{submission.id}"
-        lane = self.core.keys.derive_id("A", self.core.keys.get_partition(about), about)
+        lane = self.core.stores.keys.derive_id("A", self.core.stores.keys.get_partition(about), about)
         card = OpenCard(approval=lane, tool=tool.name, gate=tool.gate, proposal=proposal, caller=caller.id, place=None)
         click = Click(
             id=f"press:{about}",

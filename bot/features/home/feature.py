@@ -7,25 +7,19 @@ from bot.features.home.actions import HomeActions
 from bot.features.home.operations import OperationsReader
 from bot.features.home.page import HomeBuilder
 from bot.features.home.refresh import HomeRefresher
-from bot.queue.rate_limits import RateLimiter
 from bot.storage.dead_letters import DeadLetterStore
-from bot.storage.morning_preferences import MorningPreferenceStore
 
 
 def build(core: Core) -> Feature:
     operations = OperationsReader(
-        letters=DeadLetterStore(core.redis, core.keys),
-        journal=core.journal,
-        usage=core.spending,
-        clock=core.clock,
-        model=core.model_name,
+        letters=DeadLetterStore(core.stores.redis, core.stores.keys),
+        journal=core.stores.journal,
+        usage=core.stores.spending,
+        clock=core.stores.clock,
+        model=core.model.name,
     )
-    mornings = MorningPreferenceStore(core.redis, core.keys)
-    builder = HomeBuilder(core=core, operations=operations, mornings=mornings)
-    refresher = HomeRefresher(
-        builder=builder, homes=core.homes, publish=core.publish_home, limits=RateLimiter(core.redis, core.keys)
-    )
+    builder = HomeBuilder(core=core, operations=operations)
     return Feature(
-        home=HomeActions(core=core, builder=builder, operations=operations, mornings=mornings),
-        jobs=(refresher.refresh_changed_homes,),
+        home=HomeActions(core=core, builder=builder, operations=operations),
+        jobs=(HomeRefresher(builder).refresh_changed_homes,),
     )

@@ -22,7 +22,6 @@ from bot.features.home.operations import OperationsReader
 from bot.features.home.words import describe_absence, describe_balance, describe_decision, describe_preferences
 from bot.storage.approvals import derive_task_card_id
 from bot.storage.homes import HomePlace, ListName
-from bot.storage.morning_preferences import MorningPreferenceStore
 from tools.people.names import get_person_name
 from tools.spec import Caller, ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
@@ -47,14 +46,13 @@ REPEATED = frozenset({"request", "process", "status"})
 class HomeBuilder:
     core: Core
     operations: OperationsReader
-    mornings: MorningPreferenceStore
 
     async def build_home(self, person_id: str) -> HomeView | None:
         """The page, or None for people who are not served."""
-        caller = await self.core.directory.find_caller(person_id)
+        caller = await self.core.platform.directory.find_caller(person_id)
         if caller is None:
             return None
-        language, place = caller.person.language, await self.core.homes.load_place(person_id) or HomePlace()
+        language, place = caller.person.language, await self.core.stores.homes.load_place(person_id) or HomePlace()
         build: list[Callable[[Caller, HomePlace], Awaitable[HomeSection]]] = [
             self._build_tasks,
             self._build_requests,
@@ -73,7 +71,7 @@ class HomeBuilder:
                 title = translate(f"home.{one.__name__.removeprefix('_build_')}", language)
                 sections.append(HomeSection(title, empty=render_value(error.note, language)))
         is_new = not any(one.entries for one in (sections[0], sections[1], sections[4]))
-        at = format_local_time(self.core.clock.now_ms(), caller.person)
+        at = format_local_time(self.core.stores.clock.now_ms(), caller.person)
         can_request = bool(await self.core.tool_services.engine.list_processes())
         return HomeView(
             translate("home.title", language),
@@ -87,13 +85,13 @@ class HomeBuilder:
 
     async def _build_tasks(self, caller: Caller, place: HomePlace) -> HomeSection:
         language, engine = caller.person.language, self.core.tool_services.engine
-        todo = await engine.list_todo_tasks(caller.id, self.core.clock.today(), place.tasks + PAGE)
+        todo = await engine.list_todo_tasks(caller.id, self.core.stores.clock.today(), place.tasks + PAGE)
         skip = place.tasks if len(todo.tasks) > place.tasks else 0
         entries = [await self._build_task_entry(one, caller) for one in todo.tasks[skip : skip + PAGE]]
         shown_count = len(entries)
         if skip == 0 and todo.total_count > 1:
             # Asks for all of them in one message (`bot.features.sets`), once for each page.
-            name = build_set_id(caller.id, f"home:{self.core.clock.now_ms()}")
+            name = build_set_id(caller.id, f"home:{self.core.stores.clock.now_ms()}")
             button = Button(translate("set.several", language), SEVERAL, approval=name, version=1)
             title = translate("set.waits", language, n=todo.total_count)
             entries.insert(0, HomeEntry(Card(title=title, buttons=(button,))))
@@ -110,7 +108,9 @@ class HomeBuilder:
         card. In any case the card can be opened. If the card is on its way, was just pressed or has expired, the entry
         says so; one press asks again for an expired card."""
         language, request = caller.person.language, assigned.request
-        approval = await self.core.approvals.load_approval(derive_task_card_id(self.core.keys, assigned.task.id))
+        approval = await self.core.stores.approvals.load_approval(
+            derive_task_card_id(self.core.stores.keys, assigned.task.id)
+        )
         if approval is None or approval.state is not ApprovalState.OPEN:
             requester = await get_person_name(self.core.tool_services.directory, request.initiator, language)
             summary = await load_request_summary(self.core.tool_services, request, language)
@@ -130,7 +130,7 @@ class HomeBuilder:
         opening = HomeButton(translate("home.open", language), "open", f"{approval.id}.{approval.version}")
         facts = render.list_card_facts(approval, caller.person, REPEATED)
         standing = await list_represented(self.core.cards, approval, caller.id)
-        who, clock = caller.id, self.core.clock
+        who, clock = caller.id, self.core.stores.clock
         in_place = [
             one
             for one in card.buttons
@@ -183,7 +183,9 @@ class HomeBuilder:
             return False
         command = WithdrawCommand(request=request.id, actor=caller.id)
         try:
-            await self.core.tool_services.engine.preview_command(command, self.core.clock.today(caller.person.zone))
+            await self.core.tool_services.engine.preview_command(
+                command, self.core.stores.clock.today(caller.person.zone)
+            )
         except (ToolError, InvalidDefinitionError):
             return False
         return True
@@ -191,13 +193,13 @@ class HomeBuilder:
     # The other sections
 
     async def _build_balances(self, caller: Caller, place: HomePlace) -> HomeSection:
-        language, today = caller.person.language, self.core.clock.today(caller.person.zone)
+        language, today = caller.person.language, self.core.stores.clock.today(caller.person.zone)
         balances = await self.core.tool_services.engine.list_balances(caller.id, today.year)
         entries = tuple(HomeEntry(Card("", lead=describe_balance(one, today.year, language))) for one in balances)
         return HomeSection(translate("home.balances", language), entries, empty=translate("home.no_balances", language))
 
     async def _build_absences(self, caller: Caller, place: HomePlace) -> HomeSection:
-        language, now = caller.person.language, self.core.clock.today(caller.person.zone)
+        language, now = caller.person.language, self.core.stores.clock.today(caller.person.zone)
         if "deputies" not in self.core.tool_services.engine.abilities:
             return HomeSection(translate("home.absences", language), empty=translate("home.no_deputies", language))
         entries = []
@@ -225,10 +227,10 @@ class HomeBuilder:
 
     async def _build_settings(self, caller: Caller, place: HomePlace) -> HomeSection:
         language = caller.person.language
-        preferences = self.core.preferences.get_preferences(caller.id)
+        preferences = self.core.stores.preferences.get_preferences(caller.id)
         lines = [*describe_preferences(preferences, self.core.settings.steps, caller.person)]
         if at := self.core.settings.morning_list:
-            name = "on" if await self.mornings.wants_list(caller.id) else "off"
+            name = "on" if await self.core.stores.mornings.wants_list(caller.id) else "off"
             value = translate(f"home.morning_{name}", language, at=at)
             lines.append(translate("setting.morning_list", language, value=value))
         button = HomeButton(translate("home.change", language), "settings")

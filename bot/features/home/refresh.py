@@ -4,16 +4,13 @@ at most once in `RENEWED_MS`, and all together no faster than the platform allow
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from bot.chat.messages import HomeView
 from bot.core import logs
 from bot.core.errors import ChatError
 from bot.features.home.page import HomeBuilder
 from bot.queue.rate_limits import RateLimiter
 from bot.redis.connect import is_outage
-from bot.storage.homes import HomeStore
 
 log = logs.get_logger(__name__)
 
@@ -26,28 +23,29 @@ TAKEN = 20
 """Most people taken from one partition at once."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class HomeRefresher:
     builder: HomeBuilder
-    homes: HomeStore
-    publish: Callable[[str, HomeView], Awaitable[None]]
-    limits: RateLimiter
     taken: dict[str, None] = field(default_factory=dict)
     """People whose marks are taken and whose pages are not renewed yet, because the store was away."""
 
     async def refresh_changed_homes(self) -> None:
         """Renew the changed pages once. If the process ends meanwhile, the remaining pages stay as they were until they
         are opened or change again."""
-        self.taken |= dict.fromkeys(await self.homes.take_changed_people(TAKEN))
+        core = self.builder.core
+        limits = RateLimiter(core.stores.redis, core.stores.keys)
+        self.taken |= dict.fromkeys(await core.stores.homes.take_changed_people(TAKEN))
         for person in list(self.taken):
-            if not await self.homes.claim_turn(person, RENEWED_MS):  # renewed a moment ago: the next pass comes soon
-                await self.homes.mark_person(person)
+            if not await core.stores.homes.claim_turn(
+                person, RENEWED_MS
+            ):  # renewed a moment ago: the next pass comes soon
+                await core.stores.homes.mark_person(person)
                 self.taken.pop(person)
                 continue
-            await asyncio.sleep(await self.limits.reserve_slot("views.publish", SPACING_MS, BURST) / 1000)
+            await asyncio.sleep(await limits.reserve_slot("views.publish", SPACING_MS, BURST) / 1000)
             try:
                 if page := await self.builder.build_home(person):
-                    await self.publish(person, page)
+                    await core.platform.publish_home(person, page)
             except ChatError as failed:
                 log.warning("home.not_renewed", person=person, reason=str(failed))
             except Exception as error:  # one page that cannot be built must not hold up the others

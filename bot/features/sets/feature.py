@@ -9,21 +9,19 @@ from bot.features.sets.day_facts import DayFacts, TeamIndex
 from bot.features.sets.morning_lists import MorningLists
 from bot.features.sets.set_store import ApprovalSetStore
 from bot.features.sets.sets import ApprovalSets
-from bot.storage.morning_preferences import MorningPreferenceStore
 
 
 def build(core: Core) -> Feature:
     sets = ApprovalSets(
         core=core,
-        sets=ApprovalSetStore(core.redis, core.keys),
-        facts=DayFacts(tool_services=core.tool_services, teams=TeamIndex(core.directory)),
+        sets=ApprovalSetStore(core.stores.redis, core.stores.keys),
+        facts=DayFacts(tool_services=core.tool_services, teams=TeamIndex(core.platform.directory)),
     )
     mornings = MorningLists(
         core=core,
         approval_sets=sets,
-        preferences=MorningPreferenceStore(core.redis, core.keys),
         at=core.settings.morning_time,
-        pause_s=core.morning_pause_s,
+        pause_s=core.timing.morning_pause_s,
     )
     return Feature(
         work=(

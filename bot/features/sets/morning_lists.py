@@ -19,7 +19,6 @@ from bot.features.contract import Core
 from bot.features.sets.sets import ApprovalSets
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, SetTimer, Write, apply_writes
-from bot.storage.morning_preferences import MorningPreferenceStore
 from tools.workflow.engine.store import OutboxEvent
 
 WINDOW = timedelta(hours=4)
@@ -32,7 +31,6 @@ SETTLE_MS = 3_000
 class MorningLists:
     core: Core
     approval_sets: ApprovalSets
-    preferences: MorningPreferenceStore
     at: time | None = None
     """Time of day of the lists, in each person's own time zone; None if there are no lists."""
     pause_s: float = 20.0
@@ -49,9 +47,9 @@ class MorningLists:
 
     async def plan_due_mornings(self) -> None:
         """Start the morning of every time zone in which the hour of a working day has come."""
-        people = await self.core.directory.list_people()
+        people = await self.core.platform.directory.list_people()
         for zone in sorted({one.timezone for one in people if one.active}):
-            now = self.core.clock.today(ZoneInfo(zone))
+            now = self.core.stores.clock.today(ZoneInfo(zone))
             day, name = now.date().isoformat(), f"morning:{zone}"
             if f"{name}:{day}" in self.planned or not self._is_due(now):
                 continue
@@ -67,7 +65,9 @@ class MorningLists:
 
     async def start_morning(self, lease: Lease, work: StartMorning) -> Sequence[Write]:
         """Enqueue a list for everybody in a time zone."""
-        people = [one for one in await self.core.directory.list_people() if one.active and one.timezone == work.zone]
+        people = [
+            one for one in await self.core.platform.directory.list_people() if one.active and one.timezone == work.zone
+        ]
         return [
             EnqueueItem(
                 build_set_id(one.id, work.day),
@@ -79,10 +79,10 @@ class MorningLists:
 
     async def open_list(self, lease: Lease, work: OpenMorningList) -> Sequence[Write]:
         """Post one person's list, unless they want none, are away themselves, or there is nothing to say."""
-        caller = await self.core.directory.find_caller(work.person)
-        if caller is None or not await self.preferences.wants_list(work.person):
+        caller = await self.core.platform.directory.find_caller(work.person)
+        if caller is None or not await self.core.stores.mornings.wants_list(work.person):
             return []
-        if await self.approval_sets.facts.is_away(caller.id, self.core.clock.today(caller.person.zone)):
+        if await self.approval_sets.facts.is_away(caller.id, self.core.stores.clock.today(caller.person.zone)):
             return []
         return await self.approval_sets.open_morning_list(lease, caller.person, work.day)
 
@@ -94,13 +94,17 @@ class MorningLists:
         ids = [event.data.get("person", "")]
         if request := event.data.get("request"):
             ids.append((await self.core.tool_services.engine.get_request(request)).initiator)
-        people = [await self.core.directory.find_person(one) for one in dict.fromkeys(filter(None, ids))]
-        managers = [await self.core.directory.find_person(one.manager) for one in people if one and one.manager]
+        people = [await self.core.platform.directory.find_person(one) for one in dict.fromkeys(filter(None, ids))]
+        managers = [
+            await self.core.platform.directory.find_person(one.manager) for one in people if one and one.manager
+        ]
         for person in {one.id: one for one in (*people, *managers) if one is not None}.values():
-            set_id = build_set_id(person.id, self.core.clock.today(person.zone).date().isoformat())
-            due_ms = self.core.clock.now_ms() + SETTLE_MS
+            set_id = build_set_id(person.id, self.core.stores.clock.today(person.zone).date().isoformat())
+            due_ms = self.core.stores.clock.now_ms() + SETTLE_MS
             body = RefreshSet().model_dump_json()
             await self._apply(SetTimer(id=f"refresh:{set_id}", lane=set_id, due_ms=due_ms, body=body))
 
     async def _apply(self, write: EnqueueItem | SetTimer) -> None:
-        await apply_writes(self.core.redis, self.core.keys, self.core.keys.get_partition(write.lane), [write])
+        await apply_writes(
+            self.core.stores.redis, self.core.stores.keys, self.core.stores.keys.get_partition(write.lane), [write]
+        )

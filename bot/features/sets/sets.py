@@ -65,13 +65,13 @@ class ApprovalSets:
 
     async def open_set(self, lease: Lease, work: OpenSet) -> Sequence[Write]:
         """Show the tasks to their person, in their DM. A set that exists is posted again, never doubled."""
-        person = await self.core.directory.find_person(work.person)
+        person = await self.core.platform.directory.find_person(work.person)
         if person is None or not person.active:
             return []
         approval_set = await self.sets.load_set(lease.lane) or await self._build_set(lease.lane, person, work.tasks)
         if not approval_set.entries:
-            place = await self.core.chat.open_dm(person.id)
-            await self.core.chat.post_ephemeral(place, person.id, translate("set.none", person.language))
+            place = await self.core.platform.chat.open_dm(person.id)
+            await self.core.platform.chat.post_ephemeral(place, person.id, translate("set.none", person.language))
             return []
         return await self._show_new_set(lease, approval_set, person)
 
@@ -82,7 +82,7 @@ class ApprovalSets:
             return []
         if approval_set is None:
             approval_set = await self._build_set(lease.lane, person, (), day=day)
-            now = self.core.clock.today(person.zone)
+            now = self.core.stores.clock.today(person.zone)
             if not (approval_set.entries or approval_set.left_out or await self.facts.has_news(person, now)):
                 return []
         return await self._show_new_set(lease, approval_set, person)
@@ -91,11 +91,11 @@ class ApprovalSets:
         """Post the set below everything said so far, and point older messages of it to the new one. The set is stored
         before it is shown, so that an immediate press finds it, also on a server that takes over."""
         await lease.checkpoint("open", self.sets.build_save_write(approval_set), confirm=True)
-        place = approval_set.place or await self.core.chat.open_dm(person.id)
+        place = approval_set.place or await self.core.platform.chat.open_dm(person.id)
         post = await self._render_set(approval_set, person)
-        state = {"shown_ms": self.core.clock.now_ms(), "shown_sha": _hash_post(post)}
+        state = {"shown_ms": self.core.stores.clock.now_ms(), "shown_sha": _hash_post(post)}
         key, again = f"{approval_set.id}:{lease.item.id}"[:200], lease.item.is_redelivery
-        ref = await self.core.chat.post_message(place, post, key=key, again=again)
+        ref = await self.core.platform.chat.post_message(place, post, key=key, again=again)
         for older in approval_set.copies:
             if older != ref:
                 await self._replace_message(older, person)
@@ -106,19 +106,19 @@ class ApprovalSets:
     async def _build_set(self, set_id: str, person: Person, tasks: Sequence[str], *, day: str = "") -> ApprovalSet:
         """Build a set of the tasks that this person may decide now, oldest first, as many as one message holds."""
         empty = ApprovalSet(
-            id=set_id, person=person.id, entries=(), ticked=(), day=day, made_ms=self.core.clock.now_ms()
+            id=set_id, person=person.id, entries=(), ticked=(), day=day, made_ms=self.core.stores.clock.now_ms()
         )
         return await self._add_tasks(empty, person, tasks)
 
     async def _add_tasks(self, approval_set: ApprovalSet, person: Person, tasks: Sequence[str] = ()) -> ApprovalSet:
         """Add the waiting tasks that are not in the set yet, ticked."""
-        listed = (await self.core.tool_services.engine.list_todo_tasks(person.id, self.core.clock.today())).tasks
+        listed = (await self.core.tool_services.engine.list_todo_tasks(person.id, self.core.stores.clock.today())).tasks
         meant = [one for one in listed if one.task.kind is not TaskKind.REVISE and (not tasks or one.task.id in tasks)]
         entries, known = list(approval_set.entries), {one.approval for one in approval_set.entries}
         most = MAX_BYTES - DAY_BYTES if approval_set.day else MAX_BYTES
         room, left_out = most - sum(map(count_entry_bytes, entries)), 0
         for assigned in meant:
-            if derive_task_card_id(self.core.keys, assigned.task.id) in known:
+            if derive_task_card_id(self.core.stores.keys, assigned.task.id) in known:
                 continue
             entry = await self._build_entry(assigned, person) if len(entries) < MAX_ENTRIES else None
             size = count_entry_bytes(entry) if entry else 0
@@ -140,8 +140,10 @@ class ApprovalSets:
         """Build the entry of a task. Returns None if the task needs its own card: it is not open, has too much to read,
         or is to be refused as somebody has said. Another reason is an author who may be mistaken for somebody else,
         which a name alone does not show."""
-        request, now_ms = assigned.request, self.core.clock.now_ms()
-        approval = await self.core.approvals.load_approval(derive_task_card_id(self.core.keys, assigned.task.id))
+        request, now_ms = assigned.request, self.core.stores.clock.now_ms()
+        approval = await self.core.stores.approvals.load_approval(
+            derive_task_card_id(self.core.stores.keys, assigned.task.id)
+        )
         if approval is None or approval.gate is not Gate.APPROVE or not shows_request(approval, assigned):
             return None
         standing = await list_represented(self.core.cards, approval, person.id)
@@ -193,10 +195,10 @@ class ApprovalSets:
         if approval_set.press_id == click.id:  # delivered again after a crash
             return await self._rewrite_set(lease.item, approval_set)
         approvals = await self._load_approvals(approval_set)
-        pressable = set_render.list_pressable(approval_set, approvals, self.core.clock.now_ms())
+        pressable = set_render.list_pressable(approval_set, approvals, self.core.stores.clock.now_ms())
         if click.version != approval_set.version or not pressable:  # everything in it was decided meanwhile
             refused = [] if click.choice == TICK else await self._refuse_press(lease, click, "stale")
-            has_crossed = self.core.clock.now_ms() <= approval_set.shown_ms + SETTLED_MS
+            has_crossed = self.core.stores.clock.now_ms() <= approval_set.shown_ms + SETTLED_MS
             if approval_set.copies == stored.copies and has_crossed:  # the press and a change crossed
                 return refused
             # A process that was held up may have posted or rewritten the message last.
@@ -207,9 +209,9 @@ class ApprovalSets:
         ticked = tuple(number for number in _read_ticks(click, approval_set) if number in pressable)
         if click.choice == TICK:
             changed = approval_set.model_copy(update={"ticked": ticked})
-            if changed.shown_ms + TICK_MS <= self.core.clock.now_ms():
+            if changed.shown_ms + TICK_MS <= self.core.stores.clock.now_ms():
                 return await self._rewrite_set(lease.item, changed)
-            due_ms, body = self.core.clock.now_ms() + TICK_MS, RefreshSet().model_dump_json()
+            due_ms, body = self.core.stores.clock.now_ms() + TICK_MS, RefreshSet().model_dump_json()
             rewrite = SetTimer(id=f"ticks:{changed.id}", lane=changed.id, due_ms=due_ms, body=body)
             return [self.sets.build_save_write(changed), rewrite]
         return await self._press_cards(lease, click, approval_set, ticked, approvals)
@@ -255,7 +257,7 @@ class ApprovalSets:
         if work.code:
             approval_set = approval_set.refuse_entry(work.approval, work.code, work.note)
         joins: tuple[Write, ...] = ()
-        if approval_set.day and (person := await self.core.directory.find_person(approval_set.person)):
+        if approval_set.day and (person := await self.core.platform.directory.find_person(approval_set.person)):
             grown = await self._add_tasks(approval_set, person)
             joins = _build_joins(grown, grown.entries[len(approval_set.entries) :])
             approval_set = grown
@@ -263,15 +265,15 @@ class ApprovalSets:
         is_busy = any(set_render.is_running(one, approvals.get(one.approval)) for one in approval_set.entries)
         if lease.item.is_redelivery:  # its message may show a state that was never stored
             approval_set = approval_set.model_copy(update={"shown_sha": ""})
-        if is_busy and self.core.clock.now_ms() < approval_set.shown_ms + REWRITE_MS:
+        if is_busy and self.core.stores.clock.now_ms() < approval_set.shown_ms + REWRITE_MS:
             return [self.sets.build_save_write(approval_set), *joins]  # the last of them causes the rewrite
         return [*await self._rewrite_set(lease.item, approval_set, approvals), *joins]
 
     async def _refuse_press(self, lease: Lease, click: Click, code: str) -> Sequence[Write]:
-        language = await get_person_language(self.core.directory, click.person)
-        await self.core.chat.post_ephemeral(click.place, click.person, translate(f"set.{code}", language))
+        language = await get_person_language(self.core.platform.directory, click.person)
+        await self.core.platform.chat.post_ephemeral(click.place, click.person, translate(f"set.{code}", language))
         return [
-            self.core.journal.build_record_write(
+            self.core.stores.journal.build_record_write(
                 lease.lane, "set.refused", person=click.person, channel=click.place.channel, text=code,
                 choice=click.choice,
             )
@@ -282,11 +284,11 @@ class ApprovalSets:
     async def build_dialog(self, click: Click) -> Dialog | None:
         """Build the dialog that asks for the reason. Returns None if the press is refused; the refusal says why."""
         approval_set = await self.sets.load_set(click.approval)
-        person = await self.core.directory.find_person(click.person)
+        person = await self.core.platform.directory.find_person(click.person)
         if approval_set is None or person is None or approval_set.person != click.person:
             return None
         approvals = await self._load_approvals(approval_set)
-        pressable = set_render.list_pressable(approval_set, approvals, self.core.clock.now_ms())
+        pressable = set_render.list_pressable(approval_set, approvals, self.core.stores.clock.now_ms())
         ticked = [number for number in _read_ticks(click, approval_set) if number in pressable]
         if not ticked or click.version != approval_set.version:
             return None
@@ -296,14 +298,14 @@ class ApprovalSets:
         """Return problems by field (field → sentence) of a submitted dialog without a reason."""
         if (click.form or {}).get("opinion", "").strip():
             return {}
-        known = self.core.directory.find_known_person(click.person)
+        known = self.core.platform.directory.find_known_person(click.person)
         return {"opinion": translate("set.no_reason", known.language if known else "en")}
 
     # The message
 
     async def _replace_message(self, ref: MessageRef, person: Person) -> None:
         try:
-            await self.core.chat.update_message(ref, set_render.render_moved_set(person))
+            await self.core.platform.chat.update_message(ref, set_render.render_moved_set(person))
         except ChatRefusedError as error:
             log.warning("set.not_replaced", error=error.code)
 
@@ -311,19 +313,19 @@ class ApprovalSets:
         self, item: LaneItem, approval_set: ApprovalSet, approvals: Mapping[str, Approval] | None = None
     ) -> Sequence[Write]:
         """Rewrite the set's message to its current state. Raises ChatUnavailableError: the item then comes again."""
-        person = await self.core.directory.find_person(approval_set.person)
+        person = await self.core.platform.directory.find_person(approval_set.person)
         if person is None or not approval_set.copies:
             return [self.sets.build_save_write(approval_set)]
         post, (*older_copies, newest) = await self._render_set(approval_set, person, approvals), approval_set.copies
         if _hash_post(post) == approval_set.shown_sha and not (older_copies or item.is_redelivery):
             return [self.sets.build_save_write(approval_set)]
         try:
-            await self.core.chat.update_message(newest, post)
+            await self.core.platform.chat.update_message(newest, post)
         except ChatRefusedError as error:  # the message is deleted; its cards are still there
             log.warning("set.not_rewritten", error=error.code)
         for older in older_copies:
             await self._replace_message(older, person)
-        shown = {"shown_ms": self.core.clock.now_ms(), "shown_sha": _hash_post(post), "copies": (newest,)}
+        shown = {"shown_ms": self.core.stores.clock.now_ms(), "shown_sha": _hash_post(post), "copies": (newest,)}
         return [self.sets.build_save_write(approval_set.model_copy(update=shown))]
 
     async def _render_set(
@@ -333,17 +335,17 @@ class ApprovalSets:
         names: dict[str, dict[str, str]] = {}
         for approval in known.values():
             names |= await list_names_on_card(self.core.cards, approval)
-        now = self.core.clock.today(person.zone)
+        now = self.core.stores.clock.today(person.zone)
         facts = await self.facts.list_facts(person, now) if approval_set.day else ()
-        return set_render.render_set(approval_set, known, names, person, self.core.clock.now_ms(), facts)
+        return set_render.render_set(approval_set, known, names, person, self.core.stores.clock.now_ms(), facts)
 
     async def _load_approvals(self, approval_set: ApprovalSet) -> dict[str, Approval]:
-        loaded = [await self.core.approvals.load_approval(one.approval) for one in approval_set.entries]
+        loaded = [await self.core.stores.approvals.load_approval(one.approval) for one in approval_set.entries]
         return {one.id: one for one in loaded if one is not None}
 
     def _build_journal_write(self, approval_set: ApprovalSet, kind: str, **more: Any) -> Write:
         channel = approval_set.place.channel if approval_set.place else ""
-        return self.core.journal.build_record_write(
+        return self.core.stores.journal.build_record_write(
             approval_set.id,
             kind,
             person=approval_set.person,

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from bot.agent.limits import Budget
-from bot.agent.prices import PriceTable
+from bot.agent.model_in_use import ModelInUse
 from bot.chat.messages import ChatDirectory
 from bot.conversation.budgets import is_budget_used_up
 from bot.core.records import Run
@@ -24,9 +23,8 @@ from bot.features.summaries.summary import EarlierTurns, Summarizer, SummaryDraf
 from bot.queue.lanes import Lease, RetryLater
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.history import CompactionRange, ConversationHistory, HistoryStore, HistorySummary
-from bot.storage.journal import Journal
-from bot.storage.runs import RunStore
-from bot.storage.spending import SYSTEM, UsageStore
+from bot.storage.spending import SYSTEM
+from bot.storage.stores import Stores
 
 MAX_CONCURRENT_DRAFTS = 4
 """Most summaries drafted at once in one process. The other places are for people."""
@@ -50,14 +48,10 @@ def build_compaction_request(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryCompactor:
-    summarizer: Summarizer
-    runs: RunStore
-    history: HistoryStore
+    stores: Stores
     directory: ChatDirectory
-    journal: Journal
-    spending: UsageStore
-    prices: PriceTable = field(default_factory=PriceTable)
-    budget: Budget = field(default_factory=Budget)
+    model: ModelInUse
+    summarizer: Summarizer
     pause_ms: int = 60_000
     """Pause between the first two tries (ms). Each further pause is four times as long."""
     draft_semaphore: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_DRAFTS))
@@ -68,24 +62,24 @@ class HistoryCompactor:
         if self.draft_semaphore.locked():
             raise RetryLater(BUSY_MS, "enough is folded at once")
         async with self.draft_semaphore:
-            conversation = await self.runs.load_conversation(fold.place.conversation, self.history)
-            if conversation.history.tokens <= self.history.compaction_threshold:
+            conversation = await self.stores.runs.load_conversation(fold.place.conversation, self.stores.history)
+            if conversation.history.tokens <= self.stores.history.compaction_threshold:
                 return []
             part = conversation.history.choose_compaction_range({one.run for one in conversation.waiting})
             if part is None:
                 return []
             # The first turn that ends with budget left asks again.
-            if await is_budget_used_up(self.budget, self.spending, fold.person, self.prices.currency):
+            if await is_budget_used_up(self.model, self.stores.spending, fold.person):
                 return [self._build_journal_write(fold, "history.not_folded", SummaryDraft(), why="budget")]
             member = await self.directory.find_person(fold.person)
             zone = member.zone if member is not None else UTC
             notes = json.loads(part.summary.message)["content"] if part.summary else ""
             draft = await self.summarizer.draft_summary(
-                EarlierTurns(part.entries, zone, notes), self.history.summary_tokens
+                EarlierTurns(part.entries, zone, notes), self.stores.history.summary_tokens
             )
             # No person asked for this, so it counts on the system's account.
-            usage_writes = self.spending.build_usage_writes(
-                lease.lane, SYSTEM, map(self.prices.compute_usage, draft.replies)
+            usage_writes = self.stores.spending.build_usage_writes(
+                lease.lane, SYSTEM, map(self.model.prices.compute_usage, draft.replies)
             )
             if not draft.lines:
                 tries = lease.item.tries
@@ -95,7 +89,7 @@ class HistoryCompactor:
                 await lease.checkpoint(f"failed:{tries}", *usage_writes, failed)
                 raise RetryLater(self.pause_ms * 4 ** (tries - 1), f"no summary: {draft.failure}", counts_try=True)
             summary = build_summary(part, draft.lines, zone)
-            write = self.history.build_compaction_write(fold.place.conversation, part, summary)
+            write = self.stores.history.build_compaction_write(fold.place.conversation, part, summary)
             turns = len({entry.run for entry in part.entries})
             about = {"turns": turns, "in_all": summary.turns, "dropped": draft.dropped}
             folded = self._build_journal_write(fold, "history.folded", draft, **about)
@@ -111,7 +105,7 @@ class HistoryCompactor:
             "cached": draft.tokens_cached,
             "tokens_out": draft.tokens_out,
         }
-        return self.journal.build_record_write(
+        return self.stores.journal.build_record_write(
             place.conversation, kind, person=fold.person, channel=place.channel, **more, **usage
         )
 

@@ -12,17 +12,13 @@ from bot.features.summaries.summary import Summarizer
 
 def build(core: Core) -> Feature:
     compactor = HistoryCompactor(
-        summarizer=Summarizer(core.model, core.directory.list_people),
-        runs=core.runs,
-        history=core.history,
-        directory=core.directory,
-        journal=core.journal,
-        spending=core.spending,
-        prices=core.prices,
-        budget=core.budget,
-        pause_ms=core.summary_pause_ms,
+        stores=core.stores,
+        directory=core.platform.directory,
+        model=core.model,
+        summarizer=Summarizer(core.model.endpoint, core.platform.directory.list_people),
+        pause_ms=round(core.timing.summary_pause_s * 1000),
     )
     return Feature(
         work=(Work(model=CompactConversation, handle=compactor.compact_history),),
-        build_answer_writes=partial(build_compaction_request, core.history),
+        build_answer_writes=partial(build_compaction_request, core.stores.history),
     )

@@ -22,6 +22,7 @@ from bot.agent.decision import (
 )
 from bot.agent.events import RunEvent
 from bot.agent.loop import AgentLoop
+from bot.agent.model_in_use import ModelInUse
 from bot.core.run_state import RunState
 from tests.harness.loop import run_loop
 from tests.harness.scripted_model import Scripted, ScriptedModel
@@ -124,7 +125,7 @@ async def play(
 ) -> tuple[list[RunEvent], ScriptedModel]:
     """At most so many events, as if the process ended then. The trace goes through its stored form."""
     model = ScriptedModel(list(script))
-    return await run_loop(AgentLoop(model, TOOLS, formats=styles), trace, most=most), model
+    return await run_loop(AgentLoop(ModelInUse(model, formats=styles), TOOLS), trace, most=most), model
 
 
 def stored(trace: RunState) -> RunState:

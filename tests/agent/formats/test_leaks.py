@@ -18,6 +18,7 @@ from bot.agent.formats.text_format import TextFormat
 from bot.agent.limits import StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
+from bot.agent.model_in_use import ModelInUse
 from bot.core.run_state import CallStatus
 from tests.agent.formats.small import TOOLS, play, stored
 from tests.harness.loop import run_loop
@@ -157,7 +158,7 @@ async def test_after_two_written_calls_the_run_goes_on_in_the_text_format_and_th
         leaky.append(model)
 
     model = ScriptedModel([written, twice, in_text])
-    loop = AgentLoop(model, TOOLS, formats=STYLES, remember_leaks=remember)
+    loop = AgentLoop(ModelInUse(model, formats=STYLES, remember_leaks=remember), TOOLS)
     events = await run_loop(loop, trace, head=head)
     assert [type(one) for one in events] == [StepsFinished, StepsFinished, RunPaused] and leaky == ["m"]
     assert [(one.tool, one.args) for one in trace.calls[:3]] == [

@@ -16,6 +16,7 @@ from bot.agent.formats.text_format import TextFormat
 from bot.agent.limits import StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
+from bot.agent.model_in_use import ModelInUse
 from bot.core.run_state import CallStatus, RunState
 from tests.agent.formats.small import TOOLS, play, stored
 from tests.agent.speakers import SPEAKERS, Speaker, each
@@ -38,7 +39,7 @@ async def test_a_gated_call_waits_and_is_settled_in_another_process(speaker: Spe
     )
     assert isinstance(events[-1], RunPaused) and events[-1].proposal.args == {"amount": 5}
     trace = stored(trace)
-    loop = AgentLoop(ScriptedModel([]), TOOLS, formats=[speaker.style])
+    loop = AgentLoop(ModelInUse(ScriptedModel([]), formats=[speaker.style]), TOOLS)
     assert loop.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
     assert not loop.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
     events, model = await play([speaker.answer("Paid.")], [speaker.style], trace)

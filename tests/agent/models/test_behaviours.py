@@ -11,6 +11,7 @@ from bot.agent.fallback import FallbackModel
 from bot.agent.limits import StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
+from bot.agent.model_in_use import ModelInUse
 from bot.agent.models.model_profile import Api
 from bot.agent.models.openai_model import open_model
 from bot.agent.probe import choose_format_name, find_call_problem
@@ -95,7 +96,7 @@ async def test_what_one_endpoint_put_out_goes_to_no_other(change: str) -> None:
     async with standing_in("paired", first) as serving, open_model(serving.url, "key", "m", retries=0) as model:
         events, _ = await run(model, trace)
         assert isinstance(events[-1], RunPaused) and trace.provider_details
-    AgentLoop(ScriptedModel([]), Bench().tools()).settle_call(
+    AgentLoop(ModelInUse(ScriptedModel([])), Bench().tools()).settle_call(
         trace, events[-1].call.uid, CallStatus.SUCCEEDED, {"done": True}
     )
     async with standing_in("only_responses", ScriptedModel([ModelReply(text="done")])) as serving:

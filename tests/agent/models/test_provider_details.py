@@ -7,7 +7,6 @@ import json
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 from redis.asyncio import Redis
@@ -35,7 +34,7 @@ async def opened(bot: Bot, behaviour: str = "paired") -> AsyncIterator[StandIn]:
         standing_in(behaviour, script) as serving,
         open_model(serving.url, "key", "m", retries=0, api="responses") as model,
     ):
-        bot.use_loop(replace(bot.handlers.turn_handler.loop, model=model))
+        bot.use_model(model)
         yield serving
 
 

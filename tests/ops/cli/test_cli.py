@@ -90,7 +90,7 @@ async def test_tail_tells_everything_in_order_and_filters(busy: Office, tmp_path
 
 async def test_tail_follows_across_processes_until_ctrl_c(busy: Office, tmp_path: Path) -> None:
     async with started("tail", "-f", "--kind", "command", cwd=tmp_path, env=busy.shell) as child:
-        redis = busy.bot.redis  # type: ignore[union-attr]
+        redis = busy.bot.stores.redis  # type: ignore[union-attr]
         answered = await busy.answer(LI, "待办")
         assert "E-0001" in answered
         told = await printed(child, "tasks")
@@ -161,7 +161,7 @@ async def test_nothing_pending_is_said(valkey: str, tmp_path: Path) -> None:
 
 
 async def test_doctor_finds_a_healthy_office_healthy_and_counts_the_dead_letters(busy: Office, tmp_path: Path) -> None:
-    redis = busy.bot.redis  # type: ignore[union-attr]
+    redis = busy.bot.stores.redis  # type: ignore[union-attr]
     for id in ("Ev1", "Ev2"):
         letter = DeadLetterStore(redis, Keys()).build_bury_writes(LaneItem("lane", id, "{}", 6, 1), "no")
         await apply_writes(redis, Keys(), Keys().get_partition("lane"), letter)

@@ -102,15 +102,15 @@ async def test_who_is_forgotten_is_in_the_record_only(desk: Office, tmp_path: Pa
     await desk.answer(WANG, "你好，我是王五")
     await desk.quiet()
     theirs = f"h:slack:{desk.driver.ws.app.team}:{desk.dm(ZHANG)}"
-    assert theirs in await list_places(desk.bot.redis, SECRET), "negative control"
+    assert theirs in await list_places(desk.bot.stores.redis, SECRET), "negative control"
     assert "--yes" in (await run_command(desk, tmp_path, "person", "forget", ZHANG)).all, "it asks"
     forgotten = await run_command(desk, tmp_path, "person", "forget", ZHANG, "--yes")
     assert forgotten.code == 0 and "gone-" in forgotten.out and "request 1" in forgotten.out, forgotten
     left = {one["kind"] for one in await export(desk, tmp_path, ZHANG)}
     assert left <= {"request", "members", "journal"}, left
-    left_in = await list_places(desk.bot.redis, SECRET)
+    left_in = await list_places(desk.bot.stores.redis, SECRET)
     assert theirs not in left_in and all(one.startswith("h:") for one in left_in), "what others were told is theirs"
-    assert await list_places(desk.bot.redis, "我是王五"), "others are remembered"
+    assert await list_places(desk.bot.stores.redis, "我是王五"), "others are remembered"
     assert (await run_command(desk, tmp_path, "audit", "verify")).code == 0, "the record still verifies"
     assert await desk.answer(ZHANG, "帮助"), "and they may come back"
 
@@ -120,7 +120,7 @@ async def test_what_waits_in_a_lane_is_open_work_and_what_was_given_up_is_erased
     assert desk.bot is not None
     await desk.answer(ZHANG, "你好")
     await desk.quiet()
-    redis, keys, lane = desk.bot.redis, Keys(), "slack:T:D9"
+    redis, keys, lane = desk.bot.stores.redis, Keys(), "slack:T:D9"
     place = Place(team="T", channel="D9", direct=True)
     for person in (ZHANG, WANG):
         message = Message(id=f"Ev{person}", place=place, person=person, text=f"{SECRET} {person}", at="1.0")
@@ -154,7 +154,7 @@ async def test_questions_name_their_people_with_the_id_beside(desk: Office, tmp_
 
 async def test_a_leavers_tasks_and_stand_ins_go_to_somebody_else(desk: Office, tmp_path: Path) -> None:
     assert desk.bot is not None
-    store, now = RedisStore(desk.bot.redis), datetime.now(UTC)
+    store, now = RedisStore(desk.bot.stores.redis), datetime.now(UTC)
     away = Delegation(id="D1", person=WANG, deputy=LI, start=now, end=now + timedelta(days=9))
     await store.save_delegation(away, [])
     await store.save_delegation(away.model_copy(update={"id": "D2", "person": LI, "deputy": ZHANG}), [])
@@ -227,7 +227,7 @@ async def test_a_leavers_tasks_in_another_engine_go_to_somebody_else(
         offered = {one["action_id"] for one in list_buttons(card)}
         assert "cs:add_sign" not in offered and "cs:transfer" in offered, "only what the engine can do"
         assert desk.bot is not None
-        todo = await desk.bot.tool_services.engine.list_todo_tasks(LI, datetime.now(UTC))
+        todo = await desk.bot.resources.engine.list_todo_tasks(LI, datetime.now(UTC))
         task = todo.tasks[0].task.id
         given = await run_command(desk, tmp_path, "processes", "assign", task, WANG, "--yes", **at)
         assert given.code == 0 and f"I gave task {task} to {WANG}" in given.out, given

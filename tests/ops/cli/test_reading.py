@@ -91,10 +91,10 @@ async def test_a_line_comes_when_a_message_arrives_not_when_it_is_answered(busy:
     async with started("tail", "-f", cwd=tmp_path, env=env) as child:
         await printed(child, "run.finished")
         assert busy.bot is not None
-        note = Journal(busy.bot.redis, Keys()).build_record_write(
+        note = Journal(busy.bot.stores.redis, Keys()).build_record_write(
             "slack:x", "message.received", person=LI, characters=2
         )
-        lanes = busy.bot.ingress.lanes
+        lanes = busy.bot.stores.lanes
         await lanes.enqueue_or_claim("", "slack:x", "m1", '{"kind": "of_the_future"}', note=note)  # nobody handles it
         told = await printed(child, "writes: 2 characters")
         assert f"Li Si {LI}" in told
@@ -108,7 +108,7 @@ async def test_a_line_comes_when_a_message_arrives_not_when_it_is_answered(busy:
 async def test_names_need_no_slack_while_a_bot_is_at_work(busy: Office, tmp_path: Path) -> None:
     assert busy.bot is not None
     async with asyncio.timeout(20):
-        while not await ProcessStore(busy.bot.redis, Keys()).find_team():
+        while not await ProcessStore(busy.bot.stores.redis, Keys()).find_team():
             await asyncio.sleep(0.02)
     away = {"REDIS_URL": busy.redis_url, "SLACK_API_URL": "http://127.0.0.1:1/api/"}
     tokens = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN}

@@ -177,11 +177,11 @@ async def live(there: Place, file: Path) -> None:
         await office.quiet()
         logs.get_logger("bot.story").error("it broke", error=SAID, text="\n".join(SAID))
         there.runs = sorted({one.run for one in await office.journal() if one.run})
-        letter = DeadLetterStore(bot.redis, Keys()).build_bury_writes(
+        letter = DeadLetterStore(bot.stores.redis, Keys()).build_bury_writes(
             LaneItem("lane", "Ev1", json.dumps({"x": SAID}), 6, 1), "\n".join(SAID)
         )
-        await apply_writes(bot.redis, Keys(), Keys().get_partition("lane"), letter)
-        await Journal(bot.redis, Keys()).append_record("lane", "item.failed", text="\n".join(SAID), error=SAID)
+        await apply_writes(bot.stores.redis, Keys(), Keys().get_partition("lane"), letter)
+        await Journal(bot.stores.redis, Keys()).append_record("lane", "item.failed", text="\n".join(SAID), error=SAID)
 
 
 async def press(office: Office, choice: str, pressed: set[str]) -> None:

@@ -22,7 +22,6 @@ from xml.etree.ElementTree import Element
 from bot.app import resources
 from bot.app.build import build_app
 from bot.app.ingress import LaneIngress
-from bot.app.resources import Timing
 from bot.app.services import open_services
 from bot.app.settings import Settings
 from bot.chat.feishu import channel as feishu_channel
@@ -30,6 +29,7 @@ from bot.chat.messages import Message, Place
 from bot.chat.slack import channel
 from bot.core import clock, logs
 from bot.core.errors import CountersignError
+from bot.core.timing import Timing
 from bot.features.files.file_bytes import FolderBytes
 from bot.features.files.file_store import FileStore
 from bot.features.sets.morning_lists import MorningLists

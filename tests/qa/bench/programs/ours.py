@@ -17,13 +17,15 @@ from typing import Any
 from bot.agent.model import Model
 from bot.agent.models.model_profile import ApiWish
 from bot.app.build import Application, build_core
-from bot.app.resources import OpenPlatform, Platform, Timing, open_resources
+from bot.app.resources import OpenPlatform, open_resources
 from bot.app.services import FeishuApp, Services
 from bot.app.settings import Settings
 from bot.app.slack_platform import open_slack
 from bot.chat.messages import Message, MessageRef, Place, Post, SessionStatus, SuggestedPrompt
+from bot.chat.platform import Platform
 from bot.core import logs
 from bot.core.history_entries import HistoryEntry
+from bot.core.timing import Timing
 from bot.queue.writes import apply_writes
 from tests.harness.memory_platform import MemoryDirectory, build_platform
 from tests.qa.bench import job as bench
@@ -136,7 +138,7 @@ class Ours:
     async def remember(self, number: int, count: int) -> None:
         """The conversation of a run begins with so many earlier messages. It has just been folded: between two folds,
         which are no part of a turn, lie some dozens of them."""
-        history, (place, _) = self.bot.ingress.history, self.place(number)
+        history, (place, _) = self.bot.stores.history, self.place(number)
         history = replace(history, max_tokens=history.compaction_threshold * 3 // 4)
         partition = history.keys.get_partition(place.conversation)
         for start in range(0, count, AT_ONCE):  # not all at once: it would leave this process another one than before

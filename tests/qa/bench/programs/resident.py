@@ -9,9 +9,9 @@ import sys
 from functools import partial
 
 from bot.app import build, lifecycle
-from bot.app.resources import Timing
 from bot.app.settings import Settings
 from bot.chat.slack import channel, missed_messages
+from bot.core.timing import Timing
 from bot.features.files import file_copies
 from tests.qa.process import end_when_orphaned
 

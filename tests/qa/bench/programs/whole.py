@@ -7,11 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from bot.app.resources import Platform, Stores, Timing
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.slack_platform import open_slack
 from bot.chat.messages import Channel, MessageRef, Place, Post
+from bot.chat.platform import Platform
+from bot.core.timing import Timing
+from bot.storage.stores import Stores
 from tests.qa.bench import job as bench
 from tests.qa.bench.job import Job
 from tests.qa.bench.programs.ours import PACKAGES, Endings, Ours, working
@@ -41,7 +43,7 @@ async def opened(job: Job) -> AsyncIterator[Ours]:
         settings: Settings, services: Services, stores: Stores, timing: Timing
     ) -> AsyncIterator[Platform]:
         async with open_slack(settings, services, stores, timing) as slack:
-            yield replace(slack, channel=WatchedChannel(slack.channel, endings))
+            yield replace(slack, chat=WatchedChannel(slack.chat, endings))
 
     async with working(job, open_platform) as bot:
         team = job.workspace["team"]

@@ -15,8 +15,8 @@ from typing import Any
 
 from bot.agent.model import ModelReply, RawToolCall
 from bot.app.build import Application
-from bot.app.resources import Timing
 from bot.chat.messages import Card, Click, Message, MessageRef, Place, Post
+from bot.core.timing import Timing
 from bot.dev.evaluation.environment import has_pending_work
 from tests.harness.memory_platform import MemoryDirectory
 from tests.qa.bench.job import Job
