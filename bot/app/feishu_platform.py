@@ -59,8 +59,7 @@ async def open_feishu(
 
         def connect(ingress: Ingress) -> AbstractAsyncContextManager[IsConnected]:
             presses = PressListeners(me, ingress, channel, sent, directory, publish, gate)
-            note = directory.note_changed_person
-            listeners = FeishuListeners(client, me, ingress, channel, directory, readers, presses, note)
+            listeners = FeishuListeners(client, me, ingress, channel, directory, readers, presses)
             return _receive_events(settings, client, listeners, gate)
 
         try:

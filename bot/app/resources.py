@@ -189,7 +189,6 @@ def build_stores(settings: Settings, services: Services, timing: Timing, redis: 
     )
     watch = StoreWatch(
         scripts=ScriptRunner.from_redis(redis, keys),
-        keys=keys,
         confirmation=confirmation,
         lay_down_again=lanes.lay_down_again,
         # One file of observations per address.

@@ -22,7 +22,6 @@ from statistics import median
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.queue.confirmation import SILENT_S, Confirmation
-from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_life import build_life_key, list_life_keys
 from bot.redis.connect import translate_redis_errors
@@ -68,7 +67,6 @@ class StoreWatch:
     remembered. `report`: called when the reason to pause changes."""
 
     scripts: ScriptRunner
-    keys: Keys
     memory: Path | None = None
     confirmation: Confirmation = field(default_factory=Confirmation)
     """Receives what is known of servers and replicas."""
@@ -79,10 +77,10 @@ class StoreWatch:
     lay_down_again: Callable[[Set[int]], Awaitable[None]] | None = None
     """Called with the partitions that another server has taken over while this process was running."""
     read_time_ms: Callable[[], float] = lambda: time.time() * 1000
-    reason: PauseReason = PauseReason.NONE
-    offset_ms: int = 0
+    reason: PauseReason = field(default=PauseReason.NONE, init=False)
+    offset_ms: int = field(default=0, init=False)
     """This process's clock minus the store's (ms)."""
-    takeovers: dict[int, str] = field(default_factory=dict)
+    takeovers: dict[int, str] = field(default_factory=dict, init=False)
     """Time (epoch ms) at which another server has taken over a partition, by partition, until the takeover is dealt
     with."""
     _known: list[KnownPartition] = field(default_factory=list)
@@ -113,7 +111,7 @@ class StoreWatch:
     async def watch_store(self) -> None:
         """Look at the store once. Raises StoreUnavailableError."""
         if not self._known:
-            seen, partitions = list[KnownPartition](), self.keys.partitions
+            seen, partitions = list[KnownPartition](), self.scripts.keys.partitions
             with suppress(OSError, ValueError, TypeError, RecursionError):  # an earlier process may have left it
                 content = json.loads(self.memory.read_text(encoding="utf-8")) if self.memory else []
                 seen = [KnownPartition(str(id), int(mark)) for id, mark in content]

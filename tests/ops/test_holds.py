@@ -23,7 +23,7 @@ def open_scripts(redis: Redis) -> ScriptRunner:
 
 
 async def look(redis: Redis) -> tuple[PauseReason, bool]:
-    watch = StoreWatch(scripts=open_scripts(redis), keys=KEYS)
+    watch = StoreWatch(scripts=open_scripts(redis))
     await watch.watch_store()
     return watch.reason, watch.is_held
 

@@ -213,7 +213,7 @@ async def test_by_itself_it_waits_for_a_replica_as_long_as_there_is_one(pair: Pa
     async with connected(pair) as redis:
         by_itself = Confirmation(ConfirmedBy.AUTO)
         lanes = Lanes(redis, KEYS, confirmation=by_itself)
-        watch = StoreWatch(scripts=ScriptRunner.from_redis(redis, KEYS), keys=KEYS, confirmation=by_itself)
+        watch = StoreWatch(scripts=ScriptRunner.from_redis(redis, KEYS), confirmation=by_itself)
         assert not lanes.find_confirm_command("D1")
         await watch.watch_store()
         assert lanes.find_confirm_command("D1") == ("WAIT", 1, 200)
@@ -262,7 +262,6 @@ def build_watch(redis: Redis, lanes: Lanes, *, is_laid_down: bool) -> StoreWatch
     """The watch of the process of these lanes, which may forget what it remembers."""
     return StoreWatch(
         scripts=ScriptRunner.from_redis(redis, KEYS),
-        keys=KEYS,
         confirmation=lanes._confirmation,
         lay_down_again=lanes.lay_down_again if is_laid_down else None,
     )
@@ -380,7 +379,7 @@ async def test_a_lease_that_somebody_else_had_on_the_former_server_is_over(pair:
     async with connected(pair) as redis:
         lanes = Lanes(redis, KEYS)
         await lanes.enqueue("D1", "E1", "{}")
-        await StoreWatch(scripts=ScriptRunner.from_redis(redis, KEYS), keys=KEYS).watch_store()
+        await StoreWatch(scripts=ScriptRunner.from_redis(redis, KEYS)).watch_store()
         [first] = await lanes.claim("first", HOME, 1)
         await redis.zadd(KEYS.build_key(HOME, "z"), {"D1": 1})  # its lease has run out
         await wait_for_replica(redis)
@@ -480,7 +479,7 @@ async def test_a_press_that_is_given_up_on_a_new_server_may_have_been_carried_ou
     """The new server may lack that it was begun, and its card says *done*."""
     async with connected(pair) as redis:
         bot = await proposed(redis)
-        watch = StoreWatch(scripts=ScriptRunner.from_redis(redis, KEYS), keys=KEYS)
+        watch = StoreWatch(scripts=ScriptRunner.from_redis(redis, KEYS))
         await watch.watch_store()
         hold_at_checkpoint(monkeypatch, pair, redis, "begin:1")
         await bot.press(bot.chat.cards()[0], "send")
@@ -642,7 +641,7 @@ async def test_what_the_engine_saved_on_another_shard_is_confirmed_there(
         engine._store, start = RedisStore(redis), engine.start_request
         known = bot.lanes._confirmation = Confirmation(by)
         scripts = ScriptRunner.from_redis(redis, bot.keys)
-        await StoreWatch(scripts=scripts, keys=bot.keys, confirmation=known).watch_store()
+        await StoreWatch(scripts=scripts, confirmation=known).watch_store()
         assert not any(known.replicas.get(n) for n in range(bot.keys.partitions))
 
         async def start_and_hold(*given: Any, **more: Any) -> CommandResult:

@@ -31,7 +31,6 @@ HOUR_MS = 3_600_000
 def build_watch(redis: Redis, memory: Path | None = None, ahead_ms: float = 0) -> StoreWatch:
     return StoreWatch(
         scripts=ScriptRunner.from_redis(redis, KEYS),
-        keys=KEYS,
         memory=memory,
         read_time_ms=lambda: time.time() * 1000 + ahead_ms,
     )

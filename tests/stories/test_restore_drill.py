@@ -147,7 +147,7 @@ async def test_what_was_written_while_work_was_held_is_answered_after_the_restor
             refused = await run_command(empty, tmp_path, *command)
             assert refused.code == 1 and "The last restore did not finish" in refused.all, command
         with pytest.raises(StoreUnavailableError, match="being restored"):
-            await Lanes(bot.stores.redis, bot.stores.watch.keys).enqueue("lane", "later", "{}")
+            await Lanes(bot.stores.redis, bot.stores.keys).enqueue("lane", "later", "{}")
         assert sha256 in await succeed(empty, tmp_path, "restore", "copy", "--replace", "--yes")
         await succeed(empty, tmp_path, "audit", "verify")
         finals = len(empty.finals(empty.dm(ZHANG)))
@@ -218,7 +218,7 @@ async def test_a_store_with_data_is_not_touched_without_a_word(desk: Office, tmp
     (tmp_path / "lines").write_text(json.dumps({"kind": "step"}))
     wrong = await run_command(desk, tmp_path, "restore", "copy", "--replace", "--yes", "--journal", "lines")
     assert "Line 1 of lines" in wrong.all
-    assert await list_held_partitions(ScriptRunner.from_redis(desk.bot.stores.redis, desk.bot.stores.watch.keys)) == []
+    assert await list_held_partitions(ScriptRunner.from_redis(desk.bot.stores.redis, desk.bot.stores.keys)) == []
 
 
 # Redis is emptied or restored during the bot's work

@@ -17,7 +17,8 @@ from bot.chat.feishu.connection import PRESS
 from bot.chat.feishu.files import find_message, read_bundle
 from bot.chat.feishu.message_content import is_person_id, is_short_text, read_content
 from bot.chat.feishu.press_listeners import PressListeners
-from bot.chat.messages import ChatDirectory, Ingress, Message, Place
+from bot.chat.messages import Ingress, Message, Place
+from bot.chat.people.directory import PlatformDirectory
 from bot.chat.shared_parts import FollowUps, find_value, get_known_language, list_mappings, remember, welcome_person
 from bot.core import logs
 from bot.core.errors import ChatRefusedError
@@ -38,11 +39,9 @@ class FeishuListeners:
     me: FeishuBot
     intake: Ingress
     channel: FeishuChannel
-    directory: ChatDirectory
+    directory: PlatformDirectory
     readers: FeishuReaderClassifier
     presses: PressListeners
-    note_changed_person: Callable[[str], None]
-    """Takes the id of a person whose record has changed."""
     _recent: dict[str, tuple[str, Place]] = field(default_factory=dict)
     """Message id → its writer and place, as the verified event said."""
     _follow_ups: FollowUps = field(init=False)
@@ -209,4 +208,4 @@ class FeishuListeners:
     async def handle_changed_person(self, id: str, event: Event) -> None:
         """Look up a person whose record has changed. The event's own data about them is not relied on."""
         if is_person_id(person := find_value(event, "object", "open_id")):
-            self.note_changed_person(person)
+            self.directory.note_changed_person(person)

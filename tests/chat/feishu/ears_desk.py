@@ -144,8 +144,7 @@ async def ears(redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Asy
         gate = IngressGate()
         gate.begin_event()  # as around each event that comes in
         presses = press_listeners.PressListeners(ME, inbox, channel, sent, directory, publish_home, gate)
-        note = directory.note_changed_person
-        listeners = FeishuListeners(client, ME, inbox, channel, directory, readers, presses, note)
+        listeners = FeishuListeners(client, ME, inbox, channel, directory, readers, presses)
         yield Ears(here, client, inbox, directory, channel, readers, listeners, homes)
         await listeners.finish()
         await channel.close_signs()
