@@ -127,7 +127,7 @@ async def open_resources(
         sender = None
         if settings.traces != "off":  # the packages come with the extra `ops`
             opening = open_sender_from_settings(
-                settings, stores.approvals, model=services.model_name, url=services.model_url
+                settings, stores.approvals, model=services.model.name, url=services.model.url
             )
             sender = await stack.enter_async_context(opening)
         engine = await stack.enter_async_context(
@@ -157,7 +157,7 @@ async def open_resources(
             outside=Outside(mailer=MeasuredMailer(mailer), assert_may_send=assert_may_send),
             model=ModelInUse(
                 model,
-                name=services.model_name,
+                name=services.model.name,
                 has_vision=settings.openai_vision == "on" and "model" not in services.standins,
                 formats=leaks.formats,
                 remember_leaks=leaks.record_leaks,
@@ -226,7 +226,7 @@ async def _open_models(settings: Settings, services: Services, stores: Stores) -
     # Imported only now: the SDK takes as long to import as all the rest, and not every start needs a model.
     from bot.agent.models.openai_model import open_model
 
-    endpoints = [services.first_model, *([services.fallback_model] if services.fallback_name else [])]
+    endpoints = [one for one in (services.model, services.fallback) if one]
     retries, memory = settings.openai_retries, TextCache(stores.redis, stores.keys)
 
     async def journal_refused_tools(tools: Sequence[str], why: str) -> None:
@@ -257,10 +257,10 @@ async def _choose_reply_formats(
     metered = MeteredModel(model.first if isinstance(model, FallbackModel) else model)
     wish = "native" if "model" in services.standins else settings.react_style
     memory = TextCache(stores.redis, stores.keys)
-    name = f"two steps {services.model_url} {services.model_name}"  # an earlier version tested with one step
+    name = f"two steps {services.model.url} {services.model.name}"  # an earlier version tested with one step
     formats = await choose_formats(wish, metered, memory, name)
     await stores.spending.record_usage(SYSTEM, [prices.compute_usage(reply) for reply in metered.replies])
-    return LeakRecorder(formats, memory, name, services.model_name)
+    return LeakRecorder(formats, memory, name, services.model.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,21 +61,14 @@ class Services:
     redis_url: str
     slack_api_url: str
     bot_token: str
-    model_url: str
-    model_key: str
-    model_name: str
+    model: ModelEndpoint
     smtp_url: str
     app_token: str = ""
     signing_secret: str = ""
     feishu: FeishuApp | None = None
     """Set if Feishu is the platform, and not Slack."""
-    fallback_url: str = ""
-    fallback_key: str = ""
-    fallback_name: str = ""
-    """The name of the fallback model; empty if none is set."""
-    model_api: Literal["auto", "chat", "responses"] = "auto"
-    model_effort: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
-    """The reasoning effort for the first model, and for the fallback if it is at the same address."""
+    fallback: ModelEndpoint | None = None
+    """The model that answers while the first one cannot be reached."""
     directory_file: Path | None = None
     handbook_dir: Path | None = None
     page_url: str = ""
@@ -88,18 +81,6 @@ class Services:
     @property
     def workspace_url(self) -> str:
         return self.feishu.url if self.feishu else self.slack_api_url
-
-    @property
-    def first_model(self) -> ModelEndpoint:
-        return ModelEndpoint(
-            url=self.model_url, key=self.model_key, name=self.model_name, api=self.model_api, effort=self.model_effort
-        )
-
-    @property
-    def fallback_model(self) -> ModelEndpoint:
-        """The fallback model's endpoint. Settings for one address do not apply to another."""
-        at = ModelEndpoint(url=self.fallback_url, key=self.fallback_key, name=self.fallback_name)
-        return replace(at, api=self.model_api, effort=self.model_effort) if self.fallback_url == self.model_url else at
 
 
 @asynccontextmanager
@@ -136,10 +117,22 @@ def build_services(settings: Settings, redis_url: str, local: dict[str, str], st
     feishu = FeishuApp(url=feishu_url, app_id=settings.feishu_app_id, secret=feishu_secret)
     if "feishu_url" in local:
         feishu = FeishuApp(url=local["feishu_url"], app_id=local["feishu_app_id"], secret=local["app_token"])
-    workspace, model = "workspace" in standins, "model" in standins
-    # The first model's key goes only to the first model's address.
-    elsewhere = settings.openai_fallback_base_url not in ("", settings.openai_base_url)
-    fallback_key = settings.openai_fallback_api_key or (None if elsewhere else settings.openai_api_key)
+    workspace = "workspace" in standins
+    model = ModelEndpoint(
+        url=settings.openai_base_url,
+        key=get_secret_text(settings.openai_api_key) or "none",
+        name=settings.openai_model,
+        api=settings.openai_api,
+        effort=settings.openai_reasoning,
+    )
+    fallback = None
+    if name := settings.openai_fallback_model:  # what is set for one address, its key above all, goes to no other
+        url = settings.openai_fallback_base_url or model.url
+        fallback = replace(model, name=name) if url == model.url else ModelEndpoint(url=url, key="none", name=name)
+        if settings.openai_fallback_api_key:
+            fallback = replace(fallback, key=get_secret_text(settings.openai_fallback_api_key))
+    if "model" in standins:
+        model = ModelEndpoint(url=local.get("openai_base_url", ""), key="rehearsal", name="rehearsal")
     return Services(
         redis_url=redis_url,
         slack_api_url=local.get("slack_api_url", "") if workspace else settings.slack_api_url,
@@ -147,14 +140,8 @@ def build_services(settings: Settings, redis_url: str, local: dict[str, str], st
         app_token=local.get("app_token", "") if workspace else get_secret_text(settings.slack_app_token),
         signing_secret=get_secret_text(settings.slack_signing_secret),
         feishu=feishu if settings.has_real_feishu or "feishu_url" in local else None,
-        model_url=local.get("openai_base_url", "") if model else settings.openai_base_url,
-        model_key="rehearsal" if model else get_secret_text(settings.openai_api_key) or "none",
-        model_name="rehearsal" if model else settings.openai_model,
-        model_api="auto" if model else settings.openai_api,
-        model_effort="auto" if model else settings.openai_reasoning,
-        fallback_url=settings.openai_fallback_base_url or settings.openai_base_url,
-        fallback_key=get_secret_text(fallback_key) or "none",
-        fallback_name=settings.openai_fallback_model,
+        model=model,
+        fallback=fallback,
         smtp_url=local.get("smtp_url", "") if "mail" in standins else get_secret_text(settings.smtp_url),
         directory_file=settings.directory_file or (DEMO / "directory.toml" if workspace else None),
         handbook_dir=settings.handbook_dir or (DEMO / "handbook" if workspace else None),
@@ -238,6 +225,5 @@ def format_banner(services: Services, servers: Mapping[str, int] | None = None) 
 
 def describe_models(services: Services) -> str:
     """Describe the models in use and their addresses."""
-    first = f"{services.model_name} at {services.model_url or OPENAI}"
-    second = f"; while it is down {services.fallback_name} at {services.fallback_url or OPENAI}"
-    return redact_text(first + (second if services.fallback_name else ""))
+    named = [f"{one.name} at {one.url or OPENAI}" for one in (services.model, services.fallback) if one]
+    return redact_text("; while it is down ".join(named))

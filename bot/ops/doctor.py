@@ -84,15 +84,13 @@ async def check_services(
     looks: tuple[tuple[str, Callable[[], AsyncIterator[DoctorFinding]]], ...] = (
         ("workspace", lambda: _check_workspace(services, feishu_mode, press)),
         ("", lambda: _check_redis_service(services)),
-        ("model", lambda: _check_one_model(style, "model", services.first_model, services.redis_url)),
-        ("fallback", lambda: _check_one_model(style, "fallback", services.fallback_model, services.redis_url)),
+        ("model", lambda: _check_one_model(style, "model", services.model, services.redis_url)),
+        ("fallback", lambda: _check_one_model(style, "fallback", services.fallback, services.redis_url)),
         ("mail", lambda: _check_mail_server(services)),
     )
     for name, look in looks:
         if name and name in services.standins:
             yield DoctorFinding("ok", name, "a local stand-in is used; `countersign init` asks for the real service")
-            continue
-        if name == "fallback" and not services.fallback_name:
             continue
         try:
             async for finding in look():
@@ -324,9 +322,11 @@ async def describe_replicas(redis: Redis) -> str:
 
 
 async def _check_one_model(
-    wish: FormatSetting, label: str, endpoint: ModelEndpoint, redis_url: str
+    wish: FormatSetting, label: str, endpoint: ModelEndpoint | None, redis_url: str
 ) -> AsyncIterator[DoctorFinding]:
-    """Check one model; a problem becomes a finding about this model."""
+    """Check one model; a problem becomes a finding about this model. None: no such model is set."""
+    if endpoint is None:
+        return
     redis = None
     try:
         with suppress(CountersignError):  # an unreachable store has its own finding

@@ -157,7 +157,8 @@ async def test_the_firsts_key_goes_to_its_own_address_only(
     tmp_path: Path, given: dict[str, str], url: str, key: str
 ) -> None:
     found = await outside(tmp_path, **FIRST, **given)
-    assert (found.model_key, found.fallback_url, found.fallback_key) == ("key-one", url, key)
+    assert found.fallback is not None
+    assert (found.model.key, found.fallback.url, found.fallback.key) == ("key-one", url, key)
 
 
 async def test_the_banner_names_both_and_no_key(tmp_path: Path) -> None:

@@ -48,10 +48,10 @@ def test_negative_control_whole_settings_are_taken(values: dict[str, str]) -> No
 STARTED = """
 import json, sys
 from bot.app.build import choose_platform
-from bot.app.services import FeishuApp, Services
+from bot.app.services import FeishuApp, ModelEndpoint, Services
 import bot.app.lifecycle
 
-named = dict(redis_url="", slack_api_url="", bot_token="", model_url="", model_key="", model_name="", smtp_url="")
+named = dict(redis_url="", slack_api_url="", bot_token="", model=ModelEndpoint(url="", key="", name=""), smtp_url="")
 feishu = FeishuApp(url="", app_id="cli_1", secret="") if sys.argv[1] == "feishu" else None
 choose_platform(Services(**named, feishu=feishu))
 print(json.dumps(sorted(sys.modules)))

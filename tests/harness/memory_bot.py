@@ -21,7 +21,7 @@ from bot.agent.prices import PriceTable
 from bot.app.build import build_core
 from bot.app.company_files import build_daily_budget
 from bot.app.resources import Resources, build_stores
-from bot.app.services import Services
+from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings
 from bot.app.work_kinds import WorkHandlers
 from bot.approvals.outbox import relay_events
@@ -75,8 +75,8 @@ HANDBOOK = Path(__file__).parents[2] / "bot" / "dev" / "demo" / "handbook"
 MAX_ROUNDS = 200
 """Number of deliveries that no story reaches."""
 OUTSIDE = Services(
-    redis_url="", slack_api_url="http://127.0.0.1", bot_token="", model_url="", model_key="", model_name="scripted",
-    smtp_url="",
+    redis_url="", slack_api_url="http://127.0.0.1", bot_token="", smtp_url="",
+    model=ModelEndpoint(url="", key="", name="scripted"),
 )  # fmt: skip
 
 
@@ -188,7 +188,7 @@ class Bot:
                 outside=self.outside,
                 model=ModelInUse(
                     ModelByPurpose(self.model, self.suggestion_model, self.summary_model),
-                    name=services.model_name,
+                    name=services.model.name,
                     has_vision=made.openai_vision == "on",
                     formats=formats,
                     prices=prices or PriceTable(),

@@ -24,7 +24,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from bot.agent.model import Model
 from bot.app.build import Application, build_app
-from bot.app.services import FeishuApp, Services
+from bot.app.services import FeishuApp, ModelEndpoint, Services
 from bot.app.settings import Settings
 from bot.core.clock import Clock
 from bot.core.timing import Timing
@@ -139,12 +139,8 @@ class Office:
             app_token=APP_TOKEN,
             signing_secret=SECRET,
             feishu=FeishuApp(url=self.address, app_id=APP_ID, secret=SECRET) if CHAT == "feishu" else None,
-            model_url=self.model_url or f"{self.address}/v1",
-            model_key="none",
-            model_name="rehearsal",
-            fallback_url=self.fallback_url,
-            fallback_key="none",
-            fallback_name="second" if self.fallback_url else "",
+            model=ModelEndpoint(url=self.model_url or f"{self.address}/v1", key="none", name="rehearsal"),
+            fallback=ModelEndpoint(url=self.fallback_url, key="none", name="second") if self.fallback_url else None,
             smtp_url=self.smtp_url,
             directory_file=self.directory_file,
             handbook_dir=DEMO.parent / "handbook",

@@ -18,7 +18,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from bot.agent.model import Model
 from bot.app.build import Application, build_app
-from bot.app.services import FeishuApp, Services
+from bot.app.services import FeishuApp, ModelEndpoint, Services
 from bot.app.settings import Settings
 from bot.approvals.outbox import relay_events
 from bot.core.clock import Clock
@@ -182,9 +182,7 @@ async def open_environment(
             app_token=APP_TOKEN,
             signing_secret=SECRET,
             feishu=FeishuApp(url=address, app_id=APP_ID, secret=SECRET) if chat == "feishu" else None,
-            model_url=f"{address}/v1",
-            model_key="none",
-            model_name="evaluation",
+            model=ModelEndpoint(url=f"{address}/v1", key="none", name="evaluation"),
             smtp_url=f"smtp://127.0.0.1:{smtp_port}",
             directory_file=_write_directory_file(scenario, folder),
             handbook_dir=_write_handbook_folder(scenario, folder),

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from bot.agent.events import RunFinished
 from bot.agent.model import ModelReply
 from bot.agent.models.openai_model import open_model
-from bot.app.services import Services, open_services
+from bot.app.services import ModelEndpoint, Services, open_services
 from bot.app.settings import Settings
 from bot.core import logs
 from bot.core.errors import ModelUnavailableError
@@ -34,7 +34,7 @@ ECHO = acts(call("echo", word="hello"))
 async def findings(serving: StandIn, redis_url: str = "") -> list[DoctorFinding]:
     outside = Services(
         redis_url=redis_url, slack_api_url="", bot_token="",
-        model_url=serving.url, model_key="k", model_name="m", smtp_url="",
+        model=ModelEndpoint(url=serving.url, key="k", name="m"), smtp_url="",
         standins=("workspace", "mail"),
     )  # fmt: skip
     return [one async for one in check_services(outside, "native") if one.subject == "model"]
@@ -165,6 +165,6 @@ async def test_how_one_address_is_asked_is_not_true_of_another() -> None:
     }
     for url, expected in (("", ("chat", "low")), ("https://two.example/v1", ("auto", "auto"))):
         async with open_services(Settings(**about, openai_fallback_base_url=url), start=False) as outside:
-            assert (outside.first_model.api, outside.first_model.effort) == ("chat", "low")
-            assert (outside.fallback_model.api, outside.fallback_model.effort) == expected
-            assert "SecretStr" not in repr(outside.first_model) and "'k'" not in repr(outside.first_model)
+            assert (outside.model.api, outside.model.effort) == ("chat", "low")
+            assert (outside.fallback.api, outside.fallback.effort) == expected
+            assert "SecretStr" not in repr(outside.model) and "'k'" not in repr(outside.model)

@@ -18,7 +18,7 @@ from bot.agent.model import Model
 from bot.agent.models.model_profile import ApiWish
 from bot.app.build import Application, build_core
 from bot.app.resources import OpenPlatform, open_resources
-from bot.app.services import FeishuApp, Services
+from bot.app.services import FeishuApp, ModelEndpoint, Services
 from bot.app.settings import Settings
 from bot.app.slack_platform import open_slack
 from bot.chat.messages import Message, MessageRef, Place, Post, SessionStatus, SuggestedPrompt
@@ -175,10 +175,7 @@ def outside(job: Job) -> Services:
         bot_token=job.workspace.get("bot_token", ""),
         app_token=job.workspace.get("app_token", ""),
         feishu=FeishuApp(**job.workspace["feishu"]) if "feishu" in job.workspace else None,
-        model_url=job.model_url,
-        model_key="none",
-        model_name="mock-1",
-        model_api=api_of(job),
+        model=ModelEndpoint(url=job.model_url, key="none", name="mock-1", api=api_of(job)),
         smtp_url="smtp://127.0.0.1:9",
     )
 
