@@ -18,6 +18,7 @@ from bot.approvals.cards import Cards
 from bot.approvals.lifecycle import build_set_refresh
 from bot.approvals.openings import open_card
 from bot.approvals.waiters import notify_undelivered
+from bot.chat.messages import Click
 from bot.conversation import memory, notices, stops, turn
 from bot.conversation.notices import build_given_up_notice
 from bot.conversation.turn_context import Turns
@@ -31,29 +32,13 @@ from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import Write
 from tools.spec import FrozenModel
 
-KERNEL_MODELS: Sequence[type[FrozenModel]] = (
+_OURS = [one for one in vars(work_items).values() if getattr(one, "__module__", "") == work_items.__name__]
+MODELS: Sequence[type[FrozenModel]] = (
     OpenCard,
-    work_items.AppendDirectHistory,
-    work_items.BacklogCleared,
-    work_items.ButtonPressed,
-    work_items.CancelOpenCard,
-    work_items.CloseCard,
-    work_items.ExpireCard,
-    work_items.ForgetCopies,
-    work_items.JoinSet,
-    work_items.MessageReceived,
-    work_items.NotifyPerson,
-    work_items.RecordDirectEvent,
-    work_items.RefreshCard,
-    work_items.RefreshProgress,
-    work_items.RelayEngineEvent,
-    work_items.RemindDeciders,
-    work_items.ResumeRun,
-    work_items.SessionStopped,
-    work_items.SettleCard,
-    work_items.StopOpenCard,
+    *(one for one in _OURS if isinstance(one, type) and issubclass(one, FrozenModel)),
+    *FEATURE_MODELS,
 )
-MODELS = (*KERNEL_MODELS, *FEATURE_MODELS)
+"""All that a lane can hold. Every process can read it, also an item of a feature that this process has not."""
 _ITEMS: TypeAdapter[FrozenModel] = TypeAdapter(cast(Any, Annotated)[reduce(or_, MODELS), Field(discriminator="kind")])
 
 
@@ -85,19 +70,16 @@ def list_work(to: WorkHandlers) -> Mapping[type[FrozenModel], Work[Any]]:
             return await handle(lease, work.click)
         return await press.handle_press(cards, lease, work.click)
 
+    def tell_set(item: LaneItem, click: Click) -> Sequence[Write]:
+        told = {"approval": click.approval, "code": "given_up"}
+        return [build_set_refresh(item, click.in_set, **told)] if click.in_set else []
+
     async def give_up_press(item: LaneItem, work: ButtonPressed) -> Sequence[Write]:
-        writes = await lifecycle.give_up_press(cards, item, work.click)
-        if work.click.in_set:
-            told = {"approval": work.click.approval, "code": "given_up"}
-            return [*writes, build_set_refresh(item, work.click.in_set, **told)]
-        return [*writes, build_given_up_notice(item, work.click.person, "turn.press_given_up")]
+        told = tell_set(item, work.click) or [build_given_up_notice(item, work.click.person, "turn.press_given_up")]
+        return [*await lifecycle.give_up_press(cards, item, work.click), *told]
 
     async def bury_press(lease: Lease, work: ButtonPressed) -> Sequence[Write]:
-        writes = lifecycle.bury_press(cards, lease, work.click)
-        if work.click.in_set:
-            told = {"approval": work.click.approval, "code": "given_up"}
-            return [*writes, build_set_refresh(lease.item, work.click.in_set, **told)]
-        return writes
+        return [*lifecycle.bury_press(cards, lease, work.click), *tell_set(lease.item, work.click)]
 
     async def give_up_opening(item: LaneItem, work: OpenCard) -> Sequence[Write]:
         return notify_undelivered(work)
@@ -168,5 +150,5 @@ def list_work(to: WorkHandlers) -> Mapping[type[FrozenModel], Work[Any]]:
         Work(model=work_items.NotifyPerson, handle=partial(notices.notify_person, turns), is_owed=True),
         Work(model=RelayEngineEvent, handle=relay_event),
     )
-    missing = {model: Work(model=model, handle=tell_missing_feature) for model in FEATURE_MODELS}
+    missing = {model: Work(model=model, handle=tell_missing_feature) for model in MODELS}
     return {**missing, **to.features.work, **{work.model: work for work in kernel}}

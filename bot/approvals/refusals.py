@@ -106,9 +106,7 @@ async def replace_unreadable_card(cards: Cards, lease: Lease, click: Click) -> S
     if presser is not None:
         todo = await cards.tool_services.engine.list_todo_tasks(presser.id, cards.stores.clock.today())
         ids = [one.task.id for one in todo.tasks]
-        task = next(
-            (one for one in ids if derive_task_card_id(cards.stores.approvals.keys, one) == click.approval), None
-        )
+        task = next((one for one in ids if derive_task_card_id(cards.stores.keys, one) == click.approval), None)
         card = await build_task_card(cards, presser, task) if task else None
     code = "unreadable" if card else "unreadable_gone"
     text = translate(f"refused.{code}", await get_person_language(cards.platform.directory, click.person))

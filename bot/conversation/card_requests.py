@@ -3,20 +3,23 @@ is."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from bot.agent.events import RunPaused
 from bot.approvals.render import describe_proposal
-from bot.conversation import endings
-from bot.conversation.reply import can_show_in
+from bot.chat.messages import Post
+from bot.conversation.reply import can_show_in, post_pointer
 from bot.conversation.turn_context import TurnContext, Turns
-from bot.core.i18n import render_value
+from bot.core.i18n import render_value, translate
 from bot.core.records import Approval, CardSummary, OpenCard, RunStatus
 from bot.core.run_state import CallStatus
 from bot.core.work_items import CHANGED
 from bot.storage.approvals import build_open_card
 from tools.cancel_card.tool import CANCEL_CARD
 from tools.cards.fields import build_change_fields
+from tools.languages import choose_words
+from tools.people.names import format_people_names
 from tools.requests.processes import START_PROCESS, WITHDRAW_REQUEST
 from tools.spec import Gate, Privacy
 
@@ -58,16 +61,23 @@ async def request_card(turns: Turns, context: TurnContext, event: RunPaused) -> 
     return requested_card
 
 
-async def post_card_location(turns: Turns, context: TurnContext, requested_card: OpenCard, *, quiet: bool) -> None:
-    """Tell the requester where the card is, unless the card comes to this very place or a step line says so.
-    `quiet`: no steps are shown."""
-    run, list_deputies = context.run, turns.tool_services.engine.list_task_deputies
-    deputies = (
-        await list_deputies(requested_card.proposal.subject, turns.stores.clock.today())
-        if requested_card.gate is Gate.APPROVE
-        else ()
-    )
-    theirs = run.message.person in (*requested_card.proposal.deciders, *deputies)
-    await endings.post_card_location(
-        turns, run, requested_card, can_press=theirs, quiet=quiet, again=context.is_redelivery
-    )
+async def post_card_location(turns: Turns, context: TurnContext, requested_card: OpenCard) -> None:
+    """Tell the requester who decides and where the card is, unless the card comes to this very place or a step line
+    says so."""
+    run, again, deciders = context.run, context.is_redelivery, requested_card.proposal.deciders
+    place, person, key = run.message.place, run.message.person, f"{run.id}:card:{len(run.state.calls)}"
+    deputies: Sequence[str] = ()
+    if requested_card.gate is Gate.APPROVE:
+        engine, today = turns.tool_services.engine, turns.stores.clock.today()
+        deputies = await engine.list_task_deputies(requested_card.proposal.subject, today)
+    can_press, shows_steps = person in (*deciders, *deputies), turns.progress.get_display(run) == "replies"
+    if requested_card.place == place or (place.direct and (can_press or shows_steps)):
+        return
+    if place.direct:
+        who = choose_words(await format_people_names(turns.platform.directory, deciders), run.language)
+        text = translate("turn.brought", run.language, who=who)
+        await turns.platform.chat.post_message(place, Post(text), key=f"{run.id}:brought", again=again)
+    elif can_press:
+        await post_pointer(turns.platform, place, person, "pointer.card", key=key, again=again)
+    elif not shows_steps or not await can_show_in(turns.platform, place):
+        await post_pointer(turns.platform, place, person, "pointer.brought", key=key, again=again)

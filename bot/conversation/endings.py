@@ -1,4 +1,4 @@
-"""The messages that end a run: the answer, the place of its card, notices. Each is posted only where it may be
+"""The messages that end a run: the answer, the notice of a failure. Each is posted only where it may be
 shown."""
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from dataclasses import replace
 from bot.approvals.render import render_candidates
 from bot.chat.messages import Message, Post
 from bot.conversation.progress import render_current_states, render_receipt, render_run_result, render_undone_calls
-from bot.conversation.reply import DeliveryResult, can_show_in, deliver_message, post_pointer
+from bot.conversation.reply import DeliveryResult, can_show_in, deliver_message
 from bot.conversation.turn_context import Turns
 from bot.core import logs
 from bot.core.errors import ChatError, ChatRefusedError
 from bot.core.i18n import translate
-from bot.core.records import OpenCard, Run, RunResult
+from bot.core.records import Run, RunResult
 from bot.core.run_state import CallRecord
 from bot.queue.lanes import LaneItem, Lease
-from tools.languages import choose_words
-from tools.people.names import format_people_names, get_person_language
+from tools.people.names import get_person_language
 from tools.spec import Privacy, ReceiptLine
 
 log = logs.get_logger(__name__)
@@ -90,27 +89,6 @@ async def post_failure(turns: Turns, item: LaneItem, message: Message, run: Run 
         return text, DeliveryResult(
             in_conversation=privacy is Privacy.PUBLIC, direct=None if message.place.direct else direct
         )
-
-
-async def post_card_location(
-    turns: Turns, run: Run, requested_card: OpenCard, *, can_press: bool, quiet: bool, again: bool
-) -> None:
-    """Post who decides and where the card is, unless the card comes to this very place or a step line says so.
-    `can_press`: whether the requester may press the card."""
-    place, person, key = run.message.place, run.message.person, f"{run.id}:card:{len(run.state.calls)}"
-    if requested_card.place == place or (can_press and place.direct):
-        return
-    if place.direct:
-        if quiet:
-            who = choose_words(
-                await format_people_names(turns.platform.directory, requested_card.proposal.deciders), run.language
-            )
-            text = translate("turn.brought", run.language, who=who)
-            await turns.platform.chat.post_message(place, Post(text), key=f"{run.id}:brought", again=again)
-    elif can_press:
-        await post_pointer(turns.platform, place, person, "pointer.card", key=key, again=again)
-    elif quiet or not await can_show_in(turns.platform, place):
-        await post_pointer(turns.platform, place, person, "pointer.brought", key=key, again=again)
 
 
 def get_result_privacy(run: Run, result: RunResult) -> Privacy:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import tzinfo
 from zoneinfo import ZoneInfo
 
 from bot.agent.past_calls import build_past_call, format_call_line, list_latest_calls, name_offered_call
@@ -88,7 +87,7 @@ def build_waiting_writes(turns: Turns, run: Run) -> list[Write]:
                 )[0]
             ),
             turns.stores.clock.today_ms(),
-            _get_timezone(run),
+            ZoneInfo(run.timezone),
             run=run.id,
             said="",
         )
@@ -107,7 +106,7 @@ def build_silent_end_writes(turns: Turns, run: Run) -> list[Write]:
     is_stopped = run.status is RunStatus.STOPPED
     sentence = translate("command.card_stopped" if is_stopped else "command.taken_back", run.language)
     note = STOPPED_NOTE if is_stopped else CANCELLED_NOTE
-    event = build_event_entry(note, turns.stores.clock.today_ms(), _get_timezone(run), run=run.id, said=sentence)
+    event = build_event_entry(note, turns.stores.clock.today_ms(), ZoneInfo(run.timezone), run=run.id, said=sentence)
     question = [] if run.is_in_history else [_build_question_entry(turns, run)]
     writes = _build_history_writes(turns, run.message.place, RunMemory([*question, event]))
     return [*writes, _build_direct_history_item(run, "end", RunMemory([event]))] if run.dm_place else writes
@@ -190,7 +189,7 @@ def _build_call_entries(turns: Turns, run: Run, place: Place) -> RunMemory:
     ]
     waits = any(call.status is CallStatus.AWAITING for call, _, _ in calls)
     entry = build_calls_entry(
-        lines, turns.stores.clock.today_ms(), _get_timezone(run), run=run.id, said="" if waits else None
+        lines, turns.stores.clock.today_ms(), ZoneInfo(run.timezone), run=run.id, said="" if waits else None
     )
     return RunMemory([entry], [past for _, past, _ in visible_calls])
 
@@ -214,7 +213,7 @@ def _build_effect_entries(turns: Turns, run: Run, *, in_channel: bool = False) -
     if last and last.unverified and not in_channel:
         lines.append(NOT_VERIFIED + " · ".join(last.unverified))
     event = build_event_entry(
-        "\n".join(lines), turns.stores.clock.today_ms(), _get_timezone(run), run=run.id, said=said
+        "\n".join(lines), turns.stores.clock.today_ms(), ZoneInfo(run.timezone), run=run.id, said=said
     )
     return [event] if lines else []
 
@@ -228,7 +227,3 @@ def _build_question_entry(turns: Turns, run: Run) -> HistoryEntry:
     return HistoryEntry(
         message=run.state.messages[0], run=run.id, shown_text=run.message.text, at_ms=turns.stores.clock.today_ms()
     )
-
-
-def _get_timezone(run: Run) -> tzinfo:
-    return ZoneInfo(run.timezone)

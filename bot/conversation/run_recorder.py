@@ -13,7 +13,6 @@ from bot.conversation.progress import build_run_figures, render_receipt
 from bot.conversation.reply import DeliveryResult
 from bot.conversation.turn_context import TurnContext, Turns
 from bot.core import metrics
-from bot.core.errors import ModelUnavailableError
 from bot.core.records import Run, RunResult, RunStatus
 from bot.queue.lanes import CheckpointResult
 from bot.queue.writes import EnqueueItem, Write
@@ -120,12 +119,6 @@ def build_burial_writes(turns: Turns, run: Run) -> Sequence[Write]:
     """Build the end of a run that failed every time and whose person could not be told. A card that it requested
     still comes."""
     return build_pause_writes(turns, run) if run.status is RunStatus.PAUSED else _end_run(turns, run, RunStatus.STOPPED)
-
-
-def build_outage_writes(turns: Turns, run: Run, outage: ModelUnavailableError) -> list[Write]:
-    """Build the journal line that the model cannot be reached, with the cause."""
-    why, said = outage.cause.value, str(outage)
-    return [build_journal_write(turns, run.message, "model.down", run=run.id, why=why, said=said)]
 
 
 def _end_run(turns: Turns, run: Run, status: RunStatus) -> Sequence[Write]:

@@ -28,7 +28,7 @@ from bot.conversation.turn_context import TurnContext, Turns
 from bot.core import logs
 from bot.core.errors import NEEDS_ADMINISTRATOR, ChatRefusedError, ModelUnavailableError
 from bot.core.i18n import translate
-from bot.core.records import STOPPED_CHOICE, OpenCard, Run, RunResult, RunStatus
+from bot.core.records import STOPPED_CHOICE, Run, RunResult, RunStatus
 from bot.core.run_state import CallStatus
 from bot.core.work_items import RefreshProgress, ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
@@ -129,7 +129,7 @@ async def _run_agent(turns: Turns, context: TurnContext) -> Sequence[Write]:
         await turns.progress.flush_lines(run, again=True)
     if run.status is RunStatus.PAUSED:
         if run.requested_card is not None:  # the crash may have come before this was said
-            await _post_card_location(turns, context, run.requested_card)
+            await card_requests.post_card_location(turns, context, run.requested_card)
         await turns.progress.settle_session(run, is_waiting=True)
         return _build_pause_writes(turns, context)
     if run.result is not None:
@@ -160,7 +160,9 @@ async def _run_agent(turns: Turns, context: TurnContext) -> Sequence[Write]:
             text, key = translate(f"turn.{why}", run.language), f"down:{len(run.state.calls)}"
             await endings.post_notice(turns, context.lease, run.message, text, key=key)
             run.has_reported_outage = True
-            journal_writes = run_recorder.build_outage_writes(turns, run, outage)
+            why, said = outage.cause.value, str(outage)
+            noted = run_recorder.build_journal_write(turns, run.message, "model.down", run=run.id, why=why, said=said)
+            journal_writes.append(noted)
         await run_recorder.checkpoint_run(turns, context, f"down:{context.lease.token}", *journal_writes)
         wait_ms = min(max(turns.down_ms, int(outage.wait_s * 1000)), DOWN_MAX_MS)
         raise RetryLater(wait_ms, str(outage)) from outage
@@ -192,21 +194,19 @@ async def _pause_run(turns: Turns, context: TurnContext, event: RunPaused) -> Se
     requested_card = await card_requests.request_card(turns, context, event)
     await _show_steps(turns, context, event.steps)
     await turns.progress.flush_lines(run, again=context.is_redelivery)
-    await _post_card_location(turns, context, requested_card)
+    await card_requests.post_card_location(turns, context, requested_card)
     await turns.progress.settle_session(run, is_waiting=True)
     return _build_pause_writes(turns, context)
 
 
 def _build_pause_writes(turns: Turns, context: TurnContext) -> Sequence[Write]:
-    pause_writes = run_recorder.build_pause_writes(turns, context.run)
-    late = turns.progress.build_refresh_request(context.run, context.lease.item.id)
-    held = turns.stores.files.keeper.build_file_writes(context.run, context.conversation.waiting_files)
-    return [*pause_writes, *held, *late]
+    return [*run_recorder.build_pause_writes(turns, context.run), *_build_late_writes(turns, context)]
 
 
-async def _post_card_location(turns: Turns, context: TurnContext, requested_card: OpenCard) -> None:
-    quiet = turns.progress.get_display(context.run) != "replies"
-    await card_requests.post_card_location(turns, context, requested_card, quiet=quiet)
+def _build_late_writes(turns: Turns, context: TurnContext) -> list[Write]:
+    """Build the writes for the run's files, and for steps that could not be shown in time."""
+    files = turns.stores.files.keeper.build_file_writes(context.run, context.conversation.waiting_files)
+    return [*files, *turns.progress.build_refresh_request(context.run, context.lease.item.id)]
 
 
 async def _finish_run(turns: Turns, context: TurnContext, event: RunFinished | RunStopped) -> Sequence[Write]:
@@ -250,8 +250,7 @@ async def _post_run_result(
     )
     await turns.progress.settle_session(run, is_waiting=context.is_other_run_waiting)
     finish_writes = run_recorder.build_finish_writes(turns, context, result, delivery_result)
-    late = turns.progress.build_refresh_request(run, context.lease.item.id)
-    return [*finish_writes, *late, *turns.stores.files.keeper.build_file_writes(run, waiting)]
+    return [*finish_writes, *_build_late_writes(turns, context)]
 
 
 async def refresh_progress(turns: Turns, lease: Lease, refresh: RefreshProgress) -> Sequence[Write]:

@@ -1,7 +1,7 @@
 """The items that a lane can hold, one class per kind of work. `kind` identifies the class of a stored item.
 
-The handlers are in one table: `bot.app.work_kinds`. (`OpenCard` is in `bot.core.records`, because a run keeps the one
-it requests.)"""
+The handlers are in one table: `bot.app.work_kinds`. A feature has its own kinds beside their handlers. (`OpenCard` is
+in `bot.core.records`, because a run keeps the one it requests.)"""
 
 from __future__ import annotations
 
@@ -140,14 +140,6 @@ class RefreshProgress(StoredModel):
     run: str
 
 
-class FindLostDecisions(StoredModel):
-    """The store may have lost its last writes: these cards are open there, while a person may see them as decided."""
-
-    kind: Literal["find_lost_decisions"] = "find_lost_decisions"
-    person: str
-    approvals: tuple[str, ...]
-
-
 class SettleCard(StoredModel):
     """A restored store knows how a card ended: tell its copies and the runs that wait for it."""
 
@@ -179,23 +171,6 @@ class JoinSet(StoredModel):
 
     kind: Literal["join_set"] = "join_set"
     set: str
-
-
-class StartMorning(StoredModel):
-    """The hour of the morning lists has come in a time zone."""
-
-    kind: Literal["start_morning"] = "start_morning"
-    zone: str
-    day: str
-    """ISO date in that zone."""
-
-
-class OpenMorningList(StoredModel):
-    """A person's morning list of one day is due."""
-
-    kind: Literal["open_morning_list"] = "open_morning_list"
-    person: str
-    day: str
 
 
 class RefreshSet(StoredModel):
@@ -283,15 +258,6 @@ class BacklogCleared(StoredModel):
     kind: Literal["backlog_cleared"] = "backlog_cleared"
     place: Place
     person: str
-
-
-class CompactConversation(StoredModel):
-    """A conversation has grown long: its older turns are to be summarized."""
-
-    kind: Literal["compact_conversation"] = "compact_conversation"
-    place: Place
-    person: str
-    """Id of the person whose turn made the conversation too long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
+from typing import Literal
 
 from bot.approvals.delivery import shows_record
 from bot.approvals.lifecycle import request_refresh
 from bot.core.records import ApprovalState
-from bot.core.work_items import FindLostDecisions, NotifyPerson
+from bot.core.work_items import NotifyPerson
 from bot.features.contract import Core, Feature, Work
 from bot.queue.lanes import Lease
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import StoreWatch, forget_takeover, pause_job
 from bot.queue.writes import EnqueueItem, Write, apply_writes
 from bot.storage.approvals import ApprovalStore
-from tools.spec import TextRef
+from tools.spec import StoredModel, TextRef
 
 AT_ONCE = 20
 """Most cards that one item compares and one message names."""
@@ -41,6 +42,14 @@ async def find_lost_decisions_later(scripts: ScriptRunner, cause: str, partition
             work = FindLostDecisions(person=reader, approvals=tuple(cards[first : first + AT_ONCE]))
             put = EnqueueItem(lane, f"lost:{cause}:{reader}:{cards[first]}", work.model_dump_json())
             await apply_writes(scripts.redis, keys, keys.get_partition(lane), [put])
+
+
+class FindLostDecisions(StoredModel):
+    """The store may have lost its last writes: these cards are open there, while a person may see them as decided."""
+
+    kind: Literal["find_lost_decisions"] = "find_lost_decisions"
+    person: str
+    approvals: tuple[str, ...]
 
 
 def build(core: Core) -> Feature:

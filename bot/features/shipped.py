@@ -5,17 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bot.core.work_items import (
-    CompactConversation,
-    FindLostDecisions,
-    FormSubmitted,
-    MessageChanged,
-    OpenMorningList,
-    OpenSet,
-    RefreshSet,
-    ShowFiles,
-    StartMorning,
-)
 from bot.features import (
     approver_question,
     changed_messages,
@@ -34,6 +23,8 @@ from bot.features.files import feature as files
 from bot.features.grounding import feature as grounding
 from bot.features.home import feature as home
 from bot.features.sets import feature as sets
+from bot.features.sets import morning_lists
+from bot.features.summaries import compaction
 from bot.features.summaries import feature as summaries
 from tools.spec import FrozenModel
 
@@ -56,18 +47,13 @@ FEATURES: tuple[Callable[[Core], Feature], ...] = (
     files.build,
 )
 MODELS: Sequence[type[FrozenModel]] = (
-    CompactConversation,
-    FindLostDecisions,
-    FormSubmitted,
-    MessageChanged,
-    OpenMorningList,
-    OpenSet,
-    RefreshSet,
-    ShowFiles,
-    StartMorning,
+    compaction.CompactConversation,
     diagrams.RenderDiagram,
+    lost_decisions.FindLostDecisions,
+    morning_lists.OpenMorningList,
+    morning_lists.StartMorning,
     suggestions.DraftSuggestion,
     suggestions.ShowSuggestion,
     welcome.WelcomePerson,
 )
-"""The items of features. Every process can read them: without its feature an item ends without an effect."""
+"""The features' own items. Every process can read them: without its feature an item ends without an effect."""

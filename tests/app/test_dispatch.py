@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -23,6 +24,7 @@ from bot.app.work_kinds import MODELS, parse_work
 from bot.core.clock import Clock
 from bot.core.errors import ChatUnavailableError
 from bot.core.work_items import NotifyPerson
+from bot.features.contract import Work
 from bot.queue.lanes import Lease, RetryLater
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
@@ -133,6 +135,15 @@ def test_a_kind_is_called_like_its_class() -> None:
     kinds = [(one.__name__, one.model_fields["kind"].default) for one in MODELS]
     assert len(kinds) > 25
     assert [kind for _, kind in kinds] == [re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() for name, _ in kinds]
+
+
+async def test_every_kind_has_a_handler_while_no_feature_is_missing(redis: Redis) -> None:
+    def list_missing(bot: Bot) -> list[Work[Any]]:
+        work = bot.dispatcher.work.values()
+        return [one for one in work if getattr(one.handle, "__name__", "") == "tell_missing_feature"]
+
+    assert list_missing(Bot(redis, suggestions=())) == []
+    assert list_missing(Bot(redis, features=())), "negative control"
 
 
 def test_the_control_is_read() -> None:

@@ -13,8 +13,8 @@ from redis.asyncio import Redis
 from bot.agent.model import Messages, ModelReply, RawToolCall
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.core.i18n import translate
-from bot.core.work_items import CompactConversation
 from bot.features.summaries import summary
+from bot.features.summaries.compaction import CompactConversation
 from bot.queue.lanes import Lease, RetryLater
 from bot.storage.history import ConversationHistory
 from bot.storage.spending import SYSTEM

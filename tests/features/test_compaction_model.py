@@ -27,8 +27,7 @@ from bot.core.errors import ModelUnavailableError
 from bot.core.history_entries import HistoryEntry, estimate_tokens
 from bot.core.records import Run
 from bot.core.timing import Timing
-from bot.core.work_items import CompactConversation
-from bot.features.summaries.compaction import HistoryCompactor, build_compaction_request
+from bot.features.summaries.compaction import CompactConversation, HistoryCompactor, build_compaction_request
 from bot.features.summaries.summary import Summarizer
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes, Lease, RetryLater

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bot.core.approval_sets import REJECT_SET, SET_CHOICES
-from bot.core.work_items import OpenMorningList, OpenSet, RefreshSet, StartMorning
+from bot.core.work_items import OpenSet, RefreshSet
 from bot.features.contract import Core, Feature, PressDialog, Work
 from bot.features.sets.day_facts import DayFacts, TeamIndex
-from bot.features.sets.morning_lists import MorningLists
+from bot.features.sets.morning_lists import MorningLists, OpenMorningList, StartMorning
 from bot.features.sets.set_store import ApprovalSetStore
 from bot.features.sets.sets import ApprovalSets
 

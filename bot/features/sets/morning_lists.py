@@ -11,20 +11,39 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
+from typing import Literal
 from zoneinfo import ZoneInfo
 
 from bot.core.approval_sets import build_set_id
-from bot.core.work_items import OpenMorningList, RefreshSet, StartMorning
+from bot.core.work_items import RefreshSet
 from bot.features.contract import Core
 from bot.features.sets.sets import ApprovalSets
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, SetTimer, Write, apply_writes
+from tools.spec import StoredModel
 from tools.workflow.engine.store import OutboxEvent
 
 WINDOW = timedelta(hours=4)
 """Time after its hour in which a list still comes: after a morning of downtime, nobody gets it in the evening."""
 SETTLE_MS = 3_000
 """Delay between a change and the rewrite of a list (ms). Further changes until then are included."""
+
+
+class StartMorning(StoredModel):
+    """The hour of the morning lists has come in a time zone."""
+
+    kind: Literal["start_morning"] = "start_morning"
+    zone: str
+    day: str
+    """ISO date in that zone."""
+
+
+class OpenMorningList(StoredModel):
+    """A person's morning list of one day is due."""
+
+    kind: Literal["open_morning_list"] = "open_morning_list"
+    person: str
+    day: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,25 +12,34 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from typing import Any
+from typing import Any, Literal
 
 from bot.agent.model_in_use import ModelInUse
-from bot.chat.messages import ChatDirectory
+from bot.chat.messages import ChatDirectory, Place
 from bot.conversation.budgets import is_budget_used_up
 from bot.core.records import Run
-from bot.core.work_items import CompactConversation
 from bot.features.summaries.summary import EarlierTurns, Summarizer, SummaryDraft, build_summary_message
 from bot.queue.lanes import Lease, RetryLater
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.history import CompactionRange, ConversationHistory, HistoryStore, HistorySummary
 from bot.storage.spending import SYSTEM
 from bot.storage.stores import Stores
+from tools.spec import StoredModel
 
 MAX_CONCURRENT_DRAFTS = 4
 """Most summaries drafted at once in one process. The other places are for people."""
 MAX_TRIES = 4
 """Number of tries after which compaction is given up until the next turn."""
 BUSY_MS = 1_000
+
+
+class CompactConversation(StoredModel):
+    """A conversation has grown long: its older turns are to be summarized."""
+
+    kind: Literal["compact_conversation"] = "compact_conversation"
+    place: Place
+    person: str
+    """Id of the person whose turn made the conversation too long."""
 
 
 def build_compaction_request(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from bot.core.work_items import CompactConversation
 from bot.features.contract import Core, Feature, Work
-from bot.features.summaries.compaction import HistoryCompactor, build_compaction_request
+from bot.features.summaries.compaction import CompactConversation, HistoryCompactor, build_compaction_request
 from bot.features.summaries.summary import Summarizer
 
 

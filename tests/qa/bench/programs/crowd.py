@@ -13,9 +13,9 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from bot.core.work_items import OpenMorningList
 from bot.features.grounding.claims import check_claims
 from bot.features.grounding.feature import index_people
+from bot.features.sets.morning_lists import OpenMorningList
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.writes import EnqueueItem
