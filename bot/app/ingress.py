@@ -191,17 +191,14 @@ class LaneIngress:
         return await dialogs.check_dialog(self.cards, click)
 
     async def build_home(self, person: str, *, is_opened: bool = False) -> HomeView | None:
-        home = self.features.home
-        return await home.build_home(person, is_opened=is_opened) if home else None
+        return await self.features.home.build_home(person, is_opened=is_opened)
 
     async def handle_home_press(self, press: HomePress) -> HomeDialog | None:
-        return await self.features.home.handle_press(press) if self.features.home else None
+        return await self.features.home.handle_press(press)
 
     async def submit_home_dialog(self, submission: HomeSubmission) -> HomeAnswer:
         """Accept a dialog. A confirmed one goes into the lane of its card, which is opened and pressed there, so that
         no conversation delays it."""
-        if self.features.home is None:
-            return HomeAnswer()
         answer, items = await self.features.home.check_submission(submission)
         for item in items:
             await self._accept_item(item.lane, item.id, item.body, submission.person)

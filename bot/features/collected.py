@@ -10,6 +10,7 @@ from bot.chat.messages import Place, Post, SuggestedPrompt
 from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run, RunResult
 from bot.features.contract import Feature
+from bot.features.pages import Home
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.file_keeper import FileKeeper
 from bot.storage.history import ConversationHistory
@@ -28,7 +29,7 @@ class Features:
         self._step_writers = [one.build_step_writes for one in features if one.build_step_writes]
         self.dialogs = {choice: dialog for one in features for choice, dialog in one.dialogs.items()}
         self._followers = [one.follow_event for one in features if one.follow_event]
-        self.home = next((one.home for one in features if one.home), None)
+        self.home = next((one.home for one in features if one.home), Home())
         self.forms = next((one.forms for one in features if one.forms), None)
         self.files = next((one.files for one in features if one.files), FileKeeper())
         self.check_answer = next((one.check_answer for one in features if one.check_answer), accept_answer)

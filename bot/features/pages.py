@@ -1,4 +1,4 @@
-"""The pages of a platform that a feature may fill: Home, and forms."""
+"""The pages of a platform that a feature may fill: Home, and forms. Without its feature, Home is empty."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from bot.chat.messages import (
 from bot.queue.writes import EnqueueItem
 
 
-class Home(Protocol):
-    """The content and the actions of the platform's Home page."""
+class Home:
+    """The content and the actions of the platform's Home page. The feature that fills it overrides all methods."""
 
     async def build_home(self, person: str, *, is_opened: bool) -> HomeView | None:
         """Return the page; None for people who are not served. `is_opened`: its person has just opened it."""
+        return None
 
     async def handle_press(self, press: HomePress) -> HomeDialog | None:
         """Return the dialog that a button opens; None if the page has changed instead."""
+        return None
 
     async def check_submission(self, submission: HomeSubmission) -> tuple[HomeAnswer, Sequence[EnqueueItem]]:
         """Return the answer to a submitted dialog, and the items that it leads to. The platform waits."""
+        return HomeAnswer(), ()
 
 
 class Forms(Protocol):

@@ -134,11 +134,18 @@ WRONG = (
     "`gone.py`",
     "`tests/queue/test_lanes.py::test_of_nothing`",
     "`OPENAI_MODLE`",
-    "`RunRecorder.hold_the_door`",
+    "`WorkDispatcher.hold_the_door`",
     "`told_everybody`",
     "[there](#nowhere)",
 )
-RIGHT = ("`lanes.py`", "`bot/queue/`", "[lanes](bot/queue/lanes.py)", "`OPENAI_MODEL`", "`RunRecorder`", "[up](#here)")
+RIGHT = (
+    "`lanes.py`",
+    "`bot/queue/`",
+    "[lanes](bot/queue/lanes.py)",
+    "`OPENAI_MODEL`",
+    "`WorkDispatcher`",
+    "[up](#here)",
+)
 
 
 def test_control_what_is_not_there_is_found_and_what_is_there_is_not() -> None:

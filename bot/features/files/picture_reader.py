@@ -13,9 +13,9 @@ from datetime import date
 from typing import Any
 
 from bot.agent.model import ModelReply
-from bot.conversation.budgets import is_budget_used_up
 from bot.core import logs
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
+from bot.features.budgets import is_budget_used_up
 from bot.features.contract import Core
 from bot.features.files.media import PICTURES
 from tools.characters import remove_invisible

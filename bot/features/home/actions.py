@@ -39,6 +39,7 @@ from bot.features.contract import Core
 from bot.features.home.operations import OperationsReader
 from bot.features.home.page import HomeBuilder
 from bot.features.home.words import describe_decision
+from bot.features.pages import Home
 from bot.queue.writes import EnqueueItem
 from bot.storage.homes import HomePlace
 from bot.storage.preferences import DEFAULTS, Preferences, Steps
@@ -69,7 +70,7 @@ DECISIONS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HomeActions:
+class HomeActions(Home):
     core: Core
     builder: HomeBuilder
     operations: OperationsReader

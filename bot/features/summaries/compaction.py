@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from bot.agent.model_in_use import ModelInUse
 from bot.chat.messages import ChatDirectory, Place
-from bot.conversation.budgets import is_budget_used_up
 from bot.core.records import Run
+from bot.features.budgets import is_budget_used_up
 from bot.features.summaries.summary import EarlierTurns, Summarizer, SummaryDraft, build_summary_message
 from bot.queue.lanes import Lease, RetryLater
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
