@@ -53,15 +53,12 @@ class Application:
     """The parts of a running bot."""
 
     resources: Resources
+    stores: Stores
     dispatcher: WorkDispatcher
     worker: Worker
     ingress: LaneIngress
     health: HealthState
     alerts: AdministratorAlerts
-
-    @property
-    def stores(self) -> Stores:
-        return self.resources.stores
 
     def connect(self) -> AbstractAsyncContextManager[IsConnected]:
         """Receive the platform's events while the context is open."""
@@ -145,13 +142,20 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
         concurrency=settings.concurrency,
         jobs=(jobs := [*_list_jobs(base, cards, alerts), *added.jobs]),
         timing=base.timing,
-        is_paused=lambda: stores.watch.is_paused,
+        watch=stores.watch,
     )
     health = HealthState(stores=stores, platform=platform, worker=worker)
+    # It tells of the worker itself.
     jobs.append(ProcessReport(health=health, alerts=alerts, model=base.model.name).announce_process)
     ingress = LaneIngress(stores=stores, platform=platform, worker=worker, cards=core.cards, features=added)
     return Application(
-        resources=base, dispatcher=dispatcher, worker=worker, ingress=ingress, health=health, alerts=alerts
+        resources=base,
+        stores=stores,
+        dispatcher=dispatcher,
+        worker=worker,
+        ingress=ingress,
+        health=health,
+        alerts=alerts,
     )
 
 

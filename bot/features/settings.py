@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 
 class FeatureSettings(Protocol):
-    """What each means stands in `bot.app.settings`."""
+    """Their meaning stands in `bot.app.settings`."""
 
     @property
     def advice(self) -> str: ...

@@ -23,6 +23,7 @@ from bot.core.errors import LeaseLost, StoreUnavailableError
 from bot.core.held_lease import bind_lease
 from bot.core.timing import Timing
 from bot.queue.lanes import EnqueueResult, LaneItem, Lanes, Lease, RetryLater
+from bot.queue.store_watch import StoreWatch
 from bot.queue.writes import Write, XAdd
 from bot.redis.connect import is_outage
 
@@ -78,8 +79,8 @@ class Worker:
 
     After that the worker claims no more, lets running handlers finish within `timing.grace_s`, and releases the rest
     without counting a try. `bury` returns the writes for an item that is given up. `jobs` run in the background,
-    `timing.relay_pause_s` apart, and survive their own failures. While `is_paused()` holds, the worker takes no lane
-    but finishes those that it has."""
+    `timing.relay_pause_s` apart, and survive their own failures. While the `watch` pauses work, the worker takes no
+    lane but finishes those that it has."""
 
     def __init__(
         self,
@@ -91,9 +92,9 @@ class Worker:
         burst: int = 10,
         jobs: Sequence[Job] = (),
         timing: Timing | None = None,
-        is_paused: Callable[[], bool] = lambda: False,
+        watch: StoreWatch | None = None,
     ) -> None:
-        self._is_paused = is_paused
+        self._watch = watch
         self._lanes, self._handler, self._bury = lanes, handler, bury
         self.concurrency, self._burst, self._jobs, self._timing = concurrency, burst, jobs, timing or Timing()
         self._owner = f"{platform.node()}-{secrets.token_hex(4)}"
@@ -211,7 +212,7 @@ class Worker:
                 await asyncio.wait_for(self._woken.wait(), remaining_s)
 
     def _count_free_capacity(self) -> int:
-        if self._stopping.is_set() or self._is_paused():
+        if self._stopping.is_set() or (self._watch is not None and self._watch.is_paused):
             return 0
         return self.concurrency - len(self._held) - self._accepting
 

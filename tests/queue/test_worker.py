@@ -21,6 +21,8 @@ from bot.core.errors import StoreUnavailableError
 from bot.core.timing import Timing
 from bot.queue.keys import Keys
 from bot.queue.lanes import EnqueueResult, LaneItem, Lanes, Lease, RetryLater
+from bot.queue.scripts import ScriptRunner
+from bot.queue.store_watch import PauseReason, StoreWatch
 from bot.queue.worker import GIVE_UP_TRIES, OutageBackoff, Worker
 from bot.queue.writes import RPush, Write
 from bot.redis.connect import connect_redis
@@ -593,13 +595,14 @@ async def has_dead_letters(lanes: Lanes, keys: Keys) -> bool:
 
 
 async def test_a_paused_worker_takes_nothing(lanes: Lanes, keys: Keys) -> None:
-    paused = True
-    worker = make(lanes, Recorder(keys), is_paused=lambda: paused)
+    watch = StoreWatch(scripts=ScriptRunner.from_redis(lanes.redis, keys))
+    watch.reason = PauseReason.BACKUP
+    worker = make(lanes, Recorder(keys), watch=watch)
     async with running(worker):
         await worker.accept_item("lane", "E1", "1")
         await lanes.enqueue("other", "E2", "1")
         await asyncio.sleep(0.2)
         assert not await log(lanes.redis, keys, "lane") and not await log(lanes.redis, keys, "other")
-        paused = False
+        watch.reason = PauseReason.NONE
         await until(lambda: done(lanes, keys, "lane", 1))
         await until(lambda: done(lanes, keys, "other", 1))
