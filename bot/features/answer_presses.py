@@ -63,13 +63,13 @@ async def say_in_place(
 
 
 async def tell_presser(core: Core, click: Click, key: str) -> None:
-    """Tells the person who pressed a sentence that nobody else reads."""
+    """Tell the person who pressed a sentence that nobody else reads."""
     text = translate(key, await get_person_language(core.platform.directory, click.person))
     await core.platform.chat.post_ephemeral(click.place, click.person, text)
 
 
 async def refuse_run_press(core: Core, click: Click, code: str) -> Sequence[Write]:
-    """Tells the person privately why their press on an answer does nothing. `code`: of the sentence `refused.…`."""
+    """Tell the person privately why their press on an answer does nothing. `code`: of the sentence `refused.…`."""
     await tell_presser(core, click, f"refused.{code}")
     where = {"person": click.person, "channel": click.place.channel}
     return [

@@ -143,6 +143,13 @@ async def test_who_follows_may_wait_for_a_channels_first_word(there: Office, red
 # The list of kinds
 
 
+PLACES = {
+    **dict.fromkeys(("build_record_write", "append_record", "_build_journal_write", "_make_journal_line"), 1),
+    "build_journal_write": 2,
+}
+"""Function → place of the kind among its arguments."""
+
+
 def written() -> Iterator[str]:
     """Every kind that the code passes to the journal, itself or through a helper that names the parameter `kind`."""
     for file in BOT.rglob("*.py"):
@@ -155,16 +162,11 @@ def written() -> Iterator[str]:
                 for target in node.targets
                 if isinstance(target, ast.Name)
             }
-            for call in [one for one in ast.walk(function) if isinstance(one, ast.Call) and len(one.args) > 1]:
+            for call in [one for one in ast.walk(function) if isinstance(one, ast.Call)]:
                 name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-                if name in (
-                    "build_record_write",
-                    "append_record",
-                    "build_journal_write",
-                    "_build_journal_write",
-                    "_make_journal_line",
-                ):
-                    yield from texts(values.get(getattr(call.args[1], "id", ""), call.args[1]))
+                at = PLACES.get(name, len(call.args))
+                for kind in call.args[at : at + 1]:
+                    yield from texts(values.get(getattr(kind, "id", ""), kind))
 
 
 def texts(node: ast.AST) -> Iterator[str]:
