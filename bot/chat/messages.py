@@ -146,6 +146,8 @@ class Button:
     style: str = ""
     seal: str = ""
     """Part of the seal of what the button's card shows. The press returns it."""
+    hint: str = ""
+    """The label in words, for a button that shows only a sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,16 +263,6 @@ class StepList:
 
 
 @dataclass(frozen=True, slots=True)
-class FeedbackButtons:
-    """Buttons under an answer by which readers rate it. A press comes back as a `Click` about the run."""
-
-    run: str
-    good: str
-    """Labels of the two buttons for people who cannot see them."""
-    bad: str
-
-
-@dataclass(frozen=True, slots=True)
 class Post:
     """One message of the bot. `text` is Markdown-like prose or, with a card, the text of a notification."""
 
@@ -288,8 +280,9 @@ class Post:
     """The people that the answer's question is about, shown under the answer with a heading."""
     rich: RichText = ()
     """The text of a plain post, with people and points in time as the platform shows them."""
-    feedback: FeedbackButtons | None = None
-    """Feedback buttons, last under an answer."""
+    pairs: tuple[tuple[Button, Button], ...] = ()
+    """Two small buttons each, for and against, last under an answer. Each shows a sign. Their choices are alike up to
+    the last `_`."""
     steps: StepList | None = None
     """Steps in place of the text, if the platform can show steps. `text` says the same in words."""
 

@@ -1,6 +1,7 @@
 """All sentences that people read, by key and language.
 
-The sentences are in `words/*.toml` here and in `words.toml` of each folder of `tools`, one table per topic:
+The sentences are in `words/*.toml` here, and in `words.toml` of folders of `bot.features` and `tools`, one table per
+topic:
 `[cards] open = {zh = "…", en = "…"}` is the key `cards.open`. `tools.languages` says where those of further languages
 are.
 A missing key or a missing parameter is a programming error and raises `KeyError`."""
@@ -38,7 +39,8 @@ def load_sentences() -> Mapping[str, Mapping[str, str]]:
 
 
 def list_word_files() -> list[Path]:
-    return [*Path(__file__).parent.glob("words/*.toml"), *Path(tools.__path__[0]).glob("*/words.toml")]
+    own, features = Path(__file__).parent, Path(__file__).parents[1] / "features"
+    return [*own.glob("words/*.toml"), *features.glob("*/words.toml"), *Path(tools.__path__[0]).glob("*/words.toml")]
 
 
 def translate(key: str, language: str, /, **params: object) -> str:

@@ -18,6 +18,7 @@ from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
 
 READ_AGAIN, TAKE_BACK = "read_again", "take_back"
+JOURNAL_KINDS = ("message.changed", "message.deleted")
 
 
 def build(core: Core) -> Feature:

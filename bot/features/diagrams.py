@@ -23,6 +23,7 @@ from tools.tool import ToolContext
 from tools.workflow.diagram.render import render_picture
 
 FILE = "process.png"
+JOURNAL_KINDS = ("picture",)
 PaintDiagram = Callable[[bytes, Collection[str], Collection[str], str], Awaitable[bytes]]
 """(process file, nodes and flows taken, current ones, language) → PNG. Raises `ToolError` if it cannot draw one."""
 

@@ -66,6 +66,7 @@ TOOLS_BY_FORM: Mapping[str, tuple[Tool, tuple[DialogField, ...]]] = {
 """Forms that are no process → the tool that makes the card, and its arguments as inputs."""
 
 BETWEEN = re.compile("[,，、;；]")
+JOURNAL_KINDS = ("form.refused", "form.submitted")
 CHECK_S = 0.8
 """Longest wait for the answer to a submitted dialog (s). Checks that are not ready by then, because people are still
 being read, are made when the form is handled, and answered in words."""

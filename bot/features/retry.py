@@ -19,6 +19,7 @@ from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
 
 CHOICE = "anew"
+JOURNAL_KINDS = ("run.anew",)
 
 
 def build(core: Core) -> Feature:

@@ -3,14 +3,15 @@ that feature."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from redis.asyncio import Redis
 
 from bot.features import (
     approver_question,
     changed_messages,
     diagrams,
     duplicates,
-    feedback,
     lost_decisions,
     offered_steps,
     request_forms,
@@ -19,6 +20,7 @@ from bot.features import (
     welcome,
 )
 from bot.features.contract import Core, Feature
+from bot.features.feedback import feature as feedback
 from bot.features.files import feature as files
 from bot.features.grounding import feature as grounding
 from bot.features.home import feature as home
@@ -26,6 +28,7 @@ from bot.features.sets import feature as sets
 from bot.features.sets import morning_lists
 from bot.features.summaries import compaction
 from bot.features.summaries import feature as summaries
+from bot.queue.keys import Keys
 from tools.spec import FrozenModel
 
 FEATURES: tuple[Callable[[Core], Feature], ...] = (
@@ -56,4 +59,24 @@ MODELS: Sequence[type[FrozenModel]] = (
     suggestions.ShowSuggestion,
     welcome.WelcomePerson,
 )
-"""The features' own items. Every process can read them: without its feature an item ends without an effect."""
+"""The items of features. Every process can read them: without its feature an item ends without an effect."""
+JOURNAL_KINDS = frozenset(
+    {
+        *changed_messages.JOURNAL_KINDS,
+        *diagrams.JOURNAL_KINDS,
+        *feedback.JOURNAL_KINDS,
+        *files.JOURNAL_KINDS,
+        *request_forms.JOURNAL_KINDS,
+        *retry.JOURNAL_KINDS,
+        *sets.JOURNAL_KINDS,
+        *summaries.JOURNAL_KINDS,
+    }
+)
+"""The kinds of journal records that features write (`bot.storage.journal_kinds`)."""
+RUN_NOTES: Mapping[str, Callable[[Redis, Keys, str], Awaitable[list[dict[str, str]]]]] = {
+    "feedback": feedback.list_ratings
+}
+"""Notes that people make on a run: field in `countersign export` → reader of the notes of a run. A note has its person
+(`by`) and a `rating`."""
+RATINGS = (*feedback.CHOICES.values(),)
+"""All ratings of notes."""

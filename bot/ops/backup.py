@@ -98,11 +98,12 @@ async def write_backup(redis: Redis, keys: Keys, head: BackupHead, file: BinaryI
     return count
 
 
-async def stream_key_pages(redis: Redis, keys: Keys) -> AsyncIterator[list[str]]:
-    """Yield pages of the names of all keys of the installation; a name may come twice. Raises StoreUnavailableError."""
+async def stream_key_pages(redis: Redis, keys: Keys, kind: str | None = None) -> AsyncIterator[list[str]]:
+    """Yield pages of the names of all keys of the installation, or of those of one Redis type; a name may come twice.
+    Raises StoreUnavailableError."""
     page: list[str] = []
     with translate_redis_errors():
-        async for key in redis.scan_iter(match=f"{keys.prefix}:*", count=_SCANNED):
+        async for key in redis.scan_iter(match=f"{keys.prefix}:*", count=_SCANNED, _type=kind):
             page.append(str(key))
             if len(page) >= _PAGE:
                 yield page

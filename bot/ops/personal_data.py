@@ -34,8 +34,6 @@ from tools.workflow.engine.state import Request
 Command = tuple[str, ...]
 KEPT_LISTS = ("mine", "told", "todo", "done", "decided_for")
 """Lists of a person in the embedded engine."""
-OWN_KEYS = frozenset({"welcomed", "home", "home_turn", "morning", "set", "due", "dm"})
-"""Names of keys of a partition that are followed by the person."""
 RUN_KINDS = frozenset({"step", "run.finished", "run.stopped", "run.cancelled"})
 """Kinds of journal records whose person wrote the message."""
 _KEY = re.compile(r"\{(q\d\d|people|files|sent)\}:(.+)")
@@ -98,15 +96,16 @@ class PersonalData:
             yield record
         async for record in self._stream_requests():
             yield record
-        seen: set[str] = set()
-        async for page in stream_key_pages(self.redis, self.keys):
-            for key in page:
-                found = _KEY.fullmatch(key.removeprefix(f"{self.keys.prefix}:"))
-                if found is None or key in seen:
-                    continue
-                for record in await self._list_records(key, found[1], found[2]):
-                    seen.add(key)
-                    yield record
+        for kind, list_records in ((None, self._list_records), ("hash", self._list_fields)):
+            seen: set[str] = set()
+            async for page in stream_key_pages(self.redis, self.keys, kind):
+                for key in page:
+                    found = _KEY.fullmatch(key.removeprefix(f"{self.keys.prefix}:"))
+                    if found is None or key in seen:
+                        continue
+                    for record in await list_records(key, found[1], found[2]):
+                        seen.add(key)
+                        yield record
 
     async def erase_records(self, delete_file: Callable[[str, str], Awaitable[None]]) -> Counter[str]:
         """Erase all data that may be erased. Returns the number of each kind; kept data count as `kept <kind>`."""
@@ -203,7 +202,7 @@ class PersonalData:
                 is_unused = await self.redis.zscore(f"{self.keys.prefix}:{{files}}:{team}:unused", member) is not None
             # A file that may be on a request is kept with it, as long as `FILES_DAYS` says.
             return [PersonalRecord(kind="file", data=_read_json(str(text)), file=(team, member) if is_unused else None)]
-        if name in OWN_KEYS and about.split(":", 1)[0] == self.person:
+        if about.split(":", 1)[0] == self.person:
             with translate_redis_errors():
                 value = await self.redis.get(key)
             return [PersonalRecord(kind=name, data={"key": key, "value": value}, erase=[("DEL", key)])]
@@ -214,9 +213,6 @@ class PersonalData:
             "dead": self._list_dead_letters,
             "h": self._list_entries,
             "calls": self._list_entries,
-            "feedback": self._list_fields,
-            "spent": self._list_fields,
-            "files": self._list_fields,
         }.get(name)
         return await read(key, name, about) if read else []
 
@@ -284,9 +280,11 @@ class PersonalData:
             if is_direct or run in self._runs
         ]
 
-    async def _list_fields(self, key: str, name: str, about: str) -> list[PersonalRecord]:
-        """List the fields of a hash that begin with the person."""
-        found: list[PersonalRecord] = []
+    async def _list_fields(self, key: str, tag: str, rest: str) -> list[PersonalRecord]:
+        """List the fields of a hash of a partition that begin with the person."""
+        found, name = list[PersonalRecord](), rest.partition(":")[0]
+        if tag in ("people", "files", "sent") or name == "apr":
+            return found
         with translate_redis_errors():
             fields: Mapping[str, str] = await self.redis.hgetall(key)  # type: ignore[assignment]
         for one, text in fields.items():

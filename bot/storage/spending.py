@@ -70,9 +70,8 @@ class UsageRow:
     """Tokens, in and out, without a known price."""
     costs: Mapping[str, Decimal] = field(default_factory=dict)
     """Currency → cost."""
-    good: int = 0
-    """Number of its answers that the person liked."""
-    bad: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """The counts of features, by name (`UsageStore.build_count_writes`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,18 +132,18 @@ class UsageStore:
         key = self._build_day_key(self.keys.get_partition(lane), self.get_company_day())
         return (HIncrBy(key, amounts, ttl_ms=RETENTION_DAYS * 24 * 3_600_000),)
 
-    def build_feedback_writes(
+    def build_count_writes(
         self, lane: str, person: str, model: str, counted: Iterable[tuple[date, str, int]]
     ) -> list[HIncrBy]:
-        """Build the writes that count a person's feedback on an answer of this model: (day, `good` or `bad`,
-        amount)."""
+        """Build the writes of a feature's counts for a person and a model: (day, name, amount). The sentence
+        `counted.<name>` is the title of their column in `countersign usage`."""
         return [
             HIncrBy(
                 self._build_day_key(self.keys.get_partition(lane), day),
-                {_build_counter_field(person, model or UNKNOWN, rating): amount},
+                {_build_counter_field(person, model or UNKNOWN, name): amount},
                 ttl_ms=RETENTION_DAYS * 24 * 3_600_000,
             )
-            for day, rating, amount in counted
+            for day, name, amount in counted
         ]
 
     async def record_usage(self, person: str, usage: Sequence[Usage]) -> None:
@@ -189,7 +188,8 @@ class UsageStore:
                     amounts_by_row.setdefault((day, person, model), defaultdict(int))[figure] += int(amount)
         rows: list[UsageRow] = []
         for (day, person, model), amounts in sorted(amounts_by_row.items()):
-            runs, replies, tokens_in, cached, tokens_out, unpriced = (amounts.get(figure, 0) for figure in FIGURES)
+            runs, replies, tokens_in, cached, tokens_out, unpriced = (amounts.pop(figure, 0) for figure in FIGURES)
+            costs = {name: amounts.pop(name) for name in list(amounts) if name.startswith(COST)}
             rows.append(
                 UsageRow(
                     day=day,
@@ -201,13 +201,8 @@ class UsageStore:
                     cached=cached,
                     tokens_out=tokens_out,
                     unpriced=unpriced,
-                    costs={
-                        figure.removeprefix(COST): _from_cost_units(units)
-                        for figure, units in amounts.items()
-                        if figure.startswith(COST)
-                    },
-                    good=amounts.get("good", 0),
-                    bad=amounts.get("bad", 0),
+                    costs={name.removeprefix(COST): _from_cost_units(units) for name, units in costs.items()},
+                    counts=amounts,
                 )
             )
         return rows

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from bot.core.records import Approval, Run, RunStatus
 from bot.core.redaction import redact_text
 from bot.core.run_state import CallRecord, CallStatus, RunState, fingerprint_call
-from bot.features.feedback import Feedback, Rating
 from bot.storage.approvals import ApprovalStore
 from tools.spec import FrozenModel, Gate
 
@@ -25,6 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """The possible names of a tool; any other text was made up by the model."""
 _OVER = (RunStatus.DONE, RunStatus.STOPPED, RunStatus.CANCELLED)
 Outcome = Literal["final", "stopped", "cancelled", "paused", "running"]
+Notes: TypeAlias = Mapping[str, Sequence[Mapping[str, str]]]
 _OUTCOMES: Mapping[RunStatus, Outcome] = {
     RunStatus.DONE: "final",
     RunStatus.STOPPED: "stopped",
@@ -101,14 +102,6 @@ class ExportedContent(FrozenModel):
     answer: str
 
 
-class ExportedFeedback(FrozenModel):
-    """One person's rating of the answer."""
-
-    by: str
-    """Person id."""
-    rating: Rating
-
-
 class ExportedRun(FrozenModel):
     """One run. Times are epoch ms, tokens as the endpoint counts them."""
 
@@ -149,8 +142,9 @@ class ExportedRun(FrozenModel):
     claimed: int
     supported: int
     """Number of the answer's claims that are supported."""
-    feedback: list[ExportedFeedback] = Field(default_factory=list)
-    """Ratings of the answer. Empty without ratings, and in spans, which are sent before anybody can rate."""
+    notes: Notes = Field(default_factory=dict)
+    """Notes that people have made on the run; in the line, each name is a field of its own
+    (`bot.features.shipped.RUN_NOTES`). Empty in spans, which are sent before anybody can make a note."""
     content: ExportedContent | None = None
 
 
@@ -160,9 +154,9 @@ async def export_run(
     gates: Mapping[str, Gate],
     *,
     content: bool,
-    feedback: Mapping[str, Feedback] | None = None,
+    notes: Notes = MappingProxyType({}),
 ) -> ExportedRun:
-    """Export a run with the answers to its cards and people's feedback on its answer. Raises StoreUnavailableError."""
+    """Export a run with the answers to its cards and people's notes on it. Raises StoreUnavailableError."""
     cards = {call.approval: await approvals.load_approval(call.approval) for call in run.state.calls if call.approval}
     state, outcome = run.state, _OUTCOMES.get(run.status, "running")
     exported: ExportedContent | None = None
@@ -195,7 +189,7 @@ async def export_run(
         unpriced=state.unpriced,
         claimed=state.claims,
         supported=state.supported_claims,
-        feedback=[ExportedFeedback(by=who, rating=one.rating) for who, one in sorted((feedback or {}).items())],
+        notes=notes,
         content=exported,
     )
 
@@ -203,7 +197,10 @@ async def export_run(
 def format_run_line(line: ExportedRun) -> str:
     """Format the line: JSON without anything that a log would not show, and without content unless it was asked for."""
     exclude: Any = None if line.content else {"content": True, "steps": {"__all__": {"args", "observation"}}}
-    return json.dumps(_redact_json(line.model_dump(mode="json", exclude=exclude)), ensure_ascii=False)
+    fields: dict[str, Any] = {}
+    for name, value in line.model_dump(mode="json", exclude=exclude).items():
+        fields |= value if name == "notes" else {name: value}
+    return json.dumps(_redact_json(fields), ensure_ascii=False)
 
 
 def redact_run(line: ExportedRun) -> ExportedRun:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from bot.core.i18n import list_word_files, load_sentences, translate
+from bot.features.shipped import JOURNAL_KINDS
 from bot.ops.cli.definition_errors import TOPIC
 from bot.storage.journal_kinds import KINDS
 from tests.core.sentence_keys import KeyUses, Module, find_key_uses, parse_module, read_modules, read_page_words
@@ -17,7 +18,7 @@ from tests.core.sentence_keys import KeyUses, Module, find_key_uses, parse_modul
 # The keys that code names
 
 TOPICS = frozenset(key.partition(".")[0] for key in load_sentences())
-NO_SENTENCES = KINDS | {"slack.com", "mail.log", "workspace.json", "error.type", "card.action.trigger"}
+NO_SENTENCES = KINDS | JOURNAL_KINDS | {"slack.com", "mail.log", "workspace.json", "error.type", "card.action.trigger"}
 """What has the shape of a key and is none: kinds of the journal, a host, a logger, a file, an attribute of a span,
 an event of Feishu."""
 

@@ -105,8 +105,8 @@ def describe_post(post: Post, *, brief: bool = False) -> Iterator[str]:
         yield from format_line("button", format_button(button))
     if post.picker is not None:
         yield from format_line("picker", f"{post.picker.label} ({post.picker.choice})")
-    if post.feedback is not None:
-        yield from format_line("rate", f"[{post.feedback.good}] [{post.feedback.bad}]")
+    for pair in post.pairs:
+        yield from format_line("rate", " ".join(f"[{one.hint}]" for one in pair))
 
 
 def _describe_field(field: DialogField, label: str, options: Iterable[tuple[str, str]], hint: str) -> Iterator[str]:

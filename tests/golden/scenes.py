@@ -377,10 +377,9 @@ async def play_advice(stage: Stage) -> None:
     card = stage.bot.chat.cards("DU2")[-1]
     stage.transcript.begin_act("the last fact on the card of U2")
     stage.transcript.acts[-1][1].append([f"{name}: {format_value(value)}" for name, value in card.facts[-1:]])
-    [*_, answer] = [one for one in stage.bot.chat.posts if one.post.feedback]
-    assert answer.post.feedback is not None
-    for choice in ("feedback_good", "feedback_bad"):
-        await stage.press_unshown(ZHANG, answer.post.feedback.run, choice)
+    [*_, answer] = [one for one in stage.bot.chat.posts if one.post.pairs]
+    for button in answer.post.pairs[0]:
+        await stage.press_unshown(ZHANG, button.approval, button.choice)
 
 
 async def play_a_long_talk(stage: Stage) -> None:

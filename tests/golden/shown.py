@@ -8,7 +8,6 @@ from bot.chat.messages import (
     Button,
     Card,
     Dialog,
-    FeedbackButtons,
     FormDialog,
     FormInput,
     HomeButton,
@@ -46,10 +45,12 @@ CARD = Card(
     lead="先前的意见",
     ticks=TickList("A1", 2, (TickOption("0", "张三 86.50", "打车"), TickOption("1", "李四 20", is_ticked=False))),
 )
+RATINGS = (
+    Button("👍", "feedback_good", "R1", 1, hint="好"),
+    Button("👎", "feedback_bad", "R1", 1, hint="不好"),
+)
 POSTS = {
-    "text with receipt and ratings": Post(
-        "**好的**。", receipt="系统记录：没有做任何改动", feedback=FeedbackButtons("R1", "好", "不好")
-    ),
+    "text with receipt and ratings": Post("**好的**。", receipt="系统记录：没有做任何改动", pairs=(RATINGS,)),
     "somebody's own words": Post("*不是粗体*", plain=True),
     "words, people and a moment": Post("张三同意", rich=(NamedPerson("U1", "张三"), " 同意于 ", AT)),
     "a question with people, a button and a picker": Post(

@@ -182,7 +182,7 @@ async def test_a_press_under_an_answer_is_kept_counted_and_taken_back(empty: Off
     async def counted() -> tuple[int, int]:
         assert empty.bot is not None
         rows = await empty.usage_rows()
-        return sum(row.good for row in rows), sum(row.bad for row in rows)
+        return sum(row.counts.get("good", 0) for row in rows), sum(row.counts.get("bad", 0) for row in rows)
 
     async with empty.opened():
         await empty.answer(ZHANG, "年假可以结转吗")

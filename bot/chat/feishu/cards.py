@@ -27,7 +27,6 @@ from bot.chat.feishu.values import TICK, HomeValue, OpenFormValue, PressValue, V
 from bot.chat.messages import (
     Button,
     Card,
-    FeedbackButtons,
     HomeButton,
     Moment,
     NamedPeople,
@@ -83,7 +82,7 @@ def render_post(post: Post, place: Place, people: Sequence[str] = ()) -> list[El
             said = [build_markdown(convert_markdown(chunk)) for chunk in chunks if chunk.strip()]
         pieces = [*said, *_render_people(post.people), *render_small_print(post.receipt)]
         last = [*build_rows(post.buttons, place), *_render_picker(post.picker, place, people)]
-        last += _render_feedback(post.feedback)
+        last += [_render_pair(pair) for pair in post.pairs]
         return _build_cards(post.text if post.plain else post.text.replace("**", ""), "", pieces, last)
     card = post.card
     pieces = [*render_title_in_full(card.title), *render_card_content(card), *render_small_print(post.receipt)]
@@ -352,14 +351,11 @@ def _render_picker(picker: PersonPicker | None, place: Place, people: Sequence[s
         }
 
 
-def _render_feedback(feedback: FeedbackButtons | None) -> Iterator[Element]:
-    """Render the two feedback buttons, small, with their words where the pointer rests."""
-    if feedback is None:
-        return
+def _render_pair(pair: tuple[Button, Button]) -> Element:
+    """Render two small buttons, with their words where the pointer rests."""
     row = list[Element]()
-    for face, rating, label in (("👍", "good", feedback.good), ("👎", "bad", feedback.bad)):
-        tips = build_plain_text(format_label(label, LABEL))
-        value = PressValue(approval=feedback.run, version=1, choice=f"feedback_{rating}")
-        button = build_button(face, "", value)
-        row.append({**button, "type": "text", "size": "small", "hover_tips": tips})
-    yield build_row(row)
+    for one in pair:
+        value = PressValue(approval=one.approval, version=one.version, choice=one.choice)
+        tips = build_plain_text(format_label(one.hint or one.label, LABEL))
+        row.append({**build_button(one.label, "", value), "type": "text", "size": "small", "hover_tips": tips})
+    return build_row(row)

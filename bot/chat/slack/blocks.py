@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 from bot.chat.messages import (
     Button,
     Card,
-    FeedbackButtons,
     Moment,
     NamedPeople,
     NamedPerson,
@@ -55,6 +54,8 @@ SECTION, FIELD, CONTEXT, PROSE = 2_900, 200, 1_900, 10_000
 HEADER, LABEL, NOTICE, BUTTONS, BOXES = 150, 75, 1_000, 25, 10
 """UTF-16 units of a header, of a button or a box, and of a notification (`chat.update` takes 4,000 bytes); most buttons
 in a row, most boxes in a group."""
+PAIR = "feedback_buttons"
+"""Slack's element of two small buttons, for and against."""
 SEAL_MARK = "~"
 """Mark before the part of the seal at the end of a block's id."""
 DATE_FORMAT = "{date_short_pretty} {time}"
@@ -106,7 +107,7 @@ def render_post(post: Post) -> tuple[RenderedMessage, ...]:
             said = [{"type": "markdown", "text": escape_markdown(chunk)} for chunk in chunks if chunk.strip()]
         said += _render_people(post.people.people, format_bold(post.people.text) + "\n") if post.people else []
         notice = post.text if post.plain else post.text.replace("**", "")  # a notification shows the stars themselves
-        last = [*render_actions(post.buttons, picker=post.picker), *_render_feedback(post.feedback)]
+        last = [*render_actions(post.buttons, picker=post.picker), *map(_render_pair, post.pairs)]
         return _render_messages(notice, "", [*said, *render_context(post.receipt)], last)
     card, text = post.card, post.text or post.card.title
     pieces = [*render_card_content(card), *render_context(post.receipt)]
@@ -333,21 +334,19 @@ def build_tick_prefix(approval: str, version: int) -> str:
     return f"cs:{approval}.{version}:ticks:"
 
 
-def _render_feedback(feedback: FeedbackButtons | None) -> Iterator[Block]:
-    """Render feedback buttons (docs.slack.dev/reference/block-kit/block-elements/feedback-buttons-element)."""
-    if feedback is None:
-        return
-    faces = {"positive": ("👍", "good", feedback.good), "negative": ("👎", "bad", feedback.bad)}
-    buttons = {
-        f"{name}_button": {
-            "text": {"type": "plain_text", "text": face, "emoji": True},
-            "value": f"{rating}:{feedback.run}.1",
-            "accessibility_label": truncate_text(label, LABEL),
+def _render_pair(pair: tuple[Button, Button]) -> Block:
+    """Render two small buttons (docs.slack.dev/reference/block-kit/block-elements/feedback-buttons-element). Both have
+    one action, which is the common part of their choices; the value of each begins with the rest of its choice."""
+    element: Block = {"type": PAIR}
+    for name, button in zip(("positive_button", "negative_button"), pair, strict=True):
+        action, _, rest = button.choice.rpartition("_")
+        element["action_id"] = f"cs:{action}"
+        element[name] = {
+            "text": {"type": "plain_text", "text": button.label, "emoji": True},
+            "value": f"{rest}:{button.approval}.{button.version}",
+            "accessibility_label": truncate_text(button.hint or button.label, LABEL),
         }
-        for name, (face, rating, label) in faces.items()
-    }
-    element = {"type": "feedback_buttons", "action_id": "cs:feedback", **buttons}
-    yield {"type": "context_actions", "elements": [element]}
+    return {"type": "context_actions", "elements": [element]}
 
 
 def render_actions(buttons: tuple[Button, ...], where: str = "", *, picker: PersonPicker | None = None) -> list[Block]:

@@ -34,6 +34,7 @@ from bot.chat.messages import (
 )
 from bot.chat.shared_parts import NOT_ACCEPTED, FollowUps, find_language, get_known_language, tell_person
 from bot.chat.slack import dialogs, home
+from bot.chat.slack.blocks import PAIR
 from bot.chat.slack.files import parse_sent_files
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.quotes import list_forwarded_files, read_quotes
@@ -327,9 +328,9 @@ class SlackListeners:
         """Parse the click in a `block_actions` payload. Return None if it is malformed."""
         action = body["actions"][0]
         choice, approval = str(action["action_id"]).removeprefix("cs:"), read_pressed_value(action)
-        if action.get("type") == "feedback_buttons":  # both buttons have one action, and values of their own
-            rating, _, approval = approval.partition(":")
-            choice = f"{choice}_{rating}"
+        if action.get("type") == PAIR:
+            rest, _, approval = approval.partition(":")
+            choice = f"{choice}_{rest}"
         approval, dot, version = approval.rpartition(".")
         if not dot or not (version.isascii() and version.isdecimal()):
             _log.warning("a press without an approval: %s", action.get("action_id"))

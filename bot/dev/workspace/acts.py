@@ -329,8 +329,8 @@ def build_action(ws: Workspace, block: Json, element: Json, value: Any, force: b
     }
     if element["type"] in VALUE_OF:
         return {**common, **build_state_entry(element, value)}
-    if element["type"] == "feedback_buttons":
-        button = find_feedback_button(element, value)
+    if "positive_button" in element:
+        button = find_inner_button(element, value)
         return {**common, "text": button["text"], "value": button["value"]}
     pressed = value if force and value is not None else element.get("value")
     extra = {"value": pressed} if pressed is not None else {}
@@ -338,7 +338,7 @@ def build_action(ws: Workspace, block: Json, element: Json, value: Any, force: b
     return {**common, "text": element.get("text"), **extra, **style}
 
 
-def find_feedback_button(element: Json, value: Any) -> Json:
+def find_inner_button(element: Json, value: Any) -> Json:
     """Return the one of the two buttons with this value."""
     buttons: list[Json] = [element["positive_button"], element["negative_button"]]
     found = next((one for one in buttons if one["value"] == value), None)

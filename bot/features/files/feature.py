@@ -10,6 +10,8 @@ from bot.features.files.file_copies import FileCleaner, FileCopier
 from bot.features.files.file_intake import FileIntake
 from bot.features.files.file_store import FileStore
 
+JOURNAL_KINDS = ("files.shown",)
+
 
 def build(core: Core, file_bytes: FileBytes | None = None) -> Feature:
     """Build the feature. `file_bytes`: the store of the bytes; otherwise the one in the settings. Raises

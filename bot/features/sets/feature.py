@@ -10,6 +10,8 @@ from bot.features.sets.morning_lists import MorningLists, OpenMorningList, Start
 from bot.features.sets.set_store import ApprovalSetStore
 from bot.features.sets.sets import ApprovalSets
 
+JOURNAL_KINDS = ("set.opened", "set.pressed", "set.refused")
+
 
 def build(core: Core) -> Feature:
     sets = ApprovalSets(

@@ -8,6 +8,8 @@ from bot.features.contract import Core, Feature, Work
 from bot.features.summaries.compaction import CompactConversation, HistoryCompactor, build_compaction_request
 from bot.features.summaries.summary import Summarizer
 
+JOURNAL_KINDS = ("history.folded", "history.not_folded")
+
 
 def build(core: Core) -> Feature:
     compactor = HistoryCompactor(

@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -20,7 +19,7 @@ from bot.core import logs
 from bot.core.cancellation import wait_or_cancel
 from bot.core.i18n import translate
 from bot.core.records import Run
-from bot.features.feedback import FeedbackStore
+from bot.features.shipped import RATINGS, RUN_NOTES
 from bot.ops.cli import console
 from bot.storage.approvals import ApprovalStore
 from bot.storage.journal import Journal
@@ -30,14 +29,8 @@ from bot.tracing.lines import ExportedRun, export_run, format_run_line
 app = typer.Typer()
 
 DAY = "24h"
-
-
-class Rated(StrEnum):
-    """How people have rated an answer."""
-
-    GOOD = "good"
-    BAD = "bad"
-    ANY = "any"
+ANY = "any"
+RATED = (*RATINGS, ANY)
 
 
 @dataclass(slots=True)
@@ -80,7 +73,10 @@ def export(
     ] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
     rated: Annotated[
-        Rated | None, typer.Option("--rated", help="Only runs with an answer that somebody has rated so.")
+        str | None,
+        typer.Option(
+            "--rated", metavar=f"[{'|'.join(RATED)}]", help="Only runs with an answer that somebody has rated so."
+        ),
     ] = None,
     otlp: Annotated[bool, typer.Option("--otlp", help="Send them as OpenTelemetry spans instead.")] = False,
 ) -> None:
@@ -97,16 +93,10 @@ def export(
     countersign export --since 7d --otlp      # to OTEL_EXPORTER_OTLP_ENDPOINT
     """
     logs.configure_logging("ERROR", stream=sys.stderr)
+    if rated not in (None, *RATED):
+        raise typer.BadParameter(", ".join(RATED), param_hint="--rated")
     if otlp and out:
         raise typer.BadParameter(translate("export.either", console.get_terminal_language()), param_hint="--out")
-
-    async def stream_lines(
-        runs: AsyncIterator[Run], approvals: ApprovalStore, store: FeedbackStore
-    ) -> AsyncIterator[ExportedRun]:
-        async for run in runs:
-            feedback = await store.load_feedback(run.id)
-            if rated is None or any(rated in (Rated.ANY, one.rating) for one in feedback.values()):
-                yield await export_run(run, approvals, GATES, content=content, feedback=feedback)
 
     async def send_or_write(lines: AsyncIterator[ExportedRun], approvals: ApprovalStore) -> None:
         count = 0
@@ -129,8 +119,15 @@ def export(
             found = StoredRunReader(RunStore(redis, keys), Journal(redis, keys))
             runs = found.stream_runs_by_id(run_id) if run_id else found.stream_runs_since(since)
             approvals = ApprovalStore(redis, keys)
-            lines = stream_lines(runs, approvals, FeedbackStore(redis, keys))
-            await wait_or_cancel(asyncio.create_task(send_or_write(lines, approvals)))
+
+            async def stream_lines() -> AsyncIterator[ExportedRun]:
+                async for run in runs:
+                    notes = {name: await read(redis, keys, run.id) for name, read in RUN_NOTES.items()}
+                    ratings = {note["rating"] for found in notes.values() for note in found}
+                    if rated is None or rated in ratings or (rated == ANY and ratings):
+                        yield await export_run(run, approvals, GATES, content=content, notes=notes)
+
+            await wait_or_cancel(asyncio.create_task(send_or_write(stream_lines(), approvals)))
         if found.missing_count:
             console.print_note("export.gone", n=found.missing_count)
 

@@ -14,6 +14,7 @@ from bot.ops.cli import console
 from bot.ops.cli.name_lookup import open_name_lookup
 from bot.queue.keys import Keys
 from bot.storage.journal import Journal, JournalFilter
+from bot.storage.journal_kinds import KINDS
 from tools.people.names import describe_person, find_people
 from tools.platform_ids import MENTION
 
@@ -25,16 +26,16 @@ NEAR = 5
 
 async def require_known_kinds(journal: Journal, kinds: Sequence[str], *, since: str) -> None:
     """Raise CountersignError for a kind that is neither written by this version nor in the record."""
-    if not kinds:
-        return
-    from bot.storage.journal_kinds import KINDS
-
     for kind in kinds:
-        if kind not in KINDS and not await journal.has_record(JournalFilter(kinds=frozenset({kind})), since):
-            topic = sorted(one for one in KINDS if kind and one.partition(".")[0] == kind.strip(".").partition(".")[0])
-            alike = get_close_matches(kind.lower(), sorted(KINDS), NEAR)
-            near = list(dict.fromkeys([*alike, *topic]))
-            shown = ", ".join(near or sorted(KINDS))
+        if kind in KINDS or await journal.has_record(JournalFilter(kinds=frozenset({kind})), since):
+            continue
+        from bot.features.shipped import JOURNAL_KINDS  # takes long, and most kinds are found before
+
+        known = sorted(KINDS | JOURNAL_KINDS)
+        if kind not in known:
+            topic = [one for one in known if kind and one.partition(".")[0] == kind.strip(".").partition(".")[0]]
+            near = list(dict.fromkeys([*get_close_matches(kind.lower(), known, NEAR), *topic]))
+            shown = ", ".join(near or known)
             which = translate(
                 "tail.near_kinds" if near else "tail.all_kinds", console.get_terminal_language(), kinds=shown
             )

@@ -17,7 +17,7 @@ from rich.table import Column, Table
 
 from bot.app.settings import load_settings
 from bot.core.clock import Clock
-from bot.core.i18n import format_amount, translate
+from bot.core.i18n import format_amount, load_sentences, translate
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
 from bot.ops.cli.name_lookup import open_name_lookup
@@ -47,7 +47,7 @@ class UsageTotal:
     def add_usage_row(self, row: UsageRow) -> None:
         self.figures.update(
             runs=row.runs, replies=row.replies, tokens_in=row.tokens_in, cached=row.cached, tokens_out=row.tokens_out,
-            unpriced=row.unpriced, good=row.good, bad=row.bad,
+            unpriced=row.unpriced, **{name: row.counts.get(name, 0) for name in list_counted_names()},
         )  # fmt: skip
         for currency, cost in row.costs.items():
             self.costs[currency] = self.costs.get(currency, Decimal(0)) + cost
@@ -85,14 +85,15 @@ def usage(
             console.print_sentence("usage.none")
             return
         columns = [Column(translate(f"usage.title_{by.value}", language), overflow="fold", min_width=10)]
-        titles = _NARROW_FIGURES if console.is_terminal_narrow() else tuple(_FIGURES)
-        columns += [Column(translate(f"usage.title_{one}", language), justify="right", no_wrap=True) for one in titles]
+        shown = _NARROW if console.is_terminal_narrow() else tuple(_FIGURES)
+        titles = {_FIGURES[one]: f"usage.title_{one}" for one in shown}
+        titles |= {name: f"counted.{name}" for name in list_counted_names()}
+        columns += [Column(translate(key, language), justify="right", no_wrap=True) for key in titles.values()]
         columns += [Column(translate("usage.title_cost", language), justify="right", overflow="fold")]
         table, total = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False), UsageTotal()
+        for row in rows:
+            total.add_usage_row(row)
         for key, one in sums.items():
-            total.figures.update(one.figures)
-            for currency, cost in one.costs.items():
-                total.costs[currency] = total.costs.get(currency, Decimal(0)) + cost
             title = sanitize_for_terminal(f"{names[key]} ({key})" if names.get(key) else key)
             if by is UsageGrouping.PERSON and key == SYSTEM:
                 title = translate("usage.system", language)
@@ -102,6 +103,11 @@ def usage(
         console.build_rich_console().print(table)
 
     console.run_until_complete(load_and_print_usage())
+
+
+def list_counted_names() -> list[str]:
+    """List the names of the counts of features. A feature gives the sentence that is the title of the column."""
+    return [name for topic, _, name in (key.partition(".") for key in load_sentences()) if topic == "counted"]
 
 
 def group_usage(rows: Iterable[UsageRow], by: UsageGrouping) -> dict[str, UsageTotal]:
@@ -122,14 +128,11 @@ def format_cost(costs: Mapping[str, Decimal], unpriced: int, language: str) -> s
     return translate("usage.and_more", language, known=known, tokens=f"{unpriced:,}")
 
 
-_FIGURES = {
-    "runs": "runs", "replies": "replies", "in": "tokens_in", "cached": "cached", "out": "tokens_out",
-    "good": "good", "bad": "bad",
-}  # fmt: skip
+_FIGURES = {"runs": "runs", "replies": "replies", "in": "tokens_in", "cached": "cached", "out": "tokens_out"}
 """Column of the table → name of its figure."""
-_NARROW_FIGURES = ("runs", "in", "out", "good", "bad")
+_NARROW = ("runs", "in", "out")
 
 
-def _format_usage_cells(one: UsageTotal, titles: Sequence[str], language: str) -> Sequence[str]:
-    figures = (one.figures[_FIGURES[title]] for title in titles)
-    return [*(f"{figure:,}" for figure in figures), format_cost(one.costs, one.figures["unpriced"], language)]
+def _format_usage_cells(one: UsageTotal, figures: Iterable[str], language: str) -> Sequence[str]:
+    cost = format_cost(one.costs, one.figures["unpriced"], language)
+    return [*(f"{one.figures[name]:,}" for name in figures), cost]

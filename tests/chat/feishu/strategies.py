@@ -10,7 +10,6 @@ from bot.chat.messages import (
     Button,
     Card,
     Dialog,
-    FeedbackButtons,
     FormInput,
     HomeButton,
     HomeEntry,
@@ -95,7 +94,7 @@ POSTS = st.builds(
     picker=st.one_of(st.none(), st.just(PersonPicker("Somebody else", "approver", "R1", 1))),
     people=st.one_of(st.none(), PEOPLE),
     rich=st.one_of(st.just(()), RICH),
-    feedback=st.one_of(st.none(), st.just(FeedbackButtons("R1", "good", "bad"))),
+    pairs=st.sampled_from([(), ((Button("👍", "x_for", "R1", 1, hint="good"), Button("👎", "x_against", "R1", 1)),)]),
     steps=st.one_of(st.none(), st.none(), STEPS),
 )
 OPTIONS = st.lists(st.tuples(st.sampled_from("abcdefgh"), SHORT), max_size=8, unique_by=lambda one: one[0]).map(tuple)

@@ -14,7 +14,6 @@ from bot.chat.messages import (
     Button,
     Card,
     Dialog,
-    FeedbackButtons,
     FormInput,
     HomeEntry,
     HomeSection,
@@ -218,8 +217,9 @@ def test_only_an_id_of_slacks_form_becomes_a_mention() -> None:
 
 
 def test_thumbs_under_an_answer_are_what_slacks_own_models_know() -> None:
-    labels = FeedbackButtons(run="R00abc", good="This answer helped", bad="x" * 200)
-    [message] = render_post(Post("done", receipt="On record", feedback=labels))
+    good = Button("👍", "feedback_good", "R00abc", 1, hint="This answer helped")
+    bad = Button("👎", "feedback_bad", "R00abc", 1, hint="x" * 200)
+    [message] = render_post(Post("done", receipt="On record", pairs=((good, bad),)))
     validate({"text": message.text, "blocks": list(message.blocks)})
     block = message.blocks[-1]
     [element] = block["elements"]

@@ -17,6 +17,7 @@ from bot.agent.model import ModelReply
 from bot.chat.messages import Message, Place
 from bot.core.records import Run, RunStatus
 from bot.core.run_state import CallRecord, CallStatus, ModelCall, RunState, fingerprint_call
+from bot.features.shipped import RUN_NOTES
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
 from bot.storage.journal import Journal
@@ -66,7 +67,9 @@ async def command(url: str, folder: Path, *arguments: str, **env: str) -> Ended:
 
 def lines(text: str) -> list[ExportedRun]:
     """Every one fits the schema, which takes no field that it does not name."""
-    return [ExportedRun.model_validate_json(line) for line in text.splitlines()]
+    found = [json.loads(line) for line in text.splitlines()]
+    notes = [{name: one.pop(name) for name in RUN_NOTES} for one in found]
+    return [ExportedRun.model_validate({**one, "notes": noted}) for one, noted in zip(found, notes, strict=True)]
 
 
 async def test_a_line_a_run_with_its_figures(busy: Office, tmp_path: Path) -> None:

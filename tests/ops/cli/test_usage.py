@@ -72,9 +72,7 @@ async def test_usage_is_told_by_person_with_names_by_model_and_by_day_with_exact
     assert "no price (b)" in other and "cost=" not in other and "unpriced=10" in other
 
 
-async def test_what_people_think_of_answers_is_counted_and_chooses_what_is_exported(
-    busy: Office, tmp_path: Path
-) -> None:
+async def test_what_people_think_of_answers_is_counted_and_exported(busy: Office, tmp_path: Path) -> None:
     here = busy.dm(ZHANG)
     rated = [m for m in busy.posts(here) if "cs:feedback" in json.dumps(m)]
     for answer, rating in zip(rated, ("positive", "negative"), strict=True):

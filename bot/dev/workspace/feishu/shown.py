@@ -57,8 +57,7 @@ def name_action(value: Any) -> str:
         return ""
     kind = value.get("cs", "")
     if kind == "press":
-        choice = str(value.get("choice", ""))
-        return "cs:feedback" if choice.startswith("feedback_") else f"cs:{choice}"
+        return f"cs:{value.get('choice', '')}"
     if value.get("is_more"):
         return f"cs:{kind}:more"
     if kind == "home":
@@ -192,15 +191,8 @@ def build_row(elements: list[Json]) -> Iterator[Json]:
     if not all(one["tag"] == "button" or get_callback(one) is not None for one in elements):
         yield from _build_all(elements)
         return
-    if {name_action(get_callback(one)) for one in elements} == {"cs:feedback"}:
-        good, bad = (
-            {"text": {"text": (one.get("hover_tips") or one["text"])["content"]}, "value": dump_value(one)}
-            for one in elements
-        )
-        rate = {"type": "feedback_buttons", "action_id": "cs:feedback", "positive_button": good, "negative_button": bad}
-        yield {"type": "context_actions", "block_id": "rate", "elements": [rate]}
-        return
-    yield {"type": "actions", "block_id": dump_value(elements[0]), "elements": [build_control(one) for one in elements]}
+    kind = "context_actions" if all(one.get("size") == "small" for one in elements) else "actions"
+    yield {"type": kind, "block_id": dump_value(elements[0]), "elements": [build_control(one) for one in elements]}
 
 
 def dump_value(element: Json) -> str:

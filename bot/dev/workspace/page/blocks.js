@@ -93,12 +93,12 @@ const ELEMENTS = {
     );
   },
   feedback_buttons(part, block, env) {
-    const thumb = (one, face) =>
+    const small = (one, face) =>
       h(
         "button",
         {
           type: "button",
-          class: "quiet thumb",
+          class: "quiet small",
           "aria-label": one.accessibility_label || words(one.text),
           title: one.accessibility_label || words(one.text),
           "aria-pressed": "false",
@@ -110,7 +110,7 @@ const ELEMENTS = {
         },
         icon(face),
       );
-    return h("span", { class: "thumbs" }, thumb(part.positive_button, "good"), thumb(part.negative_button, "bad"));
+    return h("span", { class: "pair" }, small(part.positive_button, "good"), small(part.negative_button, "bad"));
   },
   static_select: (part, block, env) => chooser(part, block, env, (part.options ?? []).map(option)),
   checkboxes(part, block, env) {

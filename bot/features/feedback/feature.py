@@ -10,7 +10,7 @@ from typing import Literal
 
 from redis.asyncio import Redis
 
-from bot.chat.messages import Click, FeedbackButtons, Post
+from bot.chat.messages import Button, Click, Post
 from bot.conversation.progress import is_small_talk
 from bot.core.i18n import translate
 from bot.core.records import Run, RunResult
@@ -24,6 +24,7 @@ from bot.storage.spending import RETENTION_DAYS
 
 Rating = Literal["good", "bad"]
 CHOICES: Mapping[str, Rating] = {"feedback_good": "good", "feedback_bad": "bad"}
+JOURNAL_KINDS = ("feedback",)
 
 
 def build(core: Core) -> Feature:
@@ -65,11 +66,18 @@ class FeedbackStore:
         return HSet(self._build_feedback_key(run), {person: text}, ttl_ms=RETENTION_DAYS * 24 * 3_600_000)
 
 
+async def list_ratings(redis: Redis, keys: Keys, run: str) -> list[dict[str, str]]:
+    """List the ratings of an answer, each with the id of its person. Raises StoreUnavailableError."""
+    feedback = await FeedbackStore(redis, keys).load_feedback(run)
+    return [{"by": person, "rating": one.rating} for person, one in sorted(feedback.items())]
+
+
 async def add_buttons(run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
     if result.stop_reason or is_small_talk(run, result):
         return post
     good, bad = (translate(f"feedback.label_{rating}", run.language) for rating in CHOICES.values())
-    return replace(post, feedback=FeedbackButtons(run.id, good, bad))
+    pair = (Button("👍", "feedback_good", run.id, 1, hint=good), Button("👎", "feedback_bad", run.id, 1, hint=bad))
+    return replace(post, pairs=(*post.pairs, pair))
 
 
 async def record_feedback(core: Core, store: FeedbackStore, lease: Lease, click: Click) -> Sequence[Write]:
@@ -87,7 +95,7 @@ async def record_feedback(core: Core, store: FeedbackStore, lease: Lease, click:
         place = {"person": click.person, "channel": click.place.channel}
         writes = [
             store.build_feedback_write(run.id, click.person, Feedback(rating, today)),
-            *core.stores.spending.build_feedback_writes(lease.lane, click.person, run.state.model, counted),
+            *core.stores.spending.build_count_writes(lease.lane, click.person, run.state.model, counted),
             core.stores.journal.build_record_write(lease.lane, "feedback", run=run.id, text=rating, **place),
         ]
     await tell_presser(core, click, f"feedback.{rating}")
