@@ -41,7 +41,7 @@ from bot.storage.processes import ProcessStore
 from tools.mail.smtp import SmtpMailer
 from tools.mcp.config import McpServer
 from tools.spec import ToolError
-from tools.workflow.diagram.render import find_font_file
+from tools.workflow.diagram.labels import find_font_file
 from tools.workflow.engine.administration import NOBODY
 from tools.workflow.engine.assignment import find_unserved
 from tools.workflow.process.calendar import read_calendar

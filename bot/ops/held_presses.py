@@ -16,6 +16,7 @@ from bot.approvals.render import find_choice
 from bot.core.approval_sets import SET_DECISIONS
 from bot.core.records import ApprovalState, EffectState
 from bot.core.work_items import ButtonPressed, NotifyPerson, RefreshCard, SettleCard, build_show_lane
+from bot.ops.holds import stream_waiting_items
 from bot.queue.scripts import ScriptRunner
 from bot.queue.stored_items import build_stored_item, get_put_ms, split_stored_item
 from bot.queue.writes import EnqueueItem, apply_writes
@@ -32,20 +33,14 @@ async def withdraw_presses(scripts: ScriptRunner, is_kept_here: Callable[[str], 
     """Replace every press that would have an effect outside this store, while nobody works in it. `is_kept_here`:
     whether the effects of a tool (by name) lie in the store. Returns the number of replaced presses. Raises
     StoreUnavailableError."""
-    redis, keys, count = scripts.redis, scripts.keys, 0
-    for partition in range(keys.partitions):
-        with translate_redis_errors():
-            lanes = [str(one) for one in await redis.zrange(keys.build_key(partition, "z"), 0, -1)]
-        for lane in lanes:
-            inbox = keys.build_key(partition, "in", lane)
-            with translate_redis_errors():
-                rows = [str(one) for one in await redis.lrange(inbox, 0, -1)]
-            for index, row in enumerate(rows):
-                id, body = split_stored_item(row)
-                if other := await _choose_replacement(scripts, body, is_kept_here):
-                    with translate_redis_errors():
-                        await redis.lset(inbox, index, build_stored_item(get_put_ms(row), id, other))
-                    count += 1
+    count = 0
+    async for inbox, rows in stream_waiting_items(scripts):
+        for index, row in enumerate(rows):
+            id, body = split_stored_item(row)
+            if other := await _choose_replacement(scripts, body, is_kept_here):
+                with translate_redis_errors():
+                    await scripts.redis.lset(inbox, index, build_stored_item(get_put_ms(row), id, other))
+                count += 1
     return count
 
 

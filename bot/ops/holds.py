@@ -137,6 +137,19 @@ async def list_owned_lanes(scripts: ScriptRunner) -> list[OwnedLane]:
     return owned
 
 
+async def stream_waiting_items(scripts: ScriptRunner) -> AsyncIterator[tuple[str, list[str]]]:
+    """Yield the key of each lane's items, with the items as they are stored. Raises StoreUnavailableError."""
+    redis, keys = scripts.redis, scripts.keys
+    for partition in range(keys.partitions):
+        with translate_redis_errors():
+            lanes = await redis.zrange(keys.build_key(partition, "z"), 0, -1)
+        for lane in map(str, lanes):
+            inbox = keys.build_key(partition, "in", lane)
+            with translate_redis_errors():
+                rows = await redis.lrange(inbox, 0, -1)
+            yield inbox, [str(row) for row in rows]
+
+
 async def _call_hold(scripts: ScriptRunner, nonce: str, ms: int, *, again: bool = False) -> list[str]:
     with translate_redis_errors():
         return [str(one) for one in await scripts.run_in_all_partitions("hold", nonce, ms, int(again))]

@@ -17,7 +17,9 @@ from bot.approvals.state import ENDED_EFFECTS, has_ended
 from bot.core.errors import CountersignError
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.work_items import MessageReceived, SettleCard
+from bot.ops.holds import stream_waiting_items
 from bot.queue.scripts import ScriptRunner
+from bot.queue.stored_items import split_stored_item
 from bot.queue.writes import EnqueueItem, apply_writes
 from bot.redis.connect import translate_redis_errors
 from bot.storage.approvals import ApprovalStore
@@ -194,24 +196,19 @@ def _end_as_known(approval: Approval, end: KnownEnd, *, is_kept_here: bool) -> A
 
 async def _drop_answered_messages(scripts: ScriptRunner, answered_runs: set[str]) -> int:
     """Drop waiting messages of the copy that were answered since. Returns their number."""
-    redis, keys, count = scripts.redis, scripts.keys, 0
-    with translate_redis_errors():
-        for partition in range(keys.partitions):
-            for lane in map(str, await redis.zrange(keys.build_key(partition, "z"), 0, -1)):
-                inbox = keys.build_key(partition, "in", lane)
-                for raw in map(str, await redis.lrange(inbox, 0, -1)):
-                    if _find_run(scripts, raw) in answered_runs:
-                        count += int(await redis.lrem(inbox, 1, raw))
+    count = 0
+    async for inbox, rows in stream_waiting_items(scripts):
+        for row in rows:
+            if _find_run(scripts, row) in answered_runs:
+                with translate_redis_errors():
+                    count += int(await scripts.redis.lrem(inbox, 1, row))
     return count
 
 
-def _find_run(scripts: ScriptRunner, raw: str) -> str:
-    """Return the id of the run that a stored item begins, if the item is a message (`<ms>|<length of the
-    id>|<id><body>`)."""
-    _, length, rest = raw.split("|", 2)
-    body = rest.encode()[int(length) :].decode(errors="replace")
+def _find_run(scripts: ScriptRunner, row: str) -> str:
+    """Return the id of the run that a stored item begins, if the item is a message."""
     try:
-        message = MessageReceived.model_validate_json(body).message
+        message = MessageReceived.model_validate_json(split_stored_item(row)[1]).message
     except ValidationError:
         return ""
     return derive_run_id(scripts.keys, message)

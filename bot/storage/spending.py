@@ -189,22 +189,10 @@ class UsageStore:
         rows: list[UsageRow] = []
         for (day, person, model), amounts in sorted(amounts_by_row.items()):
             runs, replies, tokens_in, cached, tokens_out, unpriced = (amounts.pop(figure, 0) for figure in FIGURES)
-            costs = {name: amounts.pop(name) for name in list(amounts) if name.startswith(COST)}
-            rows.append(
-                UsageRow(
-                    day=day,
-                    person=person,
-                    model=model,
-                    runs=runs,
-                    replies=replies,
-                    tokens_in=tokens_in,
-                    cached=cached,
-                    tokens_out=tokens_out,
-                    unpriced=unpriced,
-                    costs={name.removeprefix(COST): _from_cost_units(units) for name, units in costs.items()},
-                    counts=amounts,
-                )
-            )
+            units = {name: amounts.pop(name) for name in list(amounts) if name.startswith(COST)}
+            costs = {name.removeprefix(COST): _from_cost_units(amount) for name, amount in units.items()}
+            tokens = (tokens_in, cached, tokens_out)
+            rows.append(UsageRow(day, person, model, runs, replies, *tokens, unpriced, costs, amounts))
         return rows
 
     def list_day_keys(self, day: date) -> list[str]:

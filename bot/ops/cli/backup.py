@@ -14,7 +14,6 @@ from typing import Annotated, BinaryIO
 import typer
 
 from bot.app.settings import load_settings
-from bot.core.errors import CountersignError
 from bot.core.i18n import translate
 from bot.core.version import VERSION
 from bot.ops.backup import (
@@ -228,7 +227,7 @@ def _write_whole(file: Path) -> Iterator[BinaryIO]:
             else:
                 _name_draft(opened, file)
     except OSError as error:
-        raise _build_file_error("backup.not_written", file, error) from error
+        raise console.build_file_error("backup.not_written", file, error) from error
     finally:
         draft.unlink(missing_ok=True)
 
@@ -259,12 +258,7 @@ def _open_file(file: Path) -> Iterator[BinaryIO]:
         with file.open("rb") as opened:
             yield opened
     except OSError as error:
-        raise _build_file_error("restore.unreadable", file, error) from error
-
-
-def _build_file_error(key: str, file: Path, error: OSError) -> CountersignError:
-    why = error.strerror or type(error).__name__
-    return console.build_error(key, file=str(file), reason=why)
+        raise console.build_file_error("restore.unreadable", file, error) from error
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -111,6 +112,11 @@ def print_note(key: str, /, **params: object) -> None:
 def build_error(key: str, /, **params: object) -> CountersignError:
     """Build an error with a sentence in the terminal's language."""
     return CountersignError(translate(key, get_terminal_language(), **params))
+
+
+def build_file_error(key: str, file: Path, error: OSError) -> CountersignError:
+    """Build an error about a file, with the system's reason."""
+    return build_error(key, file=str(file), reason=error.strerror or type(error).__name__)
 
 
 def print_json(fields: dict[str, Any]) -> None:

@@ -144,7 +144,6 @@ def open_output(out: Path | None) -> Iterator[TextIO]:
     try:
         file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise console.build_error("export.not_written", file=str(out), reason=why) from error
+        raise console.build_file_error("export.not_written", out, error) from error
     with open(file, "w", encoding="utf-8") as opened:  # noqa: PTH123 (of a descriptor)
         yield opened

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -196,7 +196,6 @@ def _print_dead_ends(process: Process) -> None:
 def export(
     key: KeyOrFile,
     into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the files are written.")] = Path(),
-    for_flowable: Annotated[bool, typer.Option("--flowable", help="The same as --engine flowable.")] = False,
     engine: Annotated[
         EngineOption | None, typer.Option(help="With every attribute of engines in this one's own name.")
     ] = None,
@@ -211,8 +210,7 @@ def export(
     countersign processes export trip.bpmn --engine operaton --into operaton
     """
     process = _load_process(key)
-    target = EngineOption.FLOWABLE if for_flowable else engine
-    bpmn = convert_to_engine(process.bpmn, target.value) if target else process.bpmn
+    bpmn = convert_to_engine(process.bpmn, engine.value) if engine else process.bpmn
     for name, content in ((f"{process.key}.bpmn", bpmn), (f"{process.key}.toml", process.toml)):
         file = into / name
         try:
@@ -220,8 +218,7 @@ def export(
             with file.open("xb") as opened:  # an existing file is never overwritten
                 opened.write(content)
         except OSError as error:
-            why = error.strerror or type(error).__name__
-            raise console.build_error("processes.not_written", file=str(file), reason=why) from error
+            raise console.build_file_error("processes.not_written", file, error) from error
         typer.echo(sanitize_for_terminal(str(file)))
 
 
@@ -249,10 +246,7 @@ def deploy(key: KeyOrFile, yes: Yes = False) -> None:
             await _deploy_remotely(process, yes)
             return
         async with _open_registry() as office:
-            try:
-                reject_number_clash(process, office.versions)
-            except InvalidDefinitionError as refused:
-                raise _build_definition_error(f"{process.key}.toml", refused) from refused
+            _require_own_number(process, [one.process for one in office.versions if one.is_current and one.process])
             before = office.find_current_version(process.key)
             if before and before.version == process.version:
                 console.print_sentence("processes.same", key=process.key)
@@ -282,12 +276,7 @@ async def _deploy_remotely(process: Process, yes: bool) -> None:
     settings, language = load_settings(), console.get_terminal_language()
     async with console.open_bot_store() as (redis, keys), open_remote_engine(settings, redis) as engine:
         assert engine is not None
-        for other in await engine.list_processes():
-            if other.key != process.key and other.form.number == process.form.number:
-                clash = InvalidDefinitionError(
-                    "form", f"number {process.form.number!r} is that of {other.key!r} already"
-                )
-                raise _build_definition_error(f"{process.key}.toml", clash)
+        _require_own_number(process, await engine.list_processes())
         console.require_confirmation(translate("processes.sure_deploy", language, key=process.key), yes)
         await _journal_deployment(Journal(redis, keys), process)
         try:
@@ -515,15 +504,17 @@ def _read_process_file(file: Path) -> bytes:
         with file.open("rb") as opened:
             content = opened.read(MAX_BYTES + 1)
     except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise console.build_error("processes.no_file", file=str(file), reason=reason) from error
+        raise console.build_file_error("processes.no_file", file, error) from error
     if len(content) > MAX_BYTES:
         kib = MAX_BYTES // 1024
         raise console.build_error("processes.too_big", file=str(file), kib=kib)
     return content
 
 
-def _build_definition_error(file: str, refused: InvalidDefinitionError) -> CountersignError:
-    language = console.get_terminal_language()
-    problem = describe_definition_error(refused, b"", language)
-    return console.build_error("processes.refused", file=file, problem=problem)
+def _require_own_number(process: Process, others: Iterable[Process]) -> None:
+    """Raise CountersignError if another process has the prefix of its request numbers."""
+    try:
+        reject_number_clash(process, others)
+    except InvalidDefinitionError as refused:
+        problem = describe_definition_error(refused, b"", console.get_terminal_language())
+        raise console.build_error("processes.refused", file=f"{process.key}.toml", problem=problem) from refused

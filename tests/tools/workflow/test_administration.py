@@ -14,7 +14,6 @@ from tools.workflow.engine.administration import (
     NOBODY,
     MigrationResult,
     ProcessDifference,
-    ReadOnlyStore,
     compare_processes,
     list_process_versions,
     migrate_requests,
@@ -24,7 +23,6 @@ from tools.workflow.engine.audit import Verification
 from tools.workflow.engine.commands import MigrateCommand, TransferCommand
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.state import Decision, Status
-from tools.workflow.engine.store import Store
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 
 ROOT = "system:admin:root"
@@ -87,7 +85,8 @@ async def test_a_process_of_ones_own_works_without_any_code(store: MemoryStore, 
     await decide(there.engine, "T-0001-2", "U4", YES)
     request = await there.engine.get_request("T-0001")
     assert (request.status, request.cc) == (Status.APPROVED, ("U3",))
-    reject_number_clash(other(LEAVE), await list_process_versions(store, load_shipped_processes()))
+    versions = await list_process_versions(store, load_shipped_processes())
+    reject_number_clash(other(LEAVE), [one.process for one in versions if one.is_current and one.process])
 
 
 async def test_a_version_that_is_gone_hides_no_other_and_each_says_how_many_are_under_way(store: MemoryStore) -> None:
@@ -127,9 +126,7 @@ async def test_requests_move_with_an_event_and_go_on_in_the_other_version_also_t
     assert [finding async for finding in Verification(store).verify_all()] == []
 
 
-async def test_a_rehearsal_tells_the_same_and_changes_nothing_and_can_write_nothing_else(
-    store: MemoryStore, there: Office
-) -> None:
+async def test_a_rehearsal_tells_the_same_and_changes_nothing(store: MemoryStore, there: Office) -> None:
     await there.engine.start_request("leave", LONG, "U1", "a", NOW)
     await there.engine.start_request("leave", on(SICK, "01", "02"), "U1", "b", NOW)
     await decide(there.engine, "L-0002-1", "U2", YES)
@@ -138,10 +135,6 @@ async def test_a_rehearsal_tells_the_same_and_changes_nothing_and_can_write_noth
     assert [one.error.code if one.error else "moved" for one in rehearsed] == ["moved", "not_movable"]
     assert (store.requests, store.records, store.files) == before
     assert await outcome(store, other(LEAVE), "L-0001", "L-0002") == ["moved", "not_movable"]
-    writes = {name for name in vars(Store) if name.startswith(("save_", "append_", "mark_", "delete_", "postpone_"))}
-    for name in writes - {"save_file", "save_change"}:
-        with pytest.raises(AttributeError):
-            getattr(ReadOnlyStore(store), name)
 
 
 HARSHER = compile_process(

@@ -84,15 +84,6 @@ class Diagram:
     edges: tuple[Edge, ...]
 
 
-def has_diagram(bpmn: bytes) -> bool:
-    """Whether every node and flow of the process has a position in the diagram."""
-    try:
-        read_diagram(bpmn)
-    except ToolError:
-        return False
-    return True
-
-
 def read_diagram(bpmn: bytes) -> Diagram:
     """The diagram in a process file. Raises `ToolError` `no_diagram` if any part is missing: half a diagram would
     mislead."""

@@ -11,10 +11,8 @@ from pathlib import Path
 
 from tools.spec import ToolError
 from tools.workflow.diagram.labels import FAMILY, find_font_file, list_missing_glyphs
-from tools.workflow.diagram.layout import has_diagram, read_diagram
+from tools.workflow.diagram.layout import read_diagram
 from tools.workflow.diagram.svg import draw_diagram
-
-__all__ = ["find_font_file", "has_diagram", "render_picture", "render_png", "render_svg"]
 
 ZOOM, LONGEST_PX = 2.0, 5_000
 """Pixels per unit of the diagram, and the longest side of the picture in pixels, which may reduce the former."""
@@ -22,12 +20,6 @@ PATIENCE_S = 30
 PAINT = Path(__file__).with_name("rasterize.py")
 CACHE_SIZE = 32
 """Number of cached pictures, of about 0.1 MB each."""
-
-
-def render_svg(bpmn: bytes, done: Collection[str], active: Collection[str], language: str) -> str:
-    """The process as SVG. `done` has the ids of the visited nodes and flows, `active` those of the current ones.
-    `language` (`zh`, `en`) is the language of the legend. Raises `ToolError` `no_diagram`."""
-    return draw_diagram(read_diagram(bpmn), frozenset(done), frozenset(active), language).svg
 
 
 async def render_picture(bpmn: bytes, done: Collection[str], active: Collection[str], language: str) -> bytes:
@@ -38,7 +30,8 @@ async def render_picture(bpmn: bytes, done: Collection[str], active: Collection[
 def render_png(
     bpmn: bytes, done: Collection[str], active: Collection[str], language: str, font: Path | None = None
 ) -> bytes:
-    """The process as PNG, with the arguments of `render_svg`. Takes about 0.3 s; a cached picture takes no time. `font`
+    """The process as PNG. `done` has the ids of the visited nodes and flows, `active` those of the current ones.
+    `language` (`zh`, `en`) is the language of the legend. Takes about 0.3 s; a cached picture takes no time. `font`
     replaces `find_font_file()`. Raises `ToolError`: `no_diagram`; `no_font` if a name would be unreadable; `no_picture`
     if the renderer fails."""
     return _render_cached_png(bpmn, frozenset(done), frozenset(active), language, font or find_font_file())

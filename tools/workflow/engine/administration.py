@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
@@ -16,26 +16,13 @@ from tools.workflow.engine.audit_record import split_into_pages
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.migration import build_not_ready_error
 from tools.workflow.engine.state import SYSTEM, Request
-from tools.workflow.engine.store import RequestChange, Store
+from tools.workflow.engine.store import Store
 from tools.workflow.process.definition import Process
 
 ADMIN = f"{SYSTEM}admin:"
 """Prefix of the actor of an administrator's command; the name of the system user follows."""
 IDENTIFYING_KEYS = ("id", "name", "flow", "value", "level", "node", "field")
 """Keys that identify the rows of a list."""
-READS = frozenset(
-    {
-        "load_command_context",
-        "load_request",
-        "load_requests",
-        "load_events",
-        "list_members",
-        "load_last_numbers",
-        "load_omitted_numbers",
-        "load_file",
-        "load_deployments",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +76,12 @@ async def list_running_requests(store: Store, process: str = "") -> AsyncIterato
 # Deploying
 
 
-def reject_number_clash(process: Process, others: Iterable[ProcessVersion]) -> None:
+def reject_number_clash(process: Process, others: Iterable[Process]) -> None:
     """Refuse a second process with the same prefix of request numbers, because their requests could not be told apart.
     Raises `InvalidDefinitionError`."""
-    for known in others:
-        other = known.process
-        if known.is_current and known.key != process.key and other and other.form.number == process.form.number:
-            raise InvalidDefinitionError("form", f"number {process.form.number!r} is that of {known.key!r} already")
+    for other in others:
+        if other.key != process.key and other.form.number == process.form.number:
+            raise InvalidDefinitionError("form", f"number {process.form.number!r} is that of {other.key!r} already")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,36 +146,21 @@ async def migrate_requests(
     store: Store, process: Process, requests: Iterable[str], actor: str, now: datetime, *, dry: bool = False
 ) -> AsyncIterator[MigrationResult]:
     """Migrate requests to this version of their process, each on its own. With `dry`, only find out the results."""
-    engine = EmbeddedEngine(cast("Store", ReadOnlyStore(store)) if dry else store, (), NOBODY)
+    engine = EmbeddedEngine(store, (), NOBODY)
     for name in requests:
         request = await engine.get_request(name)
         refusal: ToolError | None = None
         try:
-            key = f"migrate:{request.head}:{':'.join(process.version)}"  # once per move and state
-            await engine.migrate_request(name, process, actor, key, now)
+            if dry:
+                await engine.preview_migration(request, process, actor, now)
+            else:
+                key = f"migrate:{request.head}:{':'.join(process.version)}"  # once per move and state
+                await engine.migrate_request(name, process, actor, key, now)
         except ToolError as error:
             refusal = error
         except InvalidDefinitionError as error:  # the request's present version is no longer supported
             refusal = build_not_ready_error(request, str(error))
         yield MigrationResult(name, (request.definition, request.form), refusal)
-
-
-class ReadOnlyStore:
-    """A store that can only be read."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in READS:
-            raise AttributeError(name)
-        return getattr(self._store, name)
-
-    async def save_file(self, version: str, content: bytes) -> None:
-        """Store nothing."""
-
-    async def save_change(self, change: RequestChange) -> str:
-        return change.answer
 
 
 class EmptyDirectory:

@@ -250,13 +250,20 @@ class EmbeddedEngine:
         await self._versions.save_process_files(process)
 
         async def build_migration(before: Process, request: Request) -> EnrichedCommand:
-            reject_migration(before, process, request, await self.list_events(request.id))
-            new = process.definition.version
-            return EnrichedCommand(
-                MigrateCommand(request=request.id, actor=actor, definition=new, form=process.form_version)
-            )
+            return EnrichedCommand(await self._build_migration(before, process, request, actor))
 
         return await self._run_command(request_id, key, now, build_migration)
+
+    async def preview_migration(self, request: Request, process: Process, actor: str, now: datetime) -> None:
+        """Raise the `ToolError` of `migrate_request`, without storing anything."""
+        before = await self.get_process(request)
+        command = await self._build_migration(before, process, request, actor)
+        require_readable(apply_command(before.definition, request, command, now), request)
+
+    async def _build_migration(self, before: Process, process: Process, request: Request, actor: str) -> MigrateCommand:
+        reject_migration(before, process, request, await self.list_events(request.id))
+        new = process.definition.version
+        return MigrateCommand(request=request.id, actor=actor, definition=new, form=process.form_version)
 
     async def assign_task(
         self, task_id: str, person: str, actor: str, key: str, now: datetime, reason: str = ""

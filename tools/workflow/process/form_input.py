@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import date, timedelta
 from decimal import Decimal
+from typing import Any
 from urllib.parse import urlsplit
 
 from tools.characters import clean_value
@@ -131,6 +132,12 @@ def _clean_input(text: str) -> str:
     return clean_value(text).strip()
 
 
+def _build_error(code: str, field: FormField, message: str, **params: Any) -> ToolError:
+    """Build an error of a field that its author has to mend."""
+    text, label = f"{field.name}: {message}", field.label.by_language
+    return ToolError(code, text, needs_person=True, field=field.name, label=label, **params)
+
+
 def _parse_field(field: FormField, text: str, today: date) -> str:
     match field.kind:
         case _ if not text:
@@ -143,9 +150,8 @@ def _parse_field(field: FormField, text: str, today: date) -> str:
             match = NUMBER.fullmatch(remove_spaces(text))
             number = Decimal(match[0].replace(",", "")) if match else Decimal(0)
             if match is None or number.adjusted() >= MAX_DIGITS or number != round(number, MAX_DECIMALS):
-                label = field.label.by_language
-                message = f"{field.name}: {text[:60]!r} is no number of 0 or more; write it like 3 or 2.5"
-                raise ToolError("bad_number", message, needs_person=True, field=field.name, label=label)
+                message = f"{text[:60]!r} is no number of 0 or more; write it like 3 or 2.5"
+                raise _build_error("bad_number", field, message)
             return format_decimal(number)
         case FieldKind.ATTACHMENT:
             return _parse_attachment_field(field, text)
@@ -174,17 +180,16 @@ def _parse_date_field(field: FormField, text: str, today: date) -> str:
         message = f"{field.name}: {text[:60]!r} is no date; write YYYY-MM-DD (today is {today})"
         raise ToolError("bad_date", message, field=field.name, label=field.label.by_language)
     if day < today - LONGEST_PAST:
-        message = f"{field.name}: {day} is more than a year ago (today is {today}); check the year"
-        raise ToolError("in_the_past", message, needs_person=True, field=field.name, label=field.label.by_language)
+        message = f"{day} is more than a year ago (today is {today}); check the year"
+        raise _build_error("in_the_past", field, message)
     if day > today + LONGEST_AHEAD:
-        message = f"{field.name}: {day} is more than two years ahead (today is {today}); check the year"
-        raise ToolError("too_far_ahead", message, needs_person=True, field=field.name, label=field.label.by_language)
+        message = f"{day} is more than two years ahead (today is {today}); check the year"
+        raise _build_error("too_far_ahead", field, message)
     return day.isoformat()
 
 
 def _parse_attachment_field(field: FormField, text: str) -> str:
     """Parse ids of files and https addresses; return them separated by commas. No address is fetched."""
-    label = field.label.by_language
     named: dict[str, None] = {}
     for part in filter(None, FILE_SEPARATOR.split(text.strip(" ,，、"))):
         address = part.removeprefix("<").removesuffix(">").partition("|")[0]
@@ -194,12 +199,11 @@ def _parse_attachment_field(field: FormField, text: str) -> str:
             host = ""
         is_link = LINK.fullmatch(address) and address.isprintable() and "." in host.strip(".")
         if not FILE_ID.fullmatch(address) and (len(address) > field.max_length or not is_link):
-            message = f"{field.name}: ask for the file itself, sent here, or for an https:// address"
-            raise ToolError("bad_attachment", message, needs_person=True, field=field.name, label=label)
+            message = "ask for the file itself, sent here, or for an https:// address"
+            raise _build_error("bad_attachment", field, message)
         named[address] = None
     if len(named) > MAX_FILES:
-        message = f"{field.name}: {len(named)} files, at most {MAX_FILES}"
-        raise ToolError("too_many_files", message, needs_person=True, field=field.name, label=label, most=MAX_FILES)
+        raise _build_error("too_many_files", field, f"{len(named)} files, at most {MAX_FILES}", most=MAX_FILES)
     return ",".join(named)
 
 
@@ -207,33 +211,21 @@ def _parse_money_field(
     form: Form, field: FormField, text: str, values: Mapping[str, str], stated_currencies: frozenset[str]
 ) -> dict[str, str]:
     """The amount, and the currency if only the amount names it."""
-    label = field.label.by_language
     match = MONEY.fullmatch(remove_spaces(text))
     if match is None:
-        message = f"{field.name}: {text[:60]!r} is no positive amount; write it like 1200.50"
-        raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=label)
+        raise _build_error("bad_amount", field, f"{text[:60]!r} is no positive amount; write it like 1200.50")
     currency = _choose_currency(form, field, match, values, stated_currencies)
     option = (form.find_field(field.currency) or field).find_option(currency)
     decimals = option.decimals if option else 2
     amount = Decimal(match["number"].replace(",", ""))
     exponent = amount.normalize().as_tuple().exponent
     if amount <= 0:
-        message = f"{field.name} must be more than 0"
-        raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=label)
+        raise _build_error("bad_amount", field, "must be more than 0")
     if amount.adjusted() >= MAX_DIGITS:
-        message = f"{field.name} must be below 10^{MAX_DIGITS}"
-        raise ToolError("big_amount", message, needs_person=True, field=field.name, label=label, digits=MAX_DIGITS)
+        raise _build_error("big_amount", field, f"must be below 10^{MAX_DIGITS}", digits=MAX_DIGITS)
     if isinstance(exponent, int) and -exponent > decimals:
-        message = f"{field.name}: {currency} has at most {decimals} decimals"
-        raise ToolError(
-            "too_precise",
-            message,
-            needs_person=True,
-            field=field.name,
-            label=label,
-            currency=currency,
-            decimals=decimals,
-        )
+        message = f"{currency} has at most {decimals} decimals"
+        raise _build_error("too_precise", field, message, currency=currency, decimals=decimals)
     return {field.name: f"{amount:.{decimals}f}", **({field.currency: currency} if currency else {})}
 
 
@@ -245,8 +237,7 @@ def _choose_currency(
     unit = match["before"] or match["after"]
     if currency_field is None or (match["before"] and match["after"]):
         if unit:
-            message = f"{field.name}: write only the number"
-            raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=field.label.by_language)
+            raise _build_error("bad_amount", field, "write only the number")
         return ""
     field_value = values[currency_field.name]
     if not unit or (unit == YEN_SIGN and currency_field.name in stated_currencies):
