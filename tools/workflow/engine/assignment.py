@@ -24,7 +24,7 @@ from tools.workflow.bpmn.graph import INITIATOR, ProcessDefinition
 from tools.workflow.engine.authority import MAX_PEOPLE
 from tools.workflow.engine.paths import find_repeated_decider, list_approval_nodes, trace_happy_paths
 from tools.workflow.engine.state import COPY_PREFIX, FilledForm, Request, Task, TaskKind
-from tools.workflow.process.forms import PERSONS, FieldKind, Form, FormField, check_missing_fields
+from tools.workflow.process.forms import PERSONS, FieldKind, Form, FormField, build_field_error, check_missing_fields
 from tools.workflow.process.policy import AssigneeResolver, PeopleSelector, PolicyRow
 
 ROLE_PREFIX = "role:"
@@ -137,17 +137,15 @@ def _resolve_ids(field: FormField, text: str, people: Sequence[Person], author: 
     parts = PERSON_SEPARATOR.split(text) if field.kind is FieldKind.PEOPLE else [text]
     names = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
     if len(names) > MAX_PEOPLE:
-        message = f"{field.name}: {len(names)} people are named, at most {MAX_PEOPLE}; ask for fewer"
-        raise ToolError(
-            "too_many", message, needs_person=True, field=field.name, label=field.label.by_language, most=MAX_PEOPLE
-        )
+        message = f"{len(names)} people are named, at most {MAX_PEOPLE}; ask for fewer"
+        raise build_field_error("too_many", field, message, most=MAX_PEOPLE)
     ids = [resolve_person(people, part, field=field.name).id for part in names]
     if author.id in ids and decides:
         message = f"{field.name}: nobody approves their own request; ask for somebody else"
         raise ToolError("own_approver", message, needs_person=True, field=field.name)
     if author.id in ids:
-        message = f"{field.name}: the author cannot stand here; ask for somebody else or leave it out"
-        raise ToolError("own_person", message, needs_person=True, field=field.name, label=field.label.by_language)
+        message = "the author cannot stand here; ask for somebody else or leave it out"
+        raise build_field_error("own_person", field, message)
     return ",".join(dict.fromkeys(ids))
 
 
@@ -395,27 +393,18 @@ def _build_approver_error(
 ) -> ToolError:
     """Build the error about a field that the rules decide, whose chosen person does not fit or is missing. `chosen` has
     person ids."""
-    label = field.label.by_language
     if not named:
         message = (
             f"{field.name}: the rules name nobody who could decide for this person. An administrator has to enter "
             f'their manager in the directory, or to permit a choice in the policy table (others = "flagged")'
         )
-        return ToolError("no_approver", message, field=field.name, label=label)
+        return ToolError("no_approver", message, field=field.name, label=field.label.by_language)
     chosen_names = join_in_both_languages(map(company.get_person_names, chosen))
     offered = "; ".join(f"{describe_person(p, company.people, '')} = {p.id}" for p in named[:CANDIDATES])
-    message = f"{field.name}: not {chosen_names['en'][:200]}, but by the rules: {offered}. Offer whom they name"
+    message = f"not {chosen_names['en'][:200]}, but by the rules: {offered}. Offer whom they name"
     names = join_in_both_languages(map(list_names_by_language, named[:CANDIDATES]))
-    return ToolError(
-        "other_approver",
-        message,
-        needs_person=True,
-        field=field.name,
-        people=tuple(p.id for p in named[:CANDIDATES]),
-        label=label,
-        names=names,
-        chosen=chosen_names,
-    )
+    ids = tuple(p.id for p in named[:CANDIDATES])
+    return build_field_error("other_approver", field, message, people=ids, names=names, chosen=chosen_names)
 
 
 def _raise_no_level(name: str, label: dict[str, str]) -> NoReturn:

@@ -8,7 +8,7 @@ from tools.platform_ids import FILE_ID
 from tools.spec import AttachedFile, ToolError
 from tools.workflow.bpmn.expressions import Value
 from tools.workflow.engine.state import FilledForm
-from tools.workflow.process.forms import FieldKind, Form, list_file_ids
+from tools.workflow.process.forms import FieldKind, Form, build_field_error, list_file_ids
 
 MAX_LENGTH = 4_000
 """Characters of a value in which files are sought."""
@@ -37,15 +37,15 @@ def find_file_errors(
     asked = {row.field for row in form.requires if row.is_condition_met(conditions)}
     for field in form.fields:
         if field.kind is FieldKind.ATTACHMENT:
-            ids, label = list_file_ids(filled.values.get(field.name, "")), field.label.by_language
+            ids = list_file_ids(filled.values.get(field.name, ""))
             for id in ids:
                 if id not in files:
-                    message = f"{field.name}: {id} is no file that they have sent here; ask them to send it"
-                    yield ToolError("unknown_file", message, needs_person=True, field=field.name, label=label)
+                    message = f"{id} is no file that they have sent here; ask them to send it"
+                    yield build_field_error("unknown_file", field, message)
             is_needed = field.name in asked or field.required
             if not ids and is_needed and (is_complete or filled.values.get(field.name)):
-                message = f"{field.name}: needs a file, not an address; ask them to send it here"
-                yield ToolError("file_needed", message, needs_person=True, field=field.name, label=label)
+                message = "needs a file, not an address; ask them to send it here"
+                yield build_field_error("file_needed", field, message)
 
 
 def attach_files(form: Form, filled: FilledForm, files: Mapping[str, AttachedFile]) -> FilledForm:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any
 from urllib.parse import urlsplit
 
 from tools.characters import clean_value
@@ -27,6 +26,7 @@ from tools.workflow.process.forms import (
     FieldKind,
     Form,
     FormField,
+    build_field_error,
     check_missing_fields,
     clean_form_text,
 )
@@ -132,12 +132,6 @@ def _clean_input(text: str) -> str:
     return clean_value(text).strip()
 
 
-def _build_error(code: str, field: FormField, message: str, **params: Any) -> ToolError:
-    """Build an error of a field that its author has to mend."""
-    text, label = f"{field.name}: {message}", field.label.by_language
-    return ToolError(code, text, needs_person=True, field=field.name, label=label, **params)
-
-
 def _parse_field(field: FormField, text: str, today: date) -> str:
     match field.kind:
         case _ if not text:
@@ -151,7 +145,7 @@ def _parse_field(field: FormField, text: str, today: date) -> str:
             number = Decimal(match[0].replace(",", "")) if match else Decimal(0)
             if match is None or number.adjusted() >= MAX_DIGITS or number != round(number, MAX_DECIMALS):
                 message = f"{text[:60]!r} is no number of 0 or more; write it like 3 or 2.5"
-                raise _build_error("bad_number", field, message)
+                raise build_field_error("bad_number", field, message)
             return format_decimal(number)
         case FieldKind.ATTACHMENT:
             return _parse_attachment_field(field, text)
@@ -181,10 +175,10 @@ def _parse_date_field(field: FormField, text: str, today: date) -> str:
         raise ToolError("bad_date", message, field=field.name, label=field.label.by_language)
     if day < today - LONGEST_PAST:
         message = f"{day} is more than a year ago (today is {today}); check the year"
-        raise _build_error("in_the_past", field, message)
+        raise build_field_error("in_the_past", field, message)
     if day > today + LONGEST_AHEAD:
         message = f"{day} is more than two years ahead (today is {today}); check the year"
-        raise _build_error("too_far_ahead", field, message)
+        raise build_field_error("too_far_ahead", field, message)
     return day.isoformat()
 
 
@@ -200,10 +194,10 @@ def _parse_attachment_field(field: FormField, text: str) -> str:
         is_link = LINK.fullmatch(address) and address.isprintable() and "." in host.strip(".")
         if not FILE_ID.fullmatch(address) and (len(address) > field.max_length or not is_link):
             message = "ask for the file itself, sent here, or for an https:// address"
-            raise _build_error("bad_attachment", field, message)
+            raise build_field_error("bad_attachment", field, message)
         named[address] = None
     if len(named) > MAX_FILES:
-        raise _build_error("too_many_files", field, f"{len(named)} files, at most {MAX_FILES}", most=MAX_FILES)
+        raise build_field_error("too_many_files", field, f"{len(named)} files, at most {MAX_FILES}", most=MAX_FILES)
     return ",".join(named)
 
 
@@ -213,19 +207,19 @@ def _parse_money_field(
     """The amount, and the currency if only the amount names it."""
     match = MONEY.fullmatch(remove_spaces(text))
     if match is None:
-        raise _build_error("bad_amount", field, f"{text[:60]!r} is no positive amount; write it like 1200.50")
+        raise build_field_error("bad_amount", field, f"{text[:60]!r} is no positive amount; write it like 1200.50")
     currency = _choose_currency(form, field, match, values, stated_currencies)
     option = (form.find_field(field.currency) or field).find_option(currency)
     decimals = option.decimals if option else 2
     amount = Decimal(match["number"].replace(",", ""))
     exponent = amount.normalize().as_tuple().exponent
     if amount <= 0:
-        raise _build_error("bad_amount", field, "must be more than 0")
+        raise build_field_error("bad_amount", field, "must be more than 0")
     if amount.adjusted() >= MAX_DIGITS:
-        raise _build_error("big_amount", field, f"must be below 10^{MAX_DIGITS}", digits=MAX_DIGITS)
+        raise build_field_error("big_amount", field, f"must be below 10^{MAX_DIGITS}", digits=MAX_DIGITS)
     if isinstance(exponent, int) and -exponent > decimals:
         message = f"{currency} has at most {decimals} decimals"
-        raise _build_error("too_precise", field, message, currency=currency, decimals=decimals)
+        raise build_field_error("too_precise", field, message, currency=currency, decimals=decimals)
     return {field.name: f"{amount:.{decimals}f}", **({field.currency: currency} if currency else {})}
 
 
@@ -237,7 +231,7 @@ def _choose_currency(
     unit = match["before"] or match["after"]
     if currency_field is None or (match["before"] and match["after"]):
         if unit:
-            raise _build_error("bad_amount", field, "write only the number")
+            raise build_field_error("bad_amount", field, "write only the number")
         return ""
     field_value = values[currency_field.name]
     if not unit or (unit == YEN_SIGN and currency_field.name in stated_currencies):

@@ -257,6 +257,12 @@ def check_missing_fields(fields: Iterable[FormField], hint: str = "") -> ToolErr
     return ToolError("missing_field", text, needs_person=True, field=missing[0].name, label=label)
 
 
+def build_field_error(code: str, field: FormField, message: str, **params: Any) -> ToolError:
+    """Build an error of a field that its author has to mend."""
+    text, label = f"{field.name}: {message}", field.label.by_language
+    return ToolError(code, text, needs_person=True, field=field.name, label=label, **params)
+
+
 def clean_form_text(text: str, limit: int, field: str, label: dict[str, str]) -> str:
     """The text trimmed, visible, and of at most `limit` characters. Raises `ToolError`."""
     text = clean_value(text).strip()
