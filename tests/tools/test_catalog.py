@@ -37,30 +37,34 @@ def test_an_example_fits_and_arguments_have_names_that_say_nothing_of_the_caller
     assert schema.get("additionalProperties") is False, "an unknown argument is refused"
 
 
-def errors() -> Iterator[tuple[str, ast.Call]]:
-    """Every place where a `ToolError` is made, and its code; also where a function that is given the code makes it."""
-    for source in SOURCES:
-        calls = [n for n in ast.walk(ast.parse(source.read_text(encoding="utf-8"))) if isinstance(n, ast.Call)]
-        for made in (c for c in calls if ast.unparse(c.func) == "ToolError"):
+def errors() -> Iterator[tuple[str, set[str]]]:
+    """The code and the parameters of every `ToolError` that is made; also where a function that is given the code makes
+    it."""
+    trees = {source: ast.parse(source.read_text(encoding="utf-8")) for source in SOURCES}
+    for source, tree in trees.items():
+        for made in (one for one in list_calls(tree) if ast.unparse(one.func) == "ToolError"):
             if isinstance(made.args[0], ast.Constant):
-                yield str(made.args[0].value), made
-            else:
-                codes = set(given(source, made))
-                assert codes, f"{source}:{made.lineno}"
-                yield from ((code, made) for code in codes)
+                yield str(made.args[0].value), list_keywords(made)
+                continue
+            maker = [
+                f for f in ast.walk(tree)
+                if isinstance(f, ast.FunctionDef) and f.lineno <= made.lineno <= (f.end_lineno or 0)
+            ][-1]  # fmt: skip
+            assert ast.unparse(made.args[0]) == maker.args.args[0].arg
+            places = [tree] if maker.name.startswith("_") else list(trees.values())
+            calls = [one for place in places for one in list_calls(place) if ast.unparse(one.func) == maker.name]
+            assert calls, f"{source}:{made.lineno}"
+            for call in calls:
+                assert isinstance(call.args[0], ast.Constant), f"{maker.name}:{call.lineno}"
+                yield str(call.args[0].value), list_keywords(made) | list_keywords(call)
 
 
-def given(source: Path, made: ast.Call) -> Iterator[str]:
-    """The codes that the function around `made`, whose first parameter is the code, is called with."""
-    tree = ast.parse(source.read_text(encoding="utf-8"))
-    around = [
-        f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and f.lineno <= made.lineno <= (f.end_lineno or 0)
-    ]
-    assert ast.unparse(made.args[0]) == around[-1].args.args[0].arg
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == around[-1].name:
-            assert isinstance(call.args[0], ast.Constant), f"{source}:{call.lineno}"
-            yield str(call.args[0].value)
+def list_calls(tree: ast.Module) -> list[ast.Call]:
+    return [one for one in ast.walk(tree) if isinstance(one, ast.Call)]
+
+
+def list_keywords(call: ast.Call) -> set[str]:
+    return {one.arg for one in call.keywords if one.arg}
 
 
 @cache
@@ -80,8 +84,8 @@ def test_every_error_has_advice_a_card_and_words() -> None:
 
 def test_the_parameters_of_errors_fill_their_words() -> None:
     given: dict[str, set[str]] = {}
-    for code, node in errors():
-        names = {k.arg for k in node.keywords if k.arg} - {"ask", "field"}
+    for code, keywords in errors():
+        names = keywords - {"ask", "field"}
         given[code] = given.get(code, names) & names
     for code, names in given.items():
         for text in load_sentences()[f"error.{code}"].values():
