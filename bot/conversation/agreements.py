@@ -10,7 +10,7 @@ from bot.conversation.endings import post_notice
 from bot.conversation.run_recorder import build_journal_write
 from bot.conversation.turn_context import TurnContext, Turns
 from bot.core.i18n import render_value, translate
-from bot.core.records import ApprovalState
+from bot.core.records import Approval, ApprovalState
 from bot.queue.writes import Write
 from tools.languages import choose_words
 from tools.people.names import format_people_names
@@ -49,13 +49,11 @@ async def answer_agreement(turns: Turns, context: TurnContext) -> Sequence[Write
     message, run, language = context.run.message, context.run, context.run.language
     if run.state.calls or message.files or not is_agreement(message.text):
         return None
-    cards = [one for one in context.conversation.waiting if one.is_of(message.person, direct=message.place.direct)]
-    found = [await turns.stores.approvals.find_readable_approval(one.approval) for one in cards]
-    opened = [one for one in found if one is not None and one.state is ApprovalState.OPEN]
+    opened = await list_open_cards(turns, context)
     if not opened:
         return None
     lines = list[str]()
-    for one in opened[-MAX_CARDS:]:
+    for one in opened:
         title = render_value(one.proposal.get_title_for(context.caller.id), language)
         if context.caller.id not in one.proposal.deciders:
             who = choose_words(await format_people_names(turns.platform.directory, one.proposal.deciders), language)
@@ -67,3 +65,11 @@ async def answer_agreement(turns: Turns, context: TurnContext) -> Sequence[Write
     text = "\n".join(lines)
     await post_notice(turns, context.lease, message, text, key="agreed", privacy=Privacy.OWN_TEXT)
     return [build_journal_write(turns, message, "message.agreed", approval=opened[-1].id)]
+
+
+async def list_open_cards(turns: Turns, context: TurnContext) -> list[Approval]:
+    """Load the open cards of the message's author in this conversation, the newest `MAX_CARDS`, oldest first."""
+    message = context.run.message
+    cards = [one for one in context.conversation.waiting if one.is_of(message.person, direct=message.place.direct)]
+    found = [await turns.stores.approvals.find_readable_approval(one.approval) for one in cards]
+    return [one for one in found if one is not None and one.state is ApprovalState.OPEN][-MAX_CARDS:]

@@ -8,14 +8,13 @@ from dataclasses import replace
 
 from bot.approvals.render import render_candidates
 from bot.chat.messages import Message, Post
-from bot.conversation.progress import render_current_states, render_receipt, render_run_result, render_undone_calls
+from bot.conversation.progress import render_current_states, render_open_cards, render_receipt, render_run_result
 from bot.conversation.reply import DeliveryResult, can_show_in, deliver_message
 from bot.conversation.turn_context import Turns
 from bot.core import logs
 from bot.core.errors import ChatError, ChatRefusedError
 from bot.core.i18n import translate
-from bot.core.records import Run, RunResult
-from bot.core.run_state import CallRecord
+from bot.core.records import Approval, Run, RunResult
 from bot.queue.lanes import LaneItem, Lease
 from tools.people.names import get_person_language
 from tools.spec import Privacy, ReceiptLine
@@ -49,13 +48,12 @@ async def post_run_result(
     *,
     again: bool,
     wait_ms: int | None,
-    states: Sequence[ReceiptLine] = (),
-    undone: Sequence[CallRecord] = (),
-    files: str = "",
+    states: Sequence[ReceiptLine],
+    cards: Sequence[Approval],
+    notes: Sequence[str],
 ) -> DeliveryResult:
-    """Post the answer, in the conversation if everything that the run has seen may be shown there. `states`:
-    current states of requests. `undone`: calls that were asked for and not done. `files`: sentence about kept files
-    that are on no request yet."""
+    """Post the answer, in the conversation if everything that the run has seen may be shown there. Under it stand
+    the receipt, `states` (of requests, now), `cards` (those that nobody has pressed) and `notes` (sentences)."""
     place, privacy, key = run.message.place, get_result_privacy(run, result), f"{run.id}:final"
     here, aside = await can_show_in(turns.platform, place, privacy), render_receipt(run, in_channel=True)
     in_channel = here and not place.direct
@@ -64,7 +62,8 @@ async def post_run_result(
     post = render_run_result(run, result, candidates, in_channel=in_channel)
     post = await turns.features.complete_answer(run, result, post, here)
     now = render_current_states(states, run.language, in_channel=in_channel)
-    more = (post.receipt, now, render_undone_calls(undone, run.language), files)
+    opened = render_open_cards([one for one in cards if one.place == place or not in_channel], run.language)
+    more = (post.receipt, now, opened, *notes)
     post = replace(post, receipt="\n".join(filter(None, more)))
     return await deliver_message(
         turns.platform, place, run.message.person, post, privacy, key=key, again=again, wait_ms=wait_ms, receipt=aside

@@ -7,7 +7,7 @@ are in the thread under the message, and the answer is beside the message."""
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -33,7 +33,7 @@ from bot.core.clock import Clock
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
 from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, PlaceClosedError
 from bot.core.i18n import format_amount, load_sentences, render_receipt_line, render_value, translate
-from bot.core.records import Run, RunResult, RunStatus
+from bot.core.records import Approval, Run, RunResult, RunStatus
 from bot.core.redaction import redact_text
 from bot.core.run_state import CallRecord, CallStatus, RunState
 from bot.core.work_items import RefreshProgress, build_show_lane
@@ -56,6 +56,8 @@ _NUMBER = re.compile(r"^\d+\. ")
 SUBJECT_MAX = 80
 UNDONE_SHOWN, SHORT_VALUE = 3, 30
 """Most undone calls that are named, and most characters of a value by which people recognize one."""
+_CODE = re.compile(r"True|False|[a-z][a-z0-9_]*")
+"""A value that only programs know, such as `sick` or `approve`."""
 REASON_MAX = 160
 GREETING = re.compile(
     r"(?:[\s,，.。!！~～、]|(?:你|您|大家)?好(?:的|呀|啊)?|早(?:上好|安)?|晚上好|下午好|在吗|嗨|谢+了?|多谢|辛苦了?|感谢|收到|明白了?|再见|拜拜"
@@ -344,24 +346,32 @@ def render_current_states(states: Sequence[ReceiptLine], language: str, *, in_ch
     return translate("receipt.now", language, states=told) if told else ""
 
 
-def render_undone_calls(calls: Sequence[CallRecord], language: str) -> str:
-    """Render the calls that were asked for and not done, in one line."""
+def render_open_cards(cards: Sequence[Approval], language: str) -> str:
+    """Render the cards that nobody has pressed yet, in one line."""
+    titles = " · ".join(render_value(one.proposal.get_title_for(one.owner), language) for one in cards)
+    return translate("receipt.open_cards", language, titles=titles) if titles else ""
+
+
+def render_undone_calls(calls: Sequence[CallRecord], words: Mapping[str, str], language: str) -> str:
+    """Render the calls that were asked for and not done, in one line. `words`: those of codes in forms."""
     told = list[str]()
     for call in calls[:UNDONE_SHOWN]:
-        subject = ", ".join(dict.fromkeys(_list_short_values(call.args)))[:SUBJECT_MAX]
+        subject = ", ".join(dict.fromkeys(_list_short_values(call.args, words, language)))[:SUBJECT_MAX]
         action = _describe_action(call.tool, language)
         told.append(translate("receipt.about", language, action=action, subject=subject) if subject else action)
     return translate("receipt.undone", language, what=" · ".join(told)) if told else ""
 
 
-def _list_short_values(value: Any) -> Iterator[str]:
-    """List the values by which people recognize a call: its days, figures and names."""
+def _list_short_values(value: Any, words: Mapping[str, str], language: str) -> Iterator[str]:
+    """List the values by which people recognize a call: its days, figures and names, and codes that have words."""
     if isinstance(value, dict):
         for one in value.values():
-            yield from _list_short_values(one)
+            yield from _list_short_values(one, words, language)
     elif isinstance(value, str | int | float):
         text = " ".join(str(value).split())
-        if text and len(text) <= SHORT_VALUE and not PERSON_ID.fullmatch(text):
+        if text in words or f"choice.{text}" in load_sentences():
+            yield words.get(text) or translate(f"choice.{text}", language)
+        elif text and len(text) <= SHORT_VALUE and not (PERSON_ID.fullmatch(text) or _CODE.fullmatch(text)):
             yield text
 
 

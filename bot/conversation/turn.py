@@ -19,16 +19,16 @@ from bot.agent.recall import list_call_results
 from bot.agent.request_numbers import find_requests, normalize_text
 from bot.chat.messages import Message
 from bot.conversation import card_requests, endings, run_loader, run_recorder, triage
-from bot.conversation.agreements import answer_agreement
+from bot.conversation.agreements import answer_agreement, list_open_cards
 from bot.conversation.notices import build_given_up_notice
-from bot.conversation.progress import describe_stop
+from bot.conversation.progress import describe_stop, is_small_talk, render_undone_calls
 from bot.conversation.prompt_head import build_prompt_head
 from bot.conversation.reply import DeliveryResult
 from bot.conversation.turn_context import TurnContext, Turns
 from bot.core import logs
 from bot.core.errors import NEEDS_ADMINISTRATOR, ChatRefusedError, ModelUnavailableError
 from bot.core.i18n import translate
-from bot.core.records import STOPPED_CHOICE, Run, RunResult, RunStatus
+from bot.core.records import STOPPED_CHOICE, Approval, Run, RunResult, RunStatus
 from bot.core.run_state import CallStatus
 from bot.core.work_items import RefreshProgress, ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
@@ -36,7 +36,7 @@ from bot.queue.writes import Write
 from bot.storage.file_keeper import TakenFiles
 from tools.cards.files import describe_files
 from tools.languages import choose_words
-from tools.requests.status import describe_current_states
+from tools.requests.status import describe_current_states, load_code_words
 from tools.spec import Privacy
 from tools.tool import ToolContext
 
@@ -235,18 +235,23 @@ async def _post_run_result(
     use = ToolContext(turns.tool_services, caller, turns.stores.clock.today(caller.person.zone))
     sent, waiting = {one.id for one in run.message.files}, context.conversation.waiting_files
     left = [one for one in turns.stores.files.keeper.list_usable_files(run, waiting) if one.id in sent]
-    states = await describe_current_states(use, numbers)
+    notes, cards = list[str](), list[Approval]()
+    if undone := list_undone_calls(run.state, turns.loop.executor.is_gated):
+        notes.append(render_undone_calls(undone, await load_code_words(use, run.language), run.language))
+    if left:
+        files = choose_words(describe_files(left), run.language)
+        notes.append(translate("file.kept", run.language, files=files))
+    if not (run.receipt_lines or is_small_talk(run, result)):  # an answer could say of such a card that it is done
+        cards = await list_open_cards(turns, context)
     delivery_result = await endings.post_run_result(
         turns,
         run,
         result,
         again=context.is_redelivery,
         wait_ms=wait_ms,
-        states=states,
-        undone=list_undone_calls(run.state, turns.loop.executor.is_gated),
-        files=translate("file.kept", run.language, files=choose_words(describe_files(left), run.language))
-        if left
-        else "",
+        states=await describe_current_states(use, numbers),
+        cards=cards,
+        notes=notes,
     )
     await turns.progress.settle_session(run, is_waiting=context.is_other_run_waiting)
     finish_writes = run_recorder.build_finish_writes(turns, context, result, delivery_result)

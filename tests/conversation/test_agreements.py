@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
+from bot.agent.model import ModelReply
 from bot.chat.messages import Place
 from bot.conversation.agreements import is_agreement
 from tests.harness.memory_bot import Bot
@@ -79,3 +80,18 @@ async def test_in_a_channel_it_says_no_more_than_that_the_card_is_in_the_direct_
     await bot.send("好的", id="Ev2", place=place)
     assert "给李四发这封邮件" not in str(bot.chat.texts("C1"))
     assert "卡片在我们的私信里" in bot.chat.texts(DM.channel)[-1]
+
+
+async def test_an_answer_beside_an_open_card_says_that_nothing_is_done_yet(redis: Redis) -> None:
+    """A model that says *sent* of a card that nobody has pressed is contradicted by code."""
+    lie = ModelReply(text="已经发给李四了。")
+    bot = Bot(redis, [mail(), lie, DONE, lie])
+    await bot.send("给李四发邮件")
+    await bot.send("发给李四了吗？", id="Ev2")
+    assert bot.chat.list_posts(DM.channel)[-1].post.receipt.splitlines() == [
+        "系统记录：没有做任何改动",
+        "卡片还在等人点击：给李四发这封邮件？",
+    ]
+    await bot.press(bot.chat.cards()[0], "send")
+    await bot.send("发给李四了吗？", id="Ev3")
+    assert "卡片还在等人点击" not in bot.chat.list_posts(DM.channel)[-1].post.receipt, "control: it has been pressed"

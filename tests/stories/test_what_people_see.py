@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from bot.agent.model import ModelReply
 from bot.storage.approvals import derive_task_card_id
 from tests.harness.memory_bot import TODAY, Bot
+from tests.harness.memory_platform import DM
 from tests.harness.presses import started
 from tests.stories.script import DONE, calls
 from tests.tools.office import SICK
@@ -116,3 +117,21 @@ async def test_the_step_of_a_looked_up_request_is_where_it_stands_and_not_its_wh
     await here.send("L-0001 到哪一步了", person="U1", id="Ev9")
     [line] = [one.splitlines()[0] for one in here.chat.texts() if "查看审批进度" in one]
     assert line == "1. **查看审批进度**：L-0001 等李四审批"
+
+
+@pytest.mark.parametrize(
+    ("locale", "told"),
+    [
+        ("zh-CN", "没有办：发起申请（请假, 病假, 2026-11-23, 2026-11-24, 胃疼, U2） · 审批待办（L-0001-1, 同意）"),
+        ("en-US", "Not done: Start a request (leave, Sick leave, 2026-11-23, 2026-11-24, 胃疼, U2) · Decide a task"),
+    ],
+)
+async def test_what_was_not_done_is_told_without_codes(redis: Redis, locale: str, told: str) -> None:
+    email = ("send_email", {"to": ["U2"], "subject": "早会", "body": "明天八点。"})
+    start = ("start_process", {"process": "leave", "form": SICK})
+    decide = ("decide_task", {"task": "L-0001-1", "decision": "approve"})
+    here = Bot(redis, [calls(email, start, decide), DONE])
+    here.directory.known = [one.model_copy(update={"locale": locale}) for one in here.directory.known]
+    await here.send("发邮件、请病假、批准 L-0001", person="U1")
+    await here.press(here.chat.cards()[0], "send")
+    assert told in here.chat.list_posts(DM.channel)[-1].post.receipt

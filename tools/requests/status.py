@@ -145,6 +145,17 @@ async def describe_current_states(context: ToolContext, numbers: Sequence[str]) 
     return await _describe_each(context, numbers, _describe_current_state)
 
 
+async def load_code_words(context: ToolContext, language: str) -> dict[str, str]:
+    """Load the words of codes in forms: a process by its key, an option by its value. None while the engine is away."""
+    words = dict[str, str]()
+    with suppress(ToolError):
+        for process in await context.services.engine.list_processes():
+            options = [one for field in process.form.fields for one in field.options]
+            words |= {one.value: choose_words(one.by_language, language) for one in options}
+            words[process.key] = choose_words(process.form.name.by_language, language)
+    return words
+
+
 async def _describe_each(
     context: ToolContext, numbers: Sequence[str], describe: Callable[[ToolContext, Request], Awaitable[T]]
 ) -> list[T]:
