@@ -92,7 +92,7 @@ class LaneIngress:
         Announced once, with the first refused message. An item in the lane announces the end of the backlog, so that
         nobody wonders about the other messages."""
         redis, keys, lane = self.stores.redis, self.stores.keys, message.place.conversation
-        if not await start_overflow(self.stores.redis, self.stores.keys, lane, message.id):
+        if not await start_overflow(redis, keys, lane, message.id):
             return
         caught_up = BacklogCleared(place=message.place, person=message.person)
         noted = self.stores.journal.build_record_write(
@@ -115,10 +115,12 @@ class LaneIngress:
         text = translate("turn.held", await get_person_language(self.platform.directory, click.person))
         await self.platform.chat.post_ephemeral(click.place, click.person, text)
 
-    async def _accept_item(self, lane: str, id: str, body: str, person: str) -> None:
+    async def _accept_item(self, lane: str, id: str, body: str, person: str = "") -> EnqueueResult:
         """Accept an item of this person. Raises StoreUnavailableError if its lane is full."""
-        if await self.worker.accept_item(lane, id, body, person=person) is EnqueueResult.FULL:
+        accepted = await self.worker.accept_item(lane, id, body, person=person)
+        if accepted is EnqueueResult.FULL:
             raise StoreUnavailableError(f"too much waits for {lane}")
+        return accepted
 
     async def accept_change(self, message: Message, *, is_deleted: bool) -> None:
         lane, change = message.place.conversation, MessageChanged(message=message, is_deleted=is_deleted)
@@ -126,11 +128,9 @@ class LaneIngress:
 
     async def accept_click(self, click: Click) -> None:
         """Accept a press into the lane of its approval, so that no slow conversation delays a decision."""
-        accepted = await self.worker.accept_item(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
+        accepted = await self._accept_item(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
         if self.stores.watch.is_held and accepted is EnqueueResult.NEW:
             self._go_on(self._notify_press_held(click))
-        if accepted is EnqueueResult.FULL:
-            raise StoreUnavailableError(f"too many presses wait for {click.approval}")
 
     async def withdraw_click(self, click: Click, failed: Exception) -> Acceptance:
         return await self._withdraw_item(click.approval, click.id, failed)

@@ -42,9 +42,8 @@ async def list_recipients(cards: Cards, approval: Approval) -> list[str]:
         return [approval.caller]
     people = list(approval.proposal.deciders)
     if approval.gate is Gate.APPROVE:
-        people += await cards.tool_services.engine.list_task_deputies(
-            approval.proposal.subject, cards.stores.clock.today()
-        )
+        engine, today = cards.tool_services.engine, cards.stores.clock.today()
+        people += await engine.list_task_deputies(approval.proposal.subject, today)
     return list(dict.fromkeys(people))
 
 
@@ -57,9 +56,8 @@ async def list_represented(cards: Cards, approval: Approval, person: str) -> fro
     """List the deciders for whom this person is a deputy now."""
     if approval.gate is not Gate.APPROVE or person in approval.proposal.deciders:
         return frozenset()
-    deputies = await cards.tool_services.engine.list_task_deputies(
-        approval.proposal.subject, cards.stores.clock.today()
-    )
+    engine, today = cards.tool_services.engine, cards.stores.clock.today()
+    deputies = await engine.list_task_deputies(approval.proposal.subject, today)
     return frozenset(approval.proposal.deciders if person in deputies else ())
 
 

@@ -175,9 +175,8 @@ async def settle_card(cards: Cards, lease: Lease, work: SettleCard) -> Sequence[
 
 async def remind_deciders(cards: Cards, lease: Lease, work: RemindDeciders) -> Sequence[Write]:
     """Remind everybody who has not decided, at half time."""
-    result = try_transition(
-        cards.stores.approvals.read_from_lease(lease), ReminderDue(work.version), cards.stores.clock.now()
-    )
+    approval, now = cards.stores.approvals.read_from_lease(lease), cards.stores.clock.now()
+    result = try_transition(approval, ReminderDue(work.version), now)
     if result is None:
         return []
     approval, effects = result
@@ -188,9 +187,8 @@ async def remind_deciders(cards: Cards, lease: Lease, work: RemindDeciders) -> S
 async def expire_card(cards: Cards, lease: Lease, work: ExpireCard) -> Sequence[Write]:
     """End a card whose time is over. Silence is not a rejection, and the card says so. People who have not decided are
     told: for a confirmation by the run that waits for it, otherwise here."""
-    result = try_transition(
-        cards.stores.approvals.read_from_lease(lease), CardExpired(work.version), cards.stores.clock.now()
-    )
+    approval, now = cards.stores.approvals.read_from_lease(lease), cards.stores.clock.now()
+    result = try_transition(approval, CardExpired(work.version), now)
     if result is None:
         return []
     again = lease.item.is_redelivery
