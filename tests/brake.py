@@ -13,11 +13,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 73_400,
-    "lines of the second platform": 6_527,
-    "kernel lines": 18_268,
+    "product lines": 73_270,
+    "lines of the second platform": 6_515,
+    "kernel lines": 18_258,
     "helpers used once, of 1,000 functions": 93,
-    "helpers of three lines or fewer": 31,
+    "helpers of three lines or fewer": 30,
     "clauses as subjects in docstrings": 0,
     "clauses as subjects in papers": 0,
     "files that run for a message": 138,

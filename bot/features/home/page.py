@@ -4,7 +4,7 @@ Everything on the page is for this person alone, and is read from the store. Not
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from bot.approvals import render
@@ -137,7 +137,9 @@ class HomeBuilder:
             if one.style == "primary"
             and not authorize_press(approval, who, one.choice, one.version, clock.now_ms(), standing, one.seal)
         ]
-        if not _is_short(card, facts):
+        sizes = [len(f"{label}{value}".encode()) for label, value in facts]
+        is_short = len(sizes) <= FACTS and sum(sizes) <= FACTS_BYTES and max(sizes, default=0) <= VALUE_BYTES
+        if card.body or not is_short:  # it does not fit among the others
             summary = await load_request_summary(self.core.tool_services, request, language)
             short = Card(card.title, lead=f"{summary}\n{translate('home.too_long', language)}", footer=card.footer)
             return HomeEntry(short, (replace(opening, style="primary"),))
@@ -246,12 +248,6 @@ class HomeBuilder:
         return HomeSection(
             translate("home.operations", language), (HomeEntry(Card("", lead="\n".join(lines))),), buttons=(button,)
         )
-
-
-def _is_short(card: Card, facts: Sequence[tuple[str, object]]) -> bool:
-    """Whether a whole card fits among the others."""
-    sizes = [len(f"{label}{value}".encode()) for label, value in facts]
-    return not card.body and len(sizes) <= FACTS and sum(sizes) <= FACTS_BYTES and max(sizes, default=0) <= VALUE_BYTES
 
 
 def _count_hidden(skip: int, shown_count: int, total: int, language: str) -> str:
