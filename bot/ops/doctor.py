@@ -239,6 +239,9 @@ async def _check_mcp_servers(servers: Sequence[McpServer]) -> AsyncIterator[Doct
                 continue
             tools = ", ".join(f"{one.full_name} ({one.gate})" for one in fleet.list_tools(name))
             yield DoctorFinding("ok", name, f"tools, and who confirms: {tools or 'none'}")
+            if rows := fleet.suggest_rows(name):
+                said = "the server says that these only read; if you trust it, let them run without a press"
+                yield DoctorFinding("ok", name, f"{said}: [servers.{name}.tools] {rows}")
 
 
 async def _check_workspace(

@@ -148,12 +148,28 @@ def write_env_file(file: Path, text: str, before: str | None) -> None:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
-            if read_env_text(target) != before:
-                raise EnvFileChangedError
-            if before is not None and os.geteuid() == 0:  # the owner keeps reading it as their own file
-                os.chown(new, target.stat().st_uid, target.stat().st_gid)
-            new.replace(target)
+            _put_in_place(new, target, before)
         finally:
             new.unlink(missing_ok=True)
     except OSError as error:
         raise SettingsError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _put_in_place(new: Path, target: Path, before: str | None) -> None:
+    if before is not None:
+        if read_env_text(target) != before:
+            raise EnvFileChangedError
+        if os.geteuid() == 0:  # the owner keeps reading it as their own file
+            os.chown(new, target.stat().st_uid, target.stat().st_gid)
+        new.replace(target)
+        return
+    try:
+        try:
+            os.link(new, target)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
+            new.replace(target)
+    except FileExistsError:
+        raise EnvFileChangedError from None

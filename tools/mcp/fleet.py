@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -31,6 +33,7 @@ START_S = 3.0
 """Seconds for which the start waits for the servers; slower ones join later."""
 MAX_PROBLEM_LENGTH = 300
 """Most characters of a message about a tool's problem."""
+_BARE_KEY = re.compile("[A-Za-z0-9_-]+")
 END_S = 10.0
 """Seconds that the servers may take to end."""
 
@@ -66,6 +69,13 @@ class McpToolset(Mapping[str, Tool]):
     def list_tools(self, server: str) -> Sequence[McpTool]:
         """The known tools of a server."""
         return tuple(self._mcp_tools.get(server, {}).values())
+
+    def suggest_rows(self, server: str) -> str:
+        """Settings for the file, in TOML: a rule for each tool that the server marks read-only and that has none
+        yet."""
+        ruled = self.connections[server].server.tools
+        marked = [one.name for one in self.list_tools(server) if one.is_read_only and one.name not in ruled]
+        return ", ".join(f'{name if _BARE_KEY.fullmatch(name) else json.dumps(name)} = "none"' for name in marked)
 
     async def wait_until_listed(self) -> None:
         await asyncio.gather(*(one.wait_until_listed() for one in self.connections.values()))

@@ -185,7 +185,7 @@ async def test_a_tool_that_changed_between_card_and_press_is_not_run(world: Worl
 
 async def test_only_the_file_opens_a_gate_whatever_a_server_says_of_its_tool_then_or_later(world: World) -> None:
     async with world.fleet(world.server("moody")) as opened:
-        assert opened["moody__pay"].gate is Gate.CONFIRM
+        assert opened["moody__pay"].gate is Gate.CONFIRM and opened.suggest_rows("moody") == ""
         world.mood("reads")
         world.kill()  # it comes back, and marks the tool read-only
         await until(lambda: not alive(world.pid))
@@ -193,9 +193,9 @@ async def test_only_the_file_opens_a_gate_whatever_a_server_says_of_its_tool_the
             await opened.connections["moody"].refresh_tools()
         await opened.connections["moody"].refresh_tools()
         assert opened.list_tools("moody")[0].is_read_only
-        assert opened["moody__pay"].gate is Gate.CONFIRM
+        assert opened["moody__pay"].gate is Gate.CONFIRM and opened.suggest_rows("moody") == 'pay = "none"'
     async with world.fleet(world.server("moody", tools={"pay": "none"})) as opened:
-        assert opened["moody__pay"].gate is Gate.NONE
+        assert opened["moody__pay"].gate is Gate.NONE and opened.suggest_rows("moody") == ""
 
 
 async def test_the_start_does_not_wait_long_and_who_comes_later_is_there_later(

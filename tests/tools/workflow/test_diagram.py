@@ -17,7 +17,7 @@ from tests.harness.corpus import corpus
 from tests.harness.processes import FILES
 from tools.spec import ToolError
 from tools.workflow.diagram.label_placement import LabelPlacer, build_segment_boxes, list_label_positions
-from tools.workflow.diagram.labels import LEADING, find_font_file, measure_width, wrap_label
+from tools.workflow.diagram.labels import LEADING, find_font_file, list_missing_glyphs, measure_width, wrap_label
 from tools.workflow.diagram.layout import Box, Point, Shape, read_diagram
 from tools.workflow.diagram.render import rasterize_svg, render_picture, render_png
 from tools.workflow.diagram.svg import draw_diagram
@@ -147,8 +147,11 @@ async def test_every_shipped_process_is_painted_and_the_same_picture_once_and_ch
     assert error.value.code == "no_picture"
 
 
-def test_without_the_font_there_is_no_picture(tmp_path: Path) -> None:
+def test_a_name_the_font_cannot_write_is_no_picture_and_never_boxes(tmp_path: Path) -> None:
+    assert refused(small("อนุมัติ")) == "no_font"
     assert refused(small("审批"), tmp_path / "none.otf") == "no_font"
+    assert FONT and not list_missing_glyphs("请假审批：≤ 1 天，Größe €5…", FONT)
+    assert list_missing_glyphs("审😀", FONT) == "😀"
 
 
 @corpus(

@@ -1,9 +1,12 @@
-"""Typesets the names in a diagram: their width and their line breaks."""
+"""Typesets the names in a diagram: their width, their line breaks, and whether the font has their characters."""
 
 from __future__ import annotations
 
 import re
+import struct
+from bisect import bisect_right
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -27,6 +30,34 @@ def find_font_file() -> Path | None:
     except ImportError:
         return None
     return sans_path()
+
+
+def list_missing_glyphs(text: str, font: Path) -> str:
+    """The characters of `text` that the font lacks; they would be drawn as boxes."""
+    starts, ends = _read_glyph_ranges(font)
+    missing = set[str]()
+    for char in text:
+        at = bisect_right(starts, ord(char)) - 1
+        if not char.isspace() and (at < 0 or ord(char) > ends[at]):
+            missing.add(char)
+    return "".join(sorted(missing))
+
+
+@lru_cache(maxsize=2)
+def _read_glyph_ranges(font: Path) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """First and last characters of the ranges in the font (OpenType `cmap`, format 12); none for another format. The
+    table is read here, because a font library would be thirty times as large as everything else needed."""
+    data = font.read_bytes()
+    tables = struct.iter_unpack(">4sIII", data[12 : 12 + 16 * int.from_bytes(data[4:6], "big")])
+    cmap = next((offset for tag, _, offset, _ in tables if tag == b"cmap"), 0)
+    count = int.from_bytes(data[cmap + 2 : cmap + 4], "big")
+    for _, _, offset in struct.iter_unpack(">HHI", data[cmap + 4 : cmap + 4 + 8 * count]):
+        at = cmap + offset
+        if data[at : at + 2] == b"\x00\x0c":
+            groups = data[at + 16 : at + 16 + 12 * int.from_bytes(data[at + 12 : at + 16], "big")]
+            found = sorted((start, end) for start, end, _ in struct.iter_unpack(">III", groups))
+            return tuple(start for start, _ in found), tuple(end for _, end in found)
+    return (), ()
 
 
 def measure_width(text: str) -> float:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tools.spec import ToolError
-from tools.workflow.diagram.labels import FAMILY, find_font_file
+from tools.workflow.diagram.labels import FAMILY, find_font_file, list_missing_glyphs
 from tools.workflow.diagram.layout import read_diagram
 from tools.workflow.diagram.svg import draw_diagram
 
@@ -32,7 +32,7 @@ def render_png(
 ) -> bytes:
     """The process as PNG. `done` has the ids of the visited nodes and flows, `active` those of the current ones.
     `language` (`zh`, `en`) is the language of the legend. Takes about 0.3 s; a cached picture takes no time. `font`
-    replaces `find_font_file()`. Raises `ToolError`: `no_diagram`; `no_font` without a font; `no_picture`
+    replaces `find_font_file()`. Raises `ToolError`: `no_diagram`; `no_font` if a name would be unreadable; `no_picture`
     if the renderer fails."""
     return _render_cached_png(bpmn, frozenset(done), frozenset(active), language, font or find_font_file())
 
@@ -44,6 +44,8 @@ def _render_cached_png(
     drawing = draw_diagram(read_diagram(bpmn), done, active, language)
     if font is None or not font.is_file():
         raise ToolError("no_font", "the font with Chinese characters is not installed, so there is no picture")
+    if boxes := list_missing_glyphs(drawing.text, font):
+        raise ToolError("no_font", f"the font has no {boxes[:20]!r}, so there is no picture")
     return rasterize_svg(drawing.svg, font, min(ZOOM, LONGEST_PX / max(drawing.width, drawing.height)))
 
 

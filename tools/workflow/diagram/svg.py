@@ -48,15 +48,18 @@ class ElementState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SvgDrawing:
     svg: str
+    text: str
+    """All text in the drawing."""
     width: float
     height: float
 
 
 class SvgBuilder:
-    """Collects elements."""
+    """Collects elements and their text."""
 
     def __init__(self) -> None:
         self.elements: list[str] = []
+        self.text: list[str] = []
 
     def add_element(self, tag: str, kind: str, **values: float | str) -> None:
         """Add an element of class `kind`. `stroke_width=2` becomes the attribute `stroke-width`."""
@@ -69,6 +72,7 @@ class SvgBuilder:
         for number, line in enumerate(text):
             where = _format_attributes({"x": middle.x, "y": top + number * step, "font_size": size})
             self.elements.append(f"<text class={quoteattr(kind)}{where}>{escape(line)}</text>")
+        self.text += text
 
 
 def draw_diagram(diagram: Diagram, done: frozenset[str], active: frozenset[str], language: str) -> SvgDrawing:
@@ -216,7 +220,7 @@ def _build_svg(pen: SvgBuilder, diagram: Diagram, placer: LabelPlacer, language:
     frame = f'width="{wide:g}" height="{high:g}" viewBox="{left:g} {top:g} {wide:g} {high:g}"'
     body = "".join(pen.elements)
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" {frame}><style>{STYLE}</style>{body}</svg>'
-    return SvgDrawing(svg=svg, width=wide, height=high)
+    return SvgDrawing(svg=svg, text="".join(pen.text), width=wide, height=high)
 
 
 def _format_attributes(values: Mapping[str, float | str]) -> str:
