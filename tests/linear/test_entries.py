@@ -115,7 +115,7 @@ ENTRIES: dict[str, Callable[[str], object]] = {
     "an open card": lambda text: build_cards_message([PausedRun("R1", "A1", "send_email", "U1", 1, text)], 2),
     "summary": lambda text: parse_summary_lines(ModelReply(json.dumps({"lines": [text]}))),
     "a PDF": lambda text: media.judge_file(b"%PDF-" + text.encode(errors="replace")),
-    "typed": lambda text: typed.build_rich_text(typed.mark_up_text(text, (), ()), "b"),
+    "typed": lambda text: typed.mark_up_text(text, (), ()),
     "rehearsal": lambda text: plan_reply([system(), user(text[: len(text) // 8])], []),  # slow, and reads no 20,000
     "rehearsal notes": lambda text: build_notes(
         [{"role": "system", "content": WANTED}, {"role": "user", "content": text}]

@@ -37,8 +37,10 @@ def _list_block_texts(node: Any) -> Iterator[str]:
 
 
 def list_buttons(message: Message) -> Iterator[dict[str, Any]]:
+    """List the buttons of a message or page, without the small ones about its text."""
     for block in message.get("blocks") or []:
-        yield from (e for e in block.get("elements", []) if e.get("type") == "button")
+        if block["type"] != "context_actions":
+            yield from (e for e in block.get("elements", []) if e.get("type") == "button")
 
 
 def find_block_id(view: dict[str, Any], name: str) -> str:
