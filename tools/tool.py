@@ -1,14 +1,15 @@
-"""The types of tools: a tool's card, the services it uses, the checks of the gate."""
+"""The types of tools: a tool's card with its arguments, the services it uses, the checks of the gate; and the pages of
+long results."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, RootModel
+from pydantic import BaseModel, RootModel, model_validator
 from pydantic.json_schema import GenerateJsonSchema
 
 from tools.effect_parts import EffectParts
@@ -20,6 +21,7 @@ from tools.spec import (
     AttachedFile,
     Caller,
     EffectPlace,
+    FrozenModel,
     Gate,
     Offer,
     Privacy,
@@ -202,3 +204,62 @@ def _strip_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 NAMED_MEMBERS = ("properties", "$defs")
 """Keywords whose members have names of their own."""
+
+
+OTHER_NAMES = {
+    "request": ("request_id", "id"),
+    "process": ("process_key",),
+    "name": ("request", "request_id", "process", "id"),
+    "task": ("task_id", "request", "request_id", "id"),
+    "tasks": ("requests",),
+    "person": ("person_id", "name"),
+    "people": ("persons", "names", "person"),
+    "deputy": ("person", "name"),
+    "absence": ("absence_id", "id"),
+    "card": ("card_id", "id"),
+    "start_date": ("first_day", "start", "from_date", "date", "day"),
+    "end_date": ("last_day", "end", "to_date", "until"),
+    "days": ("count",),
+    "count": ("number",),
+    "to": ("recipient", "recipients", "person", "people"),
+    "opinion": ("draft", "remark"),
+    "decision": ("meant",),
+    "text": ("comment", "body"),
+    "body": ("text", "content"),
+}
+"""The names of arguments that tools offer, one for each thing → other names that they accept: names of earlier
+versions, found in stored calls, and names that models write instead."""
+
+
+def name_arguments(offered: Collection[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Rename arguments to their offered names. An argument keeps its name, and is refused as unknown, if several
+    offered names fit it or if another argument fits the offered name too."""
+    free = {name: {_fold_name(one) for one in (name, *OTHER_NAMES.get(name, ()))} for name in {*offered} - {*given}}
+    meant = {one: [name for name in free if one not in offered and _fold_name(one) in free[name]] for one in given}
+    taken = [name for names in meant.values() for name in names]
+    return {
+        names[0] if len(names) == 1 and taken.count(names[0]) == 1 else one: given[one] for one, names in meant.items()
+    }
+
+
+def _fold_name(name: str) -> str:
+    """A name for comparison: without case, blanks, dashes and underscores, which models change."""
+    return "".join(filter(str.isalnum, name)).casefold()
+
+
+class ToolArgs(FrozenModel):
+    @model_validator(mode="before")
+    @classmethod
+    def _use_offered_names(cls, values: Any) -> Any:
+        return name_arguments(cls.model_fields, values) if isinstance(values, dict) else values
+
+
+PAGE = 20
+"""Items of a page."""
+T = TypeVar("T")
+
+
+def slice_page(items: Sequence[T], page: int, size: int = PAGE) -> tuple[Sequence[T], int | None]:
+    """The items of a page, counted from 1, and the number of the next page if there is one."""
+    end = page * size
+    return items[end - size : end], page + 1 if len(items) > end else None

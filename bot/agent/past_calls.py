@@ -15,11 +15,10 @@ from bot.core.history_entries import PastCall
 from bot.core.i18n import shorten_text
 from bot.core.redaction import redact_known_secrets, shorten_private_text
 from bot.core.run_state import CallRecord, CallStatus, RunState
-from tools.argument_names import name_arguments
 from tools.requests.processes import START_PROCESS
 from tools.requests.start_tools import START
 from tools.think.tool import THINK
-from tools.tool import Tool
+from tools.tool import Tool, name_arguments
 
 FindTool = Callable[[str], Tool | None]
 

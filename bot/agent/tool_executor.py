@@ -18,10 +18,9 @@ from bot.core.clock import Clock
 from bot.core.errors import CountersignError
 from bot.core.redaction import redact_known_secrets
 from bot.core.run_state import CallRecord, CallStatus, fingerprint_call, validate_args
-from tools.argument_names import name_arguments
 from tools.characters import show_invisible
 from tools.spec import Gate, InvalidFieldsError, Proposal, ToolError, ToolOutcome
-from tools.tool import Tool, ToolContext
+from tools.tool import Tool, ToolContext, name_arguments
 
 log = logs.get_logger(__name__)
 

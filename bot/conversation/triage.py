@@ -13,7 +13,7 @@ from bot.core.i18n import translate
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
 from bot.storage.file_keeper import TakenFiles
-from tools.cards.files import describe_files
+from tools.cards.fields import describe_files
 from tools.languages import choose_words
 from tools.spec import Caller, Privacy
 

@@ -34,7 +34,7 @@ from bot.core.work_items import RefreshProgress, ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from bot.storage.file_keeper import TakenFiles
-from tools.cards.files import describe_files
+from tools.cards.fields import describe_files
 from tools.languages import choose_words
 from tools.requests.status import describe_current_states, load_code_words
 from tools.spec import Privacy

@@ -40,7 +40,7 @@ from tools.requests.processes import START_PROCESS
 from tools.spec import Caller, DialogField, TextRef, ToolError
 from tools.tool import Tool, ToolContext
 from tools.workflow.process.definition import Process
-from tools.workflow.process.form_files import list_named_files, remove_files
+from tools.workflow.process.form_input import list_named_files, remove_files
 from tools.workflow.process.forms import MAX_FILES, PERSONS, FieldKind
 
 log = logs.get_logger(__name__)

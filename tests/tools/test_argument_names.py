@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.tools.office import ABOUT_THE_CALLER, SICK, Office, called, known, office, starts
-from tools.argument_names import OTHER_NAMES
 from tools.catalog import TOOLS
 from tools.spec import Gate, ToolError
+from tools.tool import OTHER_NAMES
 
 MONDAY, MAIL = "2026-12-07", {"subject": "周报"}
 DAYS = {"leave_type": "annual", "days": 2, "reason": "搬家"}

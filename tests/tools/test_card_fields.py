@@ -13,8 +13,8 @@ from tools.cards.fields import (
     build_dialog_fields,
     build_form_card_fields,
     build_mail_draft,
+    build_reading_fields,
 )
-from tools.cards.files import build_reading_fields
 from tools.spec import AttachedFile, CardField, TextRef
 from tools.workflow.engine.state import FilledForm
 from tools.workflow.process.definition import Process, load_shipped_processes

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.harness.corpus import corpus
 from tests.tools.office import GONE, LI, LIN, PEOPLE, WANG, ZHANG, office
+from tools.people.identities import remember_by_list
 from tools.people.lookalikes import is_lookalike
 from tools.people.names import (
     choose_name,
@@ -21,7 +22,6 @@ from tools.people.names import (
     list_names_by_language,
     resolve_person,
 )
-from tools.people.same_list import remember_by_list
 from tools.spec import Person, ToolError
 
 

@@ -30,9 +30,8 @@ from tests.tools.office import (
     receipt,
     refused,
 )
-from tools.cards.node_labels import get_node_label
 from tools.requests.status import UNREADABLE, ShowProcessArgs, run_show_process
-from tools.requests.timeline import MAX_STEPS
+from tools.requests.timeline import MAX_STEPS, get_node_label
 from tools.spec import Person, ProcessDiagram, Proposal
 from tools.workflow.bpmn.graph import BoundaryTimer, FlowNode, TimerAction
 from tools.workflow.engine.embedded import EmbeddedEngine

@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import Field
 
-from tools.argument_names import ToolArgs
 from tools.cards.builders import build_effect_outcome, build_own_proposal
 from tools.day_words import list_day_words
 from tools.error_advice import select_advice
@@ -27,7 +26,7 @@ from tools.spec import (
     ToolError,
     ToolOutcome,
 )
-from tools.tool import Tool, ToolContext
+from tools.tool import Tool, ToolArgs, ToolContext
 from tools.workflow.engine.authority import reject_bad_delegation
 from tools.workflow.engine.state import Delegation
 

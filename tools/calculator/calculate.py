@@ -6,11 +6,10 @@ from typing import Any
 
 from pydantic import Field
 
-from tools.argument_names import ToolArgs
 from tools.calculator.formula import MAX_LENGTH, SHOWN_DIGITS, compute_expression
 from tools.error_advice import select_advice
 from tools.spec import Privacy, TextRef, ToolOutcome
-from tools.tool import Tool, ToolContext
+from tools.tool import Tool, ToolArgs, ToolContext
 
 SHOWN_LENGTH = 120
 """Most characters of a calculation shown to people."""

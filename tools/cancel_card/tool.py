@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from tools.argument_names import ToolArgs
 from tools.error_advice import select_advice
 from tools.spec import Privacy, TextRef, ToolError, ToolOutcome
-from tools.tool import Tool, ToolContext
+from tools.tool import Tool, ToolArgs, ToolContext
 
 
 class CancelCardArgs(ToolArgs):

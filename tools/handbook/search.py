@@ -6,14 +6,12 @@ from typing import Any
 
 from pydantic import Field
 
-from tools.argument_names import ToolArgs
 from tools.error_advice import select_advice
 from tools.handbook.folder import HandbookError, HandbookSnapshot
 from tools.handbook.ranking import extract_terms
 from tools.handbook.sections import Section
-from tools.paging import slice_page
 from tools.spec import Privacy, TextRef, ToolError, ToolOutcome
-from tools.tool import Tool, ToolContext
+from tools.tool import Tool, ToolArgs, ToolContext, slice_page
 
 PAGE_SIZE = 5
 """Sections per page."""

@@ -6,12 +6,11 @@ from typing import Any
 
 from pydantic import Field
 
-from tools.argument_names import ToolArgs
 from tools.error_advice import select_advice
 from tools.languages import choose_words
 from tools.people.names import choose_name, list_names_by_language, resolve_person
 from tools.spec import Offer, Privacy, TextRef, ToolError, ToolOutcome
-from tools.tool import Tool, ToolContext
+from tools.tool import Tool, ToolArgs, ToolContext
 from tools.workflow.engine.state import format_decimal
 from tools.working_days.tool import FIRST_YEAR, LAST_YEAR
 

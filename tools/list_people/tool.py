@@ -6,13 +6,11 @@ from typing import Any
 
 from pydantic import Field
 
-from tools.argument_names import ToolArgs
 from tools.characters import show_invisible
 from tools.error_advice import select_advice
-from tools.paging import PAGE, slice_page
 from tools.people.names import choose_name, find_people, fold_text, list_active_people, resolve_person
 from tools.spec import Privacy, TextRef, ToolOutcome
-from tools.tool import Tool, ToolContext
+from tools.tool import PAGE, Tool, ToolArgs, ToolContext, slice_page
 
 MAX_DEPARTMENTS = 50
 """Most department names in the answer to an unknown department."""

@@ -11,7 +11,6 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from tools.argument_names import ToolArgs
 from tools.cards.fields import CANCEL
 from tools.characters import remove_invisible
 from tools.effect_parts import PartState
@@ -27,7 +26,7 @@ from tools.people.names import (
     load_person,
     resolve_person,
 )
-from tools.requests.task_lookup import resolve_task
+from tools.requests.status import resolve_task
 from tools.spec import (
     CardChoice,
     CardField,
@@ -42,7 +41,7 @@ from tools.spec import (
     ToolError,
     ToolOutcome,
 )
-from tools.tool import Tool, ToolContext
+from tools.tool import Tool, ToolArgs, ToolContext
 
 MAX_SUBJECT = 200
 MAX_BODY = 10_000

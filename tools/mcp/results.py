@@ -9,8 +9,8 @@ from typing import Any
 
 from tools.mcp.config import McpServer
 from tools.mcp.tool_adapter import PAGE_ARGUMENT, McpTool
-from tools.paging import slice_page
 from tools.spec import ReceiptLine, TextRef, ToolError, ToolOutcome
+from tools.tool import slice_page
 
 PAGE_LENGTH = 4_000
 """Most characters of one page of an answer."""

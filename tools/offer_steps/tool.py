@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from tools.argument_names import ToolArgs
 from tools.error_advice import select_advice
 from tools.spec import Offer, Privacy, TextRef, ToolOutcome
-from tools.tool import Tool, ToolContext
+from tools.tool import Tool, ToolArgs, ToolContext
 from tools.workflow.process.definition import get_process_by_key
 
 MAX_STEPS = 5

@@ -1,15 +1,43 @@
-"""Identities of persons for cards, so that the presser can check who is meant."""
+"""Identities of persons for cards, so that the presser can check who is meant.
+
+The looks of all names are compared. A directory returns the same tuple of people until somebody has changed, so the
+looks are computed once per tuple and not for each card."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 from tools.people.lookalikes import compute_looks
 from tools.people.names import is_searchable_name, list_names_by_language
-from tools.people.same_list import remember_by_list
 from tools.ports import Directory
 from tools.spec import Identities, Identity, Person, TextRef
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Sequence[Any])
+
+
+def remember_by_list(make: Callable[[S], T]) -> Callable[[S], T]:
+    """Wrap a function so that it is not called again for the tuple it was last called with. Nothing is cached for other
+    sequences, which may change. If the value for another tuple equals the last value, the last object is returned
+    again, so that values computed from it are cached too."""
+    latest: list[tuple[S, T]] = []
+
+    @wraps(make)
+    def remembered(people: S) -> T:
+        for known, value in latest:
+            if known is people:
+                return value
+        value = make(people)
+        if latest and latest[0][1] == value:
+            value = latest[0][1]
+        latest[:] = [(people, value)] if isinstance(people, tuple) else []
+        return value
+
+    return remembered
+
 
 Roll = tuple[tuple[str, tuple[str, ...]], ...]
 """Pairs of person id and names, for everybody."""

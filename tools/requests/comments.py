@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import Field
 
-from tools.argument_names import ToolArgs
 from tools.cards.builders import build_effect_outcome, build_own_proposal, classify_own_request, resolve_people_ids
 from tools.cards.fields import build_request_card_fields, build_scope, build_status_field
 from tools.error_advice import select_advice
@@ -30,7 +29,7 @@ from tools.spec import (
     choose_most_private,
 )
 from tools.tasks.task_actions import People
-from tools.tool import Tool, ToolContext
+from tools.tool import Tool, ToolArgs, ToolContext
 from tools.workflow.engine.commands import CcCommand, CommentCommand, UrgeCommand
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.state import Request

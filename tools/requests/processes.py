@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from tools.argument_names import ToolArgs, name_arguments
 from tools.cards.builders import build_effect_outcome, build_own_proposal, build_rule_outcome, gather_form_answers
 from tools.cards.fields import (
     build_change_fields,
@@ -42,7 +41,7 @@ from tools.spec import (
     ToolOutcome,
     choose_most_private,
 )
-from tools.tool import Tool, ToolContext
+from tools.tool import Tool, ToolArgs, ToolContext, name_arguments
 from tools.workflow.engine.assignment import MissingApproverError
 from tools.workflow.engine.authority import require_author, require_running
 from tools.workflow.engine.commands import DecideCommand, WithdrawCommand

@@ -1,4 +1,5 @@
-"""Tools that show requests: the caller's own, those they got a copy of, and the path of one."""
+"""Tools that show requests: the caller's own, those they got a copy of, and the path of one. The module also finds
+tasks by the number of their request, which is what people know."""
 
 from __future__ import annotations
 
@@ -9,18 +10,23 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from tools.argument_names import ToolArgs
-from tools.cards.node_labels import get_node_label, list_current_nodes, list_visited_elements
 from tools.error_advice import select_advice
 from tools.languages import choose_words
-from tools.paging import PAGE, slice_page
 from tools.people.names import format_people_names
 from tools.privacy import classify_card, classify_request, classify_summary
-from tools.requests.timeline import NOTHING_SAID, build_timeline, format_timeline
+from tools.requests.timeline import (
+    NOTHING_SAID,
+    build_timeline,
+    format_timeline,
+    get_node_label,
+    list_current_nodes,
+    list_visited_elements,
+)
 from tools.spec import Offer, Privacy, ProcessDiagram, ReceiptLine, TextRef, ToolError, ToolOutcome, choose_most_private
-from tools.tool import Tool, ToolContext
+from tools.tool import PAGE, Tool, ToolArgs, ToolContext, slice_page
 from tools.workflow.bpmn.graph import InvalidDefinitionError
-from tools.workflow.engine.state import Request, Status, TaskKind
+from tools.workflow.engine.port import AssignedTask
+from tools.workflow.engine.state import Request, Status, Task, TaskKind
 from tools.workflow.process.definition import Process, format_request_line
 from tools.workflow.process.forms import PERSONS
 
@@ -247,3 +253,31 @@ SHOW_PROCESS = Tool(
     privacy=Privacy.PRIVATE,
     offer=Offer.RARE,
 )
+
+
+async def resolve_task(context: ToolContext, id: str) -> AssignedTask:
+    """The task with this id. The number of a request means its open task; of several open tasks, the one that waits for
+    the caller. Raises `ToolError`: `no_task`, `task_closed`, `several_tasks`."""
+    try:
+        return await context.services.engine.get_task(id)
+    except ToolError as unknown:
+        request: Request | None = None
+        with suppress(ToolError):
+            request = await context.services.engine.get_request(id)
+        if request is None or not await can_read_request(context, request) or unknown.code != "no_task":
+            raise
+    open_tasks = request.open_tasks
+    if not open_tasks:
+        raise ToolError("task_closed", f"{request.id} waits for nobody: it is {request.display_status}")
+    own = [task for task in open_tasks if await is_waiting_for_caller(context, task)]
+    meant = own or list(open_tasks)
+    if len(meant) > 1:
+        names = [await format_people_names(context.services.directory, [task.assignee]) for task in meant]
+        listed = ", ".join(f"{task.id} ({name['en']})" for task, name in zip(meant, names, strict=True))
+        raise ToolError("several_tasks", f"of {request.id} several tasks are open: {listed}", request=request.id)
+    return AssignedTask(meant[0], request)
+
+
+async def is_waiting_for_caller(context: ToolContext, task: Task) -> bool:
+    """Whether the caller is asked, or is a deputy of the person asked."""
+    return context.caller.id in (task.assignee, *await context.services.engine.list_task_deputies(task.id, context.now))

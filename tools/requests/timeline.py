@@ -1,17 +1,18 @@
-"""The history of a request in words, made from its record, and the people it waits for."""
+"""The history of a request in words, made from its record, and the people it waits for; the names of a process's nodes,
+and those that a request has passed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
-from tools.cards.node_labels import get_node_label
 from tools.people.names import format_stand_in, join_in_both_languages, list_names_by_language
 from tools.ports import TextRenderer
 from tools.spec import TextRef
-from tools.workflow.bpmn.graph import ServiceTopic, TimerAction, VotingMode
+from tools.workflow.bpmn.graph import ProcessDefinition, ServiceTopic, TimerAction, VotingMode
 from tools.workflow.engine.commands import (
     AddSignCommand,
     AssignCommand,
@@ -27,8 +28,37 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.paths import list_task_timers
-from tools.workflow.engine.state import COPY_PREFIX, RULE, Decision, Request, Status, TaskKind
+from tools.workflow.engine.state import COPY_PREFIX, REVOKING, RULE, Decision, Request, Status, TaskKind
 from tools.workflow.process.definition import Process
+
+BORDER = re.compile(r"[\u3400-\u9fff][^A-Za-z\u3400-\u9fff]*+(?<=\s)(?=[A-Za-z])")
+"""The border between two languages: from a Chinese character to the next Latin letter after a blank."""
+WITHDRAWAL = {"zh": "撤回", "en": "withdrawal"}
+
+
+def get_node_label(definition: ProcessDefinition, node: str) -> dict[str, str]:
+    """The name of a node by language. A name in both languages (`审批 Approval`) is split."""
+    if node == REVOKING:
+        return WITHDRAWAL
+    known = definition.nodes.get(node)
+    name = " ".join(known.name.split()) if known and known.name else node
+    *_, border = (0, *(found.end() for found in BORDER.finditer(name)))
+    return {"zh": name[:border].rstrip(), "en": name[border:]} if border else {"zh": name, "en": name}
+
+
+def list_visited_elements(definition: ProcessDefinition, events: Sequence[RequestEvent]) -> tuple[str, ...]:
+    """Ids of the nodes and flows that a request has passed, as far as the definition has them."""
+    element_ids = definition.nodes.keys() | {r.flow for n in definition.nodes.values() for r in n.routes}
+    ends = {n.id for n in definition.nodes.values() if n.end}
+    steps = [step for event in events for step in event.steps]
+    passed = {name for step in steps for name in (step.node, step.flow, step.to if step.to in ends else "")}
+    return tuple(sorted(passed & element_ids))
+
+
+def list_current_nodes(definition: ProcessDefinition, request: Request) -> tuple[str, ...]:
+    """Ids of the request's current nodes."""
+    return tuple(v.node for v in request.visits if v.node in definition.nodes)
+
 
 if TYPE_CHECKING:
     from tools.tool import ToolServices  # slow to import

@@ -6,14 +6,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tools.argument_names import ToolArgs
 from tools.cards.builders import build_own_proposal, resolve_people_ids
 from tools.cards.fields import build_request_card_fields, build_scope
 from tools.characters import Written
 from tools.error_advice import select_advice
 from tools.people.identities import identify_people
 from tools.people.names import format_people_names, get_names_by_language
-from tools.requests.task_lookup import resolve_task
+from tools.requests.status import resolve_task
 from tools.requests.timeline import MODES
 from tools.spec import CardField, EffectPlace, Gate, Offer, Privacy, Proposal, TextRef
 from tools.tasks.task_actions import (
@@ -24,7 +23,7 @@ from tools.tasks.task_actions import (
     check_task_decision,
     run_task_decision,
 )
-from tools.tool import Tool, ToolContext
+from tools.tool import Tool, ToolArgs, ToolContext
 from tools.workflow.bpmn.graph import VotingMode
 
 TASK = "Task (L-0012-1) or request (L-0012)."

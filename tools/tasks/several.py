@@ -7,13 +7,11 @@ from decimal import Decimal, InvalidOperation
 
 from pydantic import Field
 
-from tools.argument_names import ToolArgs
 from tools.error_advice import select_advice
-from tools.paging import PAGE
 from tools.people.names import resolve_person
 from tools.requests.status import format_request_summary
 from tools.spec import Offer, Privacy, TextRef, ToolError, ToolOutcome
-from tools.tool import Tool, ToolContext
+from tools.tool import PAGE, Tool, ToolArgs, ToolContext
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import TaskKind
 from tools.workflow.process.forms import DAYS, FieldKind

@@ -8,7 +8,6 @@ from typing import Any, Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from tools.argument_names import ToolArgs
 from tools.cards.fields import (
     build_change_fields,
     build_dialog_fields,
@@ -17,15 +16,12 @@ from tools.cards.fields import (
     build_scope,
     build_stand_in_field,
 )
-from tools.cards.node_labels import get_node_label
 from tools.characters import Written
 from tools.error_advice import FORM, select_advice
-from tools.paging import PAGE
 from tools.people.names import get_names_by_language, resolve_person
 from tools.requests.duplicates import build_identical_fields, build_same_bytes_fields
-from tools.requests.status import can_read_request, format_request_summary
-from tools.requests.task_lookup import is_waiting_for_caller, resolve_task
-from tools.requests.timeline import MODES
+from tools.requests.status import can_read_request, format_request_summary, is_waiting_for_caller, resolve_task
+from tools.requests.timeline import MODES, get_node_label
 from tools.spec import (
     CardChoice,
     CardField,
@@ -46,7 +42,7 @@ from tools.tasks.task_actions import (
     check_task_decision,
     run_task_decision,
 )
-from tools.tool import Tool, ToolContext
+from tools.tool import PAGE, Tool, ToolArgs, ToolContext
 from tools.workflow.bpmn.graph import VotingMode
 from tools.workflow.engine.authority import list_return_targets, reject_closed_task
 from tools.workflow.engine.commands import DecideCommand, SignPosition, StartCommand, WithdrawCommand

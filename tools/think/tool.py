@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from tools.argument_names import ToolArgs
 from tools.spec import Privacy, TextRef, ToolOutcome
-from tools.tool import Tool, ToolContext
+from tools.tool import Tool, ToolArgs, ToolContext
 
 
 class ThinkArgs(ToolArgs):

@@ -18,7 +18,7 @@ from bot.features.contract import Core
 from bot.features.files.file_store import DAY_MS, FileStore
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
-from tools.cards.files import describe_files
+from tools.cards.fields import describe_files
 from tools.languages import choose_words
 
 log = logs.get_logger(__name__)

@@ -33,7 +33,7 @@ from bot.features.files.waiting_files import (
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
 from bot.storage.file_keeper import FileKeeper, TakenFiles
-from tools.cards.files import describe_files
+from tools.cards.fields import describe_files
 from tools.languages import LANGUAGES, choose_words
 from tools.spec import AttachedFile
 

@@ -29,7 +29,7 @@ from bot.features.grounding.events import cut_unverified_lines, is_marked_unveri
 from bot.features.grounding.names import NOBODY, NameIndex, index_names
 from bot.features.grounding.records import RequestRecords, flatten_value
 from bot.features.grounding.sentences import ASKS, split_clauses
-from tools.people.same_list import remember_by_list
+from tools.people.identities import remember_by_list
 from tools.requests.status import load_current_requests
 from tools.spec import Person
 from tools.tool import ToolContext

@@ -33,7 +33,7 @@ from tools.workflow.engine.state import Decision, Delegation, FilledForm, Reques
 from tools.workflow.engine.votes import list_seats
 from tools.workflow.process.calendar import BY_CLOCK, WorkCalendar
 from tools.workflow.process.definition import FormContext, Process, fill_form
-from tools.workflow.process.form_files import list_named_files
+from tools.workflow.process.form_input import list_named_files
 from tools.workflow.process.form_preview import FormPreview, preview_form
 from tools.workflow.process.policy import AssigneeResolver, PolicyRow
 

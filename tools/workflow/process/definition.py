@@ -34,8 +34,7 @@ from tools.workflow.engine.paths import trace_happy_path
 from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.checks import FORM, check_form, check_nodes
-from tools.workflow.process.form_files import attach_files, find_file_errors
-from tools.workflow.process.form_input import compute_length, parse_form_input
+from tools.workflow.process.form_input import attach_files, compute_length, find_file_errors, parse_form_input
 from tools.workflow.process.form_lines import find_form_line
 from tools.workflow.process.forms import DAYS, LENGTH, NUMBERS, PERIOD, DaySpan, FieldKind, Form
 from tools.workflow.process.policy import ConditionalRow, PolicyRow, list_validation_problems
