@@ -15,10 +15,10 @@ from tools.workflow.engine.store import (
     StartContext,
     WriteConflictError,
     format_away_timer,
+    select_requests_of_year,
     split_request_id,
     to_milliseconds,
 )
-from tools.workflow.engine.years import select_requests_of_year
 
 
 @dataclass

@@ -12,9 +12,9 @@ from tools.people.names import format_stand_in, get_names_by_language
 from tools.spec import Person
 from tools.tasks.task_actions import find_decision_key
 from tools.tool import ToolServices
-from tools.workflow.engine.balance import YearBalance
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import Delegation, format_decimal
+from tools.workflow.process.earlier_requests import YearBalance
 
 
 async def describe_decision(

@@ -13,10 +13,10 @@ from tests.harness.corpus import corpus
 from tests.tools.company import LONG, SHORT, SICK, ZHANG, filled, refused, request
 from tools.day_words import list_day_words
 from tools.spec import ToolError
-from tools.workflow.engine.balance import list_remaining_days
 from tools.workflow.engine.state import Request, Status
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import load_shipped_processes
+from tools.workflow.process.earlier_requests import list_remaining_days
 
 LEAVE, EXPENSE = load_shipped_processes()
 ANNUAL = {**SICK, "leave_type": "annual"}

@@ -26,7 +26,6 @@ from tools.workflow.engine.authority import (
     reject_unseen_form,
     require_task,
 )
-from tools.workflow.engine.balance import YearBalance
 from tools.workflow.engine.commands import (
     AssignCommand,
     CcCommand,
@@ -70,6 +69,7 @@ from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.engine.versions import ProcessVersions
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import Process, get_process_by_key
+from tools.workflow.process.earlier_requests import YearBalance
 from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.process.policy import PolicyRow
 

@@ -16,7 +16,6 @@ from tools.spec import AttachedFile, Person, ToolError
 from tools.workflow.bpmn.graph import ProcessDefinition
 from tools.workflow.engine import authority
 from tools.workflow.engine.assignment import find_successors
-from tools.workflow.engine.balance import YearBalance, build_year_balance, get_allowance
 from tools.workflow.engine.commands import (
     AddSignCommand,
     CcCommand,
@@ -33,6 +32,7 @@ from tools.workflow.engine.state import Decision, Delegation, FilledForm, Reques
 from tools.workflow.engine.votes import list_seats
 from tools.workflow.process.calendar import BY_CLOCK, WorkCalendar
 from tools.workflow.process.definition import FormContext, Process, fill_form
+from tools.workflow.process.earlier_requests import YearBalance, build_year_balance, get_allowance
 from tools.workflow.process.form_input import list_named_files
 from tools.workflow.process.form_preview import FormPreview, preview_form
 from tools.workflow.process.policy import AssigneeResolver, PolicyRow

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
-from tools.workflow.engine.balance import YearBalance
 from tools.workflow.engine.commands import (
     AddSignCommand,
     CcCommand,
@@ -27,6 +26,7 @@ from tools.workflow.engine.commands import (
 from tools.workflow.engine.state import CompactModel, Delegation, FilledForm, Request, Status, Task
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.process.definition import Process
+from tools.workflow.process.earlier_requests import YearBalance
 from tools.workflow.process.form_preview import FormPreview
 
 Act: TypeAlias = (

@@ -14,6 +14,7 @@ from redis.client import NEVER_DECODE
 
 from tools.workflow.engine.state import CompactModel, Delegation, Request
 from tools.workflow.engine.store import (
+    ANY_YEAR,
     CommandContext,
     OutboxEvent,
     OwnRequests,
@@ -21,10 +22,12 @@ from tools.workflow.engine.store import (
     StartContext,
     WriteConflictError,
     format_away_timer,
+    format_year_list,
+    list_years,
+    select_requests_of_year,
     split_request_id,
     to_milliseconds,
 )
-from tools.workflow.engine.years import ANY_YEAR, format_year_list, list_years, select_requests_of_year
 
 ANSWER_MS = 30 * 24 * 3600 * 1000
 MIN_SKIPPED = 10_000

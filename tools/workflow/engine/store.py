@@ -34,7 +34,8 @@ Errors of the client (`redis.RedisError`) pass through; every call may be repeat
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
@@ -42,9 +43,8 @@ from typing import NamedTuple, Protocol
 from tools.spec import StoredModel
 from tools.workflow.bpmn.graph import ProcessDefinition
 from tools.workflow.engine.paths import list_task_timers
-from tools.workflow.engine.state import APPROVAL_DECISIONS, Delegation, Request, Task
+from tools.workflow.engine.state import APPROVAL_DECISIONS, Delegation, Request, Status, Task
 from tools.workflow.engine.transitions import TransitionResult
-from tools.workflow.engine.years import format_year_list, list_years
 
 
 class WriteConflictError(Exception):
@@ -267,3 +267,31 @@ def split_request_id(request_id: str) -> tuple[str, int]:
 
 def format_away_timer(delegation: Delegation) -> str:
     return f"away|{delegation.person}|{delegation.id}"
+
+
+DAY_OF_FORM = re.compile(r"(\d{4})-\d{2}-\d{2}")
+MOST_YEARS = 5
+"""A request with days in more years is listed once, under `ANY_YEAR`."""
+ANY_YEAR = 0
+
+
+def list_years(request: Request | None) -> frozenset[int]:
+    """The years between the first and the last day in a request's form, whatever its fields are called. Empty for a
+    rejected or withdrawn request, which takes nothing from a balance."""
+    if request is None or not (request.is_running or request.status is Status.APPROVED):
+        return frozenset()
+    found = [int(day[1]) for value in request.filled.values.values() if (day := DAY_OF_FORM.fullmatch(value))]
+    if not found:
+        return frozenset()
+    years = range(min(found), max(found) + 1)
+    return frozenset(years) if len(years) <= MOST_YEARS else frozenset({ANY_YEAR})
+
+
+def select_requests_of_year(requests: Iterable[Request], process: str, year: int) -> tuple[Request, ...]:
+    """The requests of a process that have, or may have, days in this year."""
+    return tuple(one for one in requests if one.process == process and list_years(one) & {year, ANY_YEAR})
+
+
+def format_year_list(person: str, process: str, year: int) -> str:
+    """The name of the list with a person's requests of a process in a year."""
+    return f"{person}:{process}:{year}"

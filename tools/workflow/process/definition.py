@@ -29,16 +29,21 @@ from tools.workflow.bpmn.graph import (
 )
 from tools.workflow.bpmn.reader import check_without_form, compile_bpmn
 from tools.workflow.engine.assignment import assign_people, list_decider_names
-from tools.workflow.engine.balance import apply_balance, get_allowance, reject_overlap
 from tools.workflow.engine.paths import trace_happy_path
 from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.checks import FORM, check_form, check_nodes
+from tools.workflow.process.earlier_requests import (
+    add_neighbours,
+    apply_balance,
+    apply_bounds,
+    get_allowance,
+    reject_overlap,
+)
 from tools.workflow.process.form_input import attach_files, compute_length, find_file_errors, parse_form_input
 from tools.workflow.process.form_lines import find_form_line
 from tools.workflow.process.forms import DAYS, LENGTH, NUMBERS, PERIOD, DaySpan, FieldKind, Form
 from tools.workflow.process.policy import ConditionalRow, PolicyRow, list_validation_problems
-from tools.workflow.process.rolling_limits import add_neighbours, apply_bounds
 
 SHIPPED = ("leave", "expense")
 

@@ -10,13 +10,12 @@ from datetime import date
 
 from tools.spec import InvalidFieldsError, ToolError
 from tools.workflow.engine.assignment import preview_people
-from tools.workflow.engine.balance import apply_balance, reject_overlap
 from tools.workflow.engine.state import FilledForm
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import FormContext, Process, collect_numbers, find_passing_rule
+from tools.workflow.process.earlier_requests import add_neighbours, apply_balance, apply_bounds, reject_overlap
 from tools.workflow.process.form_input import attach_files, compute_length, find_file_errors, parse_form_input
 from tools.workflow.process.forms import Form
-from tools.workflow.process.rolling_limits import add_neighbours, apply_bounds
 
 
 @dataclass(frozen=True, slots=True)

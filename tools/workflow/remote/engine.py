@@ -22,7 +22,6 @@ from typing import NoReturn, TypeVar
 from tools.ports import Directory
 from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.engine.authority import can_be_asked, reject_unseen_form, require_task
-from tools.workflow.engine.balance import YearBalance
 from tools.workflow.engine.commands import (
     AddSignCommand,
     AssignCommand,
@@ -50,10 +49,10 @@ from tools.workflow.engine.port import (
 )
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import RULE, Decision, Delegation, FilledForm, Request, Status, TaskKind
-from tools.workflow.engine.store import OutboxEvent
+from tools.workflow.engine.store import OutboxEvent, select_requests_of_year
 from tools.workflow.engine.transitions import TransitionResult
-from tools.workflow.engine.years import select_requests_of_year
 from tools.workflow.process.definition import Process, get_process_by_key
+from tools.workflow.process.earlier_requests import YearBalance
 from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.change_poller import ChangePoller
