@@ -28,7 +28,7 @@ class ToolCalls:
     """The name of this decision in the run's record. The other three have one too."""
     calls: tuple[ToolCallRequest, ...]
     provider_details: str = ""
-    """Details that the model's endpoint may want back with the results (`bot.agent.provider_details`)."""
+    """Details that the model's endpoint may want back with the results (`bot.agent.model`)."""
     is_leak: bool = False
     """Whether the model wrote the calls as text, in another program's syntax, instead of calling."""
 

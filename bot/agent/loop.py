@@ -22,10 +22,9 @@ from bot.agent.formats.text_format import rewrite_native_messages
 from bot.agent.formats.written_calls import has_marks
 from bot.agent.imitations import cut_imitations
 from bot.agent.limits import Budget, RunHalted, RunLimits, StopReason
-from bot.agent.model import ModelReply
+from bot.agent.model import ModelReply, attach_details
 from bot.agent.model_in_use import ModelInUse
 from bot.agent.prompt import build_tools_message, cut_older_turns, dump_messages
-from bot.agent.provider_details import attach_details
 from bot.agent.tool_executor import (
     ProposalCheck,
     ReadCache,

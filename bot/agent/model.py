@@ -1,7 +1,13 @@
-"""The interface of a model. The endpoints are in `bot.agent.models`."""
+"""The interface of a model, and the details that its endpoint wants back. The endpoints are in `bot.agent.models`.
+
+Such details come with a reply and go with the next step. They are opaque: only the endpoint that sent them reads them,
+and only with the same address, model, key and API (`of`). The store keeps them apart from messages, so that neither the
+conversation nor an export contains them. A request carries them as the last member of the message that they belong to,
+which every transport removes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -36,8 +42,7 @@ class ModelReply:
     model: str = ""
     """The model that answered, by its name in the settings."""
     provider_details: str = field(default="", repr=False)
-    """Opaque details that the model's endpoint may want back with the results of its calls
-    (`bot.agent.provider_details`)."""
+    """Opaque details that the model's endpoint may want back with the results of its calls."""
 
 
 class Model(Protocol):
@@ -66,3 +71,25 @@ class MeteredModel:
         reply = await self.model.request_reply(messages, extra, timeout_s=timeout_s)
         self.replies.append(reply)
         return reply
+
+
+DETAILS_START = ', "kept": {"of": "'
+"""The start of the details in a message. No text can imitate it, because its quotes would be escaped in JSON."""
+MAX_DETAILS = 256 * 1024
+"""Most characters kept of one reply's details."""
+
+
+def dump_provider_details(of: str, parts: dict[str, Any]) -> str:
+    """Return the details as JSON, or an empty text if they are too large to keep."""
+    text = json.dumps({"of": of, **parts}, ensure_ascii=True)
+    return text if len(text) <= MAX_DETAILS else ""
+
+
+def attach_details(message: str, kept: str) -> str:
+    return f'{message[:-1]}, "kept": {kept}}}' if kept.startswith('{"of": "') else message
+
+
+def detach_details(message: str) -> tuple[str, str]:
+    """Return a message and its details, which may be empty."""
+    at = message.find(DETAILS_START)
+    return (message, "") if at < 0 else (message[:at] + "}", message[at + len(', "kept": ') : -1])

@@ -1,21 +1,30 @@
 """Renders the history for a model: the calls and results of the latest runs in the current run's reply format, older
-calls as a line each, and events. Lines and events are quoted in the user role, which no answer has."""
+calls as a line each, and events. Lines and events are quoted in the user role, which no answer has. Remembered calls
+are independent of the reply format and bounded."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Any
 
 from bot.agent import prompt
 from bot.agent.decision import ReplyFormat, ToolCallRequest, ToolCalls
-from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage
-from bot.core.redaction import shorten_private_text
-from bot.core.run_state import CallStatus, RunState
+from bot.agent.events import CALL_MISTAKES
+from bot.agent.request_numbers import IDENTIFIER
+from bot.agent.tool_search import FIND
+from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage, PastCall
+from bot.core.i18n import shorten_text
+from bot.core.redaction import redact_known_secrets, shorten_private_text
+from bot.core.run_state import CallRecord, CallStatus, RunState
+from tools.requests.processes import START_PROCESS
+from tools.requests.start_tools import START
+from tools.think.tool import THINK
+from tools.tool import Tool, name_arguments
 
 EVENT_MAX = 300
 """Most characters of a line of an event."""
@@ -105,3 +114,124 @@ def _build_quoted_entry(
     at = prompt.format_minute(datetime.fromtimestamp(at_ms / 1000, zone))
     content = f'{head}at="{at}">\n{prompt.escape_tags(told)}\n</event>'
     return replace(HistoryEntry.from_content("user", content, run=run, said=shown_text, at_ms=at_ms), kind=kind)
+
+
+# Remembered calls
+
+FindTool = Callable[[str], Tool | None]
+
+MAX_CALLS = 6
+"""Most remembered calls of a run. The latest are kept."""
+MAX_RESULT, MAX_ARGUMENT, MAX_ARGUMENTS = 1_200, 240, 800
+"""Remembered characters of a result, of one argument, and of all arguments of a call."""
+MAX_LINE, MAX_LINE_ARGUMENTS, MAX_IDS = 160, 120, 8
+"""Characters of a result and of the arguments in a line, and most request numbers kept after them."""
+WAITING = '{"status": "waiting", "message": "A card is there and waits for its button. Nothing has happened yet."}'
+CUT = "… [cut]"
+UNREMEMBERED_TOOLS = frozenset({THINK.name, FIND})
+"""Tools whose results say nothing about the company's business."""
+
+
+def list_latest_calls(state: RunState, remembered_uids: Sequence[str]) -> list[tuple[CallRecord, str]]:
+    """Return the latest calls of a run that are worth remembering, each with its result. Calls in `remembered_uids` and
+    calls that the model only made wrongly are left out."""
+    both = zip(state.calls, list_call_results(state), strict=True)
+    calls = [
+        (call, result)
+        for call, result in both
+        if call.uid not in remembered_uids
+        and call.tool not in UNREMEMBERED_TOOLS
+        and not (
+            call.status is CallStatus.FAILED
+            and not call.approval
+            and _parse_result_object(result).get("error") in CALL_MISTAKES
+        )
+    ]
+    return calls[-MAX_CALLS:]
+
+
+def name_offered_call(find_tool: FindTool, tool: str, args: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the tool and the arguments of a stored call by the names that models are offered, without values that the
+    program has added and without empty values."""
+    form, start = args.get("form"), f"{START}{args.get('process')}"
+    if tool == START_PROCESS.name and isinstance(form, dict) and find_tool(start):
+        tool, args = start, form
+    found = find_tool(tool)
+    if found is None or found.server:
+        return tool, dict(args)
+    offered = found.schema.get("properties", {})
+    return tool, {name: one for name, one in name_arguments(offered, args).items() if name in offered and one != ""}
+
+
+def list_undone_calls(state: RunState, is_gated: Callable[[str], bool]) -> list[CallRecord]:
+    """Return gated calls that were asked for, and neither run nor asked for again. Calls that were only made wrongly or
+    that wait for the person's words are left out. `is_gated` takes the name of a tool."""
+    undone = list[CallRecord]()
+    for call, result in zip(state.calls, list_call_results(state), strict=True):
+        if not is_gated(call.tool):
+            continue
+        if call.approval or call.status is not CallStatus.FAILED:
+            alike = [one for one in undone if one.tool == call.tool]
+            again = next((one for one in alike if one.args == call.args), next(iter(alike), None))
+            undone = [one for one in undone if one is not again]
+            continue
+        error = _parse_result_object(result)
+        code = error.get("error")
+        is_left = code == "one_at_a_time" or not (code in CALL_MISTAKES or error.get("ask_the_person"))
+        if is_left and all((one.tool, one.args) != (call.tool, call.args) for one in undone):
+            undone.append(call)
+    return undone
+
+
+def build_past_call(call: CallRecord, result: str) -> PastCall:
+    """Build the remembered form of a call: bounded, without known secrets."""
+    text = WAITING if call.status is CallStatus.AWAITING else result
+    text = text if len(text) <= MAX_RESULT else text[:MAX_RESULT] + CUT
+    args = {name: _shorten_argument(value) for name, value in call.args.items()}
+    args = args if len(json.dumps(args, ensure_ascii=False)) <= MAX_ARGUMENTS else {}
+    return PastCall(call.uid, call.tool, args, call.reason, call.status.value, text)
+
+
+def _shorten_argument(value: Any) -> Any:
+    """Return an argument, bounded and without secrets."""
+    if isinstance(value, str):
+        text = redact_known_secrets(value)
+        return text if len(text) <= MAX_ARGUMENT else text[:MAX_ARGUMENT] + CUT
+    if isinstance(value, dict):
+        return {name: _shorten_argument(one) for name, one in value.items()}
+    return [_shorten_argument(one) for one in value] if isinstance(value, list) else value
+
+
+def format_call_line(call: PastCall, whole: str) -> str:
+    """Format a call on one line: arguments, ending, and the beginning of its `whole` result, with the request numbers
+    further on in it."""
+    arguments = shorten_text(
+        ", ".join(f"{name}={shorten_private_text(str(one), 40)}" for name, one in call.args.items()), MAX_LINE_ARGUMENTS
+    )
+    ending = "" if call.status == CallStatus.SUCCEEDED else f"{call.status}: "
+    if call.status == CallStatus.AWAITING:
+        return f"{call.tool}({arguments}) → {WAITING_RESULT}"
+    text = " · ".join(_walk_leaves(_parse_result_object(whole))) or whole
+    told = shorten_private_text(text, MAX_LINE)
+    more = [one for one in dict.fromkeys(found[0] for found in IDENTIFIER.finditer(whole)) if one not in told]
+    return " ".join([f"{call.tool}({arguments}) → {ending}{told}", *more[:MAX_IDS]])
+
+
+def _parse_result_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {"": value}
+
+
+def _walk_leaves(value: Any, name: str = "", depth: int = 8) -> Iterator[str]:
+    """Yield the words and numbers of a value. Numbers come with their names."""
+    if isinstance(value, dict) and depth:
+        for key, one in value.items():
+            yield from _walk_leaves(one, key, depth - 1)
+    elif isinstance(value, list) and depth:
+        for one in value:
+            yield from _walk_leaves(one, name, depth - 1)
+    elif value not in ("", None):
+        yield value if isinstance(value, str) else f"{name} {json.dumps(value, ensure_ascii=False)}"

@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from bot.agent.limits import Budget
-from bot.agent.prices import PriceTable, parse_prices
+from bot.agent.model_in_use import PriceTable, parse_prices
 from bot.agent.prompt import MAX_PERSONA
 from bot.app.settings import Settings, read_setting_file
 from bot.core.errors import SettingsError

@@ -17,8 +17,7 @@ from bot.agent import prompt
 from bot.agent.approval_rules import describe_policies
 from bot.agent.fallback import FallbackModel
 from bot.agent.model import MeteredModel, Model
-from bot.agent.model_in_use import ModelInUse
-from bot.agent.prices import PriceTable
+from bot.agent.model_in_use import ModelInUse, PriceTable
 from bot.agent.probe import LeakRecorder, choose_formats
 from bot.app.company_files import build_daily_budget, load_persona, load_policy, load_prices
 from bot.app.engine import build_engine_address, open_engine_from_settings
@@ -46,8 +45,7 @@ from bot.storage.cache import TextCache
 from bot.storage.history import HistoryStore
 from bot.storage.homes import HomeStore
 from bot.storage.journal import Journal
-from bot.storage.morning_preferences import MorningPreferenceStore
-from bot.storage.preferences import PreferenceStore
+from bot.storage.preferences import MorningPreferenceStore, PreferenceStore
 from bot.storage.runs import RunStore
 from bot.storage.spending import SYSTEM, UsageStore
 from bot.storage.stores import Stores

@@ -10,8 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
 
-from bot.agent.past_calls import build_past_call, format_call_line, list_latest_calls, name_offered_call
-from bot.agent.recall import NOT_VERIFIED, build_calls_entry, build_event_entry
+from bot.agent.recall import (
+    NOT_VERIFIED,
+    build_calls_entry,
+    build_event_entry,
+    build_past_call,
+    format_call_line,
+    list_latest_calls,
+    name_offered_call,
+)
 from bot.chat.messages import Place
 from bot.conversation.progress import render_receipt
 from bot.conversation.reply import DeliveryResult

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from bot.agent import prompt
 from bot.agent.answer_check import AnswerSources
-from bot.agent.past_calls import name_offered_call
-from bot.agent.recall import format_history
-from bot.agent.situation import RunSituation
+from bot.agent.prompt import RunSituation
+from bot.agent.recall import format_history, name_offered_call
 from bot.conversation.turn_context import TurnContext, Turns
 from bot.core.history_entries import PausedRun
 from tools.requests.processes import START_PROCESS

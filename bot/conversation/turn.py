@@ -14,8 +14,7 @@ from functools import partial
 
 from bot.agent.events import RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
 from bot.agent.loop import RunContext
-from bot.agent.past_calls import list_undone_calls
-from bot.agent.recall import list_call_results
+from bot.agent.recall import list_call_results, list_undone_calls
 from bot.agent.request_numbers import find_requests, normalize_text
 from bot.chat.messages import Message
 from bot.conversation import card_requests, endings, run_loader, run_recorder, triage

@@ -1,6 +1,6 @@
-"""People's own settings: their language, and how steps are shown to them.
+"""People's own settings: their language, how steps are shown to them, and whether they want a morning list.
 
-Every process keeps a copy and checks for changes now and then, so that nobody waits for it."""
+Every process keeps a copy of language and steps and checks for changes now and then, so that nobody waits for it."""
 
 from __future__ import annotations
 
@@ -72,3 +72,29 @@ class PreferenceStore:
 
     def _build_key(self, name: str) -> str:
         return f"{self.keys.prefix}:{{people}}:{name}"
+
+
+OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class MorningPreferenceStore:
+    """The people who want no morning list."""
+
+    redis: Redis
+    keys: Keys
+
+    async def wants_list(self, person: str) -> bool:
+        with translate_redis_errors():
+            return await self.redis.get(self._build_key(person)) != OFF
+
+    async def save_wish(self, person: str, *, wants_list: bool) -> None:
+        """Save the wish, which takes effect with the next list."""
+        with translate_redis_errors():
+            if wants_list:
+                await self.redis.delete(self._build_key(person))
+            else:
+                await self.redis.set(self._build_key(person), OFF)
+
+    def _build_key(self, person: str) -> str:
+        return self.keys.build_key(self.keys.get_partition(person), "morning", person)

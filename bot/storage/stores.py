@@ -15,8 +15,7 @@ from bot.storage.file_keeper import FileDesk
 from bot.storage.history import HistoryStore
 from bot.storage.homes import HomeStore
 from bot.storage.journal import Journal
-from bot.storage.morning_preferences import MorningPreferenceStore
-from bot.storage.preferences import PreferenceStore
+from bot.storage.preferences import MorningPreferenceStore, PreferenceStore
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageStore
 

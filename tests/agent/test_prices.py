@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.agent.model import ModelReply
-from bot.agent.prices import ModelPrice, PriceTable, parse_prices
+from bot.agent.model_in_use import ModelPrice, PriceTable, parse_prices
 from bot.core.run_state import DECIMALS, RunState, Usage
 
 TABLE = """

@@ -17,12 +17,12 @@ from bot.agent.model import ModelReply
 from bot.agent.prompt import (
     MAX_PERSONA,
     build_facts_message,
+    build_now_message,
     build_system_message,
     build_user_message,
     dump_system_message,
     render_company_rules,
 )
-from bot.agent.situation import build_now_message
 from bot.app.company_files import load_persona
 from bot.app.settings import Settings
 from bot.core.errors import SettingsError

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.agent.model import ModelReply
-from bot.agent.models.error_responses import parse_retry_after_s
+from bot.agent.models.client import parse_retry_after_s
 from bot.agent.models.openai_model import MAX_RETRY_AFTER_S, OpenAIModel, open_model
 from bot.core import logs, metrics
 from bot.core.errors import ModelRejectedError, ModelUnavailableError

@@ -20,8 +20,15 @@ from bot.agent.decision import ReplyFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.model import ModelReply
-from bot.agent.prompt import cut_older_turns, render_company_rules
-from bot.agent.situation import CALENDAR_DAYS, MAX_CARDS, build_cards_message, build_now_message, describe_calendar_days
+from bot.agent.prompt import (
+    CALENDAR_DAYS,
+    MAX_CARDS,
+    build_cards_message,
+    build_now_message,
+    cut_older_turns,
+    describe_calendar_days,
+    render_company_rules,
+)
 from bot.approvals.render import MAX_LINE, describe_proposal
 from bot.chat.messages import Place
 from bot.core.history_entries import PausedRun

@@ -20,7 +20,7 @@ from bot.agent.model import Messages, ModelReply
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.models.responses import ResponsesTransport
 from bot.agent.models.transport import ModelRequest
-from bot.agent.past_calls import CUT, MAX_CALLS, MAX_RESULT, build_past_call, format_call_line, name_offered_call
+from bot.agent.recall import CUT, MAX_CALLS, MAX_RESULT, build_past_call, format_call_line, name_offered_call
 from bot.chat.messages import Place
 from bot.conversation import memory
 from bot.core import disclosure

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from openai import AsyncOpenAI
 
 from bot.agent.formats.native_format import NativeFormat
-from bot.agent.situation import build_cards_message
+from bot.agent.prompt import build_cards_message
 from bot.agent.tool_search import ToolSelector
 from bot.core.history_entries import PausedRun
 from bot.core.i18n import load_sentences

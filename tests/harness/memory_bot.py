@@ -16,8 +16,7 @@ from bot.agent.decision import ReplyFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.loop import AgentLoop
 from bot.agent.model import Model, ModelReply
-from bot.agent.model_in_use import ModelInUse
-from bot.agent.prices import PriceTable
+from bot.agent.model_in_use import ModelInUse, PriceTable
 from bot.app.build import build_core
 from bot.app.company_files import build_daily_budget
 from bot.app.resources import Resources, build_stores

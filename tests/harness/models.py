@@ -12,7 +12,7 @@ from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.loop import AgentLoop
 from bot.agent.model_in_use import ModelInUse
-from bot.agent.models.error_responses import ErrorResponse
+from bot.agent.models.client import ErrorResponse
 from bot.agent.models.model_profile import PROFILE_RECORD, WEEK_MS, ModelProfile, RefusedRequest
 from bot.agent.models.openai_model import OpenAIModel
 from bot.core.run_state import RunState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from bot.agent.situation import build_now_message
+from bot.agent.prompt import build_now_message
 from tools.spec import Caller, Person
 from tools.workflow.process.calendar import WorkCalendar
 

@@ -20,7 +20,7 @@ from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.model import ModelReply, RawToolCall
-from bot.agent.situation import build_cards_message
+from bot.agent.prompt import build_cards_message
 from bot.chat.slack import text as slack_text
 from bot.conversation import agreements
 from bot.core import logs

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from bot.agent.model import ModelReply, RawToolCall
-from bot.agent.models.error_responses import UNSTATED_STATUS, ErrorResponse, find_embedded_error
+from bot.agent.model import DETAILS_START, ModelReply, RawToolCall, detach_details, dump_provider_details
+from bot.agent.models.client import UNSTATED_STATUS, ErrorResponse, find_embedded_error
 from bot.agent.models.fields import (
     parse_json,
     read_arguments,
@@ -23,7 +23,6 @@ from bot.agent.models.fields import (
 )
 from bot.agent.models.model_profile import RETURNED_MEMBERS
 from bot.agent.models.transport import ModelRequest, adapt_roles, format_json, parse_members
-from bot.agent.provider_details import DETAILS_START, detach_details, dump_provider_details
 
 MISSING_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """Replaces a missing signature (of an earlier message, or of another model). Google defines this value for calls that

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from bot.agent.models.error_responses import ErrorResponse, is_unknown_model
+from bot.agent.models.client import ErrorResponse, is_unknown_model
 
 Api = Literal["chat", "responses"]
 ApiWish = Literal["auto", "chat", "responses"]

@@ -14,11 +14,19 @@ from dataclasses import dataclass, field
 
 from openai import AsyncOpenAI
 
-from bot.agent.model import ModelReply, TextStore
+from bot.agent.model import ModelReply, TextStore, detach_details
 from bot.agent.models.catalog import find_similar_models
 from bot.agent.models.chat import ChatCompletionsTransport
-from bot.agent.models.client import CONNECTION_ERRORS, RefusalError, open_client, send_request
-from bot.agent.models.error_responses import ErrorResponse, build_model_error, can_retry_request, parse_retry_after_s
+from bot.agent.models.client import (
+    CONNECTION_ERRORS,
+    ErrorResponse,
+    RefusalError,
+    build_model_error,
+    can_retry_request,
+    open_client,
+    parse_retry_after_s,
+    send_request,
+)
 from bot.agent.models.fields import parse_events, parse_json
 from bot.agent.models.model_profile import (
     PROFILE_RECORD,
@@ -35,7 +43,6 @@ from bot.agent.models.model_profile import (
 )
 from bot.agent.models.responses import ResponsesTransport
 from bot.agent.models.transport import ModelRequest, leave_out_tools, parse_members
-from bot.agent.provider_details import detach_details
 from bot.core import logs, metrics
 from bot.core.errors import (
     NEEDS_ADMINISTRATOR,

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from bot.agent.model import ModelReply, RawToolCall
-from bot.agent.models.error_responses import CONTENT_FILTER_CODES, UNSTATED_STATUS, ErrorResponse, find_embedded_error
+from bot.agent.model import ModelReply, RawToolCall, detach_details, dump_provider_details
+from bot.agent.models.client import CONTENT_FILTER_CODES, UNSTATED_STATUS, ErrorResponse, find_embedded_error
 from bot.agent.models.fields import read_arguments, read_content, read_count, read_field, read_list, read_string
 from bot.agent.models.transport import ModelRequest, adapt_roles, format_json, parse_members
-from bot.agent.provider_details import detach_details, dump_provider_details
 
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 UNFINISHED = ("incomplete", "in_progress")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from bot.agent.model import attach_details, detach_details
 from bot.agent.models.model_profile import EFFORT, OPTIONAL_MEMBERS, Effort, ModelProfile
-from bot.agent.provider_details import attach_details, detach_details
 
 SYSTEM_MARK = "[system]"
 """Prefix of a system note that has to be sent as the user's. People's own text is always quoted."""
@@ -26,7 +26,7 @@ class ModelRequest:
     temperature: float = 0.3
     effort: Effort = "auto"
     owner: str = ""
-    """The owner whose stored details are sent back (`bot.agent.provider_details`). If empty, none are."""
+    """The owner whose stored details are sent back (`bot.agent.model`). If empty, none are."""
     streamed: bool = False
     rejected_details: Collection[str] = field(default_factory=frozenset)
     """Stored details that the endpoint does not take back."""

@@ -12,8 +12,7 @@ from typing import Any, Literal, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from bot.agent.model import ModelReply, RawToolCall
-from bot.agent.provider_details import detach_details
+from bot.agent.model import ModelReply, RawToolCall, detach_details
 from bot.core.errors import CountersignError, ModelFailureCause, ModelRejectedError, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.core.redaction import redact_text
@@ -119,7 +118,7 @@ class ExchangeRecorder:
 
 
 def _build_line_members(exchange: ModelExchange) -> dict[str, Any]:
-    """Build the members of a line, without the endpoint's own details (`bot.agent.provider_details`)."""
+    """Build the members of a line, without the endpoint's own details (`bot.agent.model`)."""
     texts = [detach_details(one)[0] for one in exchange.messages]
     reply, error = exchange.reply, exchange.error
     told: dict[str, Any] = {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bot.agent.model import ModelReply, RawToolCall
-from bot.agent.situation import CARDS_START
+from bot.agent.prompt import CARDS_START
 from bot.dev.evaluation.scenario import ScenarioCall, ScenarioReply, Style
 
 CARD = re.compile(r"\bA\d\d[0-9a-z]{12}\b")

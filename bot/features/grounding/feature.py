@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.agent.answer_check import AnswerFindings, AnswerSources
-from bot.agent.past_calls import UNREMEMBERED_TOOLS
 from bot.agent.prompt import escape_tags
-from bot.agent.recall import CALLED, list_call_results, parse_observation
+from bot.agent.recall import CALLED, UNREMEMBERED_TOOLS, list_call_results, parse_observation
 from bot.agent.request_numbers import find_requests, normalize_text
 from bot.conversation.progress import is_greeting
 from bot.core.errors import ChatError

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bot.agent.model import ModelReply
 from bot.agent.models.chat import ChatCompletionsTransport
-from bot.agent.models.error_responses import (
+from bot.agent.models.client import (
     ErrorResponse,
     build_model_error,
     can_retry_request,

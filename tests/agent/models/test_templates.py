@@ -13,7 +13,7 @@ from bot.agent.events import RunFinished, RunStopped
 from bot.agent.limits import StopReason
 from bot.agent.loop import CALL_AGAIN_NOTE
 from bot.agent.model import ModelReply
-from bot.agent.models.error_responses import ErrorResponse
+from bot.agent.models.client import ErrorResponse
 from bot.agent.models.model_profile import (
     PROFILE_RECORD,
     ModelProfile,

@@ -12,9 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from bot.agent import prompt
-from bot.agent.model import ModelReply, RawToolCall
+from bot.agent.model import ModelReply, RawToolCall, attach_details, dump_provider_details
 from bot.agent.probe import WORD
-from bot.agent.provider_details import attach_details, dump_provider_details
 from bot.core.errors import CountersignError, ModelFailureCause, ModelUnavailableError
 from bot.core.redaction import forget_secrets, remember_secrets
 from bot.dev.evaluation import recording
