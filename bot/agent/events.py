@@ -1,14 +1,18 @@
-"""The events of a run for its caller: steps finished, run finished, paused or stopped."""
+"""The words between the loop and its caller: the events of a run (steps finished, run finished, paused or stopped), and
+the check of an answer before anybody reads it."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from bot.agent.limits import StopReason
 from bot.agent.tool_executor import ToolResult
-from bot.core.run_state import CallRecord
+from bot.core.history_entries import HistoryMessage
+from bot.core.run_state import CallRecord, RunState
 from tools.cards.fields import describe_new_request
 from tools.spec import Gate, Privacy, Proposal, ReceiptLine, TextRef, ToolError
+from tools.tool import ToolContext
 
 CALL_MISTAKES = frozenset(
     {
@@ -92,3 +96,38 @@ def build_step(call: CallRecord, result: ToolResult, caller: str) -> RunStep:
     key = "steps.waiting" if caller in result.deciders else "steps.brought"
     title = result.get_title_for(caller)
     return RunStep(call=call, note=TextRef(key=key), title=title, ready=describe_new_request(result))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSources:
+    """The texts before a run's own messages that may support its answer."""
+
+    facts: Sequence[str] = ()
+    """Texts that the system told the model: the person, open cards, the company's rules."""
+    history: Sequence[HistoryMessage] = ()
+    """Messages of earlier runs, with their calls."""
+    days: str = ""
+    """The days off by name in the prompt's calendar."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerFindings:
+    """The result of a check."""
+
+    unverified: Sequence[str] = ()
+    """Parts that nothing supports, in the answer's words, bounded in number and length."""
+    claims: int = 0
+    supported_claims: int = 0
+    correction: Sequence[str] = ()
+    """Messages (JSON) that ask the model for a better answer, without history and tools. Empty for a good answer."""
+    doubt: str = ""
+    """The faults of the answer, for a model that wants to call a tool instead."""
+
+
+AnswerCheck = Callable[[str, RunState, ToolContext, AnswerSources], Awaitable[AnswerFindings]]
+"""Checks an answer of a run."""
+
+
+async def accept_answer(answer: str, state: RunState, context: ToolContext, sources: AnswerSources) -> AnswerFindings:
+    """Accept every answer: for a bot without a feature that checks."""
+    return AnswerFindings()

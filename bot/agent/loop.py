@@ -14,9 +14,19 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
-from bot.agent.answer_check import AnswerCheck, AnswerSources, accept_answer
 from bot.agent.decision import REPLY_MAX, ContentFiltered, Decision, FinalAnswer, MalformedReply, ReplyFormat, ToolCalls
-from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished, build_step
+from bot.agent.events import (
+    AnswerCheck,
+    AnswerSources,
+    RunEvent,
+    RunFinished,
+    RunPaused,
+    RunStep,
+    RunStopped,
+    StepsFinished,
+    accept_answer,
+    build_step,
+)
 from bot.agent.formats.reply_text import strip_thinking
 from bot.agent.formats.text_format import rewrite_native_messages
 from bot.agent.formats.written_calls import has_marks

@@ -32,7 +32,6 @@ from bot.conversation.commands import parse_command
 from bot.conversation.reply import deliver_message
 from bot.conversation.stops import stop_running_work
 from bot.core import logs
-from bot.core.approval_sets import build_set_id
 from bot.core.errors import CountersignError, StoreRefusedError, StoreUnavailableError, StoreUnconfirmedError
 from bot.core.i18n import translate
 from bot.core.records import TAKEN_BACK_CHOICE, ApprovalState
@@ -45,6 +44,7 @@ from bot.core.work_items import (
     MessageReceived,
     OpenSet,
     SessionStopped,
+    build_set_id,
 )
 from bot.features.collected import Features
 from bot.queue.lanes import EnqueueResult

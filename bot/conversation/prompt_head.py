@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bot.agent import prompt
-from bot.agent.answer_check import AnswerSources
+from bot.agent.events import AnswerSources
 from bot.agent.prompt import RunSituation
 from bot.agent.recall import format_history, name_offered_call
 from bot.conversation.turn_context import TurnContext, Turns

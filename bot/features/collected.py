@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.agent.answer_check import accept_answer
-from bot.agent.events import RunStep
+from bot.agent.events import RunStep, accept_answer
 from bot.chat.messages import Place, Post, SuggestedPrompt
 from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run, RunResult

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from bot.agent.answer_check import AnswerCheck
-from bot.agent.events import RunStep
+from bot.agent.events import AnswerCheck, RunStep
 from bot.agent.model_in_use import ModelInUse
 from bot.approvals.cards import Cards
 from bot.chat.messages import Click, Dialog, Place, Post, SuggestedPrompt

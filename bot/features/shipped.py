@@ -72,7 +72,7 @@ JOURNAL_KINDS = frozenset(
         *summaries.JOURNAL_KINDS,
     }
 )
-"""The kinds of journal records that features write (`bot.storage.journal_kinds`)."""
+"""The kinds of journal records that features write (`bot.storage.journal`)."""
 RUN_NOTES: Mapping[str, Callable[[Redis, Keys, str], Awaitable[list[dict[str, str]]]]] = {
     "feedback": feedback.list_ratings
 }

@@ -13,9 +13,8 @@ from pydantic import ValidationError
 
 from bot.approvals.authorization import RECOVERY_CHOICES
 from bot.approvals.render import find_choice
-from bot.core.approval_sets import SET_DECISIONS
 from bot.core.records import ApprovalState, EffectState
-from bot.core.work_items import ButtonPressed, NotifyPerson, RefreshCard, SettleCard, build_show_lane
+from bot.core.work_items import SET_DECISIONS, ButtonPressed, NotifyPerson, RefreshCard, SettleCard, build_show_lane
 from bot.ops.holds import stream_waiting_items
 from bot.queue.scripts import ScriptRunner
 from bot.queue.stored_items import build_stored_item, get_put_ms, split_stored_item

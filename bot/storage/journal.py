@@ -1,7 +1,10 @@
 """The journal: all events, step by step, across all processes. Administrators follow it; no decision depends on it.
 
 Each partition has one stream, so the commit of a lane also writes the entries about it. Records are redacted when they
-are made. Record schema 1: `v k run who ch t m`, where `m` is a JSON object."""
+are made. Record schema 1: `v k run who ch t m`, where `m` is a JSON object.
+
+Features name the kinds of their records in `JOURNAL_KINDS`, all others are in `KINDS`. Code that writes another kind
+adds it to its list; a test compares the lists with the code."""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from typing import Any
 from redis.asyncio import Redis, RedisCluster
 
 from bot.core.errors import StoreUnavailableError
+from bot.core.records import ApprovalState, EffectState
 from bot.core.redaction import redact_text
 from bot.queue.keys import Keys
 from bot.queue.writes import XAdd, apply_writes
@@ -240,3 +244,27 @@ async def note_version(redis: Redis, journal: Journal, version: str) -> None:
         former = str(await redis.getset(journal.keys.build_key(0, "version"), version) or "-")
     if former != version:
         await journal.append_record("version", "version", text=f"{former} → {version}")
+
+
+KINDS = frozenset(
+    {
+        *("approval.requested", "approval.advised", "approval.reminded", "approval.edited", "approval.renewed"),
+        *("approval.asked_again", "approval.refused"),
+        *(f"approval.{state.value}" for state in ApprovalState if state is not ApprovalState.OPEN),
+        *(f"effect.{state.value}" for state in EffectState if state),
+        "alert",
+        "chat.refused",
+        "command",
+        *("item.dead", "item.newer", "item.retried"),
+        *("lane.caught_up", "lane.full"),
+        *("message.agreed", "message.empty", "message.ignored", "message.received", "message.too_long"),
+        *("model.down", "model.tools_refused"),
+        "notice",
+        *("person.exported", "person.forgotten", "person.left"),
+        *("process.deploy", "process.migrate", "process.assign"),
+        *("run.answered", "run.cancelled", "run.finished", "run.refused", "run.stopped"),
+        "step",
+        *("store.accepted", "store.copied", "store.restored"),
+        "version",
+    }
+)

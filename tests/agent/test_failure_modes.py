@@ -17,9 +17,8 @@ import pytest
 from pydantic import BaseModel
 from redis.asyncio import Redis
 
-from bot.agent.answer_check import AnswerSources
 from bot.agent.decision import ReplyFormat
-from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped, StepsFinished
+from bot.agent.events import AnswerSources, RunEvent, RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.limits import RunLimits, StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply

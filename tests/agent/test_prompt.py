@@ -12,14 +12,15 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.agent import prompt
-from bot.agent.approval_rules import MAX_LENGTH, describe_policies
 from bot.agent.model import ModelReply
 from bot.agent.prompt import (
     MAX_PERSONA,
+    MAX_POLICY,
     build_facts_message,
     build_now_message,
     build_system_message,
     build_user_message,
+    describe_policies,
     dump_system_message,
     render_company_rules,
 )
@@ -98,7 +99,7 @@ def test_who_approves_what_is_told_in_words_the_company_s_own_rows_first() -> No
     assert mine in told and told.index(mine) < told.index(
         "- leave, Approver: the author's manager, else who has the role director"
     )
-    assert len(describe_policies(FORMS * 50)) < MAX_LENGTH + 100 and describe_policies(FORMS * 50).endswith(
+    assert len(describe_policies(FORMS * 50)) < MAX_POLICY + 100 and describe_policies(FORMS * 50).endswith(
         "than fit here)"
     )
 

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from bot.agent.answer_check import AnswerSources
-from bot.agent.approval_rules import describe_policies
 from bot.agent.decision import ReplyFormat
+from bot.agent.events import AnswerSources
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.model import ModelReply
@@ -27,6 +26,7 @@ from bot.agent.prompt import (
     build_now_message,
     cut_older_turns,
     describe_calendar_days,
+    describe_policies,
     render_company_rules,
 )
 from bot.approvals.render import MAX_LINE, describe_proposal

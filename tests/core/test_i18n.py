@@ -12,7 +12,7 @@ import pytest
 from bot.core.i18n import list_word_files, load_sentences, translate
 from bot.features.shipped import JOURNAL_KINDS
 from bot.ops.cli.definition_errors import TOPIC
-from bot.storage.journal_kinds import KINDS
+from bot.storage.journal import KINDS
 from tests.core.sentence_keys import KeyUses, Module, find_key_uses, parse_module, read_modules, read_page_words
 
 # The keys that code names

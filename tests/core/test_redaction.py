@@ -27,11 +27,13 @@ from bot.app import mcp_file
 from bot.app.mcp_file import load_mcp_servers
 from bot.app.settings import Settings
 from bot.core import logs, redaction
-from bot.core.personal_numbers import is_account_number, is_card_number, is_identity_number
 from bot.core.redaction import (
     MASK,
     MIN_SECRET_LENGTH,
     forget_secrets,
+    is_account_number,
+    is_card_number,
+    is_identity_number,
     read_url_secrets,
     redact_text,
     remember_secrets,

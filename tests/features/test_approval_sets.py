@@ -13,8 +13,17 @@ from redis.asyncio import Redis
 
 from bot.chat.messages import MessageRef, Post
 from bot.chat.slack.blocks import MAX_BLOCKS, count_json_bytes, render_post
-from bot.core.approval_sets import APPROVE_SET, REJECT_SET, SEVERAL, TICK, TICKED, build_set_id
-from bot.core.work_items import CloseCard, OpenSet, RefreshSet
+from bot.core.work_items import (
+    APPROVE_SET,
+    REJECT_SET,
+    SEVERAL,
+    TICK,
+    TICKED,
+    CloseCard,
+    OpenSet,
+    RefreshSet,
+    build_set_id,
+)
 from bot.features.sets.morning_lists import OpenMorningList
 from bot.features.sets.sets import MAX_ENTRIES
 from bot.queue.writes import Write

@@ -14,10 +14,9 @@ from redis.asyncio import Redis
 
 from bot.approvals.state import CardRequested, OpenPeriod, transition
 from bot.chat.messages import Click
-from bot.core.approval_sets import APPROVE_SET, build_set_id
 from bot.core.records import Approval, ApprovalState, OpenCard
 from bot.core.timing import Timing
-from bot.core.work_items import ButtonPressed
+from bot.core.work_items import APPROVE_SET, ButtonPressed, build_set_id
 from bot.features.sets.set_store import ApprovalSet, ApprovalSetStore, SetEntry
 from bot.queue.lanes import Lanes
 from bot.queue.worker import Worker

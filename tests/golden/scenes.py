@@ -12,9 +12,19 @@ from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
 from bot.chat.messages import Button, Click, Message, MessageRef, Place, Post
-from bot.core.approval_sets import APPROVE_SET, REJECT_SET, TICKED, build_set_id
 from bot.core.errors import ModelUnavailableError
-from bot.core.work_items import BacklogCleared, ButtonPressed, ExpireCard, MessageReceived, OpenSet, RemindDeciders
+from bot.core.work_items import (
+    APPROVE_SET,
+    REJECT_SET,
+    TICKED,
+    BacklogCleared,
+    ButtonPressed,
+    ExpireCard,
+    MessageReceived,
+    OpenSet,
+    RemindDeciders,
+    build_set_id,
+)
 from bot.features.sets.morning_lists import OpenMorningList
 from bot.features.welcome import WelcomePerson
 from tests.golden.golden_files import hide_changing

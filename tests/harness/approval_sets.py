@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bot.chat.messages import Click, MessageRef
-from bot.core.approval_sets import build_set_id
 from bot.core.records import Approval
-from bot.core.work_items import ButtonPressed
+from bot.core.work_items import ButtonPressed, build_set_id
 from bot.storage.approvals import derive_task_card_id
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM

@@ -10,9 +10,8 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from bot.agent.answer_check import AnswerCheck, AnswerSources
 from bot.agent.decision import ReplyFormat
-from bot.agent.events import RunEvent
+from bot.agent.events import AnswerCheck, AnswerSources, RunEvent
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop, RunContext

@@ -7,9 +7,8 @@ from redis.asyncio import Redis
 
 from bot.app.work_kinds import parse_work
 from bot.chat.messages import Click
-from bot.core.approval_sets import APPROVE_SET, TICK
 from bot.core.records import Approval, ApprovalState, EffectState
-from bot.core.work_items import ButtonPressed, NotifyPerson, RefreshCard, SettleCard, build_show_lane
+from bot.core.work_items import APPROVE_SET, TICK, ButtonPressed, NotifyPerson, RefreshCard, SettleCard, build_show_lane
 from bot.ops.held_presses import STALE, withdraw_presses
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes

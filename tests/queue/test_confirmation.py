@@ -19,10 +19,9 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from bot.approvals.outbox import relay_events
-from bot.core.approval_sets import APPROVE_SET, TICKED
 from bot.core.errors import LeaseLost, StoreUnconfirmedError
 from bot.core.records import EffectState
-from bot.core.work_items import OpenSet
+from bot.core.work_items import APPROVE_SET, TICKED, OpenSet
 from bot.ops.doctor import describe_replicas
 from bot.queue import confirmation
 from bot.queue.confirmation import Confirmation, ConfirmedBy, is_confirmed

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import Field, ValidationError
 
 from bot.chat.messages import Click, MessageRef, Place
-from bot.core.approval_sets import TICKED
+from bot.core.work_items import TICKED
 from tools.spec import FrozenModel
 
 KIND = "cs"

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from bot.chat.slack.blocks import SEAL_MARK, build_tick_prefix
 from bot.chat.slack.payload_shape import is_short_text
-from bot.core.approval_sets import TICKED
+from bot.core.work_items import TICKED
 
 Body: TypeAlias = Mapping[str, Any]
 _TICKS = re.compile(r"cs:([^\s]{1,150}):ticks:\d{1,3}\Z")

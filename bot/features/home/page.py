@@ -13,10 +13,10 @@ from bot.approvals.delivery import list_names_on_card, list_represented
 from bot.chat.messages import Button, Card, HomeButton, HomeEntry, HomeSection, HomeView
 from bot.conversation.commands import describe_holder, load_request_summary
 from bot.core import logs
-from bot.core.approval_sets import SEVERAL, build_set_id
 from bot.core.i18n import render_value, translate
 from bot.core.outcomes import format_local_time
 from bot.core.records import ApprovalState
+from bot.core.work_items import SEVERAL, build_set_id
 from bot.features.contract import Core
 from bot.features.home.operations import OperationsReader
 from bot.features.home.words import describe_absence, describe_balance, describe_decision, describe_preferences

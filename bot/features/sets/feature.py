@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bot.core.approval_sets import REJECT_SET, SET_CHOICES
-from bot.core.work_items import OpenSet, RefreshSet
+from bot.core.work_items import REJECT_SET, SET_CHOICES, OpenSet, RefreshSet
 from bot.features.contract import Core, Feature, PressDialog, Work
 from bot.features.sets.day_facts import DayFacts, TeamIndex
 from bot.features.sets.morning_lists import MorningLists, OpenMorningList, StartMorning

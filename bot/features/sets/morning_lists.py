@@ -14,8 +14,7 @@ from datetime import datetime, time, timedelta
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from bot.core.approval_sets import build_set_id
-from bot.core.work_items import RefreshSet
+from bot.core.work_items import RefreshSet, build_set_id
 from bot.features.contract import Core
 from bot.features.sets.sets import ApprovalSets
 from bot.queue.lanes import Lease

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bot.approvals.render import find_choice
-from bot.core.approval_sets import SET_DECISIONS
 from bot.core.records import Approval, compute_seal
+from bot.core.work_items import SET_DECISIONS
 from bot.features.sets.set_store import SetEntry
 from tools.languages import LANGUAGES, choose_words
 from tools.workflow.engine.port import AssignedTask

@@ -9,11 +9,11 @@ from datetime import date
 from bot.approvals.opinion_drafts import list_draft_fields
 from bot.approvals.render import ADVICE_LABEL
 from bot.chat.messages import Button, Card, Dialog, FormInput, MessageRef, Place, Post, TickList, TickOption
-from bot.core.approval_sets import APPROVE_SET, REJECT_SET, TICKED
 from bot.core.i18n import render_value, shorten_text, translate, translate_label
 from bot.core.outcomes import Names, describe_consequence, describe_dated_outcome, get_names
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.redaction import redact_text
+from bot.core.work_items import APPROVE_SET, REJECT_SET, TICKED
 from bot.features.sets.day_facts import format_day
 from bot.features.sets.set_store import ApprovalSet, SetEntry
 from tools.day_words import drop_year, format_day_words

@@ -18,11 +18,20 @@ from bot.approvals.opinion_drafts import is_refusal_drafted
 from bot.approvals.refusals import SETTLED_MS
 from bot.chat.messages import Click, Dialog, MessageRef, Post
 from bot.core import logs
-from bot.core.approval_sets import REJECT_SET, SET_DECISIONS, SEVERAL, TICK, TICKED
 from bot.core.errors import ChatRefusedError
 from bot.core.i18n import translate
 from bot.core.records import SHOWN_SEAL, Approval
-from bot.core.work_items import ButtonPressed, JoinSet, OpenSet, RefreshSet
+from bot.core.work_items import (
+    REJECT_SET,
+    SET_DECISIONS,
+    SEVERAL,
+    TICK,
+    TICKED,
+    ButtonPressed,
+    JoinSet,
+    OpenSet,
+    RefreshSet,
+)
 from bot.features.contract import Core
 from bot.features.sets import set_render
 from bot.features.sets.day_facts import DayFacts

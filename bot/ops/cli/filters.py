@@ -13,8 +13,7 @@ from bot.core.i18n import translate
 from bot.ops.cli import console
 from bot.ops.cli.name_lookup import open_name_lookup
 from bot.queue.keys import Keys
-from bot.storage.journal import Journal, JournalFilter
-from bot.storage.journal_kinds import KINDS
+from bot.storage.journal import KINDS, Journal, JournalFilter
 from tools.people.names import describe_person, find_people
 from tools.platform_ids import MENTION
 

@@ -39,8 +39,8 @@ from bot.chat.messages import (
     Place,
     Post,
 )
-from bot.core.approval_sets import TICKED
 from bot.core.errors import StoreUnavailableError
+from bot.core.work_items import TICKED
 from tests.chat.feishu.ears_desk import LI, OTHER, TENANT, ZHANG, Ears, ears, load_payload
 from tests.chat.slack.doubles import eventually
 from tools.spec import DialogField

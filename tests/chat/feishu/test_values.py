@@ -28,7 +28,7 @@ from bot.chat.feishu.values import (
     read_press_form,
 )
 from bot.chat.messages import MessageRef, Place
-from bot.core.approval_sets import TICKED
+from bot.core.work_items import TICKED
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 CARRIED = st.dictionaries(TEXT, TEXT, max_size=5)

@@ -11,7 +11,7 @@ from slack_sdk.models.blocks import Block
 from bot.chat.messages import Button, Card, Dialog, FormInput, Place, Post, TickList, TickOption
 from bot.chat.slack.blocks import render_post
 from bot.chat.slack.dialogs import parse_submission, render_modal
-from bot.core.approval_sets import TICKED
+from bot.core.work_items import TICKED
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import dispatch, pressed
 from tools.spec import DialogField

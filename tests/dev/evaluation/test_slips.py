@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from bot.agent.answer_check import AnswerFindings
+from bot.agent.events import AnswerFindings
 from bot.agent.formats import written_calls
 from bot.dev.evaluation.evaluation import Evaluation
 from bot.dev.evaluation.results import Trial, build_report

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from bot.agent.answer_check import AnswerSources
 from bot.agent.decision import ReplyFormat, ToolCallRequest, ToolCalls
+from bot.agent.events import AnswerSources
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat

@@ -16,8 +16,7 @@ from bot.features.shipped import JOURNAL_KINDS
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
 from bot.storage.approvals import ApprovalStore
-from bot.storage.journal import Journal
-from bot.storage.journal_kinds import KINDS
+from bot.storage.journal import KINDS, Journal
 from tests.harness.office import LI, WANG, ZHANG, Office, office
 from tests.harness.programs import Ended, ended, invoke, printed, started
 from tools.spec import Gate, Proposal, TextRef
