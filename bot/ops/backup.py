@@ -26,7 +26,7 @@ from bot.queue.keys import Keys
 from bot.queue.store_life import build_life_key
 from bot.queue.stored_items import split_stored_item
 from bot.queue.writes import EnqueueItem, apply_writes
-from bot.redis.connect import is_outage, translate_redis_errors
+from bot.redis.connect import is_outage, load_time_ms, translate_redis_errors
 
 FORM = 1
 MAX_HEAD = 64 * 1024
@@ -65,13 +65,6 @@ class BackupHead(BaseModel):
     """Identity of the store, by partition."""
     files: str = ""
     """The place of people's files, which the backup does not hold."""
-
-
-async def load_time_ms(redis: Redis) -> int:
-    """Read the clock of Redis (epoch ms). Raises StoreUnavailableError."""
-    with translate_redis_errors():
-        seconds, micros = await redis.time()
-    return int(seconds) * 1000 + int(micros) // 1000
 
 
 # Writing

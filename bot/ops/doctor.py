@@ -32,7 +32,7 @@ from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import list_held_partitions
 from bot.redis.check import RedisSeverity, check_redis, list_servers
 from bot.redis.cluster import ClusterClient
-from bot.redis.connect import connect_redis, translate_redis_errors
+from bot.redis.connect import connect_redis, load_time_ms, translate_redis_errors
 from bot.redis.embedded import find_server_program, read_server_version
 from bot.redis.sentinel import MasterClient
 from bot.storage.cache import TextCache
@@ -297,8 +297,7 @@ async def _check_redis_service(services: Services) -> AsyncIterator[DoctorFindin
             yield DoctorFinding("fail" if refused else "warn", "redis", finding.format_sentence("en"))
         if not findings:
             yield DoctorFinding("ok", "redis", f"keeps what it is given; {await describe_replicas(redis)}")
-        seconds, _ = await redis.time()
-        if any(one.foreign for one in await ProcessStore(redis, Keys()).list_processes(int(seconds) * 1000)):
+        if any(one.foreign for one in await ProcessStore(redis, Keys()).list_processes(await load_time_ms(redis))):
             yield DoctorFinding("fail", "workspace", SHARED_APP)
         for held in (await list_held_partitions(ScriptRunner.from_redis(redis, Keys())))[:1]:
             why = translate(f"restored.{held.reason.value}", "en")

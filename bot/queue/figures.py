@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from bot.core.redaction import redact_text
 from bot.queue.keys import Keys
 from bot.queue.stored_items import get_put_ms
-from bot.redis.connect import translate_redis_errors
+from bot.redis.connect import load_time_ms, translate_redis_errors
 
 LOOKED_AT = 50
 """Most due lanes that are read in each partition, so that the call is as cheap in a flood as in calm."""
@@ -49,8 +49,7 @@ async def list_oldest_lanes(redis: Redis, keys: Keys, most: int) -> list[LaneFig
     """List the lanes whose first items have waited longest, from the first `LOOKED_AT` lanes of each partition. Raises
     StoreUnavailableError."""
     with translate_redis_errors():
-        seconds, micros = await redis.time()
-        now_ms = int(seconds) * 1000 + int(micros) // 1000
+        now_ms = await load_time_ms(redis)
         async with redis.pipeline(transaction=False) as pipe:
             for partition in range(keys.partitions):
                 pipe.zrange(keys.build_key(partition, "z"), 0, LOOKED_AT - 1)
@@ -83,8 +82,7 @@ async def load_queue_figures(redis: Redis, keys: Keys) -> QueueFigures:
     """Load the figures in three round trips. Raises StoreUnavailableError."""
     partitions = range(keys.partitions)
     with translate_redis_errors():
-        seconds, micros = await redis.time()
-        now_ms = int(seconds) * 1000 + int(micros) // 1000
+        now_ms = await load_time_ms(redis)
         async with redis.pipeline(transaction=False) as pipe:
             for partition in partitions:
                 lanes = keys.build_key(partition, "z")

@@ -49,6 +49,10 @@ class Keys:
         """Build a key of a partition, e.g. `cs:{q03}:run:R03…`."""
         return ":".join((self.prefix, self.format_hash_tag(partition), *parts))
 
+    def build_slot_key(self, rate: str) -> str:
+        """Build the key of a rate limit."""
+        return self.build_key(self.get_partition(rate), "slot", rate)
+
     def parse_partition(self, key: str) -> int:
         """Return the partition of a key. Raises ValueError if the key belongs to none."""
         found = _TAG.match(key, len(self.prefix) + 1) if key.startswith(f"{self.prefix}:") else None

@@ -28,7 +28,6 @@ from bot.core.errors import LeaseLost, StoreUnavailableError, StoreUnconfirmedEr
 from bot.core.held_lease import get_held_lease
 from bot.queue.confirmation import DOUBT_MS, Confirmation
 from bot.queue.keys import ENGINE, Keys
-from bot.queue.rate_limits import build_slot_key
 from bot.queue.scripts import ScriptRunner
 from bot.queue.stored_items import split_stored_item
 from bot.queue.writes import EnqueueItem, RefuseBegun, Write, XAdd, encode_writes, format_optional, split_by_partition
@@ -375,11 +374,11 @@ class Lanes:
         )
         if slot is None or not near:
             return _NO_RATE
-        return build_slot_key(self.keys, slot.key), slot.spacing_ms, slot.burst, format_optional(most_ms)
+        return self.keys.build_slot_key(slot.key), slot.spacing_ms, slot.burst, format_optional(most_ms)
 
     async def reserve_slot(self, slot: RateSlot, most_ms: int | None) -> int:
         """Reserve the next slot of a rate. Returns the ms until it, or -1 if that is more than `most_ms`."""
-        rate = (build_slot_key(self.keys, slot.key), "reserve", secrets.token_hex(8), slot.spacing_ms, slot.burst)
+        rate = (self.keys.build_slot_key(slot.key), "reserve", secrets.token_hex(8), slot.spacing_ms, slot.burst)
         return int(await self.run_lane_script("slot", slot.key, *rate, format_optional(most_ms)))
 
     async def enqueue(
@@ -387,7 +386,7 @@ class Lanes:
     ) -> EnqueueResult:
         """Accept an item once; the item is durable and confirmed on return. A known `id` or alias is a duplicate. A
         lane with `cap` items is full. `person`: the id of the person whose credit is used."""
-        result = await self._enqueue_item("", lane, id, body, aliases, person)
+        result = await self.enqueue_or_claim("", lane, id, body, aliases=aliases, person=person)
         return result if isinstance(result, EnqueueResult) else EnqueueResult.NEW
 
     async def withdraw_item(self, lane: str, id: str) -> bool:
@@ -408,13 +407,8 @@ class Lanes:
         self, owner: str, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = "",
         note: XAdd | None = None,
     ) -> EnqueueResult | Lease:  # fmt: skip
-        """Accept an item as `enqueue` does, and claim the lane for the owner at once if it is idle and due. `note`: a
-        journal line in the lane's partition, written if the item is accepted."""
-        return await self._enqueue_item(owner, lane, id, body, aliases, person, note)
-
-    async def _enqueue_item(
-        self, owner: str, lane: str, id: str, body: str, aliases: Sequence[str], person: str, note: XAdd | None = None
-    ) -> EnqueueResult | Lease:
+        """Accept an item as `enqueue` does, and claim the lane for the owner, if any, at once if it is idle and due.
+        `note`: a journal line in the lane's partition, written if the item is accepted."""
         note_text = ""
         if note is not None:
             fields = [part for pair in note.fields.items() for part in pair]

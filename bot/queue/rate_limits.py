@@ -30,11 +30,7 @@ class RateLimiter:
         await self._run_slot_script(key, "penalty", ms, 1)
 
     async def _run_slot_script(self, key: str, action: str, ms: int, burst: int) -> int:
-        partition, name = self.keys.get_partition(key), build_slot_key(self.keys, key)
+        partition, name = self.keys.get_partition(key), self.keys.build_slot_key(key)
         with translate_redis_errors():
             scripts = ScriptRunner.from_redis(self.redis, self.keys)
             return int(await scripts.run_script("slot", partition, name, action, secrets.token_hex(8), ms, burst, ""))
-
-
-def build_slot_key(keys: Keys, key: str) -> str:
-    return keys.build_key(keys.get_partition(key), "slot", key)

@@ -24,7 +24,7 @@ from bot.core.clock import Clock
 from bot.queue.confirmation import SILENT_S, Confirmation
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_life import build_life_key, list_life_keys
-from bot.redis.connect import translate_redis_errors
+from bot.redis.connect import load_time_ms, translate_redis_errors
 
 MAX_OFFSET_MS = 30_000
 """Largest difference from the store's time with which a process takes work (ms)."""
@@ -234,8 +234,7 @@ async def forget_takeover(scripts: ScriptRunner, partition: int) -> None:
 async def hold_restored_store(scripts: ScriptRunner) -> None:
     """Hold the store: nobody takes work until an administrator accepts it. Raises StoreUnavailableError."""
     with translate_redis_errors():
-        seconds, _ = await scripts.redis.time()
-        held_ms = str(int(seconds) * 1000)
+        held_ms = str(await load_time_ms(scripts.redis))
         for life in list_life_keys(scripts.keys):
             await scripts.redis.hset(life, mapping={"held": PauseReason.RESTORED.value, "held_ms": held_ms})
 
@@ -252,9 +251,9 @@ async def load_store_ids(scripts: ScriptRunner) -> list[str]:
 async def is_store_watched(scripts: ScriptRunner) -> bool:
     """Whether a process has looked at the store within `WATCHED_MS`. Raises StoreUnavailableError."""
     with translate_redis_errors():
-        seconds, _ = await scripts.redis.time()
+        now_ms = await load_time_ms(scripts.redis)
         marks = [
             int(await scripts.redis.hget(build_life_key(scripts.keys, partition), "mark") or 0)
             for partition in range(scripts.keys.partitions)
         ]
-    return max(marks) > int(seconds) * 1000 - WATCHED_MS
+    return max(marks) > now_ms - WATCHED_MS

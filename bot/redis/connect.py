@@ -77,6 +77,13 @@ def translate_redis_errors() -> Iterator[None]:
         raise
 
 
+async def load_time_ms(redis: Redis) -> int:
+    """Read the clock of Redis, which all processes share (epoch ms). Raises StoreUnavailableError."""
+    with translate_redis_errors():
+        seconds, micros = await redis.time()
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
 async def connect_redis(url: str, *, connections: int = 64, retries: int = 10) -> Redis:
     """Connect to any address that `address.parse_redis_url` reads, with text replies. Returns a client after one
     successful call.

@@ -98,7 +98,8 @@ class ConversationHistory:
 
     def list_called_tools(self) -> list[str]:
         """List the names of the tools that the latest runs called, each once, the newest last."""
-        return list_called_tools(self.calls)
+        called = [str(one[1]) for value in self.calls for one in json.loads(value.rpartition(TAB)[2])]
+        return list(reversed(dict.fromkeys(reversed(called))))
 
     @property
     def entries(self) -> list[HistoryEntry]:
@@ -222,12 +223,13 @@ class HistoryStore:
         return self.keys.build_key(self.keys.get_partition(conversation), "calls", conversation)
 
     def build_calls_write(self, conversation: str, entry: HistoryEntry, calls: Sequence[PastCall]) -> Write:
-        """Build the write that stores the calls of an entry and drops the oldest."""
+        """Build the write that stores the calls of an entry, as `run⇥when⇥tokens⇥calls`, and drops the oldest."""
         costs = (
             CALL_TOKENS + estimate_tokens(json.dumps(one.args, ensure_ascii=False)) + estimate_tokens(one.result)
             for one in calls
         )
-        value = format_past_calls(entry.run, entry.at_ms, sum(costs), calls)
+        rows = json.dumps([one.row for one in calls], ensure_ascii=False)
+        value = TAB.join((entry.run, str(entry.at_ms), str(sum(costs)), rows))
         return RPush(self._build_calls_key(conversation), [value], ttl_ms=self.kept_ms, most=MAX_CALL_ENTRIES)
 
     def build_turn_write(self, conversation: str, entries: Iterable[HistoryEntry]) -> AppendHistory:
@@ -329,12 +331,6 @@ MAX_CALL_ENTRIES = 2 * MAX_RUNS
 """Number of entries whose calls are kept. A run that waited for a button has two entries."""
 
 
-def format_past_calls(run: str, at_ms: int, tokens: int, calls: Sequence[PastCall]) -> str:
-    """Format an entry as `run⇥when⇥tokens⇥calls`."""
-    rows = json.dumps([one.row for one in calls], ensure_ascii=False)
-    return TAB.join((run, str(at_ms), str(tokens), rows))
-
-
 def parse_latest_calls(values: Sequence[str], without: str) -> dict[str, Sequence[PastCall]]:
     """Return the calls of the latest runs except `without`, within the limit, by run and time of their entry
     (`run⇥when`)."""
@@ -353,9 +349,3 @@ def parse_latest_calls(values: Sequence[str], without: str) -> dict[str, Sequenc
             break
         calls_by_entry.update(reversed(entries.items()))
     return calls_by_entry
-
-
-def list_called_tools(values: Sequence[str]) -> list[str]:
-    """List the names of the called tools, each once, the newest last."""
-    called = [str(one[1]) for value in values for one in json.loads(value.rpartition(TAB)[2])]
-    return list(reversed(dict.fromkeys(reversed(called))))

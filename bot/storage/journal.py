@@ -22,7 +22,7 @@ from bot.core.records import ApprovalState, EffectState
 from bot.core.redaction import redact_text
 from bot.queue.keys import Keys
 from bot.queue.writes import XAdd, apply_writes
-from bot.redis.connect import translate_redis_errors
+from bot.redis.connect import load_time_ms, translate_redis_errors
 
 SCHEMA = "1"
 _PAGE = 500
@@ -142,9 +142,8 @@ class Journal:
             return 0
         count = 0
         with translate_redis_errors():
-            seconds, _ = await self.redis.time()
+            limit = str(max(0, await load_time_ms(self.redis) - self.kept_ms))
             for partition in range(self.keys.partitions):
-                limit = str(max(0, int(seconds) * 1000 - self.kept_ms))
                 count += int(await self.redis.xtrim(self._build_journal_key(partition), minid=limit, approximate=False))
         return count
 
@@ -173,9 +172,7 @@ class Journal:
             return max(1, since)
         if since is None and not follow:
             return 1
-        with translate_redis_errors():
-            seconds, micros = await self.redis.time()
-        return max(1, seconds * 1000 + micros // 1000 - (parse_age_ms(since) if since else 0))
+        return max(1, await load_time_ms(self.redis) - (parse_age_ms(since) if since else 0))
 
     async def _load_next_page(self, partition: int, positions: dict[int, StreamId]) -> list[JournalRecord]:
         """Load the next page of a partition, newest first, so that `pop` returns the oldest."""

@@ -26,7 +26,7 @@ from redis.asyncio import Redis
 
 from bot.chat.member_store import MemberChanges, MemberRecord
 from bot.queue.keys import Keys
-from bot.redis.connect import translate_redis_errors
+from bot.redis.connect import load_time_ms, translate_redis_errors
 
 LOCK_MS = 10_000
 """Time (ms) for which a process that reads the list holds the lock without a sign of life. A killed process blocks
@@ -115,7 +115,7 @@ class RedisMemberStore:
         """Find the cursor to continue from; None while the list is younger than `every_s`."""
         fields: Any = await self.redis.hmget(self._build_key("listing"), ["cursor", "listed_ms"])
         cursor, listed = fields
-        is_young = listed and await self._read_clock_ms() < int(listed) + every_s * 1000
+        is_young = listed and await load_time_ms(self.redis) < int(listed) + every_s * 1000
         return None if is_young else str(cursor or "")
 
     async def save_page(self, holder: str, ids: Collection[str], cursor: str) -> bool:
@@ -142,7 +142,7 @@ class RedisMemberStore:
                 pipe.smembers(self._build_key("seen"))
                 known, seen = await pipe.execute()
             await self.save_records(dict.fromkeys(set(known) - set(seen)))
-            listed_ms = await self._read_clock_ms()
+            listed_ms = await load_time_ms(self.redis)
             async with self.redis.pipeline(transaction=True) as pipe:
                 pipe.hset(self._build_key("listing"), "listed_ms", str(listed_ms))
                 pipe.hdel(self._build_key("listing"), "cursor")
@@ -155,12 +155,7 @@ class RedisMemberStore:
         StoreUnavailableError."""
         with translate_redis_errors():
             listed: Any = await self.redis.hget(self._build_key("listing"), "listed_ms")
-            return max(0, await self._read_clock_ms() - int(listed)) if listed else None
-
-    async def _read_clock_ms(self) -> int:
-        """Read the clock of Redis (epoch ms), which all processes share."""
-        seconds, micros = await self.redis.time()
-        return int(seconds) * 1000 + int(micros) // 1000
+            return max(0, await load_time_ms(self.redis) - int(listed)) if listed else None
 
     async def release_listing(self, holder: str) -> None:
         with translate_redis_errors():

@@ -41,7 +41,7 @@ from tests.harness.memory_platform import DM
 from tests.harness.scripted_model import ScriptedModel
 from tests.stories.script import DONE, calls, mail, open_cards
 from tests.tools.office import SICK, ZHANG
-from tools.day_words import list_day_words
+from tools.languages import list_day_words
 from tools.spec import Caller
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import load_shipped_processes

@@ -19,7 +19,6 @@ from bot.ops.backup import (
     forget_items_set_aside,
     has_data,
     load_backup,
-    load_time_ms,
     set_items_aside,
     verify_backup,
     write_backup,
@@ -30,6 +29,7 @@ from bot.queue.scripts import ScriptRunner
 from bot.queue.store_life import begin_restore, finish_restore, is_restore_unfinished
 from bot.queue.store_watch import hold_restored_store, list_held_partitions, load_store_ids
 from bot.queue.stored_items import split_stored_item
+from bot.redis.connect import load_time_ms
 
 KEYS = Keys()
 BYTES = b"\xff\x00deflated"

@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 from bot.chat.messages import RateSlot
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
-from bot.queue.rate_limits import RateLimiter, build_slot_key
+from bot.queue.rate_limits import RateLimiter
 from bot.queue.scripts import ScriptRunner
 
 SLACK_MS = 500
@@ -26,7 +26,7 @@ async def test_slots_of_a_key_are_spaced_after_its_burst_and_nobody_gets_one_twi
     assert burst[:3] == [0, 0, 0] and near(burst[3:], [10_000, 20_000])
     together = await asyncio.gather(*(limits.reserve_slot("k", 10_000) for _ in range(20)))
     assert near(sorted(together), [n * 10_000 for n in range(20)])
-    call = (keys.get_partition("k"), build_slot_key(keys, "k"), "reserve", "nonce", 10_000, 1, "")
+    call = (keys.get_partition("k"), keys.build_slot_key("k"), "reserve", "nonce", 10_000, 1, "")
     assert near([await scripts.run_script("slot", *call) for _ in range(2)], [200_000, 200_000]), "called again"
     assert near([await limits.reserve_slot("k", 10_000)], [210_000])
     lanes, slot = Lanes(either, keys), RateSlot("far", 10_000, 1)

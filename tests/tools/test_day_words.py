@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.harness.corpus import corpus
-from tools.day_words import drop_year, format_day_words, format_period_words, list_day_words
+from tools.languages import drop_year, format_day_words, format_period_words, list_day_words
 
 DAYS = st.dates(date(1900, 1, 1), date(2999, 12, 31))
 WEEKDAYS = {"zh": [f"周{one}" for one in "一二三四五六日"], "en": ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]}

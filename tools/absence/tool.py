@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import Field
 
 from tools.cards.builders import build_effect_outcome, build_own_proposal
-from tools.day_words import list_day_words
 from tools.error_advice import select_advice
+from tools.languages import list_day_words
 from tools.people.identities import identify_people
 from tools.people.names import get_names_by_language, list_names_by_language, load_person, resolve_person
 from tools.spec import (

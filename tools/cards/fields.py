@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from tools.day_words import format_day_words, list_day_words
-from tools.languages import LANGUAGES, choose_words
+from tools.languages import LANGUAGES, choose_words, format_day_words, list_day_words
 from tools.people.identities import identify_people
 from tools.people.names import format_people_names, format_stand_in, get_names_by_language, join_in_both_languages
 from tools.platform_ids import FILE_ID

@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tools.day_words import list_day_words
 from tools.error_advice import select_advice
-from tools.languages import choose_words
+from tools.languages import choose_words, list_day_words
 from tools.spec import Offer, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolArgs, ToolContext
 from tools.workflow.engine.state import format_decimal

@@ -10,7 +10,7 @@ from functools import cache
 from zoneinfo import ZoneInfo
 
 from bot.dev.evaluation.environment import ScenarioEnvironment
-from tools.day_words import drop_year, list_day_words
+from tools.languages import drop_year, list_day_words
 from tools.tasks.todo import DECIDE_TASK
 from tools.workflow.engine.audit_record import parse_event
 from tools.workflow.engine.commands import (

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from bot.conversation.commands import load_request_summary
 from bot.core.i18n import translate
 from bot.storage.preferences import Preferences
-from tools.day_words import format_day_words
+from tools.languages import format_day_words
 from tools.people.names import format_stand_in, get_names_by_language
 from tools.spec import Person
 from tools.tasks.task_actions import find_decision_key

@@ -16,8 +16,7 @@ from bot.core.redaction import redact_text
 from bot.core.work_items import APPROVE_SET, REJECT_SET, TICKED
 from bot.features.sets.day_facts import format_day
 from bot.features.sets.set_store import ApprovalSet, SetEntry
-from tools.day_words import drop_year, format_day_words
-from tools.languages import LANGUAGES, choose_words
+from tools.languages import LANGUAGES, choose_words, drop_year, format_day_words
 from tools.spec import CardField, DialogField, Identities, Person, TextRef
 from tools.tasks.task_actions import MAX_OPINION
 

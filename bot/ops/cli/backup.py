@@ -24,7 +24,6 @@ from bot.ops.backup import (
     forget_items_set_aside,
     has_data,
     load_backup,
-    load_time_ms,
     read_backup_hash,
     set_items_aside,
     verify_backup,
@@ -54,6 +53,7 @@ from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_life import begin_restore, finish_restore, is_restore_unfinished
 from bot.queue.store_watch import hold_restored_store, is_store_watched, load_store_ids
+from bot.redis.connect import load_time_ms
 from bot.storage.journal import Journal
 
 app = typer.Typer()

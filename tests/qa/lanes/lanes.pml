@@ -168,7 +168,7 @@ end_idle:
     given = 0;
     if :: answer == TAKEN -> goto handle :: else -> goto idle fi
   };
-unconfirmed:                                               /* Lanes._enqueue_item: not acknowledged */
+unconfirmed:                                               /* Lanes.enqueue_or_claim: not acknowledged */
   MEANWHILE;
   atomic { if :: answer == TAKEN -> CALL(6, retry(l, t, m, 0), 0, 0) :: else fi; goto idle };
 withdrawing:                                               /* ingress._withdraw_item */

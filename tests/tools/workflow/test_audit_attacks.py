@@ -18,7 +18,7 @@ from tests.tools.company import NOW, SHORT
 from tests.tools.office import office
 from tests.tools.workflow.history import LEAVE, YES, lived, other
 from tests.tools.workflow.invariants import replay_events
-from tools.workflow.engine import limits
+from tools.workflow.engine import reducer
 from tools.workflow.engine.audit import Verification
 from tools.workflow.engine.audit_record import (
     ExportAlteredError,
@@ -384,7 +384,7 @@ async def test_the_cost_grows_with_the_record_and_not_with_its_square(
 ) -> None:
     """Eight times as many events of one request may take sixteen times as long at most. Records of earlier versions had
     no end."""
-    monkeypatch.setattr(limits, "MAX_HISTORY", 1_000)
+    monkeypatch.setattr(reducer, "MAX_HISTORY", 1_000)
     engine, took, count = office(intruder.store).engine, list[float](), 0
     for many in (100, 800):
         while count < many:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bot.core.i18n import render_value
 from tests.harness.corpus import corpus
 from tests.tools.company import LONG, SHORT, SICK, ZHANG, filled, refused, request
-from tools.day_words import list_day_words
+from tools.languages import list_day_words
 from tools.spec import ToolError
 from tools.workflow.engine.state import Request, Status
 from tools.workflow.process.calendar import WorkCalendar

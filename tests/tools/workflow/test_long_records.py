@@ -8,7 +8,7 @@ import pytest
 
 from tests.tools.office import LI, NOW, SICK, ZHANG, Office, office, refused
 from tools.spec import Person, ToolError
-from tools.workflow.engine import embedded, limits
+from tools.workflow.engine import embedded, reducer
 from tools.workflow.engine.commands import (
     AddSignCommand,
     CommentCommand,
@@ -17,8 +17,8 @@ from tools.workflow.engine.commands import (
     TransferCommand,
     WithdrawCommand,
 )
-from tools.workflow.engine.limits import MAX_HISTORY, MAX_SIGN_DEPTH
 from tools.workflow.engine.port import Act
+from tools.workflow.engine.reducer import MAX_HISTORY, MAX_SIGN_DEPTH
 from tools.workflow.engine.state import Decision, Status
 from tools.workflow.engine.transitions import TransitionResult
 
@@ -70,7 +70,7 @@ async def test_who_was_asked_has_others_asked_only_so_often_and_it_goes_on(where
 
 
 async def test_without_the_limit_nothing_is_saved_that_cannot_be_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_SIGN_DEPTH", 1000)
+    monkeypatch.setattr(reducer, "MAX_SIGN_DEPTH", 1000)
     desk = await open_desk()
     reached = await nest(desk, SignPosition.BEFORE)
     assert 50 < reached < len(CROWD), "the reader of JSON has an end of its own"
@@ -92,9 +92,9 @@ async def test_what_is_new_is_read_back_and_what_was_read_just_now_is_not_again(
     odd = request.tasks[0].model_copy(update={"round": "x"})
     spoiled = request.model_copy(update={"tasks": (odd, *request.tasks[1:])})
     with pytest.raises(ToolError) as unreadable:
-        limits.require_readable(TransitionResult(spoiled, (), event), request)
+        reducer.require_readable(TransitionResult(spoiled, (), event), request)
     assert unreadable.value.code == "record_full"
-    limits.require_readable(TransitionResult(spoiled, (), event), spoiled)
+    reducer.require_readable(TransitionResult(spoiled, (), event), spoiled)
 
 
 async def test_a_request_goes_round_only_so_often_and_can_always_be_ended() -> None:

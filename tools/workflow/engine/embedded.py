@@ -43,7 +43,6 @@ from tools.workflow.engine.commands import (
 )
 from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher
-from tools.workflow.engine.limits import reject_full_record, require_readable
 from tools.workflow.engine.migration import reject_migration
 from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.port import (
@@ -55,7 +54,7 @@ from tools.workflow.engine.port import (
     TodoList,
     build_command_result,
 )
-from tools.workflow.engine.reducer import apply_command
+from tools.workflow.engine.reducer import apply_command, reject_full_record, require_readable
 from tools.workflow.engine.state import SYSTEM, Decision, Delegation, FilledForm, Request, TaskKind
 from tools.workflow.engine.store import (
     OutboxEvent,

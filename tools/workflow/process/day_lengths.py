@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
 
-from tools.day_words import list_day_words
+from tools.languages import list_day_words
 from tools.people.names import remove_spaces
 from tools.spec import ToolError
 from tools.workflow.engine.state import format_decimal

@@ -16,8 +16,7 @@ from importlib import resources
 
 from pydantic import ValidationError
 
-from tools.day_words import format_day_words, format_period_words
-from tools.languages import choose_words
+from tools.languages import choose_words, format_day_words, format_period_words
 from tools.spec import AttachedFile, Person, ToolError, raise_errors
 from tools.workflow.bpmn.expressions import list_variables, parse_expression
 from tools.workflow.bpmn.graph import (

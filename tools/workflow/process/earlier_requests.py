@@ -14,7 +14,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from tools.day_words import list_day_words
+from tools.languages import list_day_words
 from tools.spec import Person, ToolError
 from tools.workflow.engine.state import (
     COUNTED,

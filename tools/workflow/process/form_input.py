@@ -13,7 +13,7 @@ from decimal import Decimal
 from urllib.parse import urlsplit
 
 from tools.characters import clean_value
-from tools.day_words import list_day_words
+from tools.languages import list_day_words
 from tools.people.names import fold_text, remove_spaces
 from tools.platform_ids import FILE_ID
 from tools.spec import AttachedFile, ToolError, raise_errors

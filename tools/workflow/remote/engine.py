@@ -37,7 +37,6 @@ from tools.workflow.engine.commands import (
 )
 from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher, RequestLists
-from tools.workflow.engine.limits import reject_full_record
 from tools.workflow.engine.port import (
     Ability,
     Act,
@@ -47,7 +46,7 @@ from tools.workflow.engine.port import (
     TodoList,
     build_command_result,
 )
-from tools.workflow.engine.reducer import apply_command
+from tools.workflow.engine.reducer import apply_command, reject_full_record
 from tools.workflow.engine.state import RULE, Decision, Delegation, FilledForm, Request, Status, TaskKind
 from tools.workflow.engine.store import OutboxEvent, select_requests_of_year
 from tools.workflow.engine.transitions import TransitionResult
