@@ -42,7 +42,6 @@ from bot.redis.connect import connect_redis
 from bot.storage.approvals import RECORD_KIND, ApprovalStore
 from bot.storage.cache import TextCache
 from bot.storage.history import HistoryStore
-from bot.storage.homes import HomeStore
 from bot.storage.journal import Journal
 from bot.storage.preferences import MorningPreferenceStore, PreferenceStore
 from bot.storage.runs import RunStore
@@ -204,7 +203,6 @@ def build_stores(settings: Settings, services: Services, timing: Timing, redis: 
         history=HistoryStore(redis, keys, max_tokens=settings.history_tokens, kept_ms=settings.history_days * DAY_MS),
         journal=Journal(redis, keys, kept_ms=settings.journal_days * DAY_MS),
         spending=UsageStore(redis, keys, clock=clock, zone=ZoneInfo(settings.company_timezone)),
-        homes=HomeStore(redis, keys),
         preferences=PreferenceStore(redis, keys),
         mornings=MorningPreferenceStore(redis, keys),
     )

@@ -23,7 +23,6 @@ from redis.exceptions import ResponseError
 
 from bot.core.errors import CountersignError
 from bot.queue.keys import Keys
-from bot.queue.store_life import build_life_key
 from bot.queue.stored_items import split_stored_item
 from bot.queue.writes import EnqueueItem, apply_writes
 from bot.redis.connect import is_outage, load_time_ms, translate_redis_errors
@@ -106,9 +105,8 @@ async def stream_key_pages(redis: Redis, keys: Keys, kind: str | None = None) ->
 
 
 def _list_uncopied(keys: Keys) -> list[str]:
-    partitions = range(keys.partitions)
-    own = [build(keys, partition) for partition in partitions for build in (build_life_key, _build_aside_key)]
-    return [keys.wakeup_list, *own]
+    set_aside = (_build_aside_key(keys, partition) for partition in range(keys.partitions))
+    return [keys.wakeup_list, *keys.life_keys, *set_aside]
 
 
 async def _write_keys(redis: Redis, names: Sequence[str], write_line: Any) -> int:

@@ -27,9 +27,9 @@ from bot.core.i18n import translate
 from bot.features.files.bytes_place import check_bucket, check_files_folder
 from bot.ops.cli.name_lookup import open_directory
 from bot.ops.error_lines import explain_error
+from bot.ops.held_store import list_held_partitions
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
-from bot.queue.store_watch import list_held_partitions
 from bot.redis.check import RedisSeverity, check_redis, list_servers
 from bot.redis.cluster import ClusterClient
 from bot.redis.connect import connect_redis, load_time_ms, translate_redis_errors

@@ -53,6 +53,14 @@ class Keys:
         """Build the key of a rate limit."""
         return self.build_key(self.get_partition(rate), "slot", rate)
 
+    def build_life_key(self, partition: int) -> str:
+        """Build the key of a partition's `life`: what it says of the store as a whole."""
+        return self.build_key(partition, "life")
+
+    @property
+    def life_keys(self) -> list[str]:
+        return [self.build_life_key(partition) for partition in range(self.partitions)]
+
     def parse_partition(self, key: str) -> int:
         """Return the partition of a key. Raises ValueError if the key belongs to none."""
         found = _TAG.match(key, len(self.prefix) + 1) if key.startswith(f"{self.prefix}:") else None

@@ -23,8 +23,7 @@ from bot.core import logs
 from bot.core.clock import Clock
 from bot.queue.confirmation import SILENT_S, Confirmation
 from bot.queue.scripts import ScriptRunner
-from bot.queue.store_life import build_life_key, list_life_keys
-from bot.redis.connect import load_time_ms, translate_redis_errors
+from bot.redis.connect import translate_redis_errors
 
 MAX_OFFSET_MS = 30_000
 """Largest difference from the store's time with which a process takes work (ms)."""
@@ -33,8 +32,6 @@ MIN_CORRECTED_MS = 1_000
 TOLERANCE_MS = 60_000
 """Largest loss (ms), e.g. in a failover, after which a store still counts as the same. The lost part was not
 acknowledged long ago, and no number comes twice (`RedisStore`)."""
-WATCHED_MS = 20_000
-"""Age of the last look up to which the store counts as watched (ms). A process looks far more often."""
 _SAVE_S = 30.0
 _log = logs.get_logger(__name__)
 
@@ -197,63 +194,7 @@ CURES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class HeldPartition:
-    """A partition that waits for an administrator."""
-
-    partition: int
-    reason: PauseReason
-    held_ms: int
-    """Begin of the hold (epoch ms)."""
-
-
-async def list_held_partitions(scripts: ScriptRunner) -> list[HeldPartition]:
-    """List the held partitions. Raises StoreUnavailableError."""
-    held: list[HeldPartition] = []
-    with translate_redis_errors():
-        for partition in range(scripts.keys.partitions):
-            stored = await scripts.redis.hmget(build_life_key(scripts.keys, partition), ["held", "held_ms"])
-            if stored[0]:
-                held.append(HeldPartition(partition, PauseReason(str(stored[0])), int(stored[1] or 0)))
-    return held
-
-
-async def accept_store(scripts: ScriptRunner) -> None:
-    """Accept the store as it is: processes take work again. Raises StoreUnavailableError."""
-    for one in await list_held_partitions(scripts):
-        with translate_redis_errors():
-            await scripts.redis.hdel(build_life_key(scripts.keys, one.partition), "held", "held_ms")
-
-
 async def forget_takeover(scripts: ScriptRunner, partition: int) -> None:
     """Mark the takeover of a partition as dealt with. Raises StoreUnavailableError."""
     with translate_redis_errors():
-        await scripts.redis.hdel(build_life_key(scripts.keys, partition), "taken_over")
-
-
-async def hold_restored_store(scripts: ScriptRunner) -> None:
-    """Hold the store: nobody takes work until an administrator accepts it. Raises StoreUnavailableError."""
-    with translate_redis_errors():
-        held_ms = str(await load_time_ms(scripts.redis))
-        for life in list_life_keys(scripts.keys):
-            await scripts.redis.hset(life, mapping={"held": PauseReason.RESTORED.value, "held_ms": held_ms})
-
-
-async def load_store_ids(scripts: ScriptRunner) -> list[str]:
-    """Load the store's ids, by partition; empty where no process has looked yet. Raises StoreUnavailableError."""
-    with translate_redis_errors():
-        return [
-            str(await scripts.redis.hget(build_life_key(scripts.keys, partition), "id") or "")
-            for partition in range(scripts.keys.partitions)
-        ]
-
-
-async def is_store_watched(scripts: ScriptRunner) -> bool:
-    """Whether a process has looked at the store within `WATCHED_MS`. Raises StoreUnavailableError."""
-    with translate_redis_errors():
-        now_ms = await load_time_ms(scripts.redis)
-        marks = [
-            int(await scripts.redis.hget(build_life_key(scripts.keys, partition), "mark") or 0)
-            for partition in range(scripts.keys.partitions)
-        ]
-    return max(marks) > now_ms - WATCHED_MS
+        await scripts.redis.hdel(scripts.keys.build_life_key(partition), "taken_over")

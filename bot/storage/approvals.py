@@ -5,7 +5,7 @@ The commit of the approval's own lane (its id is the lane's name) writes everyth
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -22,7 +22,6 @@ from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
 from bot.queue.writes import SKIP, WRITE, CancelTimer, HSet, Rule, SetTimer, Write, ZAdd, ZRem, apply_writes
 from bot.redis.connect import translate_redis_errors
-from bot.storage.homes import build_mark_writes, list_concerned_people
 from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
 
 RETENTION_MS = 30 * 24 * 3_600_000
@@ -30,6 +29,8 @@ RETENTION_MS = 30 * 24 * 3_600_000
 
 RECORD_KIND = "apr"
 """Kind of an approval's record, in its key."""
+HOME_MARKS_MS = 3_600_000
+"""Time for which the mark of a Home page is kept if no process takes it (ms)."""
 MAX_SETS = 20
 """Number of sets that learn how a card ends: the latest ones."""
 
@@ -168,8 +169,11 @@ class ApprovalStore:
         return (self.build_save_write(approval), index, *self.build_home_marks(approval), *timers)
 
     def build_home_marks(self, approval: Approval) -> Sequence[Write]:
-        """Build the marks that the Home pages with this card, or with the request it is about, are out of date."""
-        return build_mark_writes(self.keys, self.keys.get_partition(approval.id), list_concerned_people(approval))
+        """Build the marks that the Home pages with this card, or with the request it is about, are out of date: those
+        of the people who may press it or have it, and of its requester."""
+        readers = [reader for reader, _ in approval.copies]
+        people = (*approval.proposal.deciders, approval.proposal.requester or "", approval.caller, *readers)
+        return build_mark_writes(self.keys, self.keys.get_partition(approval.id), people)
 
     def _build_timer_ids(self, approval: str, version: int) -> tuple[str, str]:
         return f"remind:{approval}:{version}", f"expire:{approval}:{version}"
@@ -221,6 +225,15 @@ def build_open_card(keys: Keys, run: Run, call: CallRecord, proposal: Proposal, 
 def derive_task_card_id(keys: Keys, task: str) -> str:
     """Derive the card id of a task."""
     return keys.derive_id("A", keys.get_partition(task), task)
+
+
+def build_marks_key(keys: Keys, partition: int) -> str:
+    return keys.build_key(partition, "home_changed")
+
+
+def build_mark_writes(keys: Keys, partition: int, people: Iterable[str]) -> Sequence[Write]:
+    key = build_marks_key(keys, partition)
+    return [ZAdd(key, person, 0, ttl_ms=HOME_MARKS_MS) for person in dict.fromkeys(people) if person]
 
 
 def _format_approval_fields(approval: Approval) -> dict[str, str]:

@@ -13,7 +13,6 @@ from bot.queue.store_watch import StoreWatch
 from bot.storage.approvals import ApprovalStore
 from bot.storage.file_keeper import FileDesk
 from bot.storage.history import HistoryStore
-from bot.storage.homes import HomeStore
 from bot.storage.journal import Journal
 from bot.storage.preferences import MorningPreferenceStore, PreferenceStore
 from bot.storage.runs import RunStore
@@ -35,7 +34,6 @@ class Stores:
     history: HistoryStore
     journal: Journal
     spending: UsageStore
-    homes: HomeStore
     preferences: PreferenceStore
     mornings: MorningPreferenceStore
     files: FileDesk = field(default_factory=FileDesk)

@@ -16,9 +16,9 @@ from bot.chat.messages import Button, Card, HomeButton, HomeEntry, HomePress, Ho
 from bot.chat.slack.home import render_home_dialog, render_home_view
 from bot.core.errors import ChatUnavailableError, StoreUnavailableError
 from bot.dev.workspace.validate import check_view
+from bot.features.home.open_pages import HomePlace, HomeStore
 from bot.features.home.page import PAGE
 from bot.features.home.refresh import HomeRefresher
-from bot.storage.homes import HomePlace, HomeStore
 from tests.harness.engines import StartEngine
 from tests.harness.memory_bot import Bot
 from tests.tools.office import TAXI
@@ -76,7 +76,7 @@ async def test_ten_thousand_tasks_are_pages_of_a_few(redis: Redis) -> None:
 async def test_pages_are_turned_by_their_buttons_and_nothing_else(redis: Redis) -> None:
     bot = await build_crowd(redis)
     builder, actions = bot.ingress.features.home.builder, bot.ingress.features.home
-    await builder.core.stores.homes.save_place("U2", HomePlace())
+    await builder.pages.save_place("U2", HomePlace())
     seen = []
     for _ in range(3):
         page = await builder.build_home("U2")
@@ -85,11 +85,11 @@ async def test_pages_are_turned_by_their_buttons_and_nothing_else(redis: Redis) 
         onward = next(one for one in page.sections[0].buttons if one.action == "turn")
         assert await actions.handle_press(HomePress(id="t", person="U2", action="turn", value=onward.value)) is None
     assert len({title for titles in seen for title in titles}) == 3 * PAGE
-    before = await builder.core.stores.homes.load_place("U2")
+    before = await builder.pages.load_place("U2")
     for odd in ("", "tasks", "tasks.-5", "tasks.x", "v.3", "decisions.5", "tasks.９"):
         await actions.handle_press(HomePress(id="t", person="U2", action="turn", value=odd))
-    assert await builder.core.stores.homes.load_place("U2") == before
-    assert await builder.core.stores.homes.load_place("U1") is None, "each turns their own"
+    assert await builder.pages.load_place("U2") == before
+    assert await builder.pages.load_place("U1") is None, "each turns their own"
 
 
 TEXTS = st.text(max_size=400)
@@ -200,9 +200,9 @@ async def test_what_the_store_interrupts_is_renewed_later(redis: Redis, failure:
     builder = bot.ingress.features.home.builder
     platform = replace(builder.core.platform, publish_home=board.publish_home)
     refresher = HomeRefresher(replace(builder, core=replace(builder.core, platform=platform)))
-    await builder.core.stores.homes.save_place("U1", HomePlace())
+    await builder.pages.save_place("U1", HomePlace())
     for person in ("U1", "U2"):
-        await builder.core.stores.homes.mark_person(person)
+        await builder.pages.mark_person(person)
     board.failing.append(failure)
     if again:
         with pytest.raises(StoreUnavailableError):
@@ -210,4 +210,4 @@ async def test_what_the_store_interrupts_is_renewed_later(redis: Redis, failure:
         await bot.redis.delete(bot.keys.build_key(bot.keys.get_partition("U1"), "home_turn", "U1"))
     await refresher.refresh_changed_homes()
     assert board.shown == (["U1"] if again else []), "only who has theirs open; what Slack refuses is not repeated"
-    assert await builder.core.stores.homes.take_changed_people(9) == []
+    assert await builder.pages.take_changed_people(9) == []

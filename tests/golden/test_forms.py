@@ -26,11 +26,11 @@ from bot.core.records import Approval, Run, is_newer_record
 from bot.core.work_items import RelayEngineEvent
 from bot.features.files.file_store import FileRecord
 from bot.features.files.waiting_files import WaitingFile
+from bot.features.home.open_pages import HomePlace
 from bot.features.sets.set_store import ApprovalSet
 from bot.queue.keys import Keys
 from bot.queue.writes import HSet
 from bot.storage.approvals import ApprovalStore
-from bot.storage.homes import HomePlace
 from bot.storage.preferences import Preferences
 from tests.golden.golden_files import RECORDED, compare_sections, format_json, parse_sections
 from tools.spec import StoredModel

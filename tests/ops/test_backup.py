@@ -23,11 +23,11 @@ from bot.ops.backup import (
     verify_backup,
     write_backup,
 )
+from bot.ops.held_store import hold_restored_store, list_held_partitions, load_store_ids
+from bot.ops.unfinished_restore import begin_restore, finish_restore, is_restore_unfinished
 from bot.queue.keys import Keys
 from bot.queue.lanes import EnqueueResult, Lanes
 from bot.queue.scripts import ScriptRunner
-from bot.queue.store_life import begin_restore, finish_restore, is_restore_unfinished
-from bot.queue.store_watch import hold_restored_store, list_held_partitions, load_store_ids
 from bot.queue.stored_items import split_stored_item
 from bot.redis.connect import load_time_ms
 

@@ -13,16 +13,10 @@ from redis.asyncio import Redis
 from redis.client import NEVER_DECODE
 
 from bot.core.clock import Clock
+from bot.ops.held_store import accept_store, list_held_partitions
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
-from bot.queue.store_watch import (
-    PauseReason,
-    StoreWatch,
-    accept_store,
-    forget_takeover,
-    list_held_partitions,
-    pause_job,
-)
+from bot.queue.store_watch import PauseReason, StoreWatch, forget_takeover, pause_job
 
 KEYS = Keys()
 HOUR_MS = 3_600_000

@@ -11,7 +11,7 @@ import pytest
 
 from bot.dev.evaluation.shown_blocks import list_buttons, read_message_text
 from bot.features.home import page as home_pages
-from bot.storage.homes import HomeStore
+from bot.features.home.open_pages import HomeStore
 from tests.harness.office import ADMIN, ANN, LI, WANG, ZHANG, ZHAO, Office, found_request
 from tests.stories.behind import choose_language
 
@@ -339,7 +339,7 @@ async def test_it_is_renewed_when_its_data_change_and_only_for_who_has_it_open(d
 
 
 async def test_the_control_without_marks_an_open_page_goes_stale(desk: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.storage.approvals.list_concerned_people", lambda approval: [])
+    monkeypatch.setattr("bot.storage.approvals.build_mark_writes", lambda *_: [])
     for person in (LI, ZHAO):
         await open_home(desk, person)
     request = await desk.request_leave(ZHANG, LEAVE)

@@ -13,9 +13,10 @@ import pytest
 
 from bot.core.errors import StoreUnavailableError
 from bot.core.records import ApprovalState
+from bot.ops.held_store import accept_store, list_held_partitions
 from bot.queue.lanes import Lanes
 from bot.queue.scripts import ScriptRunner
-from bot.queue.store_watch import PauseReason, accept_store, list_held_partitions
+from bot.queue.store_watch import PauseReason
 from tests.harness.office import ADMIN, LI, ZHANG, Office, list_buttons, read_message_text
 from tests.harness.programs import Ended, ctrl_c, ended, ran, started
 from tests.stories.behind import told_privately

@@ -36,12 +36,12 @@ from bot.core.i18n import render_value, translate, translate_label
 from bot.core.records import ApprovalState, OpenCard, compute_seal
 from bot.core.work_items import ButtonPressed
 from bot.features.contract import Core
+from bot.features.home.open_pages import HomePlace
 from bot.features.home.operations import OperationsReader
 from bot.features.home.page import HomeBuilder
 from bot.features.home.words import describe_decision
 from bot.features.pages import Home
 from bot.queue.writes import EnqueueItem
-from bot.storage.homes import HomePlace
 from bot.storage.preferences import DEFAULTS, Preferences, Steps
 from tools.absence.tool import END_ABSENCE, SET_ABSENCE
 from tools.languages import LANGUAGES
@@ -78,7 +78,7 @@ class HomeActions(Home):
     async def build_home(self, person: str, *, is_opened: bool) -> HomeView | None:
         """The page, or None for people who are not served. `is_opened`: its person has just opened it."""
         if is_opened:
-            await self.core.stores.homes.save_place(person, HomePlace())
+            await self.builder.pages.save_place(person, HomePlace())
         return await self.builder.build_home(person)
 
     # Presses
@@ -91,10 +91,10 @@ class HomeActions(Home):
         match press.action:
             case "turn" | "turn_back":
                 name, _, skip = press.value.partition(".")
-                place = await self.core.stores.homes.load_place(press.person) or HomePlace()
+                place = await self.builder.pages.load_place(press.person) or HomePlace()
                 if name in ("tasks", "requests") and skip.isascii() and skip.isdecimal():
                     turned = place.model_copy(update={name: min(int(skip), 1_000_000)})
-                    await self.core.stores.homes.save_place(press.person, turned)
+                    await self.builder.pages.save_place(press.person, turned)
                 return None
             case "open":
                 return await self._open_card(caller, press.value)
@@ -301,7 +301,7 @@ class HomeActions(Home):
         await self.core.stores.preferences.save_preferences(caller.id, chosen)
         if values.get("morning") in ("on", "off"):
             await self.core.stores.mornings.save_wish(caller.id, wants_list=values["morning"] == "on")
-        await self.core.stores.homes.mark_person(caller.id)
+        await self.builder.pages.mark_person(caller.id)
         return HomeAnswer()
 
     async def _confirm(self, caller: Caller, submission: HomeSubmission) -> tuple[HomeAnswer, Sequence[EnqueueItem]]:

@@ -18,10 +18,10 @@ from bot.core.outcomes import format_local_time
 from bot.core.records import ApprovalState
 from bot.core.work_items import SEVERAL, build_set_id
 from bot.features.contract import Core
+from bot.features.home.open_pages import HomePlace, HomeStore, ListName
 from bot.features.home.operations import OperationsReader
 from bot.features.home.words import describe_absence, describe_balance, describe_decision, describe_preferences
 from bot.storage.approvals import derive_task_card_id
-from bot.storage.homes import HomePlace, ListName
 from tools.people.names import get_person_name
 from tools.spec import Caller, ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
@@ -45,6 +45,7 @@ REPEATED = frozenset({"request", "process", "status"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeBuilder:
     core: Core
+    pages: HomeStore
     operations: OperationsReader
 
     async def build_home(self, person_id: str) -> HomeView | None:
@@ -52,7 +53,7 @@ class HomeBuilder:
         caller = await self.core.platform.directory.find_caller(person_id)
         if caller is None:
             return None
-        language, place = caller.person.language, await self.core.stores.homes.load_place(person_id) or HomePlace()
+        language, place = caller.person.language, await self.pages.load_place(person_id) or HomePlace()
         build: list[Callable[[Caller, HomePlace], Awaitable[HomeSection]]] = [
             self._build_tasks,
             self._build_requests,

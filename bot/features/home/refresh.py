@@ -32,14 +32,12 @@ class HomeRefresher:
     async def refresh_changed_homes(self) -> None:
         """Renew the changed pages once. If the process ends meanwhile, the remaining pages stay as they were until they
         are opened or change again."""
-        core = self.builder.core
+        core, pages = self.builder.core, self.builder.pages
         limits = RateLimiter(core.stores.redis, core.stores.keys)
-        self.taken |= dict.fromkeys(await core.stores.homes.take_changed_people(TAKEN))
+        self.taken |= dict.fromkeys(await pages.take_changed_people(TAKEN))
         for person in list(self.taken):
-            if not await core.stores.homes.claim_turn(
-                person, RENEWED_MS
-            ):  # renewed a moment ago: the next pass comes soon
-                await core.stores.homes.mark_person(person)
+            if not await pages.claim_turn(person, RENEWED_MS):  # renewed a moment ago: the next pass comes soon
+                await pages.mark_person(person)
                 self.taken.pop(person)
                 continue
             await asyncio.sleep(await limits.reserve_slot("views.publish", SPACING_MS, BURST) / 1000)

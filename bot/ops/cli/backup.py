@@ -32,6 +32,7 @@ from bot.ops.backup import (
 from bot.ops.cli import console
 from bot.ops.cli.console import sanitize_for_terminal
 from bot.ops.cli.name_lookup import open_stored_names
+from bot.ops.held_store import hold_restored_store, is_store_watched, load_store_ids
 from bot.ops.holds import (
     PATIENCE_S,
     SETTLE_S,
@@ -49,10 +50,9 @@ from bot.ops.since_copy import (
     read_journal,
     settle_since_copy,
 )
+from bot.ops.unfinished_restore import begin_restore, finish_restore, is_restore_unfinished
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
-from bot.queue.store_life import begin_restore, finish_restore, is_restore_unfinished
-from bot.queue.store_watch import hold_restored_store, is_store_watched, load_store_ids
 from bot.redis.connect import load_time_ms
 from bot.storage.journal import Journal
 

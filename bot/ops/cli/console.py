@@ -24,9 +24,9 @@ from bot.app.settings import load_settings
 from bot.core.errors import CountersignError, SettingsError, StoreUnavailableError
 from bot.core.i18n import detect_terminal_language, translate
 from bot.core.redaction import redact_text
+from bot.ops.unfinished_restore import is_restore_unfinished
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
-from bot.queue.store_life import is_restore_unfinished
 from bot.redis.connect import connect_redis, translate_redis_errors
 from bot.storage.journal import parse_age_ms
 from tools.characters import escape_invisible

@@ -10,8 +10,8 @@ import typer
 from bot.app.settings import load_settings
 from bot.core.i18n import translate
 from bot.ops.cli import console
+from bot.ops.held_store import accept_store, list_held_partitions
 from bot.queue.scripts import ScriptRunner
-from bot.queue.store_watch import accept_store, list_held_partitions
 from bot.storage.journal import Journal
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.store import compute_number_floor

@@ -1,5 +1,4 @@
-"""The `life` of the store: data about the store as a whole that each partition keeps. This module: whether a restore is
-complete.
+"""Tells whether a restore is complete.
 
 An interrupted restore leaves half a store. Until another restore has ended, nothing is accepted (`lua/put.lua`), nobody
 works, and no command shows anything of the store."""
@@ -9,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
 from bot.redis.connect import translate_redis_errors
 
@@ -18,7 +16,7 @@ async def begin_restore(scripts: ScriptRunner) -> None:
     """Mark the store as being restored. Until `finish_restore`, no item is accepted, and nobody can accept the store.
     Raises StoreUnavailableError."""
     with translate_redis_errors():
-        for life in list_life_keys(scripts.keys):
+        for life in scripts.keys.life_keys:
             await scripts.redis.hset(life, "restoring", "1")
 
 
@@ -26,24 +24,16 @@ async def finish_restore(scripts: ScriptRunner, ids: Sequence[str]) -> None:
     """Mark the store as complete. `ids`: its new ids, by partition. Processes that know the former id are not told
     again once the store is accepted. Raises StoreUnavailableError."""
     with translate_redis_errors():
-        for life, id in zip(list_life_keys(scripts.keys), ids, strict=True):
+        for life, id in zip(scripts.keys.life_keys, ids, strict=True):
             former = await scripts.redis.hget(life, "id")
             if id and former != id:
                 await scripts.redis.hset(life, mapping={"id": id, **({"former": str(former)} if former else {})})
-        for life in list_life_keys(scripts.keys):
+        for life in scripts.keys.life_keys:
             await scripts.redis.hdel(life, "restoring")
 
 
 async def is_restore_unfinished(scripts: ScriptRunner) -> bool:
     """Whether a restore was interrupted or is under way. Raises StoreUnavailableError."""
     with translate_redis_errors():
-        asked = [scripts.redis.hexists(life, "restoring") for life in list_life_keys(scripts.keys)]
+        asked = [scripts.redis.hexists(life, "restoring") for life in scripts.keys.life_keys]
         return any(await asyncio.gather(*asked))
-
-
-def list_life_keys(keys: Keys) -> list[str]:
-    return [build_life_key(keys, partition) for partition in range(keys.partitions)]
-
-
-def build_life_key(keys: Keys, partition: int) -> str:
-    return keys.build_key(partition, "life")

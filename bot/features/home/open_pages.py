@@ -1,28 +1,24 @@
 """Home pages that people have open: the position on each, and the people whose data have changed since.
 
-The writes of a card also mark the people whom it concerns, in the card's own partition. A mark is a hint: the process
-that takes it publishes the page anew. A page that is opened is always built from the stored data."""
+The writes of a card also mark the people whom it concerns (`bot.storage.approvals.build_mark_writes`). A mark is a
+hint: the process that takes it publishes the page anew. A page that is opened is always built from the stored data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import ValidationError
 from redis.asyncio import Redis
 
-from bot.core.records import Approval
 from bot.queue.keys import Keys
-from bot.queue.writes import Write, ZAdd, apply_writes
+from bot.queue.writes import apply_writes
 from bot.redis.connect import translate_redis_errors
+from bot.storage.approvals import build_mark_writes, build_marks_key
 from tools.spec import StoredModel
 
 KEPT_MS = 8 * 3_600_000
 """Time after its opening for which a page is renewed (ms): a working day."""
-MARKS_MS = 3_600_000
-"""Time for which a mark is kept if no process takes it (ms)."""
-
 ListName = Literal["tasks", "requests"]
 
 
@@ -33,9 +29,6 @@ class HomePlace(StoredModel):
     """Number of tasks before those that are shown."""
     requests: int = 0
     """Number of their own requests before those that are shown."""
-
-    def turn_page(self, name: ListName, skip: int) -> HomePlace:
-        return self.model_copy(update={name: skip})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +77,3 @@ class HomeStore:
 
     def _build_place_key(self, person: str) -> str:
         return self.keys.build_key(self.keys.get_partition(person), "home", person)
-
-
-def build_marks_key(keys: Keys, partition: int) -> str:
-    return keys.build_key(partition, "home_changed")
-
-
-def build_mark_writes(keys: Keys, partition: int, people: Iterable[str]) -> Sequence[Write]:
-    key = build_marks_key(keys, partition)
-    return [ZAdd(key, person, 0, ttl_ms=MARKS_MS) for person in dict.fromkeys(people) if person]
-
-
-def list_concerned_people(approval: Approval) -> list[str]:
-    """List the people whose Home page a card changes: those who may press it or have it, and its requester."""
-    readers = [reader for reader, _ in approval.copies]
-    return [*approval.proposal.deciders, approval.proposal.requester or "", approval.caller, *readers]
