@@ -27,10 +27,9 @@ from bot.agent.events import (
     accept_answer,
     build_step,
 )
-from bot.agent.formats.reply_text import strip_thinking
+from bot.agent.formats.reply_text import cut_imitations, strip_thinking
 from bot.agent.formats.text_format import rewrite_native_messages
 from bot.agent.formats.written_calls import has_marks
-from bot.agent.imitations import cut_imitations
 from bot.agent.limits import Budget, RunHalted, RunLimits, StopReason
 from bot.agent.model import ModelReply, attach_details
 from bot.agent.model_in_use import ModelInUse

@@ -29,6 +29,7 @@ from bot.chat.messages import (
 )
 from bot.chat.platform import Platform
 from bot.conversation.commands import parse_command
+from bot.conversation.notices import start_overflow
 from bot.conversation.reply import deliver_message
 from bot.conversation.stops import stop_running_work
 from bot.core import logs
@@ -48,7 +49,6 @@ from bot.core.work_items import (
 )
 from bot.features.collected import Features
 from bot.queue.lanes import EnqueueResult
-from bot.queue.overflow import start_overflow
 from bot.queue.worker import Worker
 from bot.queue.writes import EnqueueItem, apply_writes
 from bot.storage.approvals import Verdict, derive_task_card_id

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from redis.asyncio import Redis
+
 from bot.chat.messages import NamedPerson, Post, RichText
 from bot.conversation.memory import build_event_write
 from bot.conversation.reply import deliver_message
@@ -13,9 +15,10 @@ from bot.core import logs
 from bot.core.errors import ChatError
 from bot.core.i18n import render_value, translate, translate_pieces
 from bot.core.work_items import BacklogCleared, ItemSender, NotifyPerson, RecordDirectEvent
+from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem, Lease
-from bot.queue.overflow import build_overflow_end
-from bot.queue.writes import EnqueueItem, Write
+from bot.queue.writes import Delete, EnqueueItem, Write
+from bot.redis.connect import translate_redis_errors
 from tools.languages import choose_words
 from tools.people.names import PERSON, get_person_language
 from tools.spec import TextRef
@@ -79,3 +82,27 @@ def build_given_up_notice(item: LaneItem, person: str, code: str = "turn.given_u
     """Build the notice that tells the author of an item that it failed every time, as soon as the platform takes it."""
     notice = NotifyPerson(person=person, text=TextRef(key=code, params={"id": item.id}))
     return EnqueueItem(f"notice:{person}", f"{item.id}:given_up", notice.model_dump_json())
+
+
+# Full lanes: the first refused message marks the overflow, so that it is announced once.
+
+MAX_SILENCE_MS = 3_600_000
+"""Longest time that the next overflow stays silent because the end of this one was never announced (its item was given
+up)."""
+
+
+async def start_overflow(redis: Redis, keys: Keys, lane: str, id: str) -> bool:
+    """Whether an overflow begins with this message, also on redelivery. False for every other message until the
+    overflow ends. Raises StoreUnavailableError."""
+    key = _build_overflow_key(keys, lane)
+    with translate_redis_errors():
+        return bool(await redis.set(key, id, nx=True, px=MAX_SILENCE_MS)) or await redis.get(key) == id
+
+
+def build_overflow_end(keys: Keys, lane: str) -> Write:
+    """Build the write that marks the overflow as ended, for the commit that announces the end."""
+    return Delete(_build_overflow_key(keys, lane))
+
+
+def _build_overflow_key(keys: Keys, lane: str) -> str:
+    return keys.build_key(keys.get_partition(lane), "full", lane)

@@ -83,12 +83,3 @@ async def cancel_and_wait(tasks: Sequence[asyncio.Future[Any]]) -> None:
             task.cancel()
         await asyncio.wait(left, timeout=REPEAT_S)
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def wait_or_cancel(work: asyncio.Task[None]) -> None:
-    """Wait for `work`. If cancelled meanwhile, end `work` before the cancellation goes on."""
-    try:
-        await asyncio.wait({work})
-    finally:
-        await cancel_and_wait([work])
-    work.result()

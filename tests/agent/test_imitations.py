@@ -11,8 +11,8 @@ from bot.agent.decision import ReplyFormat
 from bot.agent.events import RunFinished
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
+from bot.agent.formats.reply_text import cut_imitations
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.imitations import cut_imitations
 from bot.agent.model import ModelReply
 from tests.harness.loop import play
 

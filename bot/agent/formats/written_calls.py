@@ -102,17 +102,12 @@ def check_answer(decision: Decision, tools: Sequence[Tool], most: int) -> Decisi
         return UNCLOSED if plain is None else EMPTY
     if (written := read_written_calls(plain, tools, most)) is not None:
         return written
-    if (name := _find_named_tool(plain, tools)) is not None:
+    names = {tool.name for tool in tools}  # those that are ordinary words do not count
+    if (name := next((found[0] for found in _JOINED.finditer(plain) if found[0] in names), None)) is not None:
         return MalformedReply(
             f"You named the tool {name} and did not call it. Call it, or answer without the names of tools."
         )
     return FinalAnswer(plain) if isinstance(decision, FinalAnswer) else decision
-
-
-def _find_named_tool(text: str, tools: Sequence[Tool]) -> str | None:
-    """Return the first tool named in a text. Names that are ordinary words do not count."""
-    names = {tool.name for tool in tools}
-    return next((found[0] for found in _JOINED.finditer(text) if found[0] in names), None)
 
 
 def has_marks(text: str) -> bool:

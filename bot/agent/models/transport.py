@@ -72,13 +72,6 @@ def adapt_roles(messages: Sequence[str], profile: ModelProfile) -> Sequence[str]
     return _merge_neighbours(messages, profile) if is_strict else messages
 
 
-def _rename_system_role(message: dict[str, Any]) -> dict[str, Any]:
-    """Rename a system message to the user's, with a mark that no other message begins with."""
-    if message.get("role") not in ("system", "developer"):
-        return message
-    return {**message, "role": "user", "content": f"{SYSTEM_MARK} {message['content']}"}
-
-
 def _merge_neighbours(messages: Sequence[str], profile: ModelProfile) -> list[str]:
     """Rename later system messages, and merge neighbours of one side if these may not be. The user's text after a
     result goes into that result. Calls stay unchanged."""
@@ -86,7 +79,9 @@ def _merge_neighbours(messages: Sequence[str], profile: ModelProfile) -> list[st
     for n, text in enumerate(messages):
         bare, details = detach_details(text)
         for message in json.loads(f"[{bare}]"):
-            one = message if n == 0 and not profile.no_system else _rename_system_role(message)
+            one = message
+            if (n > 0 or profile.no_system) and message.get("role") in ("system", "developer"):
+                one = {**message, "role": "user", "content": f"{SYSTEM_MARK} {message['content']}"}
             before = merged[-1][0] if merged else {}
             pair = before.get("role"), one.get("role")
             is_one_side = pair in (("user", "user"), ("assistant", "assistant"), ("tool", "user"))

@@ -140,7 +140,7 @@ def read_run(state: RunState, records: RequestRecords) -> Iterator[ClaimSource]:
 
 def extract_receipt(answer: str) -> str:
     """Return the receipt under an answer that an earlier version stored with it, or an empty text. If a model writes
-    such a line, `bot.agent.imitations` removes it."""
+    such a line, `bot.agent.formats.reply_text` removes it."""
     last = answer.rpartition("\n[")[2]
     return last if last.startswith(RECEIPT_PREFIXES) else ""
 

@@ -21,6 +21,7 @@ from rich.console import Console
 from bot.app.mcp_file import load_mcp_servers
 from bot.app.redis_source import open_any_redis, open_existing_redis
 from bot.app.settings import load_settings
+from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import CountersignError, SettingsError, StoreUnavailableError
 from bot.core.i18n import detect_terminal_language, translate
 from bot.core.redaction import redact_text
@@ -161,3 +162,12 @@ def get_os_user() -> str:
 def get_terminal_language() -> str:
     """Return the language of the terminal."""
     return detect_terminal_language()
+
+
+async def wait_or_cancel(work: asyncio.Task[None]) -> None:
+    """Wait for `work`. If cancelled meanwhile, end `work` before the cancellation goes on."""
+    try:
+        await asyncio.wait({work})
+    finally:
+        await cancel_and_wait([work])
+    work.result()

@@ -16,7 +16,6 @@ import typer
 from bot.app.settings import load_settings
 from bot.app.tracing import GATES, open_sender_from_settings
 from bot.core import logs
-from bot.core.cancellation import wait_or_cancel
 from bot.core.i18n import translate
 from bot.core.records import Run
 from bot.features.shipped import RATINGS, RUN_NOTES
@@ -127,7 +126,7 @@ def export(
                     if rated is None or rated in ratings or (rated == ANY and ratings):
                         yield await export_run(run, approvals, GATES, content=content, notes=notes)
 
-            await wait_or_cancel(asyncio.create_task(send_or_write(stream_lines(), approvals)))
+            await console.wait_or_cancel(asyncio.create_task(send_or_write(stream_lines(), approvals)))
         if found.missing_count:
             console.print_note("export.gone", n=found.missing_count)
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from bot.app.settings import load_settings
-from bot.core.cancellation import wait_or_cancel
 from bot.ops.cli import console, filters
 from bot.ops.cli.console import Json
 from bot.ops.cli.name_lookup import open_stored_names
@@ -58,6 +57,6 @@ def tail(
 
     async def follow_journal() -> None:
         async with console.open_bot_store() as (redis, keys):
-            await wait_or_cancel(asyncio.create_task(print_records(Journal(redis, keys), keys)))
+            await console.wait_or_cancel(asyncio.create_task(print_records(Journal(redis, keys), keys)))
 
     console.run_until_complete(follow_journal())
