@@ -19,8 +19,7 @@ from pydantic import Field
 
 from bot.agent.decision import ReplyFormat
 from bot.core.i18n import load_sentences, translate
-from tools.handbook.ranking import Bm25Index, build_index, extract_terms
-from tools.handbook.synonyms import expand_query
+from tools.handbook.ranking import Bm25Index, build_index, expand_query, extract_terms
 from tools.languages import LANGUAGES
 from tools.requests.processes import LIST_PROCESSES, START_PROCESS
 from tools.requests.start_tools import StartTools

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from bot.queue.figures import LOOKED_AT, list_oldest_lanes, load_queue_figures
+from bot.ops.oldest_lanes import list_oldest_lanes
+from bot.queue.figures import LOOKED_AT, load_queue_figures
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.writes import SetTimer, apply_writes

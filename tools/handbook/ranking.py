@@ -1,14 +1,20 @@
 """Ranking by BM25 (Robertson and Zaragoza, *The Probabilistic Relevance Framework*, 2009). Terms are words or, in
-scripts without spaces, pairs of neighbouring characters, so Chinese needs no dictionary."""
+scripts without spaces, pairs of neighbouring characters, so Chinese needs no dictionary.
+
+A query is expanded by synonyms of working life, so that a question in one language finds a text in the other. The list
+of everyday words is short; missing ones go into `synonyms.toml`."""
 
 from __future__ import annotations
 
 import math
 import re
+import tomllib
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
 K1, B = 1.2, 0.75
 """The customary BM25 values: how soon further occurrences stop counting, and how much longer texts are penalized."""
@@ -74,3 +80,21 @@ def build_index(texts: Sequence[str]) -> Bm25Index:
         for term, often in counted.items():
             postings[term].append((number, often))
     return Bm25Index(dict(postings), lengths)
+
+
+def expand_query(query: str) -> str:
+    """The query, followed by the synonyms of its words."""
+    found, small = frozenset(extract_terms(query)), query.casefold()
+    groups = (group for group in _load_synonyms() if any(_contains_word(word, found, small) for word in group))
+    more = dict.fromkeys(word for group in groups for word in group)
+    return " ".join([query, *(word for word in more if not _contains_word(word, found, small))])
+
+
+def _contains_word(word: str, found: frozenset[str], small: str) -> bool:
+    return frozenset(extract_terms(word)) <= found if word.isascii() else word in small
+
+
+@cache
+def _load_synonyms() -> Sequence[Sequence[str]]:
+    text = resources.files("tools.handbook").joinpath("synonyms.toml").read_text(encoding="utf-8")
+    return [tuple(word.casefold() for word in group) for group in tomllib.loads(text)["alike"]]

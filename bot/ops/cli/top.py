@@ -24,7 +24,8 @@ from bot.core.i18n import format_amount, translate
 from bot.features.home.operations import MODEL_MS, OperationsReader, OperationsState
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
-from bot.queue.figures import LaneFigures, QueueFigures, list_oldest_lanes, load_queue_figures
+from bot.ops.oldest_lanes import LaneFigures, list_oldest_lanes
+from bot.queue.figures import QueueFigures, load_queue_figures
 from bot.queue.keys import Keys
 from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetterStore
