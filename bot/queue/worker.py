@@ -97,7 +97,8 @@ class Worker:
         self._watch = watch
         self._lanes, self._handler, self._bury = lanes, handler, bury
         self.concurrency, self._burst, self._jobs, self._timing = concurrency, burst, jobs, timing or Timing()
-        self._owner = f"{platform.node()}-{secrets.token_hex(4)}"
+        self.owner = f"{platform.node()}-{secrets.token_hex(4)}"
+        """The name of this process: its machine and a random suffix."""
         self._held: dict[str, ActiveLease] = {}
         self._stopping = asyncio.Event()
         self._running = False
@@ -113,11 +114,6 @@ class Worker:
         """Partitions from which a wakeup came."""
         self._more = False
         """Whether the last claims found more work than free places."""
-
-    @property
-    def owner(self) -> str:
-        """The name of this process: its machine and a random suffix."""
-        return self._owner
 
     @property
     def active_lane_count(self) -> int:
@@ -139,7 +135,7 @@ class Worker:
         """Accept an item as `Lanes.enqueue` does. While this process has little to do, it also takes the lane at once
         if that is idle, without a wakeup or a claim."""
         idle = self._running and self._count_free_capacity() > 0 and len(self._held) + self._accepting < _MAX_CLAIM
-        owner = self._owner if idle and not self._more else ""
+        owner = self.owner if idle and not self._more else ""
         self._accepting += bool(owner)
         try:
             with metrics.time_outcome(metrics.ACCEPTED_ITEMS, outcome=EnqueueResult.NEW.value) as ended:
@@ -218,7 +214,7 @@ class Worker:
 
     async def _claim_lanes(self, partition: int, share: int) -> None:
         room = min(self._count_free_capacity(), share, _MAX_CLAIM)
-        leases = await self._lanes.claim(self._owner, partition, room) if room > 0 else []
+        leases = await self._lanes.claim(self.owner, partition, room) if room > 0 else []
         for lease in leases:
             self._start_lane(lease)
         self._more |= len(leases) >= room

@@ -59,7 +59,7 @@ class RedisMemberStore:
                 first, last, fresh, listed = await pipe.execute()
             is_whole = not position or not first or _parse_position(first[0][0]) > _parse_position(position)
             ids = {id: None for _, entry in fresh for id in entry["ids"].split(",")}
-            records = {} if is_whole else await self._load_records(list(ids))
+            records = {} if is_whole else await self.load_records(list(ids))
             cursor = 0
             while is_whole:
                 reply: Any = await self.redis.hscan(self._build_key("members"), cursor, count=BATCH)
@@ -73,13 +73,10 @@ class RedisMemberStore:
 
     async def load_records(self, ids: Sequence[str]) -> dict[str, MemberRecord | None]:
         """Load the records of these people. Raises StoreUnavailableError."""
-        with translate_redis_errors():
-            return await self._load_records(ids)
-
-    async def _load_records(self, ids: Sequence[str]) -> dict[str, MemberRecord | None]:
         found: dict[str, MemberRecord | None] = {}
         for batch in _split_into_batches(ids):
-            texts: Any = await self.redis.hmget(self._build_key("members"), batch)
+            with translate_redis_errors():
+                texts: Any = await self.redis.hmget(self._build_key("members"), batch)
             found |= {id: _parse_record(text) for id, text in zip(batch, texts, strict=True)}
             await asyncio.sleep(0)  # lets presses be acknowledged in between
         return found
