@@ -13,11 +13,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 73_061,
+    "product lines": 73_127,
     "lines of the second platform": 6_515,
     "kernel lines": 17_876,
     "helpers used once, of 1,000 functions": 93,
-    "helpers of three lines or fewer": 28,
+    "helpers of three lines or fewer": 26,
     "clauses as subjects in docstrings": 0,
     "clauses as subjects in papers": 0,
     "files that run for a message": 127,

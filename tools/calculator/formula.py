@@ -12,7 +12,7 @@ Functions: `add sub mul div min max` take two values or more, `round(value, deci
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Context, Decimal, Inexact
 from fractions import Fraction
@@ -286,14 +286,6 @@ def _require_common_currency(*amounts: Amount) -> str:
     return one
 
 
-def _find_smallest(values: Sequence[Amount]) -> Amount:
-    return Amount(min(value.number for value in values), _require_common_currency(*values))
-
-
-def _find_largest(values: Sequence[Amount]) -> Amount:
-    return Amount(max(value.number for value in values), _require_common_currency(*values))
-
-
 def _round_amount(values: Sequence[Amount]) -> Amount:
     """Round halves away from zero, as people do."""
     value, places = values[0], values[1] if len(values) > 1 else Amount(Fraction(0))
@@ -317,13 +309,22 @@ def _build_folding_function(run: Callable[[Amount, Amount], Amount]) -> _Calcula
     return _CalculatorFunction(lambda values: reduce(run, values), 2, MAX_LENGTH, "two values or more")
 
 
+def _build_choosing_function(choose: Callable[[Iterable[Fraction]], Fraction]) -> _CalculatorFunction:
+    """Build a function that chooses one of the values, which have one currency."""
+
+    def run(values: Sequence[Amount]) -> Amount:
+        return Amount(choose(value.number for value in values), _require_common_currency(*values))
+
+    return _CalculatorFunction(run, 1, MAX_LENGTH, "values")
+
+
 FUNCTIONS = {
     "add": _build_folding_function(_add_amounts),
     "sub": _build_folding_function(_subtract_amounts),
     "mul": _build_folding_function(_multiply_amounts),
     "div": _build_folding_function(_divide_amounts),
-    "min": _CalculatorFunction(_find_smallest, 1, MAX_LENGTH, "values"),
-    "max": _CalculatorFunction(_find_largest, 1, MAX_LENGTH, "values"),
+    "min": _build_choosing_function(min),
+    "max": _build_choosing_function(max),
     "round": _CalculatorFunction(_round_amount, 1, 2, "a value and, if wanted, how many decimals to keep"),
     "percent": _CalculatorFunction(_compute_percent, 2, 2, "a share and a whole: percent(15, 200) is 30"),
 }  # fmt: skip
