@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 73_127,
+    "product lines": 73_129,
     "lines of the second platform": 6_515,
     "kernel lines": 17_876,
     "helpers used once, of 1,000 functions": 93,

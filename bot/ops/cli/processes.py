@@ -196,6 +196,7 @@ def _print_dead_ends(process: Process) -> None:
 def export(
     key: KeyOrFile,
     into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the files are written.")] = Path(),
+    for_flowable: Annotated[bool, typer.Option("--flowable", help="The same as --engine flowable.")] = False,
     engine: Annotated[
         EngineOption | None, typer.Option(help="With every attribute of engines in this one's own name.")
     ] = None,
@@ -210,7 +211,8 @@ def export(
     countersign processes export trip.bpmn --engine operaton --into operaton
     """
     process = _load_process(key)
-    bpmn = convert_to_engine(process.bpmn, engine.value) if engine else process.bpmn
+    target = EngineOption.FLOWABLE if for_flowable else engine
+    bpmn = convert_to_engine(process.bpmn, target.value) if target else process.bpmn
     for name, content in ((f"{process.key}.bpmn", bpmn), (f"{process.key}.toml", process.toml)):
         file = into / name
         try:

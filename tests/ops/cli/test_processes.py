@@ -133,7 +133,7 @@ async def test_a_step_that_nobody_can_decide_is_named_before_anybody_meets_it(va
 
 
 async def test_a_shipped_process_is_written_as_files_that_can_be_used_and_never_over_others(folder: Path) -> None:
-    there = ("--engine", "flowable", "--into", "flowable")
+    there = ("--flowable", "--into", "flowable")
     plain, flowable = await asyncio.gather(
         processes("", folder, "export", "leave"),
         processes("", folder, "export", "leave", *there),
