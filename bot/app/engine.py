@@ -22,7 +22,7 @@ from tools.workflow.remote.engine import RemoteEngine
 from tools.workflow.remote.engine_users import InvalidUsersError, read_users
 from tools.workflow.remote.key_value_store import KeyValueStore
 from tools.workflow.remote.open_engine import EngineAddress, open_api
-from tools.workflow.remote.process_versions import ProcessVersions
+from tools.workflow.remote.process_versions import RemoteVersions
 
 
 def build_engine_address(settings: Settings) -> EngineAddress | None:
@@ -65,7 +65,7 @@ async def open_engine_from_settings(
     except InvalidUsersError as refused:
         raise SettingsError(f"ENGINE_USERS_FILE: {refused}") from refused
     async with open_api(address) as (_, api):
-        known = await ProcessVersions(api, marks, processes).list_current_processes()
+        known = await RemoteVersions(api, marks, processes).list_current_processes()
         policy = load_policy(settings, [process.form for process in known])
         build_enricher = partial(
             CommandEnricher, directory=directory, calendar=calendar, numbers=numbers, policy=policy, files=files

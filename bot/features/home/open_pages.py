@@ -70,7 +70,7 @@ class HomeStore:
         await apply_writes(self.redis, self.keys, partition, build_mark_writes(self.keys, partition, [person]))
 
     async def claim_turn(self, person: str, every_ms: int) -> bool:
-        """Claim the renewal of this page; Only one process gets True within `every_ms`."""
+        """Claim the renewal of this page: only one process gets True within `every_ms`."""
         key = self.keys.build_key(self.keys.get_partition(person), "home_turn", person)
         with translate_redis_errors():
             return bool(await self.redis.set(key, "1", nx=True, px=every_ms))

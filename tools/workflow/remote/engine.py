@@ -59,7 +59,7 @@ from tools.workflow.remote.command_records import CommandRecord
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.external_tasks import ExternalTaskWorker
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore, hold_lock
-from tools.workflow.remote.process_versions import ProcessVersions
+from tools.workflow.remote.process_versions import RemoteVersions
 from tools.workflow.remote.rebuild import (
     RemoteRequest,
     build_not_remote_error,
@@ -110,7 +110,7 @@ class RemoteEngine:
     ) -> None:
         self._api, self._store, self._directory, self._sleep = api, store, directory, sleep
         self._users = EngineUsers(users_by_name, directory)
-        self._versions = ProcessVersions(api, store, processes)
+        self._versions = RemoteVersions(api, store, processes)
         self._reader = RequestReader(api, self._users, self._versions)
         self._writer = RequestWriter(api, store, self._users, self._versions, self._reader, sleep)
         self._poller = ChangePoller(api, store, directory, clock)

@@ -15,7 +15,7 @@ from tools.workflow.engine.state import COPY_PREFIX, RULE, Request
 from tools.workflow.remote.api import EngineApi, ExternalTask, VariableValue
 from tools.workflow.remote.change_poller import ChangePoller
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables
-from tools.workflow.remote.process_versions import ProcessVersions
+from tools.workflow.remote.process_versions import RemoteVersions
 from tools.workflow.remote.rebuild import RemoteRequest
 from tools.workflow.remote.request_reader import RequestReader
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, OutageLog
@@ -30,7 +30,7 @@ class ExternalTaskWorker:
         api: EngineApi,
         reader: RequestReader,
         announcer: ChangePoller,
-        versions: ProcessVersions,
+        versions: RemoteVersions,
         clock: Callable[[], float],
     ) -> None:
         self._api, self._reader, self._announcer, self._versions = api, reader, announcer, versions

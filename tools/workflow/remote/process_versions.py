@@ -20,7 +20,7 @@ DEPLOYED_TABLE = "processes"
 """Table: process → `<bpmn> <form>` (SHA-256), deployed by an administrator."""
 
 
-class ProcessVersions:
+class RemoteVersions:
     """Our versions, and those of them that the engine has. `processes` are shipped; other processes, and other versions
     of these, were deployed."""
 

@@ -16,7 +16,7 @@ from tools.workflow.engine.state import APPROVAL_DECISIONS, Request
 from tools.workflow.remote.api import EngineApi, EngineTask, ProcessInstance
 from tools.workflow.remote.command_records import find_start_record
 from tools.workflow.remote.engine_users import EngineUsers
-from tools.workflow.remote.process_versions import ProcessVersions
+from tools.workflow.remote.process_versions import RemoteVersions
 from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest, list_step_people
 from tools.workflow.remote.rest_client import UNEXPECTED_SHAPE_ERRORS, build_engine_error
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class RequestReader:
-    def __init__(self, api: EngineApi, users: EngineUsers, versions: ProcessVersions) -> None:
+    def __init__(self, api: EngineApi, users: EngineUsers, versions: RemoteVersions) -> None:
         self._api, self._users, self._versions = api, users, versions
         self._ended: dict[str, RemoteRequest] = {}
         """Id of an instance → its request."""

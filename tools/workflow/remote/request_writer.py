@@ -34,7 +34,7 @@ from tools.workflow.remote.change_poller import RUNNING_TABLE
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables, find_decision_record
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
-from tools.workflow.remote.process_versions import ProcessVersions
+from tools.workflow.remote.process_versions import RemoteVersions
 from tools.workflow.remote.rebuild import (
     RemoteRequest,
     build_not_remote_error,
@@ -59,7 +59,7 @@ class RequestWriter:
         api: EngineApi,
         store: KeyValueStore,
         users: EngineUsers,
-        versions: ProcessVersions,
+        versions: RemoteVersions,
         reader: RequestReader,
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
