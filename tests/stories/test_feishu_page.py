@@ -24,5 +24,7 @@ async def test_a_request_is_confirmed_on_feishus_page(desk: Office) -> None:
             await page.screenshot(Path(picture))
         await page.click("#list .card button", "确认")
         await page.find("#list .card", "L-0001")
-        await page.gone("#list .card button")
+        await page.find("#list .card button", "👍")
+        for label in ("确认", "修改", "取消"):
+            await page.gone("#list .card button", label)
         assert not [line for line in await page.console() if "favicon" not in line]
