@@ -137,6 +137,10 @@ class FormSubmission(FrozenModel):
         return self.model_copy(update={"page": self.page + 1, "earlier": tuple(self.values)})
 
 
+OPEN_FORM = "form:open:"
+"""Beginning of the choices of buttons that open a form (see `FormSubmission.offer`). The step's number follows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Button:
     label: str
@@ -205,7 +209,8 @@ class TickOption:
 
 @dataclass(frozen=True, slots=True)
 class TickList:
-    """Options with a box each. A changed tick comes back as a `Click`. Every press on the card brings the ticks."""
+    """Options with a box each. A changed tick comes back as a `Click`. Every press on the card brings the ticks, as
+    `work_items.TICKED` in its form: the values with commas between."""
 
     approval: str
     version: int
