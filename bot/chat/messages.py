@@ -128,7 +128,6 @@ class FormSubmission(FrozenModel):
     """Files chosen on this page. `values` has their ids."""
     kept: tuple[str, ...] = ()
     """Ids of the files of the message that the form is about. The form lists these files, and each can be left out."""
-
     offer: str = ""
     """The answer whose button opens the form, and the number of the offered step: `<run>.<number>`. Empty otherwise."""
 
@@ -209,8 +208,7 @@ class TickOption:
 
 @dataclass(frozen=True, slots=True)
 class TickList:
-    """Options with a box each. A changed tick comes back as a `Click`. Every press on the card brings the ticks, as
-    `work_items.TICKED` in its form: the values with commas between."""
+    """Options with a box each. A changed tick is a `Click`. Every press brings the ticks (`work_items.TICKED`)."""
 
     approval: str
     version: int
