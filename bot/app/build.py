@@ -87,12 +87,10 @@ async def build_app(
 def choose_platform(services: Services) -> OpenPlatform:
     """Return the function that opens the platform in use. Only that platform's modules are imported."""
     if services.feishu:
-        from bot.app.feishu_platform import open_feishu
-
-        return open_feishu
-    from bot.app.slack_platform import open_slack
-
-    return open_slack
+        from bot.app.feishu_platform import open_feishu as open_platform
+    else:
+        from bot.app.slack_platform import open_slack as open_platform
+    return open_platform
 
 
 def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = FEATURES) -> Application:

@@ -60,8 +60,6 @@ from tools.workflow.remote.engine_check import log_engine_state
 log = logs.get_logger(__name__)
 
 DAY_MS = 24 * 3_600_000
-
-
 OpenPlatform = Callable[[Settings, Services, Stores, Timing], AbstractAsyncContextManager[Platform]]
 
 
