@@ -43,6 +43,7 @@ def test_nothing_is_missing() -> None:
         ({"zh": "{n} 个", "en": "{n} of them", "en_one": "one of them"}, "its languages do not match"),
         ({"zh": "好", "en": " "}, "en is missing"),
         ({"zh": "好", "en": "Good 好"}, "Chinese in the English"),
+        ({"fr": "Bien"}, "there is no such sentence; its key is misspelt"),
     ],
 )
 def test_a_faulty_sentence(words: Mapping[str, str], gap: str) -> None:
