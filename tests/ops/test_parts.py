@@ -53,12 +53,12 @@ def test_a_faulty_sentence(words: Mapping[str, str], gap: str) -> None:
 def test_a_title_without_its_statement_and_a_third_language() -> None:
     said = {"title.tea": {"zh": "茶？", "en": "Tea?"}}
     assert list(find_sentence_gaps(said, "en")) == ["title.tea: matter.tea is missing"]
-    assert len(list(find_sentence_gaps(load_sentences(), "en", (*LANGUAGES, "fr")))) >= len(load_sentences())
+    assert len(list(find_sentence_gaps(load_sentences(), "en", ("zh", "en", "xx")))) >= len(load_sentences())
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_new_language_hides_no_other_gap(language: str) -> None:
-    gaps = [*list_gaps(language, (*LANGUAGES, "fr", "ru")), "order_lunch: use_when is missing"]
+    gaps = [*list_gaps(language, ("zh", "en", "xx", "yy")), "order_lunch: use_when is missing"]
     picked = pick_first_gaps(gaps, 10)
     assert len(gaps) > 2_000 and len(picked) == 10 + 10 + 1 and picked[-1] == gaps[-1]
     assert picked[:20] == gaps[:20] and pick_first_gaps(gaps, len(gaps)) == gaps
