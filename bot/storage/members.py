@@ -12,7 +12,7 @@ All keys share the hash tag `{people}` and name the workspace:
 `cs:{people}:<team>:turn:<name>`     set while this turn is taken
 ===================================  ===============================================================================
 
-The data are a copy of Slack's: if lost, they are read again."""
+The data are a copy of the platform's: if lost, they are read again."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _parse_position(id: str) -> tuple[int, int]:
 
 
 def _parse_record(text: str | None) -> MemberRecord | None:
-    """Parse a record; None also for a record of a newer version: Slack is asked for that person."""
+    """Parse a record; None also for a record of a newer version: the platform is asked."""
     try:
         return MemberRecord.model_validate_json(text) if text else None
     except ValidationError:
