@@ -10,7 +10,6 @@ from bot.core.i18n import translate
 from bot.core.records import OpenCard
 from bot.core.work_items import CloseCard, NotifyPerson, RelayEngineEvent
 from bot.queue.writes import EnqueueItem
-from bot.redis.connect import is_outage
 from bot.storage.approvals import derive_task_card_id
 from tools.cards.fields import build_mail_draft
 from tools.languages import LANGUAGES
@@ -44,11 +43,9 @@ async def relay_events(cards: Cards) -> None:
         for event in events:
             try:
                 await relay_event(cards, event)
-            except CountersignError:
+            except CountersignError:  # an outage concerns all events
                 raise
-            except Exception as error:  # one unreadable event must not stop the others
-                if is_outage(error):  # an outage concerns all events
-                    raise
+            except Exception:  # one unreadable event must not stop the others
                 log.exception("outbox.set_aside", kind=event.kind, id=event.id)
                 lane = f"engine_event:{event.id}"
                 await _enqueue_work(cards, lane, lane, RelayEngineEvent(event=event))

@@ -31,7 +31,7 @@ from bot.queue.keys import ENGINE, Keys
 from bot.queue.scripts import ScriptRunner
 from bot.queue.stored_items import split_stored_item
 from bot.queue.writes import EnqueueItem, RefuseBegun, Write, XAdd, encode_writes, format_optional, split_by_partition
-from bot.redis.connect import translate_redis_errors
+from bot.redis.outages import translate_redis_errors
 
 ANYBODY = "*"
 """Used in place of a person id: the work of every person."""
@@ -231,8 +231,7 @@ class Lease:
     async def list_waiting_bodies(self) -> list[str]:
         """List the bodies of the items that wait behind the one at the head."""
         keys, redis = self._lanes.keys, self._lanes.redis
-        with translate_redis_errors():
-            rows = await redis.lrange(keys.build_key(keys.get_partition(self.lane), "in", self.lane), 1, -1)
+        rows = await redis.lrange(keys.build_key(keys.get_partition(self.lane), "in", self.lane), 1, -1)
         return [split_stored_item(str(row))[1] for row in rows]
 
     async def retry(self, delay_ms: int, error: str, count: bool = True) -> None:
@@ -299,8 +298,7 @@ class Lanes:
         since_s = time.monotonic() - DOUBT_MS / 1000
         for at_s, lane, name in [*self.begun_effects]:
             if self.keys.get_partition(lane) in partitions and at_s > since_s:
-                with translate_redis_errors():
-                    await self.redis.set(self.build_begun_key(lane, name), "1", px=self.dedupe_ms)
+                await self.redis.set(self.build_begun_key(lane, name), "1", px=self.dedupe_ms)
         again = 0
         for at_s, lane, id, body, aliases, person in [*self._accepted]:
             if self.keys.get_partition(lane) in partitions and at_s > since_s:
@@ -321,9 +319,8 @@ class Lanes:
         command = self.find_confirm_command(lane)
         if not command:
             return await self.run_lane_script(script, lane, *args), True, ""
-        with translate_redis_errors():
-            partition = self.keys.get_partition(lane)
-            return await self._scripts.run_confirmed_script(script, partition, command, *args)
+        partition = self.keys.get_partition(lane)
+        return await self._scripts.run_confirmed_script(script, partition, command, *args)
 
     async def run_until_confirmed(self, script: str, lane: str, *args: str | int) -> tuple[Any, str]:
         """Run a script repeatedly until its writes are confirmed or it has written nothing. Returns the answer and the
@@ -346,8 +343,7 @@ class Lanes:
         return self._confirmation.build_command(self.keys.get_partition(lane))
 
     async def _run_partition_script(self, script: str, partition: int, *args: str | int) -> Any:
-        with translate_redis_errors():
-            return await self._scripts.run_script(script, partition, *args)
+        return await self._scripts.run_script(script, partition, *args)
 
     async def prepare_writes(self, lane: str, writes: Sequence[Write]) -> list[str]:
         """Encode writes for a script of this lane. On a cluster, a script cannot reach another partition: writes for
@@ -393,10 +389,9 @@ class Lanes:
         """Withdraw an item that was not accepted, even if a call that was given up still arrives. Returns True if it
         was never accepted, False once it is confirmed that the item is stored. Raises StoreUnavailableError."""
         key = self.keys.build_key(self.keys.get_partition(lane), "dd", id)
-        with translate_redis_errors():
+        known = await self.redis.get(key)
+        if known is None and not await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms):
             known = await self.redis.get(key)
-            if known is None and not await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms):
-                known = await self.redis.get(key)
         if known in (None, WITHDRAWN):
             return True
         if self.find_confirm_command(lane):
@@ -437,8 +432,7 @@ class Lanes:
         await self._scripts.send_wakeups(partition)
 
     async def has_pending_items(self, lane: str) -> bool:
-        with translate_redis_errors():
-            return bool(await self.redis.exists(self.keys.build_key(self.keys.get_partition(lane), "in", lane)))
+        return bool(await self.redis.exists(self.keys.build_key(self.keys.get_partition(lane), "in", lane)))
 
     async def is_companion_waiting(self, lane: str) -> bool:
         """Whether items wait in the companion of this lane. A lease of the lane knows it already."""
@@ -475,13 +469,11 @@ class Lanes:
 
     async def move_due_timers(self) -> int:
         """Move due timers into their lanes and return their number. Any number of processes may call this at once."""
-        with translate_redis_errors():
-            return sum(moved for moved, _ in await self._run_pump_script())
+        return sum(moved for moved, _ in await self._run_pump_script())
 
     async def list_due_partitions(self) -> list[int]:
         """List the partitions that have work now, timers included, most urgent first, in one round trip."""
-        with translate_redis_errors():
-            scores = [(score, n) for n, (_, score) in enumerate(await self._run_pump_script()) if score]
+        scores = [(score, n) for n, (_, score) in enumerate(await self._run_pump_script()) if score]
         return [partition for _, partition in sorted((float(score), n) for score, n in scores)]
 
     async def _run_pump_script(self) -> Sequence[tuple[int, str]]:
@@ -508,6 +500,5 @@ class Lanes:
 
     async def wait_for_wakeup(self, timeout_s: float) -> int | None:
         """Wait for a partition that may have work. A wakeup is only a hint: a lost one costs a poll."""
-        with translate_redis_errors():
-            rung = await self.redis.blpop([self.keys.wakeup_list], timeout=timeout_s)
+        rung = await self.redis.blpop([self.keys.wakeup_list], timeout=timeout_s)
         return int(rung[1]) % self.keys.partitions if rung else None

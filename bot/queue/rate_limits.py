@@ -10,7 +10,6 @@ from redis.asyncio import Redis
 
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
-from bot.redis.connect import translate_redis_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +30,5 @@ class RateLimiter:
 
     async def _run_slot_script(self, key: str, action: str, ms: int, burst: int) -> int:
         partition, name = self.keys.get_partition(key), self.keys.build_slot_key(key)
-        with translate_redis_errors():
-            scripts = ScriptRunner.from_redis(self.redis, self.keys)
-            return int(await scripts.run_script("slot", partition, name, action, secrets.token_hex(8), ms, burst, ""))
+        scripts = ScriptRunner.from_redis(self.redis, self.keys)
+        return int(await scripts.run_script("slot", partition, name, action, secrets.token_hex(8), ms, burst, ""))

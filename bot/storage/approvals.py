@@ -21,7 +21,6 @@ from bot.core.work_items import ExpireCard, RemindDeciders
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
 from bot.queue.writes import SKIP, WRITE, CancelTimer, HSet, Rule, SetTimer, Write, ZAdd, ZRem, apply_writes
-from bot.redis.connect import translate_redis_errors
 from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
 
 RETENTION_MS = 30 * 24 * 3_600_000
@@ -68,8 +67,7 @@ class ApprovalStore:
     async def load_approval(self, approval: str) -> Approval | None:
         """Load an approval; None if it does not exist. Raises UnreadableRecordError, or ValidationError for a record of
         a newer version."""
-        with translate_redis_errors():
-            fields: dict[str, str] = await self.redis.hgetall(self.build_approval_key(approval))  # type: ignore[assignment]
+        fields: dict[str, str] = await self.redis.hgetall(self.build_approval_key(approval))  # type: ignore[assignment]
         return _parse_approval_fields(fields) if fields else None
 
     async def find_readable_approval(self, approval: str) -> Approval | None:
@@ -180,16 +178,14 @@ class ApprovalStore:
 
     async def list_open_ids(self, partition: int) -> list[str]:
         """Ids of the open approvals of a partition, earliest expiry first."""
-        with translate_redis_errors():
-            return [str(one) for one in await self.redis.zrange(self._build_open_key(partition), 0, -1)]
+        return [str(one) for one in await self.redis.zrange(self._build_open_key(partition), 0, -1)]
 
     async def count_open_approvals(self) -> int:
         """Count the open approvals in one round trip."""
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as pipe:
-                for partition in range(self.keys.partitions):
-                    pipe.zcard(self._build_open_key(partition))
-                return sum(await pipe.execute())
+        async with self.redis.pipeline(transaction=False) as pipe:
+            for partition in range(self.keys.partitions):
+                pipe.zcard(self._build_open_key(partition))
+            return sum(await pipe.execute())
 
     async def list_open_approvals(self) -> list[Approval]:
         """All open approvals, earliest expiry first."""

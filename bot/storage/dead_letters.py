@@ -21,7 +21,6 @@ from bot.core.work_items import ButtonPressed, MessageReceived, ResumeRun
 from bot.queue.keys import Keys
 from bot.queue.lanes import RETRY_SEPARATOR, LaneItem
 from bot.queue.writes import EnqueueItem, Set, Write, XAdd, apply_writes
-from bot.redis.connect import translate_redis_errors
 from bot.storage.journal import Journal, parse_stream_id
 from bot.storage.runs import RunStore
 
@@ -108,11 +107,10 @@ class DeadLetterStore:
         of it continues. Raises StoreUnavailableError."""
         lane, mark = letter.item.lane, self._build_mark_key(letter)
         mark_text = json.dumps([by, letter.retry_id, secrets.token_hex(8)], ensure_ascii=False)
-        with translate_redis_errors():
-            first = (
-                await self.redis.set(mark, mark_text, nx=True, px=MARK_TIMEOUT_MS)
-                or await self.redis.get(mark) == mark_text
-            )
+        first = (
+            await self.redis.set(mark, mark_text, nx=True, px=MARK_TIMEOUT_MS)
+            or await self.redis.get(mark) == mark_text
+        )
         if not first:
             return None
         journal_write = Journal(self.redis, self.keys).build_record_write(
@@ -144,23 +142,22 @@ class DeadLetterStore:
     async def _load_all_letters(self) -> list[DeadLetter]:
         found: list[DeadLetter] = []
         for partition in range(self.keys.partitions):
-            with translate_redis_errors():
-                entries: Any = await self.redis.xrange(self._build_dead_stream_key(partition))
-                letters = [
-                    DeadLetter(
-                        at=at,
-                        item=LaneItem(
-                            lane=fields["lane"],
-                            id=fields["id"],
-                            body=fields["body"],
-                            tries=int(fields["tries"]),
-                            put_ms=int(fields["put_ms"]),
-                            error=fields["error"],
-                        ),
-                    )
-                    for at, fields in entries
-                ]
-                marks = await self.redis.mget([self._build_mark_key(one) for one in letters]) if letters else []
+            entries: Any = await self.redis.xrange(self._build_dead_stream_key(partition))
+            letters = [
+                DeadLetter(
+                    at=at,
+                    item=LaneItem(
+                        lane=fields["lane"],
+                        id=fields["id"],
+                        body=fields["body"],
+                        tries=int(fields["tries"]),
+                        put_ms=int(fields["put_ms"]),
+                        error=fields["error"],
+                    ),
+                )
+                for at, fields in entries
+            ]
+            marks = await self.redis.mget([self._build_mark_key(one) for one in letters]) if letters else []
             for letter, mark in zip(letters, marks, strict=True):
                 by, retried, _ = json.loads(mark) if mark is not None else ("", "", "")
                 found.append(replace(letter, by=by, retried_as=retried))

@@ -19,7 +19,6 @@ from redis.asyncio.client import Pipeline
 from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage, PastCall, estimate_tokens
 from bot.queue.keys import Keys
 from bot.queue.writes import AppendHistory, Delete, ReplaceHistory, RPush, Write
-from bot.redis.connect import translate_redis_errors
 
 RETENTION_MS = 30 * 24 * 3_600_000
 MAX_SUMMARY_TOKENS = 600
@@ -267,10 +266,9 @@ class HistoryStore:
 
     async def load_history(self, conversation: str) -> ConversationHistory:
         """Load a history. Raises StoreUnavailableError."""
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as pipe:
-                self.queue_reads(pipe, conversation)
-                return self.parse_reads(*await pipe.execute())
+        async with self.redis.pipeline(transaction=False) as pipe:
+            self.queue_reads(pipe, conversation)
+            return self.parse_reads(*await pipe.execute())
 
     async def load_latest_run(self, conversation: str) -> str:
         """Id of the last run of the conversation; empty: the history knows none. Raises StoreUnavailableError."""

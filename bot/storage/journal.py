@@ -22,7 +22,7 @@ from bot.core.records import ApprovalState, EffectState
 from bot.core.redaction import redact_text
 from bot.queue.keys import Keys
 from bot.queue.writes import XAdd, apply_writes
-from bot.redis.connect import load_time_ms, translate_redis_errors
+from bot.redis.connect import load_time_ms
 
 SCHEMA = "1"
 _PAGE = 500
@@ -141,10 +141,9 @@ class Journal:
         if self.kept_ms is None:
             return 0
         count = 0
-        with translate_redis_errors():
-            limit = str(max(0, await load_time_ms(self.redis) - self.kept_ms))
-            for partition in range(self.keys.partitions):
-                count += int(await self.redis.xtrim(self._build_journal_key(partition), minid=limit, approximate=False))
+        limit = str(max(0, await load_time_ms(self.redis) - self.kept_ms))
+        for partition in range(self.keys.partitions):
+            count += int(await self.redis.xtrim(self._build_journal_key(partition), minid=limit, approximate=False))
         return count
 
     async def has_record(self, record_filter: JournalFilter, since: int | str) -> bool:
@@ -160,8 +159,7 @@ class Journal:
 
     async def _load_page(self, partition: int, start: str) -> list[tuple[str, dict[str, str]]]:
         """Load entries of a partition from this id on: Redis finds the id without reading those before."""
-        with translate_redis_errors():
-            entries: Any = await self.redis.xrange(self._build_journal_key(partition), start, "+", count=_PAGE)
+        entries: Any = await self.redis.xrange(self._build_journal_key(partition), start, "+", count=_PAGE)
         return list(entries)
 
     def _build_journal_key(self, partition: int) -> str:
@@ -187,8 +185,7 @@ class Journal:
             page_by_partition = {n: list(reversed(page)) for n, page in zip(positions, pages, strict=True)}
         else:
             streams: dict[Any, Any] = {self._build_journal_key(n): "{}-{}".format(*at) for n, at in positions.items()}
-            with translate_redis_errors():
-                answer: Any = await self.redis.xread(streams, count=_PAGE, block=_BLOCK_MS)
+            answer: Any = await self.redis.xread(streams, count=_PAGE, block=_BLOCK_MS)
             page_by_partition = {
                 self.keys.parse_partition(key): [_parse_record(id_, fields) for id_, fields in entries]
                 for key, entries in (answer or {}).items()
@@ -237,8 +234,7 @@ def _parse_record(id_: str, fields: dict[str, str]) -> JournalRecord:
 
 async def note_version(redis: Redis, journal: Journal, version: str) -> None:
     """Record it if the started version differs from the previous one. Raises StoreUnavailableError."""
-    with translate_redis_errors():
-        former = str(await redis.getset(journal.keys.build_key(0, "version"), version) or "-")
+    former = str(await redis.getset(journal.keys.build_key(0, "version"), version) or "-")
     if former != version:
         await journal.append_record("version", "version", text=f"{former} → {version}")
 

@@ -10,7 +10,6 @@ from pydantic import ConfigDict, ValidationError
 from redis.asyncio import Redis
 
 from bot.queue.keys import Keys
-from bot.redis.connect import translate_redis_errors
 from tools.spec import FrozenModel
 
 ANNOUNCED_S = 5.0
@@ -55,15 +54,13 @@ class ProcessStore:
         texts = await self._load_texts()
         others = {id: _parse_process(text) for id, text in texts.items() if id != process.id}
         gone = [id for id, one in others.items() if one is None or process.at_ms - one.at_ms > SILENT_MS]
-        with translate_redis_errors():
-            await self.redis.hset(self._key, process.id, process.model_dump_json())
-            if gone:
-                await self.redis.hdel(self._key, *gone)
+        await self.redis.hset(self._key, process.id, process.model_dump_json())
+        if gone:
+            await self.redis.hdel(self._key, *gone)
 
     async def remove_process(self, id: str) -> None:
         """Remove a process that has ended. Raises StoreUnavailableError."""
-        with translate_redis_errors():
-            await self.redis.hdel(self._key, id)
+        await self.redis.hdel(self._key, id)
 
     async def list_processes(self, now_ms: int) -> list[ProcessState]:
         """List the living processes, the oldest first. `now_ms`: epoch ms, clock of Redis. Raises
@@ -78,8 +75,7 @@ class ProcessStore:
         return next((one.team for one in found if one is not None and one.team), "")
 
     async def _load_texts(self) -> dict[str, str]:
-        with translate_redis_errors():
-            texts: Any = await self.redis.hgetall(self._key)
+        texts: Any = await self.redis.hgetall(self._key)
         return dict(texts)
 
     @property

@@ -13,7 +13,6 @@ from redis.asyncio import Redis
 
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
-from bot.redis.connect import translate_redis_errors
 from bot.storage.approvals import build_mark_writes, build_marks_key
 from tools.spec import StoredModel
 
@@ -40,8 +39,7 @@ class HomeStore:
 
     async def load_place(self, person: str) -> HomePlace | None:
         """Load a person's position; None if the page was not opened lately."""
-        with translate_redis_errors():
-            text = await self.redis.get(self._build_place_key(person))
+        text = await self.redis.get(self._build_place_key(person))
         try:
             return HomePlace.model_validate_json(str(text)) if text else None
         except ValidationError:  # of a newer version
@@ -49,20 +47,18 @@ class HomeStore:
 
     async def save_place(self, person: str, place: HomePlace) -> None:
         """Note that the person has their page open at this position."""
-        with translate_redis_errors():
-            await self.redis.set(self._build_place_key(person), place.model_dump_json(), px=KEPT_MS)
+        await self.redis.set(self._build_place_key(person), place.model_dump_json(), px=KEPT_MS)
 
     async def take_changed_people(self, most: int) -> list[str]:
         """Take people whose data have changed and who have their page open. Each is given to one process; at most
         `most` marks are taken per partition."""
         partitions = range(self.keys.partitions)
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as pipe:
-                for partition in partitions:
-                    pipe.zpopmin(build_marks_key(self.keys, partition), most)
-                taken: list[Any] = await pipe.execute()
-            people = list(dict.fromkeys(str(person) for marks in taken for person, _ in marks))
-            return [one for one in people if await self.redis.exists(self._build_place_key(one))]
+        async with self.redis.pipeline(transaction=False) as pipe:
+            for partition in partitions:
+                pipe.zpopmin(build_marks_key(self.keys, partition), most)
+            taken: list[Any] = await pipe.execute()
+        people = list(dict.fromkeys(str(person) for marks in taken for person, _ in marks))
+        return [one for one in people if await self.redis.exists(self._build_place_key(one))]
 
     async def mark_person(self, person: str) -> None:
         """Mark a person whose data have changed outside of any card."""
@@ -72,8 +68,7 @@ class HomeStore:
     async def claim_turn(self, person: str, every_ms: int) -> bool:
         """Claim the renewal of this page: only one process gets True within `every_ms`."""
         key = self.keys.build_key(self.keys.get_partition(person), "home_turn", person)
-        with translate_redis_errors():
-            return bool(await self.redis.set(key, "1", nx=True, px=every_ms))
+        return bool(await self.redis.set(key, "1", nx=True, px=every_ms))
 
     def _build_place_key(self, person: str) -> str:
         return self.keys.build_key(self.keys.get_partition(person), "home", person)

@@ -7,10 +7,9 @@ import asyncio
 from dataclasses import dataclass, field
 
 from bot.core import logs
-from bot.core.errors import ChatError
+from bot.core.errors import ChatError, StoreUnavailableError
 from bot.features.home.page import HomeBuilder
 from bot.queue.rate_limits import RateLimiter
-from bot.redis.connect import is_outage
 
 log = logs.get_logger(__name__)
 
@@ -46,8 +45,8 @@ class HomeRefresher:
                     await core.platform.publish_home(person, page)
             except ChatError as failed:
                 log.warning("home.not_renewed", person=person, reason=str(failed))
-            except Exception as error:  # one page that cannot be built must not hold up the others
-                if is_outage(error):
-                    raise
+            except StoreUnavailableError:
+                raise
+            except Exception:  # one page that cannot be built must not hold up the others
                 log.exception("home.not_built", person=person)
             self.taken.pop(person)

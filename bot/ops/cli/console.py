@@ -28,7 +28,7 @@ from bot.core.redaction import redact_text
 from bot.ops.unfinished_restore import is_restore_unfinished
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
-from bot.redis.connect import connect_redis, translate_redis_errors
+from bot.redis.connect import connect_redis
 from bot.storage.journal import parse_age_ms
 from tools.characters import escape_invisible
 
@@ -74,10 +74,9 @@ async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Ke
     async with open_any_redis(settings) if make else open_existing_redis(settings) as url:
         redis = await connect_redis(url, retries=2)
         try:
-            with translate_redis_errors():  # the workflow's store does not translate the client's errors
-                if not make and await is_restore_unfinished(ScriptRunner.from_redis(redis, Keys())):
-                    raise build_error("restored.unfinished")
-                yield redis, Keys()
+            if not make and await is_restore_unfinished(ScriptRunner.from_redis(redis, Keys())):
+                raise build_error("restored.unfinished")
+            yield redis, Keys()
         except StoreUnavailableError:
             watched = select.poll()
             watched.register(sys.stdout.fileno(), 0)
