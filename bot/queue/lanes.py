@@ -187,7 +187,9 @@ class Lease:
         self.extended_ms = asked_ms
         self._written.add(seq)
         self.apply_stops(*details[1].split())
-        wait_ms = await self._lanes.reserve_slot(slot, most_ms) if slot and rate == _NO_RATE else details[0]
+        wait_ms = details[0]
+        if slot and rate == _NO_RATE:
+            wait_ms = await self._lanes.reserve_slot(slot.key, slot.spacing_ms, slot.burst, most_ms)
         return CheckpointResult(wait_ms=None if wait_ms < 0 else wait_ms, server=server)
 
     async def begin(self, seq: str, *writes: Write) -> bool:
@@ -311,7 +313,7 @@ class Lanes:
 
     async def run_lane_script(self, script: str, lane: str, *args: str | int) -> Any:
         """Run a script in the partition of a lane."""
-        return await self._run_partition_script(script, self.keys.get_partition(lane), *args)
+        return await self._scripts.run_script(script, self.keys.get_partition(lane), *args)
 
     async def run_confirmed_script(self, script: str, lane: str, *args: str | int) -> tuple[Any, bool, str]:
         """Run a script as `run_lane_script` does. Returns its answer, whether its writes were confirmed in time, and
@@ -342,9 +344,6 @@ class Lanes:
         """Return the command that waits for the confirmation of a write; empty if nothing has to be confirmed."""
         return self._confirmation.build_command(self.keys.get_partition(lane))
 
-    async def _run_partition_script(self, script: str, partition: int, *args: str | int) -> Any:
-        return await self._scripts.run_script(script, partition, *args)
-
     async def prepare_writes(self, lane: str, writes: Sequence[Write]) -> list[str]:
         """Encode writes for a script of this lane. On a cluster, a script cannot reach another partition: writes for
         lanes there are written and confirmed first, because a server that lacks them could take what follows. All of
@@ -372,10 +371,15 @@ class Lanes:
             return _NO_RATE
         return self.keys.build_slot_key(slot.key), slot.spacing_ms, slot.burst, format_optional(most_ms)
 
-    async def reserve_slot(self, slot: RateSlot, most_ms: int | None) -> int:
-        """Reserve the next slot of a rate. Returns the ms until it, or -1 if that is more than `most_ms`."""
-        rate = (self.keys.build_slot_key(slot.key), "reserve", secrets.token_hex(8), slot.spacing_ms, slot.burst)
-        return int(await self.run_lane_script("slot", slot.key, *rate, format_optional(most_ms)))
+    async def reserve_slot(self, key: str, spacing_ms: int, burst: int = 1, most_ms: int | None = None) -> int:
+        """Reserve the next slot of a rate that all processes share (GCRA). Slots come every `spacing_ms`, and `burst`
+        at once after a pause. Returns the ms until it, or -1 if that is more than `most_ms`."""
+        rate = (self.keys.build_slot_key(key), "reserve", secrets.token_hex(8), spacing_ms, burst)
+        return int(await self.run_lane_script("slot", key, *rate, format_optional(most_ms)))
+
+    async def apply_penalty(self, key: str, ms: int) -> None:
+        """Block all slots of a rate for `ms`, as the other side has demanded (429, Retry-After)."""
+        await self.run_lane_script("slot", key, self.keys.build_slot_key(key), "penalty", "", ms)
 
     async def enqueue(
         self, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = ""
@@ -446,7 +450,7 @@ class Lanes:
         gives them up."""
         nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
         args = (nonce, owner, self.lease_ms, room, *self.beside)
-        rows = await self._run_partition_script("claim", partition, *args)
+        rows = await self._scripts.run_script("claim", partition, *args)
         return [Lease(self, row, asked_ms) for row in rows]
 
     async def extend(self, leases: Sequence[Lease]) -> list[Lease]:
@@ -459,7 +463,7 @@ class Lanes:
         for partition, group in leases_by_partition.items():
             pairs = [part for lease in group for part in (lease.lane, lease.token)]
             asked_ms = get_elapsed_ms()
-            lost_tokens, ending = await self._run_partition_script("extend", partition, self.lease_ms, *pairs)
+            lost_tokens, ending = await self._scripts.run_script("extend", partition, self.lease_ms, *pairs)
             lost_set, whose = set(lost_tokens), dict(zip(ending[::2], ending[1::2], strict=True))
             lost += [lease for lease in group if lease.token in lost_set]
             for lease in group:

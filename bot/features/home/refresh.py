@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from bot.core import logs
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.features.home.page import HomeBuilder
-from bot.queue.rate_limits import RateLimiter
 
 log = logs.get_logger(__name__)
 
@@ -32,14 +31,13 @@ class HomeRefresher:
         """Renew the changed pages once. If the process ends meanwhile, the remaining pages stay as they were until they
         are opened or change again."""
         core, pages = self.builder.core, self.builder.pages
-        limits = RateLimiter(core.stores.redis, core.stores.keys)
         self.taken |= dict.fromkeys(await pages.take_changed_people(TAKEN))
         for person in list(self.taken):
             if not await pages.claim_turn(person, RENEWED_MS):  # renewed a moment ago: the next pass comes soon
                 await pages.mark_person(person)
                 self.taken.pop(person)
                 continue
-            await asyncio.sleep(await limits.reserve_slot("views.publish", SPACING_MS, BURST) / 1000)
+            await asyncio.sleep(await core.stores.lanes.reserve_slot("views.publish", SPACING_MS, BURST) / 1000)
             try:
                 if page := await self.builder.build_home(person):
                     await core.platform.publish_home(person, page)
