@@ -5,15 +5,16 @@ The commit of the approval's own lane (its id is the lane's name) writes everyth
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from redis.asyncio import Redis
 
-from bot.chat.messages import Click, MessageRef, Place
+from bot.chat.messages import Click, Place
 from bot.core.errors import UnreadableRecordError
 from bot.core.records import Approval, ApprovalState, ApprovalWaiter, OpenCard, Run, is_newer_record
 from bot.core.run_state import CallRecord
@@ -21,7 +22,7 @@ from bot.core.work_items import ExpireCard, RemindDeciders
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
 from bot.queue.writes import SKIP, WRITE, CancelTimer, HSet, Rule, SetTimer, Write, ZAdd, ZRem, apply_writes
-from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
+from tools.spec import Gate, Proposal
 
 RETENTION_MS = 30 * 24 * 3_600_000
 """Time for which a decided approval is kept (ms), so that a late press still gets its answer."""
@@ -33,8 +34,14 @@ HOME_MARKS_MS = 3_600_000
 MAX_SETS = 20
 """Number of sets that learn how a card ends: the latest ones."""
 
-_waiters = TypeAdapter(tuple[ApprovalWaiter, ...])
-_copies = TypeAdapter(tuple[tuple[str, MessageRef], ...])
+_RARE_FIELDS = frozenset({"removed_characters", "parts", "sets"})
+"""Fields of the record's hash that are written only when they say something."""
+_JSON_FIELDS: Mapping[str, TypeAdapter[Any]] = {
+    name: TypeAdapter(field.annotation)
+    for name, field in Approval.model_fields.items()
+    if not (isinstance(field.annotation, type) and issubclass(field.annotation, str | int))
+}
+"""Fields of the record's hash that are stored as JSON: all but texts, numbers and their kinds."""
 
 
 class Verdict(StrEnum):
@@ -233,64 +240,22 @@ def build_mark_writes(keys: Keys, partition: int, people: Iterable[str]) -> Sequ
 
 
 def _format_approval_fields(approval: Approval) -> dict[str, str]:
-    return {
-        "v": str(approval.v),
-        "id": approval.id,
-        "version": str(approval.version),
-        "tool": approval.tool,
-        "gate": approval.gate.value,
-        "proposal": approval.proposal.model_dump_json(),
-        "seal": approval.seal,
-        "caller": approval.caller,
-        "place": approval.place.model_dump_json() if approval.place else "",
-        "run": approval.run,
-        "waiters": _waiters.dump_json(approval.waiters).decode(),
-        "copies": _copies.dump_json(approval.copies).decode(),
-        "delivered_version": str(approval.delivered_version),
-        "state": approval.state.value,
-        "created_ms": str(approval.created_ms),
-        "expires_ms": str(approval.expires_ms),
-        "decided_by": approval.decided_by,
-        "choice": approval.choice,
-        "form": json.dumps(approval.form, ensure_ascii=False),
-        "press_id": approval.press_id,
-        "decided_ms": str(approval.decided_ms),
-        "effect": approval.effect.value,
-        "attempts": str(approval.attempts),
-        "outcome": approval.outcome.model_dump_json() if approval.outcome else "",
-        "failure": approval.failure.model_dump_json() if approval.failure else "",
-        "failure_for_model": approval.failure_for_model,
-        "possible_change": approval.possible_change.model_dump_json() if approval.possible_change else "",
-        **({"removed_characters": str(approval.removed_characters)} if approval.removed_characters else {}),
-        **({"parts": json.dumps(approval.parts)} if approval.parts else {}),
-        **({"sets": json.dumps(approval.sets)} if approval.sets else {}),
-    }
+    """Format the fields of the record's hash. None is an empty text."""
+    fields = dict[str, str]()
+    for name, value in approval:
+        if value or name not in _RARE_FIELDS:
+            as_json = _JSON_FIELDS.get(name)
+            fields[name] = "" if value is None else as_json.dump_json(value).decode() if as_json else str(value)
+    return fields
 
 
-def _parse_approval_fields(fields: dict[str, str]) -> Approval:
+def _parse_approval_fields(fields: Mapping[str, str]) -> Approval:
     """Parse an approval. Raises UnreadableRecordError, or ValidationError for a record of a newer version."""
     try:
-        return Approval.model_validate(
-            {
-                **fields,
-                "v": int(fields.get("v", "1")),
-                "proposal": Proposal.model_validate_json(fields["proposal"]),
-                "place": Place.model_validate_json(fields["place"]) if fields["place"] else None,
-                "waiters": _waiters.validate_json(fields["waiters"]),
-                "copies": _copies.validate_json(fields["copies"]),
-                "form": json.loads(fields["form"]),
-                "parts": json.loads(fields.get("parts", "{}")),
-                "sets": json.loads(fields.get("sets", "[]")),
-                "outcome": ToolOutcome.model_validate_json(fields["outcome"]) if fields["outcome"] else None,
-                "failure": TextRef.model_validate_json(fields["failure"]) if fields["failure"] else None,
-                "possible_change": ReceiptLine.model_validate_json(fields["possible_change"])
-                if fields["possible_change"]
-                else None,
-            }
-        )
+        stored = {name: field for name, field in _JSON_FIELDS.items() if name in fields}
+        parsed = {name: field.validate_json(fields[name] or "null") for name, field in stored.items()}
+        return Approval.model_validate({**fields, **parsed})
     except ValidationError as unread:
         if is_newer_record(unread):
             raise
-        raise UnreadableRecordError(fields.get("id", "")) from unread
-    except (KeyError, ValueError, RecursionError) as unread:
         raise UnreadableRecordError(fields.get("id", "")) from unread
