@@ -66,27 +66,17 @@ class ConversationHistory:
     calls: Sequence[str] = ()
     """The stored calls of the latest runs."""
 
-    def list_messages(self, *, without: str) -> list[str]:
-        """List the messages for a model as JSON, with a line per call. `without`: the run to leave out."""
-        of_it, values = f"|{without}{TAB}", [*filter(None, [self.stored_summary]), *self.stored_entries[self.start :]]
-        return [value[value.rindex(TAB) + 1 :] for value in values if of_it not in value]
-
-    def list_messages_with_calls(self, *, without: str) -> list[HistoryMessage]:
-        """List the messages with the calls of the latest runs themselves, each once and with its current end.
-        `without`: the run to leave out."""
+    def list_messages(self, *, without: str) -> list[HistoryMessage]:
+        """List the messages for a model with the calls of the latest runs themselves, each once and with its current
+        end; older calls have a line each. `without`: the run to leave out."""
         calls_by_entry = parse_latest_calls(self.calls, without)
-        if not calls_by_entry:
-            return [HistoryMessage(message) for message in self.list_messages(without=without)]
         latest_calls = {call.uid: call for calls in calls_by_entry.values() for call in calls}
-        messages = (
-            [HistoryMessage(self.stored_summary[self.stored_summary.rindex(TAB) + 1 :])] if self.stored_summary else []
-        )
-        of_it = f"|{without}{TAB}"
-        for value in self.stored_entries[self.start :]:
-            if of_it in value:
+        messages = list[HistoryMessage]()
+        for value in [*filter(None, [self.stored_summary]), *self.stored_entries[self.start :]]:
+            if f"|{without}{TAB}" in value:
                 continue
             calls = None
-            if _CALLS_MARK in value:
+            if calls_by_entry and _CALLS_MARK in value:
                 run, at_ms, _, kind, *_ = [*value.partition("|")[2].split(TAB, 4), ""]
                 calls = calls_by_entry.get(f"{run}{TAB}{at_ms}" if kind == EntryKind.CALLS else "")
             message_calls = (

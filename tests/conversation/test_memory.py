@@ -259,18 +259,16 @@ async def test_only_the_latest_runs_and_no_more_than_fits_are_sent_as_they_were(
     history = HistoryStore(redis, Keys(partitions=2))
     for n in range(10):
         known = await kept(history, n, past(n))
-    sent = known.list_messages_with_calls(without="")
+    sent = known.list_messages(without="")
     assert [[call.uid for call in one.calls] for one in sent if one.calls] == [[f"R{n}:1:0"] for n in (7, 8, 9)]
     assert len(known.calls) == MAX_CALL_ENTRIES, "no more of them are kept"
-    assert [one.calls for one in known.list_messages_with_calls(without="R9") if one.calls is not None][-1][
-        0
-    ].uid == "R8:1:0"
+    assert [one.calls for one in known.list_messages(without="R9") if one.calls is not None][-1][0].uid == "R8:1:0"
     known = await kept(history, 10, *(past(10, "长" * 1_200) for _ in range(3)))
     known = await kept(history, 11, past(11, "长" * 1_200))
-    sent = known.list_messages_with_calls(without="")
+    sent = known.list_messages(without="")
     cost = sum(estimate_tokens(call.result) for one in sent for call in one.calls or ())
     assert 1_200 <= cost <= MAX_CALL_TOKENS and [one.message for one in sent if "folded 10" in one.message]
-    assert known.tokens == sum(map(estimate_tokens, known.list_messages(without=""))), (
+    assert known.tokens == sum(estimate_tokens(one.message) for one in known.list_messages(without="")), (
         "what is always sent is what is counted"
     )
     await apply_writes(
