@@ -29,7 +29,7 @@ All keys share the hash tag `{wf}`:
 `cs:{wf}:processes`             hash: process → `<bpmn> <form>` (SHA-256), deployed by an administrator
 ==============================  ========================================================================
 
-Errors of the client pass through; every call may be repeated.
+Errors of the client (`redis.RedisError`) pass through; every call may be repeated.
 """
 
 from __future__ import annotations
