@@ -25,7 +25,6 @@ from bot.approvals.state import (
     CardExpired,
     CardSettled,
     ClaimDecision,
-    CopiesUpdated,
     EffectAbandoned,
     JournalLine,
     NotifyWaiter,
@@ -35,7 +34,7 @@ from bot.approvals.state import (
     SaveRecord,
     SubjectClosed,
     has_ended,
-    record_copies,
+    keep_copies,
     transition,
     try_transition,
 )
@@ -161,7 +160,7 @@ async def forget_copies(cards: Cards, lease: Lease, work: ForgetCopies) -> Seque
         return []
     newest = set(dict(approval.copies).values())
     kept = tuple(one for one in approval.copies if one[1] in newest or one[1] not in work.copies)
-    return [cards.stores.approvals.build_delivery_write(record_copies(approval, CopiesUpdated(kept)))]
+    return [cards.stores.approvals.build_delivery_write(keep_copies(approval, kept))]
 
 
 async def settle_card(cards: Cards, lease: Lease, work: SettleCard) -> Sequence[Write]:
