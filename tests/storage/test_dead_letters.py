@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.app.work_kinds import parse_work
+from bot.app.dispatch import parse_work
 from bot.chat.messages import Click, Message, Place
 from bot.core.records import Run, RunStatus
 from bot.core.run_state import CallStatus
