@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from redis.asyncio import Redis
@@ -37,9 +37,9 @@ MAX_SETS = 20
 _RARE_FIELDS = frozenset({"removed_characters", "parts", "sets"})
 """Fields of the record's hash that are written only when they say something."""
 _JSON_FIELDS: Mapping[str, TypeAdapter[Any]] = {
-    name: TypeAdapter(field.annotation)
-    for name, field in Approval.model_fields.items()
-    if not (isinstance(field.annotation, type) and issubclass(field.annotation, str | int))
+    name: TypeAdapter(kind)
+    for name, kind in get_type_hints(Approval).items()
+    if name in Approval.model_fields and not (isinstance(kind, type) and issubclass(kind, str | int))
 }
 """Fields of the record's hash that are stored as JSON: all but texts, numbers and their kinds."""
 
