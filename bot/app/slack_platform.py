@@ -22,10 +22,9 @@ from bot.chat.slack.directory import SlackMembers
 from bot.chat.slack.files import SlackFileSource
 from bot.chat.slack.home_listeners import SlackHome
 from bot.chat.slack.listeners import SlackListeners
-from bot.chat.slack.missed_messages import MissedMessages
+from bot.chat.slack.missed_messages import LastSeenStore, MissedMessages
 from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.core.timing import Timing
-from bot.storage.last_seen import LastSeenStore
 from bot.storage.members import RedisMemberStore
 from bot.storage.stores import Stores
 
