@@ -27,6 +27,7 @@ from bot.core import disclosure
 from bot.core.history_entries import EntryKind, HistoryEntry, PastCall, estimate_tokens
 from bot.core.run_state import CallRecord, CallStatus
 from bot.core.work_items import ExpireCard
+from bot.features.summaries.compaction_range import choose_compaction_range
 from bot.queue.keys import Keys
 from bot.queue.writes import AppendHistory, apply_writes
 from bot.storage.history import MAX_CALL_ENTRIES, MAX_CALL_TOKENS, MAX_RUNS, ConversationHistory, HistoryStore
@@ -435,7 +436,7 @@ async def test_an_event_alone_is_no_turn_to_be_folded_but_goes_with_the_one_befo
             f"50:{50 * (n + 1)}|{run}\t{n}\t\t{kind}{message}" for n, (run, kind, message) in enumerate(ROWS)
         ]
     )
-    part = known.choose_compaction_range(())
+    part = choose_compaction_range(known, ())
     assert part is not None and [one.run for one in part.entries] == ["R1", "R1", "", "R2", "R2"]
     assert part.turn_count == 2 and not part.missed
 

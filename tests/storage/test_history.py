@@ -5,13 +5,17 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from bot.core.history_entries import HistoryEntry, estimate_tokens
+from bot.features.summaries.compaction_range import (
+    MAX_COMPACTED_ENTRIES,
+    MAX_COMPACTED_TOKENS,
+    CompactionRange,
+    build_compaction_write,
+    choose_compaction_range,
+)
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
 from bot.storage.history import (
-    MAX_COMPACTED_ENTRIES,
-    MAX_COMPACTED_TOKENS,
     RETENTION_MS,
-    CompactionRange,
     ConversationHistory,
     HistoryStore,
     HistorySummary,
@@ -127,12 +131,12 @@ def noted(part: CompactionRange, *lines: str) -> HistorySummary:
 
 
 async def fold(history: HistoryStore, part: CompactionRange, *lines: str) -> str:
-    write = history.build_compaction_write(DM, part, noted(part, *lines))
+    write = build_compaction_write(history, DM, part, noted(part, *lines))
     return await apply_writes(history.redis, history.keys, history.keys.get_partition(DM), [write])
 
 
 def part_of(known: ConversationHistory, *waiting: str) -> CompactionRange:
-    part = known.choose_compaction_range(waiting)
+    part = choose_compaction_range(known, waiting)
     assert part is not None
     return part
 
@@ -202,8 +206,8 @@ async def test_turns_that_wait_stay_as_they_are_and_so_does_the_newest(either: R
     assert [one.run for one in after.entries[::2]] == ["R0", "R2", "R5"] and not after.has_gap
     assert after.tokens == sum(map(estimate_tokens, list_texts(after)))
     assert (
-        after.choose_compaction_range({"R0", "R2"}) is None
-        and ConversationHistory(stored_entries=()).choose_compaction_range(()) is None
+        choose_compaction_range(after, {"R0", "R2"}) is None
+        and choose_compaction_range(ConversationHistory(stored_entries=()), ()) is None
     )
     await filled(history, 6)
     later = part_of(await history.load_history(DM))
