@@ -285,7 +285,7 @@ class Lanes:
         self.beside = (record_kind, companion_suffix, DOUBT_MS)
         """Arguments of the scripts that hand out items."""
         self._confirmation = confirmation or Confirmation()
-        self._scripts = ScriptRunner.from_redis(redis, keys)
+        self.scripts = ScriptRunner.from_redis(redis, keys)
         self._accepted = deque[tuple[float, str, str, str, tuple[str, ...], str]](maxlen=_MAX_REMEMBERED)
         """Items accepted in the last minute: when (`time.monotonic`), lane, id, body, aliases, person."""
         self.begun_effects = deque[tuple[float, str, str]](maxlen=_MAX_REMEMBERED)
@@ -313,7 +313,7 @@ class Lanes:
 
     async def run_lane_script(self, script: str, lane: str, *args: str | int) -> Any:
         """Run a script in the partition of a lane."""
-        return await self._scripts.run_script(script, self.keys.get_partition(lane), *args)
+        return await self.scripts.run_script(script, self.keys.get_partition(lane), *args)
 
     async def run_confirmed_script(self, script: str, lane: str, *args: str | int) -> tuple[Any, bool, str]:
         """Run a script as `run_lane_script` does. Returns its answer, whether its writes were confirmed in time, and
@@ -322,7 +322,7 @@ class Lanes:
         if not command:
             return await self.run_lane_script(script, lane, *args), True, ""
         partition = self.keys.get_partition(lane)
-        return await self._scripts.run_confirmed_script(script, partition, command, *args)
+        return await self.scripts.run_confirmed_script(script, partition, command, *args)
 
     async def run_until_confirmed(self, script: str, lane: str, *args: str | int) -> tuple[Any, str]:
         """Run a script repeatedly until its writes are confirmed or it has written nothing. Returns the answer and the
@@ -336,7 +336,7 @@ class Lanes:
 
     async def confirm_engine(self) -> str:
         """Confirm the engine's records if they may lie on another server than a lane. Returns its replication id."""
-        if self._scripts.wakeup_list:
+        if self.scripts.wakeup_list:
             return ""
         return (await self.run_until_confirmed("apply", ENGINE, secrets.token_hex(8)))[1]
 
@@ -351,7 +351,7 @@ class Lanes:
         own, others = split_by_partition(writes, self.keys.get_partition(lane), self.keys)
         row = encode_writes(own)
         for partition, elsewhere in others.items():
-            if self._scripts.wakeup_list:
+            if self.scripts.wakeup_list:
                 row += ("at", "1", self.keys.build_key(partition, "z"), *encode_writes(elsewhere))
             else:
                 await self.apply_until_confirmed(elsewhere[0].lane, *elsewhere)
@@ -364,9 +364,7 @@ class Lanes:
     def build_slot_args(self, lane: str, slot: RateSlot | None, most_ms: int | None) -> tuple[str, int, int, str]:
         """Build the arguments with which a script of this lane reserves a slot. On a cluster, a script cannot reach a
         rate of another partition; `reserve_slot` then reserves the slot separately."""
-        near = slot and (
-            self._scripts.wakeup_list or self.keys.get_partition(slot.key) == self.keys.get_partition(lane)
-        )
+        near = slot and (self.scripts.wakeup_list or self.keys.get_partition(slot.key) == self.keys.get_partition(lane))
         if slot is None or not near:
             return _NO_RATE
         return self.keys.build_slot_key(slot.key), slot.spacing_ms, slot.burst, format_optional(most_ms)
@@ -431,10 +429,6 @@ class Lanes:
             raise StoreUnavailableError("the store is being restored")
         return EnqueueResult(answer[0])
 
-    async def send_wakeups(self, partition: int) -> None:
-        """Send a hint to all listeners that this partition may have work."""
-        await self._scripts.send_wakeups(partition)
-
     async def has_pending_items(self, lane: str) -> bool:
         return bool(await self.redis.exists(self.keys.build_key(self.keys.get_partition(lane), "in", lane)))
 
@@ -450,7 +444,7 @@ class Lanes:
         gives them up."""
         nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
         args = (nonce, owner, self.lease_ms, room, *self.beside)
-        rows = await self._scripts.run_script("claim", partition, *args)
+        rows = await self.scripts.run_script("claim", partition, *args)
         return [Lease(self, row, asked_ms) for row in rows]
 
     async def extend(self, leases: Sequence[Lease]) -> list[Lease]:
@@ -463,7 +457,7 @@ class Lanes:
         for partition, group in leases_by_partition.items():
             pairs = [part for lease in group for part in (lease.lane, lease.token)]
             asked_ms = get_elapsed_ms()
-            lost_tokens, ending = await self._scripts.run_script("extend", partition, self.lease_ms, *pairs)
+            lost_tokens, ending = await self.scripts.run_script("extend", partition, self.lease_ms, *pairs)
             lost_set, whose = set(lost_tokens), dict(zip(ending[::2], ending[1::2], strict=True))
             lost += [lease for lease in group if lease.token in lost_set]
             for lease in group:
@@ -481,7 +475,7 @@ class Lanes:
         return [partition for _, partition in sorted((float(score), n) for score, n in scores)]
 
     async def _run_pump_script(self) -> Sequence[tuple[int, str]]:
-        return await self._scripts.run_in_all_partitions("pump", _MAX_TIMERS, self.dedupe_ms)
+        return await self.scripts.run_in_all_partitions("pump", _MAX_TIMERS, self.dedupe_ms)
 
     async def request_stop(self, lane: str, at: str, whose: str = ANYBODY) -> None:
         """Stop everything that this person (an id, or `ANYBODY`) has put into the lane so far. The stop is remembered

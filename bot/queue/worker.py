@@ -341,7 +341,7 @@ class Worker:
                 await asyncio.sleep(self._timing.poll_s / 20)
             elif (partition := await self._lanes.wait_for_wakeup(_WAKEUP_TIMEOUT_S)) is not None:
                 if self._count_free_capacity() <= 0:  # filled up or stopping since it began to listen
-                    await self._lanes.send_wakeups(partition)
+                    await self._lanes.scripts.send_wakeups(partition)
                 self._rung.add(partition)
                 self._woken.set()
 

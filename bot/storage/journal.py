@@ -94,12 +94,9 @@ class Journal:
         nonempty = {name: value for name, value in fields.items() if value}
         return XAdd(self._build_journal_key(self.keys.get_partition(lane_or_id)), nonempty, self.kept_ms)
 
-    async def append_record(
-        self, lane_or_id: str, kind: str, *, run: str = "", person: str = "", channel: str = "", text: str = "",
-        **more: Any,
-    ) -> None:  # fmt: skip
-        """Write one record now, outside a commit. Raises StoreUnavailableError."""
-        entry = self.build_record_write(lane_or_id, kind, run=run, person=person, channel=channel, text=text, **more)
+    async def append_record(self, lane_or_id: str, kind: str, **fields: Any) -> None:
+        """Write one record (see `build_record_write`) now, outside a commit. Raises StoreUnavailableError."""
+        entry = self.build_record_write(lane_or_id, kind, **fields)
         await apply_writes(self.redis, self.keys, self.keys.get_partition(lane_or_id), [entry])
 
     async def stream_records(
@@ -215,19 +212,16 @@ def parse_stream_id(id_: str) -> StreamId:
 
 
 def _parse_record(id_: str, fields: dict[str, str]) -> JournalRecord:
-    def get_field(name: str) -> str:
-        return fields.get(name, "")
-
     details = json.loads(fields["m"]) if "m" in fields else {}
     details.pop("opinion", None)  # written by an earlier version; now in the request's record
     return JournalRecord(
         at_ms=parse_stream_id(id_)[0],
         id=id_,
-        kind=get_field("k"),
-        run=get_field("run"),
-        person=get_field("who"),
-        channel=get_field("ch"),
-        text=get_field("t"),
+        kind=fields.get("k", ""),
+        run=fields.get("run", ""),
+        person=fields.get("who", ""),
+        channel=fields.get("ch", ""),
+        text=fields.get("t", ""),
         more=details,
     )
 
