@@ -171,7 +171,7 @@ class Stutter:
     """Lanes that run every script twice, like a client that lost the first reply, and return the second answer."""
 
     def __init__(self, lanes: Lanes) -> None:
-        self._run = lanes._scripts.run_script
+        self._run = lanes.scripts.run_script
         self.answers: list[tuple[Any, Any]] = []
 
     async def run(self, *args: Any) -> Any:
