@@ -27,6 +27,7 @@ from redis.asyncio import Redis
 from bot.chat.member_store import MemberChanges, MemberRecord
 from bot.queue.keys import Keys
 from bot.redis.connect import load_time_ms
+from bot.storage.journal import parse_stream_id
 
 LOCK_MS = 10_000
 """Time (ms) for which a process that reads the list holds the lock without a sign of life. A killed process blocks
@@ -56,7 +57,7 @@ class RedisMemberStore:
             pipe.xrange(self._build_key("changes"), min=f"({position or '0'}")
             pipe.hget(self._build_key("listing"), "listed_ms")
             first, last, fresh, listed = await pipe.execute()
-        is_whole = not position or not first or _parse_position(first[0][0]) > _parse_position(position)
+        is_whole = not position or not first or parse_stream_id(first[0][0]) > parse_stream_id(position)
         ids = {id: None for _, entry in fresh for id in entry["ids"].split(",")}
         records = {} if is_whole else await self.load_records(list(ids))
         cursor = 0
@@ -157,12 +158,6 @@ class RedisMemberStore:
 def _split_into_batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(ids), BATCH):
         yield ids[start : start + BATCH]
-
-
-def _parse_position(id: str) -> tuple[int, int]:
-    """Parse a stream id into numbers that can be compared."""
-    ms, _, n = id.partition("-")
-    return int(ms), int(n or 0)
 
 
 def _parse_record(text: str | None) -> MemberRecord | None:
