@@ -51,7 +51,7 @@ from bot.features.collected import Features
 from bot.queue.lanes import EnqueueResult
 from bot.queue.worker import Worker
 from bot.queue.writes import EnqueueItem, apply_writes
-from bot.storage.approvals import Verdict, derive_task_card_id
+from bot.storage.approvals import derive_task_card_id
 from bot.storage.stores import Stores
 from tools.people.names import get_person_language
 
@@ -248,9 +248,7 @@ class CardActions:
         cancel = CancelOpenCard(approval=card, person=person)
         press, now_ms = approval.build_cancelling_press(TAKEN_BACK_CHOICE), self.stores.clock.now_ms()
         await self.stores.lanes.enqueue(card, press, cancel.model_dump_json())
-        return (
-            await self.stores.approvals.decide_cancellation(approval, person, TAKEN_BACK_CHOICE, now_ms) is Verdict.OK
-        )
+        return await self.stores.approvals.decide_cancellation(approval, person, TAKEN_BACK_CHOICE, now_ms) == "ok"
 
     async def open_set(self, person: str, tasks: Sequence[str]) -> None:
         """Open a set of these tasks. A set with the same cards in the same versions is shown again."""

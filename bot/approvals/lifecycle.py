@@ -60,7 +60,6 @@ from bot.core.work_items import (
 )
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
-from bot.storage.approvals import Verdict
 from tools.spec import Gate, TextRef
 
 
@@ -217,7 +216,7 @@ async def cancel_card(cards: Cards, item: LaneItem, cancel: CancelOpenCard | Sto
     if approval is None or result is None:
         return []
     verdict = await cards.stores.approvals.decide_cancellation(approval, cancel.person, choice, to_ms(now))
-    return await end_approval(cards, item, result[0], silent=True) if verdict is Verdict.OK else []
+    return await end_approval(cards, item, result[0], silent=True) if verdict == "ok" else []
 
 
 async def join_set(cards: Cards, lease: Lease, work: JoinSet) -> Sequence[Write]:

@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -42,16 +41,6 @@ _JSON_FIELDS: Mapping[str, TypeAdapter[Any]] = {
     if name in Approval.model_fields and not (isinstance(kind, type) and issubclass(kind, str | int))
 }
 """Fields of the record's hash that are stored as JSON: all but texts, numbers and their kinds."""
-
-
-class Verdict(StrEnum):
-    """The answer of the deciding write."""
-
-    OK = "ok"
-    GONE = "gone"
-    STALE = "stale"
-    ALREADY = "already"
-    EXPIRED = "expired"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +80,24 @@ class ApprovalStore:
 
     def build_decide_writes(self, click: Click, *, ends: ApprovalState, now_ms: int) -> tuple[Write, ...]:
         """Build the writes that decide once: if the approval is open, of this version and not expired, this click
-        decides it. Otherwise they refuse with the code of a `Verdict`. A repetition of that click passes again, so that
-        it can be resumed after a crash."""
+        decides it. Otherwise they refuse with a code, as `find_refusal` of `bot.approvals.state` does. A repetition of
+        that click passes again, so that it can be resumed after a crash."""
         rules = (
-            Rule("state", "is", "", Verdict.GONE),
+            Rule("state", "is", "", "gone"),
             Rule("press_id", "is", click.id, SKIP),
-            Rule("state", "is", ApprovalState.EXPIRED, Verdict.EXPIRED),
-            Rule("state", "is not", ApprovalState.OPEN, Verdict.ALREADY),
-            Rule("version", "is not", str(click.version), Verdict.STALE),
-            Rule("expires_ms", "at most", str(now_ms), Verdict.EXPIRED),
+            Rule("state", "is", ApprovalState.EXPIRED, "expired"),
+            Rule("state", "is not", ApprovalState.OPEN, "already"),
+            Rule("version", "is not", str(click.version), "stale"),
+            Rule("expires_ms", "at most", str(now_ms), "expired"),
         )
         decision = {"state": ends.value, "press_id": click.id, "decided_by": click.person, "choice": click.choice}
         decision |= {"form": json.dumps(click.form or {}, ensure_ascii=False), "decided_ms": str(now_ms)}
         decide = HSet(self.build_approval_key(click.approval), decision, ttl_ms=self.kept_ms, rules=rules)
         return decide, ZRem(self._build_index_key(click.approval), click.approval)
 
-    async def decide_cancellation(self, approval: Approval, person: str, choice: str, now_ms: int) -> Verdict:
-        """Cancel once, in chat. `choice`: `TAKEN_BACK_CHOICE` or `STOPPED_CHOICE`. A repeated call answers OK again."""
+    async def decide_cancellation(self, approval: Approval, person: str, choice: str, now_ms: int) -> str:
+        """Cancel once, in chat. `choice`: `TAKEN_BACK_CHOICE` or `STOPPED_CHOICE`. Returns `ok`, also for a repeated
+        call, or the code of the refusal."""
         click = Click(
             id=approval.build_cancelling_press(choice),
             approval=approval.id,
@@ -117,7 +107,7 @@ class ApprovalStore:
             place=approval.place or Place(team="", channel=""),
         )
         decide = self.build_decide_writes(click, ends=ApprovalState.CANCELLED, now_ms=now_ms)
-        return Verdict(await apply_writes(self.redis, self.keys, self.keys.get_partition(approval.id), decide))
+        return await apply_writes(self.redis, self.keys, self.keys.get_partition(approval.id), decide)
 
     def build_save_write(self, approval: Approval) -> Write:
         """Build the write of the whole record, for a checkpoint or commit of its lane. A cancellation decided meanwhile
