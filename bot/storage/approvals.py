@@ -54,9 +54,6 @@ class ApprovalStore:
         """Build the key of an approval's record."""
         return self.keys.build_key(self.keys.get_partition(approval), RECORD_KIND, approval)
 
-    def _build_index_key(self, approval: str) -> str:
-        return self._build_open_key(self.keys.get_partition(approval))
-
     def _build_open_key(self, partition: int) -> str:
         return self.keys.build_key(partition, "open")
 
@@ -93,7 +90,7 @@ class ApprovalStore:
         decision = {"state": ends.value, "press_id": click.id, "decided_by": click.person, "choice": click.choice}
         decision |= {"form": json.dumps(click.form or {}, ensure_ascii=False), "decided_ms": str(now_ms)}
         decide = HSet(self.build_approval_key(click.approval), decision, ttl_ms=self.kept_ms, rules=rules)
-        return decide, ZRem(self._build_index_key(click.approval), click.approval)
+        return decide, ZRem(self._build_open_key(self.keys.get_partition(click.approval)), click.approval)
 
     async def decide_cancellation(self, approval: Approval, person: str, choice: str, now_ms: int) -> str:
         """Cancel once, in chat. `choice`: `TAKEN_BACK_CHOICE` or `STOPPED_CHOICE`. Returns `ok`, also for a repeated
@@ -140,7 +137,7 @@ class ApprovalStore:
             self.build_save_write(approval),
             *(CancelTimer(timer, approval.id) for timer in earlier_timers),
             *self.build_home_marks(approval),
-            ZAdd(self._build_index_key(approval.id), approval.id, approval.expires_ms),
+            ZAdd(self._build_open_key(self.keys.get_partition(approval.id)), approval.id, approval.expires_ms),
             SetTimer(
                 id=reminder,
                 lane=approval.id,
@@ -160,7 +157,7 @@ class ApprovalStore:
         timers = tuple(
             CancelTimer(timer, approval.id) for timer in self._build_timer_ids(approval.id, approval.version)
         )
-        index = ZRem(self._build_index_key(approval.id), approval.id)
+        index = ZRem(self._build_open_key(self.keys.get_partition(approval.id)), approval.id)
         return (self.build_save_write(approval), index, *self.build_home_marks(approval), *timers)
 
     def build_home_marks(self, approval: Approval) -> Sequence[Write]:
