@@ -200,12 +200,16 @@ class WorkDispatcher:
         because a single post may be the cause of the failure. While the platform does not accept our token, everything
         waits without a limit. An item whose records a newer version has written waits too: while processes are
         replaced, one of the new ones takes it."""
-        work = None
+        work, journal = None, self.turns.stores.journal
         try:
             work = parse_work(lease.item.body)
             return await self._handle_measured(lease, work)
         except ChatAccountError as refused:
-            await self._journal_refused_account(lease, refused)
+            if lease.item.error != str(refused):  # once per item; in chat nobody could be told
+                log.error("chat.refused", code=refused.code, advice=ACCOUNT_ADVICE)
+                text = f"{refused.code}: {ACCOUNT_ADVICE}"
+                write = journal.build_record_write(lease.lane, "chat.refused", text=text, item=lease.item.id)
+                await lease.checkpoint("chat.refused", write)
             raise RetryLater(ACCOUNT_TIMES * self.away_ms, str(refused)) from refused
         except ChatBusyError as busy:
             raise RetryLater(busy.wait_ms, str(busy)) from busy
@@ -220,7 +224,12 @@ class WorkDispatcher:
             age_ms = self._compute_age_ms(lease.item)
             if age_ms > NEWER_RECORD_MAX_MS or not is_newer_record(unread):
                 raise
-            await self._journal_newer_record(lease)
+            if lease.item.error != NEWER_RECORD:  # once per item
+                if sender := find_sender(lease.item.body):
+                    await notify_sender(self.turns, sender, "turn.newer", lease.item.id)
+                log.warning("item.newer", text="waits for a process of the version that has written it")
+                write = journal.build_record_write(lease.lane, "item.newer", text=NEWER_RECORD, item=lease.item.id)
+                await lease.checkpoint("newer", write)
             raise RetryLater(int(min(_NEWER_RECORD_FIRST_MS + age_ms / 8, 60_000)), NEWER_RECORD) from unread
 
     async def _handle_measured(self, lease: Lease, work: FrozenModel) -> Sequence[Write]:
@@ -236,33 +245,6 @@ class WorkDispatcher:
             except (LeaseLost, asyncio.CancelledError):
                 ended.name = "lost"
                 raise
-
-    async def _journal_refused_account(self, lease: Lease, refused: ChatAccountError) -> None:
-        """Journal a refused account, once per item; in chat nobody could be told."""
-        if lease.item.error == str(refused):
-            return
-        log.error("chat.refused", code=refused.code, advice=ACCOUNT_ADVICE)
-        await lease.checkpoint(
-            "chat.refused",
-            self.turns.stores.journal.build_record_write(
-                lease.lane, "chat.refused", text=f"{refused.code}: {ACCOUNT_ADVICE}", item=lease.item.id
-            ),
-        )
-
-    async def _journal_newer_record(self, lease: Lease) -> None:
-        """Journal a newer record and tell its sender, once: the stored reason of the last retry shows that it was
-        done."""
-        if lease.item.error == NEWER_RECORD:
-            return
-        if sender := find_sender(lease.item.body):
-            await notify_sender(self.turns, sender, "turn.newer", lease.item.id)
-        log.warning("item.newer", text="waits for a process of the version that has written it")
-        await lease.checkpoint(
-            "newer",
-            self.turns.stores.journal.build_record_write(
-                lease.lane, "item.newer", text=NEWER_RECORD, item=lease.item.id
-            ),
-        )
 
     def _compute_age_ms(self, item: LaneItem) -> float:
         return self.clock.now_ms() - item.put_ms
