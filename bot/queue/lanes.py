@@ -259,7 +259,7 @@ class Lease:
 
 
 class Lanes:
-    """The queue. Every call may raise StoreUnavailableError.
+    """The queue, and the rates that all processes share. Every call may raise StoreUnavailableError.
 
     A lane may have a record, the hash `<prefix>:{qNN}:<record_kind>:<lane>`, and a companion, the lane
     `<lane><companion_suffix>`. A lease comes with both of them (`Lease.record`, `Lease.is_companion_waiting`)."""
