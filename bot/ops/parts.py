@@ -13,7 +13,7 @@ from types import ModuleType
 
 import bot.features
 import tools
-from bot.app.work_kinds import MODELS
+from bot.app.dispatch import MODELS
 from bot.core import work_items
 from bot.core.i18n import load_sentences, translate
 from bot.dev.evaluation.scenario import read_scenarios
