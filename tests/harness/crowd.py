@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tools.workflow.engine.store import Store
+from tests.harness.memory_store import Store
 
 
 class Crowd:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
+from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Delegation, Request
 from tools.workflow.engine.store import (
     CommandContext,
@@ -171,3 +173,6 @@ class MemoryStore:
     async def mark_sent(self, ids: Sequence[str]) -> None:
         for event in ids:
             self.outbox_events.pop(event, None)
+
+
+Store: TypeAlias = RedisStore | MemoryStore

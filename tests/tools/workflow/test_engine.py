@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from tests.harness.corpus import corpus
 from tests.harness.crowd import Crowd
+from tests.harness.memory_store import Store
 from tests.tools.company import CHOICE
 from tests.tools.office import LI, LONG, NOW, SICK, TAXI, WANG, ZHANG, People, decide, office, refused, withdraw
 from tools.spec import ToolError
@@ -29,7 +30,6 @@ from tools.workflow.engine.embedded import POSTPONEMENT, EmbeddedEngine
 from tools.workflow.engine.port import Act
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Decision, Delegation, Status
-from tools.workflow.engine.store import Store
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 
 

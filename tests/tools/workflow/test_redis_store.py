@@ -19,14 +19,14 @@ from redis.asyncio import Redis
 
 from bot.redis.connect import connect_redis
 from tests.harness.corpus import corpus
-from tests.harness.memory_store import MemoryStore
+from tests.harness.memory_store import MemoryStore, Store
 from tests.tools.office import NOW, People
 from tests.tools.workflow.company import IDS, Company
 from tools.spec import ToolError
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Delegation
-from tools.workflow.engine.store import OutboxEvent, Store, WriteConflictError
+from tools.workflow.engine.store import OutboxEvent, WriteConflictError
 from tools.workflow.process.definition import load_shipped_processes
 
 HOUR_MS, DAY = 3_600_000, timedelta(days=1)

@@ -31,9 +31,10 @@ from tools.workflow.engine.audit_record import (
     split_into_pages,
 )
 from tools.workflow.engine.commands import RequestEvent, StartCommand
+from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Request
-from tools.workflow.engine.store import Store, split_request_id, to_milliseconds
+from tools.workflow.engine.store import split_request_id, to_milliseconds
 from tools.workflow.process.definition import Process, compile_process
 
 CONTENT_ERRORS = (ValueError, LookupError, OverflowError, ResponseError)
@@ -68,7 +69,7 @@ class StoredRequest:
 class Verification:
     """One verification of everything, or of one request. Bots may be working meanwhile."""
 
-    def __init__(self, store: Store, against: Iterable[RecordHead] = ()) -> None:
+    def __init__(self, store: RedisStore, against: Iterable[RecordHead] = ()) -> None:
         self.requests = self.events = 0
         """Numbers of verified requests and events."""
         self._store, self._files = store, ProcessFiles(store)
@@ -225,7 +226,7 @@ def _compile_once(bpmn: bytes, toml: bytes) -> Process:
 class ProcessFiles:
     """The process files of a store, each read once. `known` has processes that need no stored files."""
 
-    def __init__(self, store: Store, known: Iterable[Process] = ()) -> None:
+    def __init__(self, store: RedisStore, known: Iterable[Process] = ()) -> None:
         self._store = store
         self._files_by_version = {process.version: ProcessFile(process) for process in known}
 

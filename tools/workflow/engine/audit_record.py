@@ -23,8 +23,9 @@ from tools.workflow.engine.commands import (
     StartCommand,
     TransferCommand,
 )
+from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import RULE
-from tools.workflow.engine.store import Store, to_milliseconds
+from tools.workflow.engine.store import to_milliseconds
 
 PAGE_SIZE = 100
 """Requests read at once."""
@@ -119,7 +120,7 @@ def _describe_subject(event: RequestEvent) -> str:
 
 
 async def list_recorded_events(
-    store: Store, since: datetime, request: str = ""
+    store: RedisStore, since: datetime, request: str = ""
 ) -> AsyncIterator[tuple[str, int, RequestEvent | None]]:
     """Yield request, number and event for all events since a time, request by request, oldest last change first. An
     unreadable event is None."""
@@ -232,7 +233,7 @@ def _parse_request_number(prefix: str, request: str) -> int:
     return int(digits) if request == _format_request_id(prefix, int(digits)) else 0
 
 
-async def list_record_heads(store: Store, request: str = "") -> AsyncIterator[RecordHead | str]:
+async def list_record_heads(store: RedisStore, request: str = "") -> AsyncIterator[RecordHead | str]:
     """Yield the head of each record, listed or not; only the number for a record that should exist and does not."""
     if request:
         names_or_gaps: list[str | NumberGap] = [request]

@@ -1,4 +1,4 @@
-"""`EmbeddedEngine`: runs processes in this process, over a `Store`.
+"""`EmbeddedEngine`: runs processes in this process, over a `RedisStore`.
 
 One command takes these steps. An earlier answer to the command is returned at once. Otherwise the request is loaded,
 the command is enriched from outside, and the reducer judges it. Everything is then stored in one step; if another
@@ -54,13 +54,13 @@ from tools.workflow.engine.port import (
     TodoList,
     build_command_result,
 )
+from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.reducer import apply_command, reject_full_record, require_readable
 from tools.workflow.engine.state import SYSTEM, Decision, Delegation, FilledForm, Request, TaskKind
 from tools.workflow.engine.store import (
     OutboxEvent,
     OwnRequests,
     RequestChange,
-    Store,
     WriteConflictError,
     to_milliseconds,
 )
@@ -101,7 +101,7 @@ class EmbeddedEngine:
 
     def __init__(
         self,
-        store: Store,
+        store: RedisStore,
         processes: Sequence[Process],
         directory: Directory,
         *,

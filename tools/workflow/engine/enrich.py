@@ -45,7 +45,7 @@ Tasked = TypeVar("Tasked", bound=TaskCommand)
 
 
 class RequestLists(Protocol):
-    """The part of a `Store` that is used here."""
+    """The lists of requests and absences that are used here: of a `RedisStore`, or read from a remote engine."""
 
     async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]: ...
 

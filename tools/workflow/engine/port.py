@@ -1,5 +1,5 @@
-"""The port of the tools to a workflow engine. `embedded` runs in this process over a `Store`; `remote` uses other
-engines.
+"""The port of the tools to a workflow engine. `embedded` runs in this process over a `RedisStore`; `remote` uses
+other engines.
 
 The engine checks authority again, whoever calls, against the state that is then changed. Every command has an
 idempotency key: a repeated command has no second effect and gets the first answer."""

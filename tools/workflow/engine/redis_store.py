@@ -1,4 +1,36 @@
-"""`RedisStore`: one script per change, all or nothing."""
+"""`RedisStore`: one script per change, all or nothing.
+
+All keys share the hash tag `{wf}`:
+
+==============================  ========================================================================
+`cs:{wf}:request:<id>`          the request (JSON, deflated)
+`cs:{wf}:events:<id>`           list: the request's record, one JSON per command, deflated, append-only; a change is
+                                stored only if the record is as long as when the request was read
+`cs:{wf}:changed`               sorted set: request → last change (ms)
+`cs:{wf}:todo:<person>`         sorted set: open task → since (ms)
+`cs:{wf}:done:<person>`         sorted set: decided task → when (ms)
+`cs:{wf}:decided_for:<person>`  sorted set: task that a deputy has decided for them → when (ms)
+`cs:{wf}:mine:<person>`         sorted set: request → started (ms)
+`cs:{wf}:forms`                 hash: person → how often they handed in a form; one that depends on their others is
+                                stored only if this is unchanged since they were read
+`cs:{wf}:in_year:<list>`        sorted set: a person's counted request of a process with days in a year → started (ms);
+                                the list is `<person>:<process>:<year>`, with the year 0 for more than five years
+`cs:{wf}:in_years`              hash: person → how many requests and forms they had when these lists were complete;
+                                if they have more now, somebody has written without the lists, and they are made anew
+`cs:{wf}:told:<person>`         sorted set: request they got a copy of (cc) → when (ms)
+`cs:{wf}:same_file:<sha256>`    sorted set: request with this file → when (ms)
+`cs:{wf}:timers`                sorted set: `task|timer` or `away|person|delegation` → due (ms)
+`cs:{wf}:away:<person>`         hash: delegation → JSON, by the absent person
+`cs:{wf}:deputy:<person>`       hash: delegation → JSON, by the deputy
+`cs:{wf}:answer:<key>`          the answer to the command with this idempotency key, 30 days
+`cs:{wf}:numbers`               hash: prefix → last request number; `outbox` → last position in the outbox
+`cs:{wf}:outbox`, `…:bodies`    sorted set: event → position; hash: event → JSON
+`cs:{wf}:files`                 hash: SHA-256 → process file
+`cs:{wf}:processes`             hash: process → `<bpmn> <form>` (SHA-256), deployed by an administrator
+==============================  ========================================================================
+
+Errors of the client (`redis.RedisError`) pass through; every call may be repeated.
+"""
 
 from __future__ import annotations
 
@@ -102,6 +134,7 @@ class RedisStore:
         return found[0] if found else None
 
     async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]:
+        """The requests that exist, in the order of the ids."""
         if not request_ids:
             return ()
         bodies = await self._fetch_bytes(
@@ -110,8 +143,8 @@ class RedisStore:
         return tuple(_parse_request(body) for body in bodies if body)
 
     async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
-        """Read one person's requests of one year at a cost that does not depend on other years. All requests are read
-        only the first time."""
+        """A person's requests of one process that take days from this year, or may; oldest first. The cost does not
+        depend on other years, except the first time, when all requests are read."""
         lists = [self._build_key("in_year", format_year_list(person, process, one)) for one in (year, ANY_YEAR)]
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hget(self._build_key("in_years"), person)
@@ -140,6 +173,8 @@ class RedisStore:
         return requests
 
     async def save_change(self, change: RequestChange) -> str:
+        """Store the change in one step. Return the answer to use: this one, or the earlier one of the same key. Raises
+        `WriteConflictError`."""
         keys, details = self._build_save_arguments(change)
         event, request = _deflate_model(change.result.event), _deflate_model(change.after)
         args: list[str | bytes] = [
@@ -190,15 +225,18 @@ class RedisStore:
         return keys, details
 
     async def load_events(self, request_id: str) -> tuple[str, ...]:
+        """The stored record, oldest first."""
         found = await self._fetch_bytes("LRANGE", self._build_key("events", request_id), 0, -1)
         return tuple(_inflate_text(body) for body in found if body is not None)
 
     async def list_members(self, name: str, person: str = "", most: int | None = None) -> tuple[tuple[str, int], ...]:
+        """Pairs of member and score of a list, lowest score first, at most `most`."""
         key, last = self._build_key(name, person), -1 if most is None else most - 1
         found = await self._await_reply(self._redis.zrange(key, 0, last, withscores=True))
         return tuple((member, int(score)) for member, score in found)
 
     async def list_newest_members(self, name: str, person: str, most: int) -> tuple[tuple[str, int], ...]:
+        """Pairs of member and score of a list, highest score first, at most `most`."""
         found = await self._await_reply(
             self._redis.zrange(self._build_key(name, person), 0, most - 1, desc=True, withscores=True)
         )
@@ -208,6 +246,7 @@ class RedisStore:
         return int(await self._await_reply(self._redis.zcard(self._build_key(name, person))))
 
     async def list_members_since(self, name: str, score: int) -> tuple[str, ...]:
+        """Members of a list with at least this score. Only for lists of all requests, which belong to no person."""
         return tuple(await self._await_reply(self._redis.zrangebyscore(self._build_key(name), score, "+inf")))
 
     async def list_due_timers(self, now_ms: int, most: int) -> tuple[str, ...]:
@@ -218,12 +257,15 @@ class RedisStore:
         await self._await_reply(self._redis.zrem(self._build_key("timers"), member))
 
     async def postpone_timer(self, member: str, until_ms: int) -> None:
+        """Postpone a timer if it still exists."""
         await self._await_reply(self._redis.zadd(self._build_key("timers"), {member: until_ms}, xx=True))
 
     async def load_last_numbers(self) -> Mapping[str, int]:
+        """Prefix → last request number."""
         return _parse_last_numbers(await self._await_reply(self._redis.hgetall(self._build_key("numbers"))))
 
     async def load_omitted_numbers(self) -> Mapping[str, Sequence[range]]:
+        """Prefix → numbers that were never given out, as ranges."""
         stored = await self._await_reply(self._redis.hgetall(self._build_key("left_out")))
         omitted: dict[str, list[range]] = {}
         for name, last in stored.items():
@@ -262,9 +304,12 @@ class RedisStore:
         await self._await_reply(self._redis.hset(self._build_key("processes"), process, f"{bpmn} {form}"))
 
     async def load_deployments(self) -> Mapping[str, tuple[str, str]]:
+        """Process → versions of its two files."""
         return _parse_deployments(await self._await_reply(self._redis.hgetall(self._build_key("processes"))))
 
     async def save_delegation(self, delegation: Delegation, known: Collection[Delegation]) -> None:
+        """Store a delegation with a timer for its start. `known` has the person's delegations as they were read. Raises
+        `WriteConflictError`."""
         keys = [
             self._build_key("away", delegation.person),
             self._build_key("deputy", delegation.deputy),
@@ -293,11 +338,13 @@ class RedisStore:
         return tuple(sorted(map(Delegation.model_validate_json, bodies), key=lambda d: (d.start, d.id)))
 
     async def append_outbox(self, events: Sequence[OutboxEvent]) -> None:
+        """Add notices outside a change. A notice that already waits is not added again."""
         keys = [self._build_key("numbers"), self._build_key("outbox"), self._build_key("bodies")]
         for event in events:
             await self._await_reply(self._enqueue_script(keys=keys, args=[event.id, event.model_dump_json()]))
 
     async def list_outbox(self, limit: int) -> list[OutboxEvent]:
+        """The oldest notices that are not marked as sent."""
         ids = await self._await_reply(self._redis.zrange(self._build_key("outbox"), 0, limit - 1))
         if not ids:
             return []

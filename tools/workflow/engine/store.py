@@ -1,44 +1,12 @@
-"""The port of a store of requests. `redis_store` keeps them in Redis, one script per change; tests use memory.
-
-All keys share the hash tag `{wf}`:
-
-==============================  ========================================================================
-`cs:{wf}:request:<id>`          the request (JSON, deflated)
-`cs:{wf}:events:<id>`           list: the request's record, one JSON per command, deflated, append-only; a change is
-                                stored only if the record is as long as when the request was read
-`cs:{wf}:changed`               sorted set: request → last change (ms)
-`cs:{wf}:todo:<person>`         sorted set: open task → since (ms)
-`cs:{wf}:done:<person>`         sorted set: decided task → when (ms)
-`cs:{wf}:decided_for:<person>`  sorted set: task that a deputy has decided for them → when (ms)
-`cs:{wf}:mine:<person>`         sorted set: request → started (ms)
-`cs:{wf}:forms`                 hash: person → how often they handed in a form; one that depends on their others is
-                                stored only if this is unchanged since they were read
-`cs:{wf}:in_year:<list>`        sorted set: a person's counted request of a process with days in a year → started (ms);
-                                the list is `<person>:<process>:<year>`, with the year 0 for more than five years
-`cs:{wf}:in_years`              hash: person → how many requests and forms they had when these lists were complete;
-                                if they have more now, somebody has written without the lists, and they are made anew
-`cs:{wf}:told:<person>`         sorted set: request they got a copy of (cc) → when (ms)
-`cs:{wf}:same_file:<sha256>`    sorted set: request with this file → when (ms)
-`cs:{wf}:timers`                sorted set: `task|timer` or `away|person|delegation` → due (ms)
-`cs:{wf}:away:<person>`         hash: delegation → JSON, by the absent person
-`cs:{wf}:deputy:<person>`       hash: delegation → JSON, by the deputy
-`cs:{wf}:answer:<key>`          the answer to the command with this idempotency key, 30 days
-`cs:{wf}:numbers`               hash: prefix → last request number; `outbox` → last position in the outbox
-`cs:{wf}:outbox`, `…:bodies`    sorted set: event → position; hash: event → JSON
-`cs:{wf}:files`                 hash: SHA-256 → process file
-`cs:{wf}:processes`             hash: process → `<bpmn> <form>` (SHA-256), deployed by an administrator
-==============================  ========================================================================
-
-Errors of the client (`redis.RedisError`) pass through; every call may be repeated.
-"""
+"""One command's change of a store, ready to write, and what a command reads. `redis_store` keeps requests in Redis."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from tools.spec import StoredModel
 from tools.workflow.bpmn.graph import ProcessDefinition
@@ -167,81 +135,6 @@ class StartContext(NamedTuple):
     have counted that far, so no number comes twice."""
     own_requests: OwnRequests
     """The person's requests."""
-
-
-class Store(Protocol):
-    async def load_start_context(self, key: str, person: str) -> StartContext: ...
-
-    async def load_own_requests(self, person: str) -> OwnRequests: ...
-
-    async def load_command_context(self, key: str, request_id: str) -> CommandContext: ...
-
-    async def load_request(self, request_id: str) -> Request | None: ...
-
-    async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]:
-        """The requests that exist, in the order of the ids."""
-
-    async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
-        """A person's requests of one process that take days from this year, or may; oldest first."""
-
-    async def save_change(self, change: RequestChange) -> str:
-        """Store the change in one step. Return the answer to use: this one, or the earlier one of the same key. Raises
-        `WriteConflictError`."""
-
-    async def load_events(self, request_id: str) -> tuple[str, ...]:
-        """The stored record, oldest first."""
-
-    async def list_members(self, name: str, person: str = "", most: int | None = None) -> tuple[tuple[str, int], ...]:
-        """Pairs of member and score of a list, lowest score first, at most `most`."""
-
-    async def list_newest_members(self, name: str, person: str, most: int) -> tuple[tuple[str, int], ...]:
-        """Pairs of member and score of a list, highest score first, at most `most`."""
-
-    async def count_members(self, name: str, person: str) -> int: ...
-
-    async def list_members_since(self, name: str, score: int) -> tuple[str, ...]:
-        """Members of a list with at least this score. Only for lists of all requests, which belong to no person."""
-
-    async def list_due_timers(self, now_ms: int, most: int) -> tuple[str, ...]:
-        """Due timers, at most `most`."""
-
-    async def delete_timer(self, member: str) -> None: ...
-
-    async def postpone_timer(self, member: str, until_ms: int) -> None:
-        """Postpone a timer if it still exists."""
-
-    async def load_last_numbers(self) -> Mapping[str, int]:
-        """Prefix → last request number."""
-
-    async def load_omitted_numbers(self) -> Mapping[str, Sequence[range]]:
-        """Prefix → numbers that were never given out, as ranges."""
-
-    async def save_file(self, version: str, content: bytes) -> None: ...
-
-    async def load_file(self, version: str) -> bytes | None: ...
-
-    async def save_deployment(self, process: str, bpmn: str, form: str) -> None: ...
-
-    async def load_deployments(self) -> Mapping[str, tuple[str, str]]:
-        """Process → versions of its two files."""
-
-    async def save_delegation(self, delegation: Delegation, known: Collection[Delegation]) -> None:
-        """Store a delegation with a timer for its start. `known` has the person's delegations as they were read. Raises
-        `WriteConflictError`."""
-
-    async def delete_delegation(self, delegation: Delegation) -> None: ...
-
-    async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]: ...
-
-    async def list_delegations_to(self, person: str) -> tuple[Delegation, ...]: ...
-
-    async def append_outbox(self, events: Sequence[OutboxEvent]) -> None:
-        """Add notices outside a change. A notice that already waits is not added again."""
-
-    async def list_outbox(self, limit: int) -> list[OutboxEvent]:
-        """The oldest notices that are not marked as sent."""
-
-    async def mark_sent(self, ids: Sequence[str]) -> None: ...
 
 
 NUMBERED_SINCE = datetime(2025, 1, 1, tzinfo=UTC)

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from tools.workflow.bpmn.graph import InvalidDefinitionError
-from tools.workflow.engine.store import Store
+from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.process.definition import Process, compile_process
 
 
 class ProcessVersions:
     """The versions of processes, each compiled once. A version is `Process.version`: the hashes of its two files."""
 
-    def __init__(self, store: Store, shipped: Sequence[Process]) -> None:
+    def __init__(self, store: RedisStore, shipped: Sequence[Process]) -> None:
         self._store, self._shipped = store, tuple(shipped)
         self._compiled = {process.version: process for process in shipped}
         self._saved_versions: set[str] = set()
