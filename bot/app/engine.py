@@ -65,7 +65,7 @@ async def open_engine_from_settings(
     except InvalidUsersError as refused:
         raise SettingsError(f"ENGINE_USERS_FILE: {refused}") from refused
     async with open_api(address) as (_, api):
-        known = await RemoteVersions(api, marks, processes).list_current_processes()
+        known = await RemoteVersions(api, marks, processes).list_processes()
         policy = load_policy(settings, [process.form for process in known])
         build_enricher = partial(
             CommandEnricher, directory=directory, calendar=calendar, numbers=numbers, policy=policy, files=files

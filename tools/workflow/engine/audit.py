@@ -12,10 +12,8 @@ delegations, cards and the journal are not part of the record."""
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -35,13 +33,11 @@ from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Request
 from tools.workflow.engine.store import split_request_id, to_milliseconds
-from tools.workflow.process.definition import Process, compile_process
+from tools.workflow.engine.versions import ProcessVersions
 
 CONTENT_ERRORS = (ValueError, LookupError, OverflowError, ResponseError)
 """Exceptions raised by reading content of another kind."""
 T = TypeVar("T")
-FileHashes = tuple[str, str]
-"""SHA-256 of a process file and of its form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +68,7 @@ class Verification:
     def __init__(self, store: RedisStore, against: Iterable[RecordHead] = ()) -> None:
         self.requests = self.events = 0
         """Numbers of verified requests and events."""
-        self._store, self._files = store, ProcessFiles(store)
+        self._store, self._versions = store, ProcessVersions(store.load_file)
         self._heads_by_request: dict[str, list[RecordHead]] = {}
         for head in against:
             self._heads_by_request.setdefault(head.request, []).append(head)
@@ -90,8 +86,10 @@ class Verification:
         for process, version in sorted(
             (await self._read_or_report("processes", self._store.load_deployments(), {})).items()
         ):
-            if reason := (await self._files.load_version(version)).error:
-                yield AuditFinding("deployed", process, {"reason": reason})
+            try:
+                await self._versions.load_process(version)
+            except InvalidDefinitionError as refused:
+                yield AuditFinding("deployed", process, {"reason": str(refused)})
         for what in sorted(self._broken_lists):
             yield AuditFinding("broken", what)
         for page in split_into_pages(list_numbered_requests(self._changed_ms.keys(), numbers, omitted)):
@@ -193,11 +191,12 @@ class Verification:
         request: Request | None = None
         for event in events:
             held = event.command if isinstance(event.command, StartCommand) else request
-            file = await self._files.load_version((held.definition, held.form) if held else ("", ""))
-            if file.process is None:
-                return AuditFinding("no_process", name, {"n": event.n, "reason": file.error})
             try:
-                result = apply_command(file.process.definition, request, event.command, event.at)
+                process = await self._versions.load_process((held.definition, held.form) if held else ("", ""))
+            except InvalidDefinitionError as refused:
+                return AuditFinding("no_process", name, {"n": event.n, "reason": str(refused)})
+            try:
+                result = apply_command(process.definition, request, event.command, event.at)
             except ToolError as refused:
                 return AuditFinding("impossible", name, {"n": event.n, "reason": refused.code})
             except (LookupError, ValueError, StopIteration, AssertionError) as wrong:  # no engine ever wrote it
@@ -207,45 +206,6 @@ class Verification:
             request = result.request
         same = request and stored_request and request.model_dump_json() == stored_request.model_dump_json()
         return None if same else AuditFinding("request", name)
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessFile:
-    """A stored process, or the reason why it cannot be used."""
-
-    process: Process | None
-    error: str = ""
-
-
-@lru_cache(maxsize=16)
-def _compile_once(bpmn: bytes, toml: bytes) -> Process:
-    """Compile a process; cached, because audits of many records meet the same files."""
-    return compile_process(bpmn, toml, is_stored=True)
-
-
-class ProcessFiles:
-    """The process files of a store, each read once. `known` has processes that need no stored files."""
-
-    def __init__(self, store: RedisStore, known: Iterable[Process] = ()) -> None:
-        self._store = store
-        self._files_by_version = {process.version: ProcessFile(process) for process in known}
-
-    async def load_version(self, version: FileHashes) -> ProcessFile:
-        if version in self._files_by_version:
-            return self._files_by_version[version]
-        contents = [await self._store.load_file(name) for name in version]
-        faults = [
-            f"{name[:12] or '-'}: {'missing' if content is None else 'altered'}"
-            for name, content in zip(version, contents, strict=True)
-            if content is None or hashlib.sha256(content).hexdigest() != name
-        ]
-        bpmn, toml = (content or b"" for content in contents)
-        try:
-            file = ProcessFile(None, faults[0]) if faults else ProcessFile(_compile_once(bpmn, toml))
-        except InvalidDefinitionError as refused:  # refused by a compiler that has become stricter
-            file = ProcessFile(None, str(refused))
-        self._files_by_version[version] = file
-        return file
 
 
 def _check_chain(name: str, record: Sequence[str]) -> tuple[tuple[RequestEvent, ...], AuditFinding | None]:

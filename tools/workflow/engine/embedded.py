@@ -119,7 +119,8 @@ class EmbeddedEngine:
             policy=policy,
             files=files,
         )
-        self._versions = ProcessVersions(store, processes)
+        self._versions = ProcessVersions(store.load_file, processes)
+        self._saved_files = set[str]()
 
     # Processes
 
@@ -127,12 +128,19 @@ class EmbeddedEngine:
         return await self._versions.list_current_processes(await self._store.load_deployments())
 
     async def get_process(self, request: Request) -> Process:
-        return await self._versions.load_process(request.id, (request.definition, request.form))
+        return await self._versions.load_process((request.definition, request.form))
 
     async def deploy_process(self, process: Process) -> None:
         """Deploy a version: new requests use it, running ones keep theirs."""
-        await self._versions.save_process_files(process)
+        await self._save_process_files(process)
         await self._store.save_deployment(process.key, *process.version)
+
+    async def _save_process_files(self, process: Process) -> None:
+        """Store the process files, so that requests keep them when the files change."""
+        for version, content in zip(process.version, (process.bpmn, process.toml), strict=True):
+            if version not in self._saved_files:
+                await self._store.save_file(version, content)
+                self._saved_files.add(version)
 
     async def fill_form(
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
@@ -172,7 +180,7 @@ class EmbeddedEngine:
             if start_context.answer is not None:
                 return CommandResult.model_validate_json(start_context.answer)
             used = get_process_by_key(process, await self._versions.list_current_processes(start_context.deployments))
-            await self._versions.save_process_files(used)
+            await self._save_process_files(used)
             try:
                 filled = await self._enricher.fill_form(
                     used, form, initiator, now, known_requests=start_context.own_requests.request_ids
@@ -246,7 +254,7 @@ class EmbeddedEngine:
     ) -> CommandResult:
         """Continue a running request in another version of its process. Raises `ToolError` `not_movable` or
         `not_ready`."""
-        await self._versions.save_process_files(process)
+        await self._save_process_files(process)
 
         async def build_migration(before: Process, request: Request) -> EnrichedCommand:
             return EnrichedCommand(await self._build_migration(before, process, request, actor))

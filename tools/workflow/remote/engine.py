@@ -118,7 +118,7 @@ class RemoteEngine:
         self._enricher_factory = build_enricher
 
     async def list_processes(self) -> tuple[Process, ...]:
-        return await self._versions.list_current_processes()
+        return await self._versions.list_processes()
 
     async def deploy_process(self, process: Process) -> bool:
         """Deploy a version, to the engine too: new requests use it, running ones keep theirs. Return whether it is new.
@@ -126,7 +126,7 @@ class RemoteEngine:
         return await self._versions.deploy_process(process)
 
     async def get_process(self, request: Request) -> Process:
-        return await self._versions.load_process(request.definition, request.form)
+        return await self._versions.load_process((request.definition, request.form))
 
     async def fill_form(
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""

@@ -115,7 +115,7 @@ class RequestReader:
         record = find_start_record(instance.variables)
         if record is None:
             return None
-        process = await self._versions.load_process(record.command.definition, record.command.form)
+        process = await self._versions.load_process((record.command.definition, record.command.form))
         passed = await self._api.list_activities(instance.id) if instance.ended or tasks is None else []
         items = [step.task for step in passed if step.task] if tasks is None else tasks
         asked = [p for n in process.definition.nodes.values() for p in list_step_people(n, record.command.filled)]
