@@ -12,7 +12,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import NamedTuple, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from tools.people.names import get_person_name
 from tools.ports import AttachedFiles, Directory
@@ -39,7 +39,6 @@ from tools.workflow.engine.commands import (
     StartCommand,
     TaskCommand,
     UrgeCommand,
-    WithdrawCommand,
 )
 from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher
@@ -59,7 +58,6 @@ from tools.workflow.engine.reducer import apply_command, reject_full_record, req
 from tools.workflow.engine.state import SYSTEM, Decision, Delegation, FilledForm, Request, TaskKind
 from tools.workflow.engine.store import (
     OutboxEvent,
-    OwnRequests,
     RequestChange,
     WriteConflictError,
     to_milliseconds,
@@ -84,14 +82,6 @@ POSTPONEMENT = timedelta(hours=1)
 """How long the timer of an unreadable request is postponed, so that it neither blocks others nor is lost."""
 
 log = logging.getLogger(__name__)
-
-
-class EnrichedCommand(NamedTuple):
-    """A command with everything it needs from outside."""
-
-    command: Command
-    form_count: int | None = None
-    """The value for `RequestChange.form_count`."""
 
 
 class EmbeddedEngine:
@@ -213,31 +203,24 @@ class EmbeddedEngine:
     async def execute_command(
         self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
     ) -> CommandResult:
-        async def enrich_action(process: Process, request: Request) -> EnrichedCommand:
+        async def enrich_action(process: Process, request: Request) -> Command:
             await self._enricher.authorize_command(process, request, command, now)
             reject_full_record(request, command)
-            own: OwnRequests | None = None  # for a resubmitted form that depends on them
-            again = isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT
-            if again and process.form.needs_earlier_requests:
-                own = await self._store.load_own_requests(request.initiator)
-            complete = await self._enricher.enrich_command(
-                process, request, command, now, form, own.request_ids if own else None
-            )
+            complete = await self._enricher.enrich_command(process, request, command, now, form)
             resubmitted = complete.filled if isinstance(complete, DecideCommand) else None
             reject_unseen_form(resubmitted.confirmed_hash if resubmitted else request.filled.content_hash, seen)
-            gone: dict[str, tuple[str, ...]] = {}
-            if not isinstance(complete, UrgeCommand | CommentCommand | CcCommand):
-                gone = await self._enricher.find_gone_people(
-                    process, resubmitted or request.filled, request.initiator, now, request.visits
-                )
-            return EnrichedCommand(complete.model_copy(update={"gone": gone}), own.form_count if own else None)
+            if isinstance(complete, UrgeCommand | CommentCommand | CcCommand):
+                return complete
+            filled = resubmitted or request.filled
+            gone = await self._enricher.find_gone_people(process, filled, request.initiator, now, request.visits)
+            return complete.model_copy(update={"gone": gone})
 
-        return await self._run_command(_get_request_id(command), key, now, enrich_action, _build_absent_error(command))
+        return await self._run_command(command, key, now, enrich_action)
 
     async def preview_command(
         self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None
     ) -> CommandResult:
-        request = await self._store.load_request(_normalize_request_id(_get_request_id(command)))
+        request = await self._store.load_request(_get_request_id(command))
         if request is None:
             raise _build_absent_error(command)
         process = await self.get_process(request)
@@ -255,33 +238,26 @@ class EmbeddedEngine:
         """Continue a running request in another version of its process. Raises `ToolError` `not_movable` or
         `not_ready`."""
         await self._save_process_files(process)
+        command = _build_migration(request_id, process, actor)
 
-        async def build_migration(before: Process, request: Request) -> EnrichedCommand:
-            return EnrichedCommand(await self._build_migration(before, process, request, actor))
+        async def check_migration(before: Process, request: Request) -> Command:
+            reject_migration(before, process, request, await self.list_events(request.id))
+            return command
 
-        return await self._run_command(request_id, key, now, build_migration)
+        return await self._run_command(command, key, now, check_migration)
 
     async def preview_migration(self, request: Request, process: Process, actor: str, now: datetime) -> None:
         """Raise the `ToolError` of `migrate_request`, without storing anything."""
-        before = await self.get_process(request)
-        command = await self._build_migration(before, process, request, actor)
-        require_readable(apply_command(before.definition, request, command, now), request)
-
-    async def _build_migration(self, before: Process, process: Process, request: Request, actor: str) -> MigrateCommand:
+        command, before = _build_migration(request.id, process, actor), await self.get_process(request)
         reject_migration(before, process, request, await self.list_events(request.id))
-        new = process.definition.version
-        return MigrateCommand(request=request.id, actor=actor, definition=new, form=process.form_version)
+        require_readable(apply_command(before.definition, request, command, now), request)
 
     async def assign_task(
         self, task_id: str, person: str, actor: str, key: str, now: datetime, reason: str = ""
     ) -> CommandResult:
         """Give a task to somebody, for an administrator. The caller has made sure that `person` is in the directory."""
-
-        async def build_assignment(process: Process, request: Request) -> EnrichedCommand:
-            return EnrichedCommand(AssignCommand(task=task_id, actor=actor, person=person, opinion=reason))
-
-        absent = build_no_task_error(task_id)
-        return await self._run_command(_split_task_id(task_id), key, now, build_assignment, absent)
+        command = AssignCommand(task=task_id, actor=actor, person=person, opinion=reason)
+        return await self._run_command(command, key, now)
 
     async def run_due_jobs(self, now: datetime) -> int:
         due = await self._store.list_due_timers(to_milliseconds(now), MAX_DUE_TIMERS)
@@ -312,41 +288,41 @@ class EmbeddedEngine:
                     await self._store.postpone_timer(member, to_milliseconds(due))
                     return
 
-        async def enrich_timer(process: Process, request: Request) -> EnrichedCommand:
+        async def enrich_timer(process: Process, request: Request) -> Command:
             complete = await self._enricher.enrich_timer(process.definition, request, command)
             gone = await self._enricher.find_gone_people(
                 process, request.filled, request.initiator, now, request.visits
             )
-            return EnrichedCommand(complete.model_copy(update={"gone": gone}))
+            return complete.model_copy(update={"gone": gone})
 
         try:
-            await self._run_command(_get_request_id(command), f"timer:{member}", now, enrich_timer)
+            await self._run_command(command, f"timer:{member}", now, enrich_timer)
         except ToolError as error:
             if error.code != "busy":  # closed meanwhile, or fired already
                 await self._store.delete_timer(member)
 
     async def _run_command(
         self,
-        request_id: str,
+        command: Command,
         key: str,
         now: datetime,
-        enrich: Callable[[Process, Request], Awaitable[EnrichedCommand]],
-        absent_error: ToolError | None = None,
+        enrich: Callable[[Process, Request], Awaitable[Command]] | None = None,
     ) -> CommandResult:
-        """Execute a command on a request. `absent_error` is raised if the request does not exist."""
+        """Execute a command on a request. `enrich` adds what it needs from outside, or refuses it."""
 
         async def try_command() -> CommandResult:
-            answer, request = await self._store.load_command_context(
-                _require_key(key), _normalize_request_id(request_id)
-            )
+            answer, request = await self._store.load_command_context(_require_key(key), _get_request_id(command))
             if answer is not None:
                 return CommandResult.model_validate_json(answer)
             if request is None:
-                raise absent_error or build_no_request_error(request_id)
-            process = await self.get_process(request)
-            ready = await enrich(process, request)
-            applied = apply_command(process.definition, request, ready.command, now)
-            return await self._save_result(key, request, process.definition, applied, ready.form_count)
+                raise _build_absent_error(command)
+            process, forms = await self.get_process(request), None
+            again = isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT
+            if again and process.form.needs_earlier_requests:  # counted before the author's other requests are read
+                forms = (await self._store.load_own_requests(request.initiator)).form_count
+            complete = await enrich(process, request) if enrich else command
+            applied = apply_command(process.definition, request, complete, now)
+            return await self._save_result(key, request, process.definition, applied, forms)
 
         return await self._retry_conflicts(try_command)
 
@@ -524,16 +500,20 @@ def _require_key(key: str) -> str:
     return key
 
 
-def _get_request_id(command: Act | FireTimerCommand) -> str:
-    if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
-        return command.request
-    return _split_task_id(command.task)
+def _get_request_id(command: Command) -> str:
+    if isinstance(command, TaskCommand | UrgeCommand | FireTimerCommand | AssignCommand):
+        return _split_task_id(command.task)
+    return _normalize_request_id(command.request)
 
 
-def _build_absent_error(command: Act) -> ToolError:
-    if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
-        return build_no_request_error(command.request)
-    return build_no_task_error(command.task)
+def _build_absent_error(command: Command) -> ToolError:
+    task = getattr(command, "task", None)
+    return build_no_task_error(task) if task is not None else build_no_request_error(_get_request_id(command))
+
+
+def _build_migration(request_id: str, process: Process, actor: str) -> MigrateCommand:
+    definition, form = process.version
+    return MigrateCommand(request=_normalize_request_id(request_id), actor=actor, definition=definition, form=form)
 
 
 def _normalize_request_id(request_id: str) -> str:

@@ -156,10 +156,8 @@ class CommandEnricher:
         command: Act,
         now: datetime,
         form: Mapping[str, str] | None,
-        known_requests: Sequence[str] | None = None,
     ) -> Act:
-        """The command with everything it needs from outside. `known_requests` has the meaning of `fill_form`. Raises
-        `ToolError`."""
+        """The command with everything it needs from outside. Raises `ToolError`."""
         match command:
             case DecideCommand():
                 filled: FilledForm | None = None
@@ -170,7 +168,6 @@ class CommandEnricher:
                         request.initiator,
                         now,
                         excluded_request=request.id,
-                        known_requests=known_requests,
                         known_files=request.filled.files,
                     )
                 return await self._add_delegation(request, command.model_copy(update={"filled": filled}), now)
