@@ -36,8 +36,7 @@ FRESH_S = 3.0
 class StartTools(Mapping[str, Tool]):
     """The start tools of the deployed processes, by name."""
 
-    def __init__(self, most: int = MAX_TOOLS) -> None:
-        self._max_tools = most
+    def __init__(self) -> None:
         self._tools_by_version: dict[tuple[str, str], Tool] = {}
         self._tools: dict[str, Tool] = {}
         self.is_complete = False
@@ -63,7 +62,7 @@ class StartTools(Mapping[str, Tool]):
         processes = await engine.list_processes()
         self._looked_s = now
         named = [one for one in processes if NAME.fullmatch(one.key) and START + one.key != START_PROCESS.name]
-        chosen = {one.version: one for one in named[: self._max_tools]}
+        chosen = {one.version: one for one in named[:MAX_TOOLS]}
         is_complete = len({one.key for one in chosen.values()}) == len(processes)
         if chosen.keys() == self._tools_by_version.keys() and is_complete == self.is_complete:
             return

@@ -252,4 +252,4 @@ def _is_numbered(request: str, numbers: Mapping[str, int]) -> bool:
         prefix, number = split_request_id(request)
     except ValueError:
         return False
-    return 1 <= number <= numbers.get(prefix, 0) and request == f"{prefix}-{number:04d}"
+    return 1 <= number <= numbers.get(prefix, 0)

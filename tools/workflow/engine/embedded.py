@@ -45,6 +45,7 @@ from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.migration import reject_migration
 from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.port import (
+    MAX_SAME_FILE,
     Ability,
     Act,
     AssignedTask,
@@ -60,6 +61,7 @@ from tools.workflow.engine.store import (
     OutboxEvent,
     RequestChange,
     WriteConflictError,
+    format_request_id,
     to_milliseconds,
 )
 from tools.workflow.engine.transitions import TransitionResult
@@ -76,8 +78,6 @@ MAX_TRIES = 100
 """Most tries of a command against other writers; in each round at least one of them succeeds."""
 MAX_DUE_TIMERS = 100
 """Most timers fired in one round."""
-MAX_SAME_FILE = 50
-"""Most requests with the same file that are read; the newest are kept."""
 POSTPONEMENT = timedelta(hours=1)
 """How long the timer of an unreadable request is postponed, so that it neither blocks others nor is lost."""
 
@@ -186,7 +186,7 @@ class EmbeddedEngine:
             gone = await self._enricher.find_gone_people(used, filled, initiator, now)
             last_number = start_context.last_numbers.get(used.form.number, start_context.number_floor)
             command = StartCommand(
-                request=f"{used.form.number}-{last_number + 1:04d}",
+                request=format_request_id(used.form.number, last_number + 1),
                 process=used.key,
                 definition=used.definition.version,
                 form=used.form_version,
@@ -226,7 +226,7 @@ class EmbeddedEngine:
         process = await self.get_process(request)
         reject_full_record(request, command)
         complete = await self._enricher.enrich_command(process, request, command, now, form)
-        return _build_result(apply_command(process.definition, request, complete, now))
+        return build_command_result(apply_command(process.definition, request, complete, now).request, complete)
 
     async def authorize_command(self, command: TaskCommand, now: datetime) -> None:
         if (request := await self._store.load_request(_split_task_id(command.task))) is not None:
@@ -342,7 +342,7 @@ class EmbeddedEngine:
                 names["for_name"] = await self._get_person_name(behalf)
             notices.append(notice.model_copy(update={"data": {**notice.data, **names}}))
         result = TransitionResult(result.request, tuple(notices), result.event)
-        moved = _build_result(result)
+        moved = build_command_result(result.request, result.event.command)
         answer = moved.model_dump_json()
         kept = await self._store.save_change(
             RequestChange(
@@ -528,10 +528,3 @@ def _require_assigned_task(request: Request | None, task_id: str) -> AssignedTas
     if request is None:
         raise build_no_task_error(task_id)
     return AssignedTask(require_task(request, task_id.strip()), request)
-
-
-def _build_result(applied: TransitionResult) -> CommandResult:
-    command = applied.event.command
-    return build_command_result(
-        applied.request, command, applied.event.on_behalf if isinstance(command, TaskCommand) else ""
-    )

@@ -35,6 +35,8 @@ Act: TypeAlias = (
 """Commands of people about an existing request."""
 
 
+MAX_SAME_FILE = 50
+"""Most requests with the same file that are read; the newest are kept."""
 Ability: TypeAlias = Literal["deputies", "add_sign", "revoke"]
 """People can have deputies; an approver can add others; an approved request can be withdrawn."""
 
@@ -60,7 +62,7 @@ class CommandResult(CompactModel):
     opinion: str = ""
 
 
-def build_command_result(request: Request, command: Command | None, on_behalf: str = "") -> CommandResult:
+def build_command_result(request: Request, command: Command | None) -> CommandResult:
     """The state of a request after a command; `command` is None if it is no longer known."""
     decide = command if isinstance(command, DecideCommand) else None
     return CommandResult(
@@ -71,7 +73,7 @@ def build_command_result(request: Request, command: Command | None, on_behalf: s
         days=request.filled.days,
         task=getattr(command, "task", ""),
         by=command.actor if command else "",
-        on_behalf=on_behalf,
+        on_behalf=command.on_behalf if command else "",
         decision=decide.decision.value if decide else "",
         opinion=decide.opinion.strip() if decide else "",
     )

@@ -74,11 +74,8 @@ class RedisStore:
     """A store in Redis. `redis` must decode responses. `compute_number_floor` gives the number after which requests of
     a kind without any number are numbered (see `StartContext.number_floor`)."""
 
-    def __init__(
-        self, redis: Redis, prefix: str = "cs", *, compute_number_floor: Callable[[], int] = lambda: 0
-    ) -> None:
-        self._redis, self._prefix = redis, prefix
-        self._compute_number_floor = compute_number_floor
+    def __init__(self, redis: Redis, *, compute_number_floor: Callable[[], int] = lambda: 0) -> None:
+        self._redis, self._compute_number_floor = redis, compute_number_floor
         self._highest_numbers = dict[str, int]()
         """Prefix → highest number that this process has seen. A store that lost its last writes gives none of them out
         again."""
@@ -88,7 +85,7 @@ class RedisStore:
         self._delegation_script = redis.register_script(folder.joinpath("delegate.lua").read_text(encoding="utf-8"))
 
     def _build_key(self, *parts: str) -> str:
-        return ":".join((self._prefix, "{wf}", *filter(None, parts)))
+        return ":".join(("cs:{wf}", *filter(None, parts)))
 
     async def load_start_context(self, key: str, person: str) -> StartContext:
         async with self._redis.pipeline(transaction=False) as pipe:

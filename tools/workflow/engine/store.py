@@ -152,10 +152,17 @@ def to_milliseconds(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
 
 
+def format_request_id(prefix: str, number: int) -> str:
+    return f"{prefix}-{number:04d}"
+
+
 def split_request_id(request_id: str) -> tuple[str, int]:
-    """Split a request id: `L-0012` gives (`L`, 12)."""
-    prefix, _, number = request_id.partition("-")
-    return prefix, int(number)
+    """Split a request id: `L-0012` gives (`L`, 12). Raises `ValueError` for any other spelling."""
+    prefix, _, digits = request_id.rpartition("-")
+    number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 16 else 0
+    if request_id != format_request_id(prefix, number):
+        raise ValueError(f"{request_id[:40]!r} is no request number")
+    return prefix, number
 
 
 def format_away_timer(delegation: Delegation) -> str:

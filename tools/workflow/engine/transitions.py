@@ -271,12 +271,11 @@ class Transition:
         self.update_request(visits=(), arrived=())
 
     def add_opinion(self, task: Task, command: TaskCommand, decision: str, text: str) -> None:
-        standing = command.standing
         opinion = Opinion(
             task=task.id,
             node=task.node,
             by=command.actor,
-            on_behalf=standing.person if standing else "",
+            on_behalf=command.on_behalf,
             at=self.now,
             decision=decision,
             text=text.strip(),

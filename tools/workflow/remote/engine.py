@@ -38,6 +38,7 @@ from tools.workflow.engine.commands import (
 from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher, RequestLists
 from tools.workflow.engine.port import (
+    MAX_SAME_FILE,
     Ability,
     Act,
     AssignedTask,
@@ -75,8 +76,6 @@ REST_PAUSES_S = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0)
 MAX_ROUNDS = 100
 """Most rounds of service tasks, which may be those of other requests, within one command."""
 log = logging.getLogger(__name__)
-MAX_SAME_FILE = 50
-"""Most requests with the same file that are read; the newest are kept."""
 UNSUPPORTED_ACTIONS: Mapping[type, Mapping[str, str]] = {
     AddSignCommand: {"zh": "加签", "en": "adding approvers"},
     DecideCommand: {"zh": "从并行审批中退回", "en": "returning a request from a parallel part"},
@@ -108,7 +107,7 @@ class RemoteEngine:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._api, self._store, self._directory, self._sleep = api, store, directory, sleep
+        self._store, self._sleep = store, sleep
         self._users = EngineUsers(users_by_name, directory)
         self._versions = RemoteVersions(api, store, processes)
         self._reader = RequestReader(api, self._users, self._versions)

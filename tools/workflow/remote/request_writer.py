@@ -27,6 +27,7 @@ from tools.workflow.engine.commands import (
 from tools.workflow.engine.port import Act
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Decision, FilledForm, Visit
+from tools.workflow.engine.store import format_request_id
 from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.process.definition import Process
 from tools.workflow.remote.api import MARK, WORKER, WRITE_PENDING_MS, EngineApi, ProcessInstance, VariableValue
@@ -87,7 +88,7 @@ class RequestWriter:
         definition = await self._versions.require_deployed_definition(process)
         number, prefix = await self._store.get(f"number:{key}"), process.form.number
         while number is None:
-            number = f"{prefix}-{await self._store.increment_counter(prefix):04d}"
+            number = format_request_id(prefix, await self._store.increment_counter(prefix))
             if await self._api.list_instances(number):  # our store may have been emptied
                 number = None
             else:
