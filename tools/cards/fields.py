@@ -31,18 +31,8 @@ MAX_OPINIONS = 12
 """Most opinions shown; the latest are kept."""
 FIELD_PREFIX = "field_"
 """Prefix of form fields in a dialog, so that they never collide with other arguments."""
-INPUTS: Mapping[FieldKind, str] = {
-    FieldKind.TEXT: "long",
-    FieldKind.CHOICE: "choice",
-    FieldKind.HALF: "choice",
-    FieldKind.DATE: "date",
-    FieldKind.NUMBER: "number",
-    FieldKind.MONEY: "number",
-    FieldKind.PERSON: "person",
-    FieldKind.PEOPLE: "people",
-    FieldKind.ATTACHMENT: "file",
-}
-"""Kind of a form field → kind of a dialog input. Any other kind is a line of text."""
+INPUTS: Mapping[FieldKind, str] = {FieldKind.TEXT: "long", FieldKind.HALF: "choice", FieldKind.MONEY: "number"}
+"""Kind of a form field → kind of a dialog input, where it has another name."""
 
 
 async def build_form_card_fields(directory: Directory, process: Process, filled: FilledForm) -> tuple[CardField, ...]:
@@ -144,7 +134,7 @@ def _build_exceeded_fields(form: Form, filled: FilledForm) -> Iterator[CardField
             "n": format_decimal(filled.numbers[f"{COUNT_PREFIX}{bound.name}"]),
             "days": bound.days,
             "sum": f"{filled.numbers[bound.name]:f} {currency}".strip(),
-            "per": {"zh": "、".join(o["zh"] for o in options), "en": ", ".join(o["en"] for o in options)},
+            "per": join_in_both_languages(options),
         }
         note = TextRef(key="fact.bound_per" if options else "fact.bound", params=params)
         yield CardField(label="notice", value=note)
@@ -263,7 +253,7 @@ def build_dialog_fields(
         else DialogField(
             name=FIELD_PREFIX + field.name,
             label=field.label.by_language,
-            kind=INPUTS.get(field.kind, "text"),
+            kind=INPUTS.get(field.kind, field.kind.value),
             value=values.get(field.name, ""),
             required=field.required and field.name not in process.deciding_names,
             choices=tuple((o.value, o.by_language) for o in field.options),
@@ -339,8 +329,7 @@ def describe_file(file: AttachedFile) -> dict[str, str]:
 
 
 def describe_files(files: Iterable[AttachedFile]) -> dict[str, str]:
-    described = [describe_file(file) for file in files]
-    return {"zh": "、".join(one["zh"] for one in described), "en": ", ".join(one["en"] for one in described)}
+    return join_in_both_languages(map(describe_file, files))
 
 
 def describe_references(value: str, files: Sequence[AttachedFile]) -> str | dict[str, str]:

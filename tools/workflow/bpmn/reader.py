@@ -84,25 +84,10 @@ from tools.workflow.bpmn.xml import (
 
 JUEL_NAMES = frozenset(
     {
-        "and",
-        "or",
-        "not",
-        "eq",
-        "ne",
-        "lt",
-        "gt",
-        "le",
-        "ge",
-        "true",
-        "false",
-        "null",
-        "instanceof",
-        "empty",
-        "div",
-        "mod",
+        *("and", "or", "not", "eq", "ne", "lt", "gt", "le", "ge", "true", "false", "null", "instanceof", "empty"),
+        *("div", "mod", "execution", "task", "caseExecution", "externalTask", "variableContainer"),
+        *("authenticatedUserId", "loopCounter", "nrOfInstances", "nrOfCompletedInstances", "nrOfActiveInstances"),
     }
-    | {"execution", "task", "caseExecution", "externalTask", "variableContainer", "authenticatedUserId"}
-    | {"loopCounter", "nrOfInstances", "nrOfCompletedInstances", "nrOfActiveInstances"}
 )
 """Words of the expression language, and names that Camunda 7, Operaton and Flowable add to every expression."""
 ENDINGS = ("approved", "rejected", "withdrawn")
