@@ -19,7 +19,7 @@ from bot.core.errors import CountersignError
 from bot.core.redaction import redact_known_secrets
 from bot.core.run_state import CallRecord, CallStatus, fingerprint_call, validate_args
 from tools.characters import show_invisible
-from tools.spec import Gate, InvalidFieldsError, Proposal, ToolError, ToolOutcome
+from tools.spec import Gate, Proposal, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext, name_arguments
 
 log = logs.get_logger(__name__)
@@ -69,9 +69,8 @@ class ToolExecutor:
         Return an empty text if there is none."""
         if not isinstance(result, ToolError) or tool is None:
             return ""
-        errors = result.errors if isinstance(result, InvalidFieldsError) else [result]
         told = list[str]()
-        for error in errors:
+        for error in result.errors:
             cards = (tool, *self.tools) if error.code in tool.also else (tool,)
             told += [card.errors[error.code] for card in cards if error.code in card.errors][:1]
         return " ".join(dict.fromkeys(filter(None, told)))

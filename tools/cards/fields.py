@@ -18,9 +18,14 @@ from tools.workflow.bpmn.graph import ServiceTopic
 from tools.workflow.engine.assignment import ROLE_PREFIX
 from tools.workflow.engine.paths import trace_happy_path
 from tools.workflow.engine.state import APPROVAL_DECISIONS, COPY_PREFIX, NEIGHBOURS, FilledForm, Request, format_decimal
-from tools.workflow.process.definition import Process, find_passing_rule, format_request_line, format_values
+from tools.workflow.process.definition import (
+    FormPreview,
+    Process,
+    find_passing_rule,
+    format_request_line,
+    format_values,
+)
 from tools.workflow.process.earlier_requests import COUNT_PREFIX, get_balance_label, list_remaining_days
-from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.process.forms import DAYS, PERSONS, FieldKind, Form, FormField
 
 CONFIRM = CardChoice(name="confirm", style="primary")

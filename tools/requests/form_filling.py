@@ -14,7 +14,6 @@ from tools.tool import ToolContext
 from tools.workflow.engine.assignment import MissingApproverError
 from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.definition import Process
-from tools.workflow.process.form_preview import list_errors
 from tools.workflow.process.forms import DAYS, MAX_FILES, FieldKind, list_file_ids
 
 SHAPE = frozenset(
@@ -112,7 +111,7 @@ async def _collect_errors(
     """The error, together with all people who cannot be found, and the form's outline if it helps."""
     if error.code not in FORM:
         return error
-    errors = [*list_errors(error)]
+    errors = [*error.errors]
     reported_fields = {one.field.removeprefix(FIELD_PREFIX) for one in errors}
     everyone = await context.services.directory.list_people()
     for field in process.form.fields:

@@ -67,9 +67,8 @@ from tools.workflow.engine.store import (
 from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.engine.versions import ProcessVersions
 from tools.workflow.process.calendar import WorkCalendar
-from tools.workflow.process.definition import Process, get_process_by_key
+from tools.workflow.process.definition import FormPreview, Process, get_process_by_key
 from tools.workflow.process.earlier_requests import YearBalance
-from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.process.policy import PolicyRow
 
 T = TypeVar("T")

@@ -31,10 +31,9 @@ from tools.workflow.engine.port import Act
 from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status, Task, Visit
 from tools.workflow.engine.votes import list_seats
 from tools.workflow.process.calendar import BY_CLOCK, WorkCalendar
-from tools.workflow.process.definition import FormContext, Process, fill_form
+from tools.workflow.process.definition import FormContext, FormPreview, Process, fill_form, preview_form
 from tools.workflow.process.earlier_requests import YearBalance, build_year_balance, get_allowance
 from tools.workflow.process.form_input import list_named_files
-from tools.workflow.process.form_preview import FormPreview, preview_form
 from tools.workflow.process.policy import AssigneeResolver, PolicyRow
 
 MAX_LEVELS = 10

@@ -25,9 +25,8 @@ from tools.workflow.engine.commands import (
 )
 from tools.workflow.engine.state import CompactModel, Delegation, FilledForm, Request, Status, Task
 from tools.workflow.engine.store import OutboxEvent
-from tools.workflow.process.definition import Process
+from tools.workflow.process.definition import FormPreview, Process
 from tools.workflow.process.earlier_requests import YearBalance
-from tools.workflow.process.form_preview import FormPreview
 
 Act: TypeAlias = (
     DecideCommand | TransferCommand | AddSignCommand | WithdrawCommand | UrgeCommand | CommentCommand | CcCommand

@@ -51,9 +51,8 @@ from tools.workflow.engine.reducer import apply_command, reject_full_record
 from tools.workflow.engine.state import RULE, Decision, Delegation, FilledForm, Request, Status, TaskKind
 from tools.workflow.engine.store import OutboxEvent, select_requests_of_year
 from tools.workflow.engine.transitions import TransitionResult
-from tools.workflow.process.definition import Process, get_process_by_key
+from tools.workflow.process.definition import FormPreview, Process, get_process_by_key
 from tools.workflow.process.earlier_requests import YearBalance
-from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.change_poller import ChangePoller
 from tools.workflow.remote.command_records import CommandRecord
