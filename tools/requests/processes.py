@@ -139,7 +139,7 @@ async def prepare_start_process(context: ToolContext, args: StartProcessArgs) ->
     engine, directory = context.services.engine, context.services.directory
     fields = [*await build_form_card_fields(directory, process, filled)]
     nodes = list_approval_nodes([trace_happy_path(process.definition, filled)])
-    for person in dict.fromkeys(p for node in nodes for name in node.who for p in filled.resolve_people(name)):
+    for person in filled.list_people(name for node in nodes for name in node.who):
         if stand_ins := [one for one in await engine.list_deputies(person, context.now) if one != context.caller.id]:
             fields.append(await build_stand_in_field(directory, person, stand_ins))
     fields += await build_returned_fields(context, process, filled)

@@ -35,8 +35,6 @@ from tools.workflow.engine.state import Request
 from tools.workflow.engine.store import split_request_id, to_milliseconds
 from tools.workflow.engine.versions import ProcessVersions
 
-CONTENT_ERRORS = (ValueError, LookupError, OverflowError, ResponseError)
-"""Exceptions raised by reading content of another kind."""
 T = TypeVar("T")
 
 
@@ -78,14 +76,11 @@ class Verification:
     async def verify_all(self) -> AsyncIterator[AuditFinding]:
         """Verify every process in use, every numbered request, and everything else that is stored."""
         await self._load_listing()
-        listed_ids, numbers = (
-            tuple(self._changed_ms),
-            await self._load_numbers(),
-        )  # in this order, every listed request has a number
-        omitted = await self._read_or_report("left_out", self._store.load_omitted_numbers(), {})
-        for process, version in sorted(
-            (await self._read_or_report("processes", self._store.load_deployments(), {})).items()
-        ):
+        listed_ids = tuple(self._changed_ms)
+        numbers = await self._load_numbers()  # afterwards, so that every listed request has a number
+        omitted = await self._read_content(self._store.load_omitted_numbers(), {}, "left_out")
+        deployments = await self._read_content(self._store.load_deployments(), {}, "processes")
+        for process, version in sorted(deployments.items()):
             try:
                 await self._versions.load_process(version)
             except InvalidDefinitionError as refused:
@@ -153,29 +148,26 @@ class Verification:
         return stored, (*filter(None, [finding]), *self._find_rewritten(name, events))
 
     async def _load_listing(self) -> None:
-        self._changed_ms = dict(await self._read_or_report("changed", self._store.list_members("changed"), ()))
+        self._changed_ms = dict(await self._read_content(self._store.list_members("changed"), (), "changed"))
 
     async def _load_numbers(self) -> Mapping[str, int]:
-        return await self._read_or_report("numbers", self._store.load_last_numbers(), {})
+        return await self._read_content(self._store.load_last_numbers(), {}, "numbers")
 
-    async def _read_or_report(self, list_name: str, reading: Awaitable[T], otherwise: T) -> T:
-        """A list of the store. Content that no bot writes there becomes a finding, not a crash."""
+    async def _read_content(self, reading: Awaitable[T], otherwise: T, list_name: str = "") -> T:
+        """Content of the store; `otherwise` for content that no bot writes there. In a list, that becomes a finding."""
         try:
             return await reading
-        except CONTENT_ERRORS as error:
-            if not _is_content_error(error):
-                raise
-            self._broken_lists.add(list_name)
+        except (ValueError, LookupError, OverflowError, ResponseError) as error:
+            if isinstance(error, ResponseError) and not str(error).startswith("WRONGTYPE"):
+                raise  # no access, still loading
+            if list_name:
+                self._broken_lists.add(list_name)
             return otherwise
 
     async def _load_record(self, name: str) -> tuple[str, ...] | None:
         """The events of a request, or None if the content is no record."""
-        try:
-            return await self._store.load_events(name)
-        except CONTENT_ERRORS as error:
-            if not _is_content_error(error):
-                raise
-            return None
+        reading: Awaitable[tuple[str, ...] | None] = self._store.load_events(name)
+        return await self._read_content(reading, None)
 
     def _find_rewritten(self, name: str, events: Sequence[RequestEvent]) -> Iterator[AuditFinding]:
         """Yield findings about exported heads that are no longer in this record."""
@@ -239,11 +231,6 @@ def _check_whole(name: str, stored: StoredRequest, events: Sequence[RequestEvent
     if stored.changed_ms != to_milliseconds(request.changed):
         return AuditFinding("unlisted", name)
     return None
-
-
-def _is_content_error(error: Exception) -> bool:
-    """Whether the error is about the content. Other refusals of a server (no access, still loading) are no finding."""
-    return not isinstance(error, ResponseError) or str(error).startswith("WRONGTYPE")
 
 
 def _is_numbered(request: str, numbers: Mapping[str, int]) -> bool:

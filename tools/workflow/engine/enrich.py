@@ -259,8 +259,7 @@ class CommandEnricher:
         are people who have left, or who are away like their deputies. Above somebody away, only reachable people
         count."""
         seated = {seat.person for visit in visits for seat in list_seats(visit.ballot)}
-        names = [name for node in process.definition.nodes.values() for name in node.who]
-        named = {person for name in names for person in filled.resolve_people(name)}
+        named = filled.list_people(name for node in process.definition.nodes.values() for name in node.who)
         gone: dict[str, tuple[str, ...]] = {}
         for person in sorted({*seated, *named} - {initiator}):
             if not await self._is_reachable(person, initiator, now):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 
 from tools.spec import ToolError
 from tools.workflow.bpmn.expressions import (
@@ -12,7 +12,7 @@ from tools.workflow.bpmn.expressions import (
     list_variables,
     parse_expression,
 )
-from tools.workflow.bpmn.graph import FlowNode, VotingMode
+from tools.workflow.bpmn.graph import VotingMode
 from tools.workflow.engine.authority import list_other_approvers
 from tools.workflow.engine.commands import RequestEvent
 from tools.workflow.engine.paths import (
@@ -61,10 +61,10 @@ def _reject_incomplete_form(process: Process, request: Request) -> None:
             raise build_not_ready_error(request, f"{condition}: {refused}") from None
     paths = trace_happy_paths(process.definition, request.filled)
     for node in list_approval_nodes(paths):
-        if not _list_assignees(request, node):
+        if not request.filled.list_people(node.who):
             raise build_not_ready_error(request, ", ".join(node.who) or node.id)
     for node in list_approval_nodes(paths[:1]):  # the path of this round
-        people = _list_assignees(request, node)
+        people = {*request.filled.list_people(node.who)}
         others = [v for v in request.visits if v.kind is TaskKind.APPROVE and v.node != node.id]
         asked = {seat.person for visit in others for seat in list_seats(visit.ballot)}
         taken = asked | list_other_approvers(request, node.id)
@@ -72,10 +72,6 @@ def _reject_incomplete_form(process: Process, request: Request) -> None:
             raise build_not_ready_error(request, ", ".join(node.who))
     if name := next(filter(None, (find_repeated_decider(path, request.filled.resolve_people) for path in paths)), ""):
         raise build_not_ready_error(request, name)
-
-
-def _list_assignees(request: Request, node: FlowNode) -> Set[str]:
-    return {person for name in node.who for person in request.filled.resolve_people(name)}
 
 
 def build_not_ready_error(request: Request, what: str) -> ToolError:

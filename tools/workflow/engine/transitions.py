@@ -155,7 +155,7 @@ class Transition:
     def _choose_task_people(self, node: FlowNode) -> list[str]:
         """The people to ask, as chosen when the form was filled in. Forbidden choices are refused here. If one of
         several people decides, ineligible people are merely left out. Raises `ToolError`."""
-        people = [p for name in node.who for p in self.request.filled.resolve_people(name)]
+        people = [*self.request.filled.list_people(node.who)]
         barred = {self.request.initiator} | authority.list_other_approvers(self.request, node.id)
         if node.mode is VotingMode.ANY and not barred.issuperset(people):
             people = [p for p in people if p not in barred]

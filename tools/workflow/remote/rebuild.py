@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from tools.spec import ToolError
 from tools.workflow.bpmn.assignees import list_written_deciders
-from tools.workflow.bpmn.graph import FlowNode, ProcessDefinition, VotingMode
+from tools.workflow.bpmn.graph import ProcessDefinition, VotingMode
 from tools.workflow.bpmn.xml import BPMN, LOOP, parse_bpmn
 from tools.workflow.engine.authority import get_visit
 from tools.workflow.engine.commands import (
@@ -26,7 +26,7 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.reducer import TRANSFERRED, apply_decision, build_comment, create_request, hand_over_task
-from tools.workflow.engine.state import RULE, Decision, FilledForm, Seat, Status, Task, TaskKind, Visit
+from tools.workflow.engine.state import RULE, Decision, Seat, Status, Task, TaskKind, Visit
 from tools.workflow.engine.transitions import Transition
 from tools.workflow.engine.votes import compute_verdict, find_seat, replace_seat
 from tools.workflow.process.definition import Process
@@ -77,10 +77,6 @@ def list_shared_steps(bpmn: bytes) -> frozenset[str]:
     """The user tasks that several people may decide, which are written with counted variables for the engine."""
     nodes = parse_bpmn(bpmn).nodes.items()
     return frozenset(n for n, e in nodes if list_written_deciders(e) or e.find(f"{BPMN}{LOOP}") is not None)
-
-
-def list_step_people(node: FlowNode, filled: FilledForm) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(p for name in node.who for p in filled.resolve_people(name)))
 
 
 def get_return_target(definition: ProcessDefinition, command: DecideCommand) -> str:

@@ -17,7 +17,7 @@ from tools.workflow.remote.api import EngineApi, EngineTask, ProcessInstance
 from tools.workflow.remote.command_records import find_start_record
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.process_versions import RemoteVersions
-from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest, list_step_people
+from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest
 from tools.workflow.remote.rest_client import UNEXPECTED_SHAPE_ERRORS, build_engine_error
 
 MAX_CONCURRENT_READS = 8
@@ -118,7 +118,7 @@ class RequestReader:
         process = await self._versions.load_process((record.command.definition, record.command.form))
         passed = await self._api.list_activities(instance.id) if instance.ended or tasks is None else []
         items = [step.task for step in passed if step.task] if tasks is None else tasks
-        asked = [p for n in process.definition.nodes.values() for p in list_step_people(n, record.command.filled)]
+        asked = record.command.filled.list_people(n for node in process.definition.nodes.values() for n in node.who)
         people = {i.assignee: await self._users.resolve_person_id(i.assignee, asked) for i in items if i.assignee}
         try:
             found = RemoteRequest(process, instance, items, people, passed)

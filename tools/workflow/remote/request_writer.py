@@ -42,7 +42,6 @@ from tools.workflow.remote.rebuild import (
     get_return_target,
     is_command_executed,
     list_shared_steps,
-    list_step_people,
 )
 from tools.workflow.remote.request_reader import RequestReader
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
@@ -222,7 +221,7 @@ class RequestWriter:
             if Decimal(repr(float(number))) != number:
                 raise build_not_remote_error(LONG_NUMBERS)
         for node in process.definition.nodes.values():
-            users = [await self._users.get_engine_user(person) for person in list_step_people(node, filled)]
+            users = [await self._users.get_engine_user(person) for person in filled.list_people(node.who)]
             if node.id in list_shared_steps(process.bpmn):
                 variables |= format_seat_variables(node.id, node.who, users)
             elif node.who and not node.is_revision:
