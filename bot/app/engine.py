@@ -16,7 +16,7 @@ from tools.ports import AttachedFiles, Directory
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.port import Engine
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 from tools.workflow.process.definition import load_shipped_processes
 from tools.workflow.remote.engine import RemoteEngine
 from tools.workflow.remote.engine_users import InvalidUsersError, read_users

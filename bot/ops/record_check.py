@@ -19,7 +19,7 @@ from bot.queue.stored_items import split_stored_item
 from bot.redis.connect import translate_redis_errors
 from bot.storage.approvals import ApprovalStore
 from bot.storage.runs import RunStore
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 
 _PATTERN_SIGN = re.compile(r"[*?\[\]\\]")
 PAGE = 500

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Delegation, Request
 from tools.workflow.engine.store import (
     CommandContext,
     ListUpdate,
     OutboxEvent,
     OwnRequests,
+    RedisStore,
     RequestChange,
     StartContext,
     WriteConflictError,

@@ -39,9 +39,8 @@ from tools.workflow.engine.audit_record import (
     parse_heads,
 )
 from tools.workflow.engine.commands import RequestEvent
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Request
-from tools.workflow.engine.store import to_milliseconds
+from tools.workflow.engine.store import RedisStore, to_milliseconds
 from tools.workflow.engine.versions import ProcessVersions
 from tools.workflow.process.definition import Process, format_request_line, load_shipped_processes
 

@@ -42,8 +42,7 @@ from tests.qa.process import end_when_orphaned
 from tools.spec import AttachedFile
 from tools.workflow.bpmn import timers
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.redis_store import RedisStore
-from tools.workflow.engine.store import CommandContext, RequestChange, StartContext, compute_number_floor
+from tools.workflow.engine.store import CommandContext, RedisStore, RequestChange, StartContext, compute_number_floor
 
 log = logs.get_logger(__name__)
 

@@ -28,8 +28,8 @@ from tools.workflow.engine.commands import (
 )
 from tools.workflow.engine.embedded import POSTPONEMENT, EmbeddedEngine
 from tools.workflow.engine.port import Act
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Decision, Delegation, Status
+from tools.workflow.engine.store import RedisStore
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 
 

@@ -24,9 +24,8 @@ from tests.tools.office import NOW, People
 from tests.tools.workflow.company import IDS, Company
 from tools.spec import ToolError
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Delegation
-from tools.workflow.engine.store import OutboxEvent, WriteConflictError
+from tools.workflow.engine.store import OutboxEvent, RedisStore, WriteConflictError
 from tools.workflow.process.definition import load_shipped_processes
 
 HOUR_MS, DAY = 3_600_000, timedelta(days=1)

@@ -14,8 +14,8 @@ from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.audit_record import split_into_pages
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.migration import build_not_ready_error
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import SYSTEM, Request
+from tools.workflow.engine.store import RedisStore
 from tools.workflow.engine.versions import FileHashes, ProcessVersions
 from tools.workflow.process.definition import Process
 

@@ -29,10 +29,9 @@ from tools.workflow.engine.audit_record import (
     split_into_pages,
 )
 from tools.workflow.engine.commands import RequestEvent, StartCommand
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Request
-from tools.workflow.engine.store import split_request_id, to_milliseconds
+from tools.workflow.engine.store import RedisStore, split_request_id, to_milliseconds
 from tools.workflow.engine.versions import ProcessVersions
 
 T = TypeVar("T")

@@ -24,9 +24,8 @@ from tools.workflow.engine.commands import (
     StartCommand,
     TransferCommand,
 )
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import RULE
-from tools.workflow.engine.store import format_request_id, split_request_id, to_milliseconds
+from tools.workflow.engine.store import RedisStore, format_request_id, split_request_id, to_milliseconds
 
 PAGE_SIZE = 100
 """Requests read at once."""

@@ -54,11 +54,11 @@ from tools.workflow.engine.port import (
     TodoList,
     build_command_result,
 )
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.reducer import apply_command, reject_full_record, require_readable
 from tools.workflow.engine.state import SYSTEM, Decision, Delegation, FilledForm, Request, TaskKind
 from tools.workflow.engine.store import (
     OutboxEvent,
+    RedisStore,
     RequestChange,
     WriteConflictError,
     format_request_id,
