@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from tools.workflow.engine.state import Delegation, Request
 from tools.workflow.engine.store import (
-    CommandContext,
     ListUpdate,
     OutboxEvent,
     OwnRequests,
@@ -49,8 +48,8 @@ class MemoryStore:
             self.form_counts.get(person, 0), tuple(member for member, _ in await self.list_members("mine", person))
         )
 
-    async def load_command_context(self, key: str, request_id: str) -> CommandContext:
-        return CommandContext(self.answers.get(key), await self.load_request(request_id))
+    async def load_command_context(self, key: str, request_id: str) -> tuple[str | None, Request | None]:
+        return self.answers.get(key), await self.load_request(request_id)
 
     async def load_request(self, request_id: str) -> Request | None:
         body = self.requests.get(request_id)

@@ -154,14 +154,6 @@ class ListUpdate:
     score: int | None
 
 
-class CommandContext(NamedTuple):
-    """The stored state when a command arrives."""
-
-    answer: str | None
-    """The answer to an earlier command with this key, if any."""
-    request: Request | None
-
-
 class OwnRequests(NamedTuple):
     form_count: int
     """How often the person has handed in a form."""
@@ -234,11 +226,12 @@ class RedisStore:
         pipe.hget(self._build_key("forms"), person)
         pipe.zrange(self._build_key("mine", person), 0, -1)
 
-    async def load_command_context(self, key: str, request_id: str) -> CommandContext:
+    async def load_command_context(self, key: str, request_id: str) -> tuple[str | None, Request | None]:
+        """The answer to an earlier command with this key, if any, and the request."""
         answer, body = await self._fetch_bytes(
             "MGET", self._build_key("answer", key), self._build_key("request", request_id)
         )
-        return CommandContext(answer.decode() if answer else None, _parse_request(body) if body else None)
+        return answer.decode() if answer else None, _parse_request(body) if body else None
 
     async def load_request(self, request_id: str) -> Request | None:
         found = await self.load_requests([request_id])

@@ -181,14 +181,17 @@ class Transition:
 
     def update_seat(self, task: Task, **fields: Any) -> None:
         """Change a task's seat, then ask the next people, or go on if there is a verdict."""
-        before = authority.get_visit(self.request, task)
-        ballot = replace_seat(before.ballot, task.seat, lambda seat: seat.model_copy(update=fields))
-        visit = before.model_copy(update={"ballot": ballot})
-        self.update_request(visits=tuple(visit if v == before else v for v in self.request.visits))
-        if compute_verdict(ballot):
-            self.complete_user_task(task, Decision(compute_verdict(ballot)))
+        visit = self._replace_seat(task, **fields)
+        if verdict := compute_verdict(visit.ballot):
+            self.complete_user_task(task, Decision(verdict))
         else:
             self._sync_tasks(visit)
+
+    def _replace_seat(self, task: Task, **fields: Any) -> Visit:
+        before = authority.get_visit(self.request, task)
+        visit = before.model_copy(update={"ballot": replace_seat(before.ballot, task.seat, **fields)})
+        self.update_request(visits=tuple(visit if v == before else v for v in self.request.visits))
+        return visit
 
     def complete_user_task(self, task: Task, decision: Decision) -> None:
         """Leave a user task after its decision."""
@@ -235,13 +238,7 @@ class Transition:
         able = (p for p in above if authority.can_be_asked(self.definition, self.request, task, p))
         if (present := next(able, task.assignee)) != seat.person:
             task = task.model_copy(update={"assignee": present})
-            visits: list[Visit] = []
-            for one in self.request.visits:
-                if find_seat(one.ballot, seat.n):
-                    ballot = replace_seat(one.ballot, seat.n, lambda s: s.model_copy(update={"person": present}))
-                    one = one.model_copy(update={"ballot": ballot})
-                visits.append(one)
-            self.update_request(visits=tuple(visits))
+            self._replace_seat(task, person=present)
             self.add_notice("stepped_up", task=task.id, person=self.request.initiator, by=seat.person, to=present)
         self.update_request(tasks=(*self.request.tasks, task))
         self._opened.append(f"{task.id}={task.assignee}")
