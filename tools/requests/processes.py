@@ -284,7 +284,7 @@ async def _build_handed_in_outcome(
     }
     if result.rule:
         return await build_rule_outcome(context, result, data)
-    params = {"process": process.form.name.by_language, "request": result.request}
+    params: dict[str, Any] = {"process": process.form.name.by_language, "request": result.request}
     told = classify_request(process, request, context.caller.id)  # the data has the request's length and approvers
     return build_effect_outcome(data, summary, effect, result.request, params, Privacy.OWN, data_privacy=told)
 
