@@ -262,8 +262,9 @@ def mirror(name: str) -> Callable[..., Awaitable[Any]]:
 
 
 CONFLICT = WriteConflictError("L-0001")
-for name in (one for one in vars(Store) if not one.startswith("_")):
-    setattr(MirroredStore, name, mirror(name))
+for name in vars(RedisStore).keys() - {"number_from_one", "skip_numbers"}:  # what only a restored store needs
+    if not name.startswith("_"):
+        setattr(MirroredStore, name, mirror(name))
 
 
 class StoredCompany(Company):
