@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 
 from bot.redis.connect import connect_redis
 from tests.harness.corpus import corpus
-from tests.harness.memory_store import MemoryStore, Store
+from tests.harness.memory_store import MemoryStore
 from tests.tools.office import NOW, People
 from tests.tools.workflow.company import IDS, Company
 from tools.spec import ToolError

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import lru_cache
 from typing import TypeAlias
 
 from tools.workflow.bpmn.graph import InvalidDefinitionError
@@ -41,11 +40,5 @@ class ProcessVersions:
                 if content is None or hashlib.sha256(content).hexdigest() != name:
                     raise InvalidDefinitionError(name[:12] or "-", "missing" if content is None else "altered")
                 files.append(content)
-            self._process_by_version[version] = _compile_once(*files)
+            self._process_by_version[version] = compile_process(*files, is_stored=True)
         return self._process_by_version[version]
-
-
-@lru_cache(maxsize=16)
-def _compile_once(bpmn: bytes, toml: bytes) -> Process:
-    """Compile a process; cached, because audits of many records meet the same files."""
-    return compile_process(bpmn, toml, is_stored=True)

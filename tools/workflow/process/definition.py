@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib import resources
 
 from pydantic import ValidationError
@@ -88,9 +88,10 @@ class Process:
         return list_decider_names(self.definition)
 
 
+@lru_cache(maxsize=16)
 def compile_process(bpmn: bytes, toml: bytes, *, is_stored: bool = False) -> Process:
-    """Compile a process from its two files. `is_stored` has the meaning of `compile_bpmn`. Raises
-    `InvalidDefinitionError`."""
+    """Compile a process from its two files; cached, because audits of many records meet the same files. `is_stored` has
+    the meaning of `compile_bpmn`. Raises `InvalidDefinitionError`."""
     errors = list[InvalidDefinitionError]()
     form: Form | None = None
     definition: ProcessDefinition | None = None

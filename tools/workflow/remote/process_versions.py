@@ -25,14 +25,14 @@ class RemoteVersions(ProcessVersions):
     of these, were deployed."""
 
     def __init__(self, api: EngineApi, store: KeyValueStore, processes: Sequence[Process]) -> None:
-        super().__init__(self._load_stored_file, processes)
+        async def load_file(version: str) -> bytes | None:
+            text = await store.get(f"file:{version}")
+            return None if text is None else text.encode()
+
+        super().__init__(load_file, processes)
         self._api, self._store = api, store
         self._verified_definitions: set[tuple[str, str]] = set()
         """Pairs of deployed definition and our version that were found equal."""
-
-    async def _load_stored_file(self, version: str) -> bytes | None:
-        text = await self._store.get(f"file:{version}")
-        return None if text is None else text.encode()
 
     async def list_processes(self) -> tuple[Process, ...]:
         """All processes for new requests."""
