@@ -58,9 +58,11 @@ class MemoryStore:
     async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]:
         return tuple(Request.model_validate_json(self.requests[r]) for r in request_ids if r in self.requests)
 
+    async def list_own_requests(self, person: str) -> tuple[Request, ...]:
+        return await self.load_requests([request for request, _ in await self.list_members("mine", person)])
+
     async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
-        own = await self.load_requests([request for request, _ in await self.list_members("mine", person)])
-        return select_requests_of_year(own, process, year)
+        return select_requests_of_year(await self.list_own_requests(person), process, year)
 
     async def save_change(self, change: RequestChange) -> str:
         if change.idempotency_key in self.answers:

@@ -275,7 +275,7 @@ async def test_a_leave_that_starts_while_another_changes_does_not_overlap(store:
     before = office(store).engine
     await before.start_request("leave", SICK, "U1", "start", NOW)
     await decide(before, "L-0001-1", "U2", Decision.REJECT, "不行", None, "no")
-    engine = office(Crowd(store, "load_requests", 2)).engine
+    engine = office(Crowd(store, "load_requests list_own_requests", 2)).engine
     again = decide(engine, "L-0001-2", "U1", Decision.RESUBMIT, "", WEEK, "again")
     assert await either(again, engine.start_request("leave", WEEK, "U1", "second", NOW)) == ["overlap", "waiting"]
 

@@ -170,13 +170,11 @@ class EmbeddedEngine:
                 return CommandResult.model_validate_json(start_context.answer)
             used = get_process_by_key(process, await self._versions.list_current_processes(start_context.deployments))
             await self._save_process_files(used)
+            own_ids = start_context.own_requests.request_ids if used.form.needs_earlier_requests else ()
+            own = await self._store.load_requests(own_ids)
             try:
-                filled = await self._enricher.fill_form(
-                    used, form, initiator, now, known_requests=start_context.own_requests.request_ids
-                )
-                await reject_repeated_start(
-                    self._store, start_context.own_requests.request_ids, used, filled, now, again
-                )
+                filled = await self._enricher.fill_form(used, form, initiator, now, own_requests=own)
+                reject_repeated_start(own, used, filled, now, again)
                 reject_unseen_form(filled.confirmed_hash, seen)
             except ToolError:  # this command may have started the request meanwhile
                 if (answer := (await self._store.load_start_context(key, initiator)).answer) is None:
@@ -457,7 +455,7 @@ class EmbeddedEngine:
         return found
 
     async def list_own_requests(self, person: str) -> tuple[Request, ...]:
-        return await self._store.load_requests([member for member, _ in await self._store.list_members("mine", person)])
+        return await self._store.list_own_requests(person)
 
     async def list_recent_requests(self, person: str, most: int, skip: int = 0) -> RequestList:
         newest = await self._store.list_newest_members("mine", person, skip + most)

@@ -246,6 +246,10 @@ class RedisStore:
         )
         return tuple(_parse_request(body) for body in bodies if body)
 
+    async def list_own_requests(self, person: str) -> tuple[Request, ...]:
+        """All requests of a person, oldest first."""
+        return await self.load_requests([request for request, _ in await self.list_members("mine", person)])
+
     async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
         """A person's requests of one process that take days from this year, or may; oldest first. The cost does not
         depend on other years, except the first time, when all requests are read."""

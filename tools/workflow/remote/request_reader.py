@@ -12,7 +12,8 @@ from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.authority import build_no_request_error, build_no_task_error, require_task
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import APPROVAL_DECISIONS, Request
+from tools.workflow.engine.state import APPROVAL_DECISIONS, Delegation, Request
+from tools.workflow.engine.store import select_requests_of_year
 from tools.workflow.remote.api import EngineApi, EngineTask, ProcessInstance
 from tools.workflow.remote.command_records import find_start_record
 from tools.workflow.remote.engine_users import EngineUsers
@@ -103,6 +104,13 @@ class RequestReader:
         is_known = all(instance.id in self._ended for instance in instances)
         found = await self._rebuild_all(instances, [] if is_known else await self._api.list_tasks_started_by(user))
         return [f.request for f in found if f.request.initiator == person]
+
+    async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
+        return select_requests_of_year(await self.list_own_requests(person), process, year)
+
+    async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]:
+        """An empty tuple: only the embedded engine has deputies."""
+        return ()
 
     async def _rebuild(
         self, instance: ProcessInstance, tasks: Sequence[EngineTask] | None = None, *, is_kept: bool = True
