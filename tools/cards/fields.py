@@ -251,38 +251,28 @@ def describe_new_request(proposal: Proposal) -> TextRef | None:
 def build_dialog_fields(
     process: Process, values: Mapping[str, str], files: Sequence[AttachedFile] = ()
 ) -> tuple[DialogField, ...]:
-    """The whole form as a dialog, filled in with the present values. `files` are the files on the form."""
-    return tuple(
-        _build_file_field(field, values.get(field.name, ""), files)
-        if field.kind is FieldKind.ATTACHMENT
-        else DialogField(
-            name=FIELD_PREFIX + field.name,
-            label=field.label.by_language,
-            kind=INPUTS.get(field.kind, field.kind.value),
-            value=values.get(field.name, ""),
-            required=field.required and field.name not in process.deciding_names,
-            choices=tuple((o.value, o.by_language) for o in field.options),
-            max_length=field.max_length,
+    """The whole form as a dialog, filled in with the present values. `files` are the files on the form. The choices of
+    a file input are the present files, which can be left out; if its value has an address, it is a line of text."""
+    names, fields = {file.id: describe_file(file) for file in files}, list[DialogField]()
+    for field in process.form.fields:
+        value, kind = values.get(field.name, ""), INPUTS.get(field.kind, field.kind.value)
+        choices, max_length = tuple((o.value, o.by_language) for o in field.options), field.max_length
+        if field.kind is FieldKind.ATTACHMENT:
+            kept, max_length = [part for part in value.split(",") if part], 3000
+            kind = "file" if all(map(FILE_ID.fullmatch, kept)) else "text"
+            choices = tuple((id, names[id]) for id in kept if id in names and kind == "file")
+        fields.append(
+            DialogField(
+                name=FIELD_PREFIX + field.name,
+                label=field.label.by_language,
+                kind=kind,
+                value=value,
+                required=field.required and field.name not in process.deciding_names,
+                choices=choices,
+                max_length=max_length,
+            )
         )
-        for field in process.form.fields
-    )
-
-
-def _build_file_field(field: FormField, value: str, files: Sequence[AttachedFile]) -> DialogField:
-    """A file input. Its choices are the present files, which can be left out. If the value has an address, the input is
-    a line of text."""
-    names = {file.id: describe_file(file) for file in files}
-    kept = [part for part in value.split(",") if part]
-    is_only_files = all(FILE_ID.fullmatch(part) for part in kept)
-    return DialogField(
-        name=FIELD_PREFIX + field.name,
-        label=field.label.by_language,
-        kind="file" if is_only_files else "text",
-        value=value,
-        required=field.required,
-        choices=tuple((id, names[id]) for id in kept if id in names) if is_only_files else (),
-        max_length=3000,
-    )
+    return tuple(fields)
 
 
 async def _build_field_value(
