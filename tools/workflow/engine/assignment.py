@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
 from tools.people.names import (
@@ -52,29 +51,13 @@ def assign_people(
     persons = (f for f in form.fields if f.kind in PERSONS)
     values = {f.name: _resolve_ids(f, filled.values[f.name], people, author, f.name in decides) for f in persons}
     filled = filled.model_copy(update={"values": {**filled.values, **values}})
-    seats = _SeatAssignment(form, definition, filled, AssigneeResolver(people, author), (*rows, *form.policy))
+    seats = SeatAssignment(form, definition, filled, AssigneeResolver(people, author), (*rows, *form.policy))
     seats.reject_missing_fields()
     seats.require_allowed_choices()
     seats.choose_people()
     seats.reject_duplicate_deciders()
     seats.choose_recipients()
     return filled.model_copy(update={"people": seats.assigned_people, "exceptions": seats.exceptions})
-
-
-@dataclass(frozen=True, slots=True)
-class PeoplePreview:
-    """The people to whom an incomplete form leads, as far as they are known."""
-
-    values: Mapping[str, str]
-    """The values of the person fields, as ids."""
-    is_path_known: bool
-    """Whether the path is known; false while a value is missing that the path depends on."""
-    needed_fields: frozenset[str] = frozenset()
-    """Fields that this form needs besides those that every form needs."""
-    deciders: tuple[tuple[dict[str, str], tuple[str, ...]], ...] = ()
-    """Pairs of label and person ids of those who would decide, in their order."""
-    errors: tuple[ToolError, ...] = ()
-    """All errors about the people."""
 
 
 def preview_people(
@@ -84,10 +67,12 @@ def preview_people(
     people: Sequence[Person],
     author: Person,
     rows: Sequence[PolicyRow],
-) -> PeoplePreview:
-    """Preview `assign_people` for an incomplete form, without raising errors. Where nobody is named, the people whom
-    the rules name count as named. `filled` lacks the values that are still to come."""
-    decides, errors, values = list_decider_names(definition), list[ToolError](), dict[str, str]()
+    errors: list[ToolError],
+) -> tuple[FilledForm, SeatAssignment | None]:
+    """Preview `assign_people` for an incomplete form, which lacks the values that are still to come: the form with
+    persons as ids, and its seats, or None while a value is missing on which the path depends. Where nobody is named,
+    the people whom the rules name count as named. Errors are added to `errors`."""
+    decides, values = list_decider_names(definition), dict[str, str]()
     for field in (f for f in form.fields if f.kind in PERSONS):
         try:
             named = filled.values.get(field.name, "")
@@ -97,18 +82,12 @@ def preview_people(
             values[field.name] = ""
     filled = filled.model_copy(update={"values": {**filled.values, **values}})
     try:
-        seats = _SeatAssignment(form, definition, filled, AssigneeResolver(people, author), (*rows, *form.policy))
+        seats = SeatAssignment(form, definition, filled, AssigneeResolver(people, author), (*rows, *form.policy))
     except InvalidExpressionError:
-        return PeoplePreview(values, is_path_known=False, errors=tuple(errors))
+        return filled, None
     wrong = {error.field for error in errors}
     errors += [error for error in seats.suggest_people() if error.field not in wrong]
-    return PeoplePreview(
-        values,
-        is_path_known=True,
-        needed_fields=seats.list_needed_fields(),
-        deciders=tuple(seats.list_deciders()),
-        errors=tuple(errors),
-    )
+    return filled, seats
 
 
 def find_successors(
@@ -126,7 +105,7 @@ def find_successors(
     asked_names = [name for name in node.who if task.assignee in request.filled.resolve_people(name)] if node else []
     if task.kind is not TaskKind.APPROVE or not asked_names:
         return None
-    seats = _SeatAssignment(form, definition, request.filled, company, (*rows, *form.policy))
+    seats = SeatAssignment(form, definition, request.filled, company, (*rows, *form.policy))
     if any(seats.can_decide(name, task.assignee) for name in asked_names):
         return None
     return tuple({p.id: p for name in asked_names for p in seats.list_candidates(name)}.values())
@@ -208,7 +187,7 @@ class MissingApproverError(ToolError):
         """Field → person id."""
 
 
-class _SeatAssignment:
+class SeatAssignment:
     """The step-by-step assignment of seats for one request."""
 
     def __init__(

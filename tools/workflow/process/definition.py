@@ -215,16 +215,16 @@ def preview_form(process: Process, values: Mapping[str, str], context: FormConte
     form, errors, rows = process.form, list[ToolError](), context.list_policy_rows(process)
     canonical = _parse_valid_values(form, values, context, errors)
     filled = _derive_values(form, canonical, context, errors, is_complete=False)
-    found = preview_people(form, process.definition, filled, context.people, context.initiator, rows)
-    filled = filled.model_copy(update={"values": {**filled.values, **found.values}})
+    filled, seats = preview_people(form, process.definition, filled, context.people, context.initiator, rows, errors)
+    needed = seats.list_needed_fields() if seats else frozenset[str]()
     decides = process.deciding_names & {f.name for f in form.fields}
     return FormPreview(
         filled=filled,
-        needed_fields=found.needed_fields,
-        unneeded_fields=frozenset(decides - found.needed_fields) if found.is_path_known else frozenset(),
-        deciders=found.deciders,
-        rule=find_passing_rule(process, filled) if found.is_path_known else "",
-        errors=(*errors, *found.errors),
+        needed_fields=needed,
+        unneeded_fields=decides - needed if seats else frozenset(),
+        deciders=tuple(seats.list_deciders()) if seats else (),
+        rule=find_passing_rule(process, filled) if seats else "",
+        errors=tuple(errors),
     )
 
 
