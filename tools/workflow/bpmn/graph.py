@@ -148,6 +148,11 @@ class ProcessDefinition(FrozenModel):
         return tuple(node.id for node in self.nodes.values() if node.is_revision)
 
     @cached_property
+    def deciding_names(self) -> frozenset[str]:
+        """The fields, levels and roles whose people decide somewhere. Whether they are needed depends on the path."""
+        return frozenset(name for node in self.nodes.values() for name in node.who)
+
+    @cached_property
     def initial_decisions(self) -> Mapping[str, str]:
         """The values of all decisions in conditions before any is made."""
         return {format_decision_variable(node): "" for node in self.nodes}

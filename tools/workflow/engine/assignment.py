@@ -32,11 +32,6 @@ PERSON_SEPARATOR = re.compile(r"[,，、;；\n]|(?<=>)\s*(?=<@)")
 """Separators between persons."""
 
 
-def list_decider_names(definition: ProcessDefinition) -> frozenset[str]:
-    """The names (fields, levels, roles) whose people decide somewhere."""
-    return frozenset(name for node in definition.nodes.values() for name in node.who)
-
-
 def assign_people(
     form: Form,
     definition: ProcessDefinition,
@@ -47,7 +42,7 @@ def assign_people(
 ) -> FilledForm:
     """The form with persons as ids and all deciders chosen. `rows` come before the form's own rows. Raises `ToolError`,
     which names the field and the fix."""
-    decides = list_decider_names(definition)
+    decides = definition.deciding_names
     persons = (f for f in form.fields if f.kind in PERSONS)
     values = {f.name: _resolve_ids(f, filled.values[f.name], people, author, f.name in decides) for f in persons}
     filled = filled.model_copy(update={"values": {**filled.values, **values}})
@@ -72,7 +67,7 @@ def preview_people(
     """Preview `assign_people` for an incomplete form, which lacks the values that are still to come: the form with
     persons as ids, and its seats, or None while a value is missing on which the path depends. Where nobody is named,
     the people whom the rules name count as named. Errors are added to `errors`."""
-    decides, values = list_decider_names(definition), dict[str, str]()
+    decides, values = definition.deciding_names, dict[str, str]()
     for field in (f for f in form.fields if f.kind in PERSONS):
         try:
             named = filled.values.get(field.name, "")
@@ -150,7 +145,7 @@ def find_unserved(
         )
 
     unserved = dict[str, list[Person]]()
-    for name in sorted(list_decider_names(definition) - {INITIATOR}):
+    for name in sorted(definition.deciding_names - {INITIATOR}):
         fitting = _list_rows(name, form, rows)
         if lacking := [author for author in authors if not is_served(author, fitting)]:
             unserved[name] = lacking
@@ -270,7 +265,7 @@ class SeatAssignment:
         """Check that each person in a field that decides is named by the table, or that the row lets the author choose.
         A field that this form's path does not use is checked as well, because a return or a rejection may lead there.
         Raises `ToolError`."""
-        decides = list_decider_names(self._definition)
+        decides = self._definition.deciding_names
         for field in self._form.fields:
             if field.kind not in PERSONS or field.name not in decides:
                 continue

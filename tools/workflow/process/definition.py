@@ -27,7 +27,7 @@ from tools.workflow.bpmn.graph import (
     raise_definition_errors,
 )
 from tools.workflow.bpmn.reader import check_without_form, compile_bpmn
-from tools.workflow.engine.assignment import assign_people, list_decider_names, preview_people
+from tools.workflow.engine.assignment import assign_people, preview_people
 from tools.workflow.engine.paths import trace_happy_path
 from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.calendar import WorkCalendar
@@ -82,10 +82,9 @@ class Process:
         watched = {*read, *summed, *days, *kept, *self.deciding_names}
         return frozenset(f.name for f in form.fields if f.name in watched or f.currency in watched)
 
-    @cached_property
+    @property
     def deciding_names(self) -> frozenset[str]:
-        """The fields, levels and roles that decide somewhere. Whether they are needed depends on the path."""
-        return list_decider_names(self.definition)
+        return self.definition.deciding_names
 
 
 @lru_cache(maxsize=16)
