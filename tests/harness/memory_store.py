@@ -77,7 +77,7 @@ class MemoryStore:
         if change.form_count is not None:
             self.form_counts[author] = change.form_count + 1
         self.requests[change.after.id] = change.after.model_dump_json()
-        self.records.setdefault(change.after.id, []).append(change.result.event.model_dump_json())
+        self.records.setdefault(change.after.id, []).append(change.event.model_dump_json())
         for listing in change.list_updates:
             self._apply_list_update(listing)
         self.outbox_events |= {e.id: e for e in change.outbox_events}

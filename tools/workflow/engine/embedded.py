@@ -35,7 +35,6 @@ from tools.workflow.engine.commands import (
     FireTimerCommand,
     MigrateCommand,
     RequestEvent,
-    RequestNotice,
     StartCommand,
     TaskCommand,
     UrgeCommand,
@@ -332,19 +331,21 @@ class EmbeddedEngine:
         forms: int | None,
     ) -> CommandResult:
         require_readable(result, previous)
-        notices: list[RequestNotice] = []
-        for notice in result.notices:  # with the present names of the actor and of the represented person
+        request, events = result.request, list[OutboxEvent]()
+        for n, notice in enumerate(result.notices):  # with the present names of the actor and of who is represented
             names = {"by_name": await self._get_person_name(notice.data.get("by", ""))}
             if behalf := notice.data.get("behalf"):
                 names["for_name"] = await self._get_person_name(behalf)
-            notices.append(notice.model_copy(update={"data": {**notice.data, **names}}))
-        result = TransitionResult(result.request, tuple(notices), result.event)
-        moved = build_command_result(result.request, result.event.command)
+            id = f"{request.id}:{request.events}:{n}"
+            events.append(OutboxEvent(id=id, kind=notice.kind, data={**notice.data, **names}))
+        moved = build_command_result(request, result.event.command)
         answer = moved.model_dump_json()
         kept = await self._store.save_change(
             RequestChange(
                 before=previous,
-                result=result,
+                after=request,
+                event=result.event,
+                outbox_events=tuple(events),
                 definition=definition,
                 idempotency_key=key,
                 answer=answer,

@@ -49,9 +49,9 @@ from redis.client import NEVER_DECODE
 
 from tools.spec import StoredModel
 from tools.workflow.bpmn.graph import ProcessDefinition
+from tools.workflow.engine.commands import RequestEvent
 from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.state import APPROVAL_DECISIONS, CompactModel, Delegation, Request, Status, Task
-from tools.workflow.engine.transitions import TransitionResult
 
 ANSWER_MS = 30 * 24 * 3600 * 1000
 MIN_SKIPPED = 10_000
@@ -79,7 +79,9 @@ class RequestChange:
     """One command's result, ready to store."""
 
     before: Request | None
-    result: TransitionResult
+    after: Request
+    event: RequestEvent
+    outbox_events: tuple[OutboxEvent, ...]
     definition: ProcessDefinition
     idempotency_key: str
     answer: str
@@ -88,19 +90,9 @@ class RequestChange:
     requests."""
 
     @property
-    def after(self) -> Request:
-        return self.result.request
-
-    @property
     def expected_events(self) -> int:
         """Number of the request's events when it was read."""
         return self.before.events if self.before else 0
-
-    @property
-    def outbox_events(self) -> tuple[OutboxEvent, ...]:
-        stem = f"{self.after.id}:{self.after.events}"
-        told = enumerate(self.result.notices)
-        return tuple(OutboxEvent(id=f"{stem}:{n}", kind=e.kind, data=e.data) for n, e in told)
 
     @property
     def list_updates(self) -> Iterator[ListUpdate]:
@@ -284,7 +276,7 @@ class RedisStore:
         """Store the change in one step. Return the answer to use: this one, or the earlier one of the same key. Raises
         `WriteConflictError`."""
         keys, details = self._build_save_arguments(change)
-        event, request = _deflate_model(change.result.event), _deflate_model(change.after)
+        event, request = _deflate_model(change.event), _deflate_model(change.after)
         args: list[str | bytes] = [
             str(change.expected_events),
             request,
