@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NoReturn
 
 from tools.people.names import (
     CANDIDATES,
@@ -279,17 +278,16 @@ class SeatAssignment:
     def choose_people(self) -> None:
         """Choose the people of the levels in the form's order, then those of the candidate groups' roles. Raises
         `ToolError`."""
-        for level in self._form.levels:
-            if level.name in self._nodes_by_name:
-                able = self.list_candidates(level.name)
-                self.assigned_people[level.name] = _list_ids(able if level.many else able[:1]) or _raise_no_level(
-                    level.name, level.label.by_language
-                )
-        for name, node in self._nodes_by_name.items():
-            if name.startswith(ROLE_PREFIX):
-                self.assigned_people[name] = _list_ids(self.list_candidates(name)) or _raise_no_level(
-                    name, {"zh": node.name, "en": node.name}
-                )
+        nodes = self._nodes_by_name
+        seats = [(one.name, one.label.by_language, one.many) for one in self._form.levels if one.name in nodes]
+        roles = [name for name in nodes if name.startswith(ROLE_PREFIX)]
+        seats += [(role, {"zh": nodes[role].name, "en": nodes[role].name}, True) for role in roles]
+        for name, label, is_for_several in seats:
+            able = self.list_candidates(name)
+            if not able:
+                message = f"nobody can be {name}: whoever the rules name is missing, the author, or decides already"
+                raise ToolError("no_level", f"{message}. An administrator has to add somebody", label=label)
+            self.assigned_people[name] = _list_ids(able if is_for_several else able[:1])
 
     def reject_duplicate_deciders(self) -> None:
         """Refuse a person who would decide at two nodes of one path. Raises `ToolError` `own_level`."""
@@ -379,8 +377,3 @@ def _build_approver_error(
     names = join_in_both_languages(map(list_names_by_language, named[:CANDIDATES]))
     ids = tuple(p.id for p in named[:CANDIDATES])
     return build_field_error("other_approver", field, message, people=ids, names=names, chosen=chosen_names)
-
-
-def _raise_no_level(name: str, label: dict[str, str]) -> NoReturn:
-    message = f"nobody can be {name}: whoever the rules name is missing, the author, or decides already"
-    raise ToolError("no_level", f"{message}. An administrator has to add somebody", label=label)
