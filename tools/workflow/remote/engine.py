@@ -17,7 +17,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from datetime import datetime
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 from tools.ports import Directory
 from tools.spec import EffectUnknownError, ToolError
@@ -69,7 +69,6 @@ from tools.workflow.remote.rebuild import (
 from tools.workflow.remote.request_reader import RequestReader, split_task_id
 from tools.workflow.remote.request_writer import RequestWriter, read_after_write
 
-T = TypeVar("T")
 REST_PAUSES_S = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0)
 """Pauses in which the engine goes on by itself, after which a command ends all the same (s)."""
 MAX_ROUNDS = 100
