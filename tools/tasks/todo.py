@@ -45,7 +45,7 @@ from tools.tasks.task_actions import (
 )
 from tools.tool import PAGE, Tool, ToolArgs, ToolContext
 from tools.workflow.bpmn.graph import VotingMode
-from tools.workflow.engine.authority import list_return_targets, reject_closed_task
+from tools.workflow.engine.authority import build_no_task_error, list_return_targets, reject_closed_task
 from tools.workflow.engine.commands import DecideCommand, SignPosition, StartCommand, WithdrawCommand
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import Decision, FilledForm, Request, TaskKind
@@ -112,7 +112,7 @@ async def run_query_todo_tasks(context: ToolContext, args: QueryTodoTasksArgs) -
 async def prepare_decide_task(context: ToolContext, args: DecideTaskArgs) -> Proposal:
     assigned_task = await resolve_task(context, args.task)
     if not await can_read_request(context, assigned_task.request):
-        raise ToolError("no_task", f"there is no task {args.task[:40]!r}", task=args.task[:40])
+        raise build_no_task_error(args.task)
     if assigned_task.task.kind is TaskKind.REVISE and assigned_task.task.is_open:
         text = f"{assigned_task.request.id} came back to its author: use resubmit_request or withdraw_request"
         raise ToolError("use_resubmit", text, request=assigned_task.request.id)

@@ -162,13 +162,6 @@ def format_decision_variable(task: str) -> str:
     return f"{DECISION}_{task}"
 
 
-def require_one_start(process: str, nodes: Mapping[str, FlowNode]) -> str:
-    starts = [n.id for n in nodes.values() if n.kind is NodeKind.START]
-    if len(starts) != 1:
-        raise InvalidDefinitionError(process, f"one start event is needed, found {len(starts)}")
-    return starts[0]
-
-
 def check_graph(start: str, nodes: Mapping[str, FlowNode]) -> None:
     """Check a graph without simulation; `tools.workflow.bpmn.soundness` has the other checks. Raises
     `InvalidDefinitionError`."""

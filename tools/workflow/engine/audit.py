@@ -28,6 +28,7 @@ from tools.workflow.engine.audit_record import (
     parse_event,
     split_into_pages,
 )
+from tools.workflow.engine.authority import build_no_request_error
 from tools.workflow.engine.commands import RequestEvent, StartCommand
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Request
@@ -111,7 +112,7 @@ class Verification:
             request in self._heads_by_request,
         )
         if not any(traces) and not _is_numbered(request, await self._load_numbers()):
-            raise ToolError("no_request", f"there is no request {request[:40]!r}", request=request[:40])
+            raise build_no_request_error(request)
         return (
             *(AuditFinding("broken", what) for what in sorted(self._broken_lists)),
             *await self._verify_requests([request]),
