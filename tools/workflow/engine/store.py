@@ -37,11 +37,11 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
@@ -173,7 +173,8 @@ class RedisStore:
     a kind without any number are numbered (see `StartContext.number_floor`)."""
 
     def __init__(self, redis: Redis, *, compute_number_floor: Callable[[], int] = lambda: 0) -> None:
-        self._redis, self._compute_number_floor = redis, compute_number_floor
+        self._redis: Any = redis  # redis-py has one type for the replies of its blocking and its asyncio client
+        self._compute_number_floor = compute_number_floor
         self._highest_numbers = dict[str, int]()
         """Prefix → highest number that this process has seen. A store that lost its last writes gives none of them out
         again."""
@@ -285,7 +286,7 @@ class RedisStore:
             event,
             json.dumps(details),
         ]
-        how, answer = await self._await_reply(self._save_script(keys=keys, args=args))
+        how, answer = await self._save_script(keys=keys, args=args)
         if how == "conflict":
             raise WriteConflictError(f"{change.after.id}: {answer}")
         if change.before is None:
@@ -332,41 +333,39 @@ class RedisStore:
     async def list_members(self, name: str, person: str = "", most: int | None = None) -> tuple[tuple[str, int], ...]:
         """Pairs of member and score of a list, lowest score first, at most `most`."""
         key, last = self._build_key(name, person), -1 if most is None else most - 1
-        found = await self._await_reply(self._redis.zrange(key, 0, last, withscores=True))
+        found = await self._redis.zrange(key, 0, last, withscores=True)
         return tuple((member, int(score)) for member, score in found)
 
     async def list_newest_members(self, name: str, person: str, most: int) -> tuple[tuple[str, int], ...]:
         """Pairs of member and score of a list, highest score first, at most `most`."""
-        found = await self._await_reply(
-            self._redis.zrange(self._build_key(name, person), 0, most - 1, desc=True, withscores=True)
-        )
+        found = await self._redis.zrange(self._build_key(name, person), 0, most - 1, desc=True, withscores=True)
         return tuple((member, int(score)) for member, score in found)
 
     async def count_members(self, name: str, person: str) -> int:
-        return int(await self._await_reply(self._redis.zcard(self._build_key(name, person))))
+        return int(await self._redis.zcard(self._build_key(name, person)))
 
     async def list_members_since(self, name: str, score: int) -> tuple[str, ...]:
         """Members of a list with at least this score. Only for lists of all requests, which belong to no person."""
-        return tuple(await self._await_reply(self._redis.zrangebyscore(self._build_key(name), score, "+inf")))
+        return tuple(await self._redis.zrangebyscore(self._build_key(name), score, "+inf"))
 
     async def list_due_timers(self, now_ms: int, most: int) -> tuple[str, ...]:
         due = self._redis.zrangebyscore(self._build_key("timers"), "-inf", now_ms, start=0, num=most)
-        return tuple(await self._await_reply(due))
+        return tuple(await due)
 
     async def delete_timer(self, member: str) -> None:
-        await self._await_reply(self._redis.zrem(self._build_key("timers"), member))
+        await self._redis.zrem(self._build_key("timers"), member)
 
     async def postpone_timer(self, member: str, until_ms: int) -> None:
         """Postpone a timer if it still exists."""
-        await self._await_reply(self._redis.zadd(self._build_key("timers"), {member: until_ms}, xx=True))
+        await self._redis.zadd(self._build_key("timers"), {member: until_ms}, xx=True)
 
     async def load_last_numbers(self) -> Mapping[str, int]:
         """Prefix → last request number."""
-        return _parse_last_numbers(await self._await_reply(self._redis.hgetall(self._build_key("numbers"))))
+        return _parse_last_numbers(await self._redis.hgetall(self._build_key("numbers")))
 
     async def load_omitted_numbers(self) -> Mapping[str, Sequence[range]]:
         """Prefix → numbers that were never given out, as ranges."""
-        stored = await self._await_reply(self._redis.hgetall(self._build_key("left_out")))
+        stored = await self._redis.hgetall(self._build_key("left_out"))
         omitted: dict[str, list[range]] = {}
         for name, last in stored.items():
             prefix, _, first = name.rpartition(":")
@@ -394,18 +393,18 @@ class RedisStore:
             await pipe.execute()
 
     async def save_file(self, version: str, content: bytes) -> None:
-        await self._await_reply(self._redis.hsetnx(self._build_key("files"), version, content.decode("utf-8")))
+        await self._redis.hsetnx(self._build_key("files"), version, content.decode("utf-8"))
 
     async def load_file(self, version: str) -> bytes | None:
-        text = await self._await_reply(self._redis.hget(self._build_key("files"), version))
+        text = await self._redis.hget(self._build_key("files"), version)
         return str(text).encode("utf-8") if text is not None else None
 
     async def save_deployment(self, process: str, bpmn: str, form: str) -> None:
-        await self._await_reply(self._redis.hset(self._build_key("processes"), process, f"{bpmn} {form}"))
+        await self._redis.hset(self._build_key("processes"), process, f"{bpmn} {form}")
 
     async def load_deployments(self) -> Mapping[str, tuple[str, str]]:
         """Process → versions of its two files."""
-        return _parse_deployments(await self._await_reply(self._redis.hgetall(self._build_key("processes"))))
+        return _parse_deployments(await self._redis.hgetall(self._build_key("processes")))
 
     async def save_delegation(self, delegation: Delegation, known: Collection[Delegation]) -> None:
         """Store a delegation with a timer for its start. `known` has the person's delegations as they were read. Raises
@@ -417,7 +416,7 @@ class RedisStore:
         ]
         args = [delegation.id, delegation.model_dump_json(), format_away_timer(delegation)]
         args += [str(to_milliseconds(delegation.start)), *(d.id for d in known)]
-        if not await self._await_reply(self._delegation_script(keys=keys, args=args)):
+        if not await self._delegation_script(keys=keys, args=args):
             raise WriteConflictError(delegation.id)
 
     async def delete_delegation(self, delegation: Delegation) -> None:
@@ -434,21 +433,21 @@ class RedisStore:
         return await self._load_delegations("deputy", person)
 
     async def _load_delegations(self, name: str, person: str) -> tuple[Delegation, ...]:
-        bodies = await self._await_reply(self._redis.hvals(self._build_key(name, person)))
+        bodies = await self._redis.hvals(self._build_key(name, person))
         return tuple(sorted(map(Delegation.model_validate_json, bodies), key=lambda d: (d.start, d.id)))
 
     async def append_outbox(self, events: Sequence[OutboxEvent]) -> None:
         """Add notices outside a change. A notice that already waits is not added again."""
         keys = [self._build_key("numbers"), self._build_key("outbox"), self._build_key("bodies")]
         for event in events:
-            await self._await_reply(self._enqueue_script(keys=keys, args=[event.id, event.model_dump_json()]))
+            await self._enqueue_script(keys=keys, args=[event.id, event.model_dump_json()])
 
     async def list_outbox(self, limit: int) -> list[OutboxEvent]:
         """The oldest notices that are not marked as sent."""
-        ids = await self._await_reply(self._redis.zrange(self._build_key("outbox"), 0, limit - 1))
+        ids = await self._redis.zrange(self._build_key("outbox"), 0, limit - 1)
         if not ids:
             return []
-        bodies = await self._await_reply(self._redis.hmget(self._build_key("bodies"), ids))
+        bodies = await self._redis.hmget(self._build_key("bodies"), ids)
         return [OutboxEvent.model_validate_json(body) for body in bodies if body]
 
     async def mark_sent(self, ids: Sequence[str]) -> None:
@@ -460,13 +459,8 @@ class RedisStore:
 
     async def _fetch_bytes(self, command: str, *args: str | int) -> list[bytes | None]:
         """Run a command without decoding the reply, because compressed data is no text."""
-        asked: Any = self._redis.execute_command
-        return cast("list[bytes | None]", await asked(command, *args, **{NEVER_DECODE: True}))
-
-    async def _await_reply(self, reply: Any) -> Any:
-        """Await a reply. redis-py has one type for the replies of its blocking and its asyncio client; this is the
-        latter."""
-        return await cast("Awaitable[Any]", reply)
+        found: list[bytes | None] = await self._redis.execute_command(command, *args, **{NEVER_DECODE: True})
+        return found
 
 
 def _deflate_model(kept: CompactModel) -> bytes:
