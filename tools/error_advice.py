@@ -126,7 +126,7 @@ ENGINE = (
     "engine_down", "engine_refused", "engine_absent", "engine_failed", "engine_too_large", "engine_unreadable",
     "not_remote", "not_deployed", "no_engine_user",
 )  # fmt: skip
-"""Errors that any tool may raise with a remote engine. No tool card lists them, because every card would."""
+"""Errors that any tool may raise with a remote engine; no tool card lists them."""
 
 
 def select_advice(*codes: str) -> dict[str, str]:

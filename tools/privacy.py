@@ -17,16 +17,8 @@ SAYS_NOTHING = frozenset(
         *("bad_choice", "bad_number", "bad_amount", "too_long", "unknown_process", "unknown_person"),
         *("ambiguous_person", "end_before_start", "span_too_long", "no_request", "no_task", "no_card"),
         *("card_waits", "card_edited", "done_just_now", "other_approver", "no_approver", "own_approver", "own_person"),
-        *(
-            "denied_just_now",
-            "too_many",
-            "zero_days",
-            "zero_days_estimated",
-            "unknown_field",
-            "big_amount",
-            "empty_mail",
-            "template_mail",
-        ),
+        *("denied_just_now", "too_many", "zero_days", "zero_days_estimated", "unknown_field", "big_amount"),
+        *("empty_mail", "template_mail"),
     }
 )
 """Errors that repeat the call itself, or name fields, choices and people of the company. The author of the call knew

@@ -337,6 +337,11 @@ class ToolError(Exception):
     def note(self) -> TextRef:
         return TextRef(key=f"error.{self.code}", params=dict(self.params))
 
+    @property
+    def errors(self) -> Sequence[ToolError]:
+        """Every single error in this one."""
+        return (self,)
+
 
 class InvalidFieldsError(ToolError):
     """Several errors at once: the model reads all of them, and people read the first."""
@@ -345,7 +350,11 @@ class InvalidFieldsError(ToolError):
         first = errors[0]
         told, ask = "; ".join(error.text for error in errors), any(error.ask for error in errors)
         super().__init__(first.code, told, needs_person=ask, field=first.field, people=first.people)
-        self.params, self.errors = first.params, tuple(errors)
+        self.params, self._errors = first.params, tuple(errors)
+
+    @property
+    def errors(self) -> Sequence[ToolError]:
+        return self._errors
 
 
 def raise_errors(errors: Sequence[ToolError]) -> None:

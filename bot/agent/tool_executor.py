@@ -19,7 +19,8 @@ from bot.core.errors import CountersignError
 from bot.core.redaction import redact_known_secrets
 from bot.core.run_state import CallRecord, CallStatus, fingerprint_call, validate_args
 from tools.characters import show_invisible
-from tools.spec import Gate, InvalidFieldsError, Proposal, ToolError, ToolOutcome
+from tools.error_advice import ADVICE
+from tools.spec import Gate, Proposal, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext, name_arguments
 
 log = logs.get_logger(__name__)
@@ -65,15 +66,11 @@ class ToolExecutor:
         return own or self.start_tools.get(name) or self.server_tools.get(name)
 
     def find_error_advice(self, tool: Tool | None, result: ToolOutcome | ToolError) -> str:
-        """Return the advice that tool cards give about an error: the tool's own card, else another card that has it.
-        Return an empty text if there is none."""
+        """Return the advice about an error: the tool card's own, else the common one. Return an empty text if there is
+        none."""
         if not isinstance(result, ToolError) or tool is None:
             return ""
-        errors = result.errors if isinstance(result, InvalidFieldsError) else [result]
-        told = list[str]()
-        for error in errors:
-            cards = (tool, *self.tools) if error.code in tool.also else (tool,)
-            told += [card.errors[error.code] for card in cards if error.code in card.errors][:1]
+        told = [tool.errors.get(error.code) or ADVICE.get(error.code, "") for error in result.errors]
         return " ".join(dict.fromkeys(filter(None, told)))
 
     async def execute_call(

@@ -16,7 +16,7 @@ from tools.ports import AttachedFiles, Directory
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.port import Engine
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 from tools.workflow.process.definition import load_shipped_processes
 from tools.workflow.remote.engine import RemoteEngine
 from tools.workflow.remote.engine_users import InvalidUsersError, read_users
@@ -65,7 +65,7 @@ async def open_engine_from_settings(
     except InvalidUsersError as refused:
         raise SettingsError(f"ENGINE_USERS_FILE: {refused}") from refused
     async with open_api(address) as (_, api):
-        known = await RemoteVersions(api, marks, processes).list_current_processes()
+        known = await RemoteVersions(api, marks, processes).list_processes()
         policy = load_policy(settings, [process.form for process in known])
         build_enricher = partial(
             CommandEnricher, directory=directory, calendar=calendar, numbers=numbers, policy=policy, files=files

@@ -21,7 +21,6 @@ from tools.cards.fields import FIELD_PREFIX
 from tools.requests.form_pages import list_form_problems
 from tools.spec import CardChoice, ToolError
 from tools.tool import ToolContext
-from tools.workflow.process.form_preview import list_errors
 
 
 async def opens_dialog(cards: Cards, click: Click) -> bool:
@@ -76,7 +75,7 @@ async def check_dialog(cards: Cards, click: Click) -> dict[str, str]:
             merged = merge_args(approval, choice, clean_form(click.form or {}))
             await tool.check(context, validate_args(tool.stored_args, merged))
     except ToolError as error:
-        notes = [(one.field, one.note) for one in list_errors(error)]
+        notes = [(one.field, one.note) for one in error.errors]
         # The tool reports only the first problem of a form. Of a request that is not started yet, all are listed.
         args = gather_form_answers(edit_args(approval, click))
         processes = {one.key: one for one in await cards.tool_services.engine.list_processes()}

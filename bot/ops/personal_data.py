@@ -27,8 +27,8 @@ from bot.storage.history import TAB
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from tools.workflow.engine.port import Engine
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Request
+from tools.workflow.engine.store import RedisStore
 
 Command = tuple[str, ...]
 KEPT_LISTS = ("mine", "told", "todo", "done", "decided_for")

@@ -18,7 +18,7 @@ from bot.queue.keys import Keys
 from bot.queue.stored_items import split_stored_item
 from bot.storage.approvals import ApprovalStore
 from bot.storage.runs import RunStore
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 
 _PATTERN_SIGN = re.compile(r"[*?\[\]\\]")
 PAGE = 500

@@ -17,7 +17,7 @@ from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.tools.company import NOW, TAXI, ZHANG
 from tests.tools.office import office
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

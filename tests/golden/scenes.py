@@ -35,7 +35,7 @@ from tests.harness.scripted_model import Scripted
 from tests.harness.talks import notes
 from tests.stories.script import DONE, calls, expense, mail
 from tools.spec import EffectUnknownError, Person, ToolError
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 
 from tests.tools.office import LI, LIN, PEOPLE, SICK, TAXI, WANG, ZHANG, ZHAO  # isort: skip
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tools.workflow.engine.store import Store
+from tests.harness.memory_store import Store
 
 
 class Crowd:
-    """A store that answers the first `size` callers of `what` before any of them continues."""
+    """A store that answers the first `size` callers of `what`, one or several methods, before any of them continues."""
 
     def __init__(self, store: Store, what: str, size: int) -> None:
-        assert hasattr(store, what), what
-        self._store, self._what, self._left, self._barrier = store, what, size, asyncio.Barrier(size)
+        assert all(hasattr(store, name) for name in what.split()), what
+        self._store, self._what, self._left, self._barrier = store, what.split(), size, asyncio.Barrier(size)
 
     def __getattr__(self, name: str) -> Any:
         asked = getattr(self._store, name)
-        return self._together(asked) if name == self._what else asked
+        return self._together(asked) if name in self._what else asked
 
     def _together(self, asked: Any) -> Any:
         async def ask(*args: Any) -> Any:

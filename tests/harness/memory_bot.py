@@ -58,7 +58,7 @@ from tests.harness.memory_platform import (
     MemoryReaders,
     build_platform,
 )
-from tests.harness.memory_store import MemoryStore
+from tests.harness.memory_store import MemoryStore, Store
 from tests.harness.scripted_model import Scripted, ScriptedModel
 from tools.catalog import TOOLS
 from tools.outside import Outside
@@ -66,7 +66,6 @@ from tools.spec import FrozenModel
 from tools.tool import Tool
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.port import Engine
-from tools.workflow.engine.store import Store
 from tools.workflow.process.definition import load_shipped_processes
 
 TODAY = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tools.workflow.engine.state import Delegation, Request
 from tools.workflow.engine.store import (
-    CommandContext,
     ListUpdate,
     OutboxEvent,
     OwnRequests,
+    RedisStore,
     RequestChange,
     StartContext,
     WriteConflictError,
@@ -47,8 +48,8 @@ class MemoryStore:
             self.form_counts.get(person, 0), tuple(member for member, _ in await self.list_members("mine", person))
         )
 
-    async def load_command_context(self, key: str, request_id: str) -> CommandContext:
-        return CommandContext(self.answers.get(key), await self.load_request(request_id))
+    async def load_command_context(self, key: str, request_id: str) -> tuple[str | None, Request | None]:
+        return self.answers.get(key), await self.load_request(request_id)
 
     async def load_request(self, request_id: str) -> Request | None:
         body = self.requests.get(request_id)
@@ -57,9 +58,11 @@ class MemoryStore:
     async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]:
         return tuple(Request.model_validate_json(self.requests[r]) for r in request_ids if r in self.requests)
 
+    async def list_own_requests(self, person: str) -> tuple[Request, ...]:
+        return await self.load_requests([request for request, _ in await self.list_members("mine", person)])
+
     async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
-        own = await self.load_requests([request for request, _ in await self.list_members("mine", person)])
-        return select_requests_of_year(own, process, year)
+        return select_requests_of_year(await self.list_own_requests(person), process, year)
 
     async def save_change(self, change: RequestChange) -> str:
         if change.idempotency_key in self.answers:
@@ -74,7 +77,7 @@ class MemoryStore:
         if change.form_count is not None:
             self.form_counts[author] = change.form_count + 1
         self.requests[change.after.id] = change.after.model_dump_json()
-        self.records.setdefault(change.after.id, []).append(change.result.event.model_dump_json())
+        self.records.setdefault(change.after.id, []).append(change.event.model_dump_json())
         for listing in change.list_updates:
             self._apply_list_update(listing)
         self.outbox_events |= {e.id: e for e in change.outbox_events}
@@ -171,3 +174,6 @@ class MemoryStore:
     async def mark_sent(self, ids: Sequence[str]) -> None:
         for event in ids:
             self.outbox_events.pop(event, None)
+
+
+Store: TypeAlias = RedisStore | MemoryStore

@@ -12,7 +12,7 @@ from tests.harness.memory_platform import DM
 from tests.harness.presses import started
 from tests.tools.company import LI, NOW, SHORT
 from tests.tools.office import office
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 
 
 async def start_request(redis: Redis) -> None:

@@ -45,8 +45,8 @@ from tests.tools.office import SICK
 from tools.effect_parts import PartState
 from tools.spec import Person
 from tools.workflow.engine.port import CommandResult
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Status
+from tools.workflow.engine.store import RedisStore
 
 KEYS = Keys()
 

@@ -18,8 +18,8 @@ from bot.storage.preferences import Preferences
 from tests.harness.office import ZHANG, Office, list_buttons, read_message_text
 from tests.stories import script
 from tools.workflow.engine.commands import RequestEvent
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Decision, Request
+from tools.workflow.engine.store import RedisStore
 
 PREVIEW = {"confirm", "edit", "cancel"}
 """Buttons on the preview of one's own request."""

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from bot.agent.model import Messages, ModelReply, RawToolCall
 from tests.harness.office import LI
 from tests.harness.scripted_model import ScriptedModel
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 
 DONE = ModelReply(text="好的。")
 MAIL = {"to": "李四", "subject": "项目进度", "body": "李四你好，请看一下进度。"}

@@ -49,7 +49,7 @@ async def test_without_the_check_two_cards_stand_and_two_expenses_come_to_be(
     async def nothing(*_: object) -> None: ...
 
     monkeypatch.setattr("bot.features.duplicates.reject_duplicate", nothing)
-    monkeypatch.setattr("tools.workflow.engine.embedded.reject_repeated_start", nothing)
+    monkeypatch.setattr("tools.workflow.engine.embedded.reject_repeated_start", lambda *_: None)
     monkeypatch.setattr(
         "tools.workflow.engine.embedded.reject_unseen_form", lambda *_: None
     )  # the totals on the second card

@@ -13,7 +13,7 @@ from tests.harness.office import ZHANG, Office
 from tests.harness.scripted_model import Scripted, ScriptedModel
 from tests.stories.script import DONE
 from tools.requests import start_tools
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 from tools.workflow.process.definition import compile_process, load_shipped_processes
 
 

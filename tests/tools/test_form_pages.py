@@ -12,8 +12,13 @@ from tests.tools.company import SICK, ZHANG
 from tests.tools.office import office
 from tools.requests.form_pages import PAGE, PAGES, FormPage, FormTooLongError, build_form_page, list_form_problems
 from tools.spec import ToolError
-from tools.workflow.process.definition import FormContext, Process, compile_process, load_shipped_processes
-from tools.workflow.process.form_preview import preview_form
+from tools.workflow.process.definition import (
+    FormContext,
+    Process,
+    compile_process,
+    load_shipped_processes,
+    preview_form,
+)
 
 LEAVE, EXPENSE = load_shipped_processes()
 HANDOVER = '\n[[require]]\nfield = "handover"\nwhen = "${days > 3}"\n'

@@ -13,8 +13,8 @@ from tests.tools.office import LI, NOW, TAXI, ZHANG, People, facts, known, offic
 from tools.spec import Privacy
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Decision
+from tools.workflow.engine.store import RedisStore
 from tools.workflow.process.definition import load_shipped_processes
 
 DAYS = {"start_date": "2026-11-23", "end_date": "2026-11-24"}

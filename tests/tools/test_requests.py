@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -299,7 +300,9 @@ def with_nodes(*nodes: FlowNode) -> Process:
     """Leave, with some of its nodes replaced."""
     leave = load_shipped_processes()[0]
     changed = {**leave.definition.nodes, **{node.id: node for node in nodes}}
-    return replace(leave, definition=leave.definition.model_copy(update={"nodes": changed, "version": "other"}))
+    bpmn = leave.bpmn + b"<!-- another version -->"
+    other = {"nodes": changed, "version": hashlib.sha256(bpmn).hexdigest()}
+    return replace(leave, bpmn=bpmn, definition=leave.definition.model_copy(update=other))
 
 
 async def test_what_time_brings_about_is_told() -> None:

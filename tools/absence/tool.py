@@ -29,9 +29,9 @@ from tools.spec import (
 from tools.tool import Tool, ToolArgs, ToolContext
 from tools.workflow.engine.authority import reject_bad_delegation
 from tools.workflow.engine.state import Delegation
+from tools.working_days.tool import reject_bad_span
 
 FIRST, LAST = {"zh": "第一天", "en": "The first day"}, {"zh": "最后一天", "en": "The last day"}
-LONGEST = timedelta(days=366)
 
 
 class SetAbsenceArgs(ToolArgs):
@@ -136,17 +136,9 @@ async def run_list_absences(context: ToolContext, args: ListAbsencesArgs) -> Too
 
 def _build_delegation(context: ToolContext, args: SetAbsenceArgs, deputy: Person) -> Delegation:
     """Build the delegation. Its id comes from the idempotency key, so repeating one press creates no second absence."""
-    first, last = (
-        _parse_absence_day(args.start_date, "first_day", FIRST),
-        _parse_absence_day(args.end_date, "last_day", LAST),
-    )
-    if last < first:
-        message = "the last day is before the first"
-        raise ToolError(
-            "end_before_start", message, field="last_day", start=list_day_words(first), end=list_day_words(last)
-        )
-    if last - first > LONGEST:
-        raise ToolError("span_too_long", f"at most {LONGEST.days} days", field="last_day", days=LONGEST.days)
+    first = _parse_absence_day(args.start_date, "first_day", FIRST)
+    last = _parse_absence_day(args.end_date, "last_day", LAST)
+    reject_bad_span(first, last, "last_day")
     return Delegation(
         id=hashlib.sha256(context.idempotency_key.encode()).hexdigest()[:12],
         person=context.caller.id,

@@ -18,9 +18,14 @@ from tools.workflow.bpmn.graph import ServiceTopic
 from tools.workflow.engine.assignment import ROLE_PREFIX
 from tools.workflow.engine.paths import trace_happy_path
 from tools.workflow.engine.state import APPROVAL_DECISIONS, COPY_PREFIX, NEIGHBOURS, FilledForm, Request, format_decimal
-from tools.workflow.process.definition import Process, find_passing_rule, format_request_line, format_values
+from tools.workflow.process.definition import (
+    FormPreview,
+    Process,
+    find_passing_rule,
+    format_request_line,
+    format_values,
+)
 from tools.workflow.process.earlier_requests import COUNT_PREFIX, get_balance_label, list_remaining_days
-from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.process.forms import DAYS, PERSONS, FieldKind, Form, FormField
 
 CONFIRM = CardChoice(name="confirm", style="primary")
@@ -31,18 +36,8 @@ MAX_OPINIONS = 12
 """Most opinions shown; the latest are kept."""
 FIELD_PREFIX = "field_"
 """Prefix of form fields in a dialog, so that they never collide with other arguments."""
-INPUTS: Mapping[FieldKind, str] = {
-    FieldKind.TEXT: "long",
-    FieldKind.CHOICE: "choice",
-    FieldKind.HALF: "choice",
-    FieldKind.DATE: "date",
-    FieldKind.NUMBER: "number",
-    FieldKind.MONEY: "number",
-    FieldKind.PERSON: "person",
-    FieldKind.PEOPLE: "people",
-    FieldKind.ATTACHMENT: "file",
-}
-"""Kind of a form field → kind of a dialog input. Any other kind is a line of text."""
+INPUTS: Mapping[FieldKind, str] = {FieldKind.TEXT: "long", FieldKind.HALF: "choice", FieldKind.MONEY: "number"}
+"""Kind of a form field → kind of a dialog input, where it has another name."""
 
 
 async def build_form_card_fields(directory: Directory, process: Process, filled: FilledForm) -> tuple[CardField, ...]:
@@ -144,7 +139,7 @@ def _build_exceeded_fields(form: Form, filled: FilledForm) -> Iterator[CardField
             "n": format_decimal(filled.numbers[f"{COUNT_PREFIX}{bound.name}"]),
             "days": bound.days,
             "sum": f"{filled.numbers[bound.name]:f} {currency}".strip(),
-            "per": {"zh": "、".join(o["zh"] for o in options), "en": ", ".join(o["en"] for o in options)},
+            "per": join_in_both_languages(options),
         }
         note = TextRef(key="fact.bound_per" if options else "fact.bound", params=params)
         yield CardField(label="notice", value=note)
@@ -256,38 +251,28 @@ def describe_new_request(proposal: Proposal) -> TextRef | None:
 def build_dialog_fields(
     process: Process, values: Mapping[str, str], files: Sequence[AttachedFile] = ()
 ) -> tuple[DialogField, ...]:
-    """The whole form as a dialog, filled in with the present values. `files` are the files on the form."""
-    return tuple(
-        _build_file_field(field, values.get(field.name, ""), files)
-        if field.kind is FieldKind.ATTACHMENT
-        else DialogField(
-            name=FIELD_PREFIX + field.name,
-            label=field.label.by_language,
-            kind=INPUTS.get(field.kind, "text"),
-            value=values.get(field.name, ""),
-            required=field.required and field.name not in process.deciding_names,
-            choices=tuple((o.value, o.by_language) for o in field.options),
-            max_length=field.max_length,
+    """The whole form as a dialog, filled in with the present values. `files` are the files on the form. The choices of
+    a file input are the present files, which can be left out; if its value has an address, it is a line of text."""
+    names, fields = {file.id: describe_file(file) for file in files}, list[DialogField]()
+    for field in process.form.fields:
+        value, kind = values.get(field.name, ""), INPUTS.get(field.kind, field.kind.value)
+        choices, max_length = tuple((o.value, o.by_language) for o in field.options), field.max_length
+        if field.kind is FieldKind.ATTACHMENT:
+            kept, max_length = [part for part in value.split(",") if part], 3000
+            kind = "file" if all(map(FILE_ID.fullmatch, kept)) else "text"
+            choices = tuple((id, names[id]) for id in kept if id in names and kind == "file")
+        fields.append(
+            DialogField(
+                name=FIELD_PREFIX + field.name,
+                label=field.label.by_language,
+                kind=kind,
+                value=value,
+                required=field.required and field.name not in process.deciding_names,
+                choices=choices,
+                max_length=max_length,
+            )
         )
-        for field in process.form.fields
-    )
-
-
-def _build_file_field(field: FormField, value: str, files: Sequence[AttachedFile]) -> DialogField:
-    """A file input. Its choices are the present files, which can be left out. If the value has an address, the input is
-    a line of text."""
-    names = {file.id: describe_file(file) for file in files}
-    kept = [part for part in value.split(",") if part]
-    is_only_files = all(FILE_ID.fullmatch(part) for part in kept)
-    return DialogField(
-        name=FIELD_PREFIX + field.name,
-        label=field.label.by_language,
-        kind="file" if is_only_files else "text",
-        value=value,
-        required=field.required,
-        choices=tuple((id, names[id]) for id in kept if id in names) if is_only_files else (),
-        max_length=3000,
-    )
+    return tuple(fields)
 
 
 async def _build_field_value(
@@ -339,8 +324,7 @@ def describe_file(file: AttachedFile) -> dict[str, str]:
 
 
 def describe_files(files: Iterable[AttachedFile]) -> dict[str, str]:
-    described = [describe_file(file) for file in files]
-    return {"zh": "、".join(one["zh"] for one in described), "en": ", ".join(one["en"] for one in described)}
+    return join_in_both_languages(map(describe_file, files))
 
 
 def describe_references(value: str, files: Sequence[AttachedFile]) -> str | dict[str, str]:

@@ -154,9 +154,4 @@ def _read_sections(folder: Path, file: str) -> tuple[Section, ...]:
         raise HandbookError(file, "is not UTF-8") from None
     if len(content) > MAX_FILE_BYTES:
         raise HandbookError(file, f"more than {MAX_FILE_BYTES} bytes")
-    return _split_sections_once(file, text)
-
-
-@lru_cache(maxsize=8)
-def _split_sections_once(file: str, text: str) -> tuple[Section, ...]:
     return split_sections(file, text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
@@ -38,6 +38,7 @@ class Section:
     """The section's text without its heading."""
 
 
+@lru_cache(maxsize=8)
 def split_sections(file: str, content: str) -> tuple[Section, ...]:
     """Split a file into its sections, in order; together their texts are the whole file."""
     content = _CONTROLS.sub("\ufffd", _NEWLINE.sub("\n", content))

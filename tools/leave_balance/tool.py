@@ -12,7 +12,7 @@ from tools.people.names import choose_name, list_names_by_language, resolve_pers
 from tools.spec import Offer, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolArgs, ToolContext
 from tools.workflow.engine.state import format_decimal
-from tools.working_days.tool import FIRST_YEAR, LAST_YEAR
+from tools.working_days.tool import require_supported_year
 
 
 class LeaveBalanceArgs(ToolArgs):
@@ -27,9 +27,7 @@ async def run_leave_balance(context: ToolContext, args: LeaveBalanceArgs) -> Too
             name, names = choose_name(person, context.caller.person.language), list_names_by_language(person)
             raise ToolError("own_balance_only", f"only {name} can see that; tell the caller so", name=names)
     year = args.year or context.now.year
-    if not FIRST_YEAR <= year <= LAST_YEAR:
-        message = f"the calendar is for the years {FIRST_YEAR} to {LAST_YEAR}"
-        raise ToolError("no_calendar", message, field="year", first=FIRST_YEAR, last=LAST_YEAR)
+    require_supported_year(year, "year")
     year_balances = await context.services.engine.list_balances(context.caller.id, year)
     balances: list[dict[str, Any]] = [
         {

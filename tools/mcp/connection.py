@@ -27,7 +27,7 @@ from tools.mcp.server_log import EventLogger, StderrLog
 from tools.mcp.server_text import clean_server_text
 from tools.mcp.tool_adapter import McpTool, build_called_line
 from tools.outside import Outside
-from tools.spec import EffectUnknownError, ReceiptLine, ToolError, ToolOutcome
+from tools.spec import EffectUnknownError, ToolError, ToolOutcome
 
 RELIST_S = 60.0
 """Seconds after which an idle server's tools are listed again. The listing also shows whether the server is alive."""
@@ -108,12 +108,12 @@ class McpConnection:
         except ToolError as error:
             error.maybe = called
             raise
-        except MCPError as error:
-            if error.code in HARMLESS_ERRORS:
-                raise build_server_failed_error(self.server, error.message) from None
-            raise self._report_unanswered_call(error, called) from None
         except CONNECTION_ERRORS as error:
-            raise self._report_unanswered_call(error, called) from None
+            if isinstance(error, MCPError) and error.code in HARMLESS_ERRORS:
+                raise build_server_failed_error(self.server, error.message) from None
+            self._report_call_failure(error)
+            text = f"the server {self.server.name} gave no answer; it may have done it"
+            raise ToolError("server_silent", text, possible_effect=called, server=self.server.name) from None
 
     async def call_gated_tool(self, outside: Outside, tool: McpTool, arguments: Mapping[str, Any]) -> ToolOutcome:
         """Call a tool after its button was pressed. Raises `ToolError` if it certainly did nothing, or if it reports a
@@ -122,12 +122,9 @@ class McpConnection:
         await outside.assert_may_send()
         try:
             answer = await self._call_tool(client, tool.name, arguments)
-        except MCPError as error:
-            if error.code in HARMLESS_ERRORS:
-                raise build_server_failed_error(self.server, error.message) from None
-            self._report_call_failure(error)
-            raise EffectUnknownError(f"{self.server.name} gave no answer") from None
         except CONNECTION_ERRORS as error:
+            if isinstance(error, MCPError) and error.code in HARMLESS_ERRORS:
+                raise build_server_failed_error(self.server, error.message) from None
             self._report_call_failure(error)
             raise EffectUnknownError(f"{self.server.name} gave no answer that can be read") from None
         return parse_gated_result(self.server, tool, answer)
@@ -181,11 +178,6 @@ class McpConnection:
             self._relist_wanted.clear()
             self._call_failed.clear()
             await self._list_tools(client)
-
-    def _report_unanswered_call(self, error: Exception, called: ReceiptLine) -> ToolError:
-        self._report_call_failure(error)
-        text = f"the server {self.server.name} gave no answer; it may have done it"
-        return ToolError("server_silent", text, possible_effect=called, server=self.server.name)
 
     def _report_call_failure(self, error: Exception) -> ToolError:
         """Report a call without an answer, so that the owner checks whether the server is still there."""

@@ -32,11 +32,11 @@ from tools.tasks.task_actions import People
 from tools.tool import Tool, ToolArgs, ToolContext
 from tools.workflow.engine.commands import CcCommand, CommentCommand, UrgeCommand
 from tools.workflow.engine.port import CommandResult
+from tools.workflow.engine.reducer import COMMENT
 from tools.workflow.engine.state import Request
 from tools.workflow.process.forms import clean_form_text
 
 MAX_COMMENT = 1000
-LABEL = {"zh": "评论", "en": "The comment"}
 
 
 class UrgeTaskArgs(ToolArgs):
@@ -116,7 +116,7 @@ async def _try_each_task(tasks: Iterable[str], work: Callable[[str], Awaitable[o
 
 async def prepare_comment_request(context: ToolContext, args: CommentRequestArgs) -> Proposal:
     request = await require_readable_request(context, args.request)
-    text = clean_form_text(args.text, MAX_COMMENT, "text", LABEL)
+    text = clean_form_text(args.text, MAX_COMMENT, "text", COMMENT)
     await context.services.engine.preview_command(
         CommentCommand(request=request.id, actor=context.caller.id, text=text), context.now
     )

@@ -9,7 +9,7 @@ from typing import Any
 from tools.people.names import get_names_by_language
 from tools.spec import AttachedFile, CardField, TextRef
 from tools.tool import ToolContext
-from tools.workflow.engine.duplicates import CLAIMING_STATUSES, list_identical_requests, list_same_file_requests
+from tools.workflow.engine.duplicates import CLAIMING_STATUSES
 from tools.workflow.engine.port import Engine
 from tools.workflow.engine.state import FilledForm, Request, Status
 from tools.workflow.process.definition import Process
@@ -25,21 +25,29 @@ async def build_identical_fields(
 ) -> tuple[CardField, ...]:
     """Fields about the author's other requests for the same claim, by the form's `identical`; empty for a form without
     it. `request_id` is the request itself, once it has a number."""
-    form = process.form
+    form, values = process.form, filled.values
     if not form.identical:
         return ()
     person = await context.services.directory.find_person(author)
-    own_requests = await context.services.engine.list_own_requests(author)
     zone = person.zone if person else context.now.tzinfo
-    assert zone is not None, "times are aware"
-    alike = list_identical_requests(form, request_id, filled, started, zone, own_requests)
+    own = [one for one in await context.services.engine.list_own_requests(author) if one.process == form.key]
+    claims = [one for one in own if one.id != request_id and one.status in CLAIMING_STATUSES]
+    has_date = any(field.kind is FieldKind.DATE for field in form.fields if field.name in form.identical)
+
+    def is_identical(other: Request) -> bool:
+        """Whether the claim is the same. Without a date among the fields, it must also have started on the same day."""
+        if any(other.filled.values.get(name, "") != values.get(name, "") for name in form.identical):
+            return False
+        return has_date or other.started.astimezone(zone).date() == started.astimezone(zone).date()
+
+    alike = [one for one in claims if is_identical(one)]
     fields = [_build_requests_field(context, "identical", alike)] if alike else []
-    others = [one for one in own_requests if one not in alike]
     for field in form.fields:
-        if field.name not in form.identical or field.kind is not FieldKind.ATTACHMENT:
+        if field.name not in form.identical or field.kind is not FieldKind.ATTACHMENT or not values.get(field.name):
             continue
         # earlier requests with the same receipt, whatever else they say
-        if same := list_same_file_requests(form, request_id, filled, field.name, others):
+        same = [one for one in claims if one.filled.values.get(field.name) == values[field.name]]
+        if same := [one for one in same if one not in alike]:
             label = {"zh": f"同一{field.label.zh}", "en": f"Same {field.label.en.lower()}"}
             fields.append(_build_requests_field(context, label, same))
     return tuple(fields)

@@ -111,11 +111,9 @@ async def _collect_errors(
     """The error, together with all people who cannot be found, and the form's outline if it helps."""
     if error.code not in FORM:
         return error
-    errors = [*(error.errors if isinstance(error, InvalidFieldsError) else [error])]
-    reported_fields, everyone = (
-        {one.field.removeprefix(FIELD_PREFIX) for one in errors},
-        await context.services.directory.list_people(),
-    )
+    errors = [*error.errors]
+    reported_fields = {one.field.removeprefix(FIELD_PREFIX) for one in errors}
+    everyone = await context.services.directory.list_people()
     for field in process.form.fields:
         if field.kind is FieldKind.PERSON and field.name not in reported_fields and form.get(field.name, "").strip():
             try:

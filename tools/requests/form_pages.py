@@ -11,8 +11,7 @@ from tools.cards.fields import FIELD_PREFIX, build_dialog_fields, build_preview_
 from tools.requests.form_filling import complete_form
 from tools.spec import AttachedFile, CardField, DialogField, TextRef, ToolError
 from tools.tool import ToolContext
-from tools.workflow.process.definition import Process
-from tools.workflow.process.form_preview import FormPreview, list_errors
+from tools.workflow.process.definition import FormPreview, Process
 from tools.workflow.process.forms import FieldKind, FormField, check_missing_fields
 
 PAGE = 6
@@ -95,7 +94,7 @@ async def list_form_problems(
         try:
             await complete_form(context, process, values)
         except ToolError as error:
-            errors += list_errors(error)
+            errors += error.errors
     return tuple((error.field.removeprefix(FIELD_PREFIX), error.note) for error in errors)
 
 

@@ -139,7 +139,7 @@ async def prepare_start_process(context: ToolContext, args: StartProcessArgs) ->
     engine, directory = context.services.engine, context.services.directory
     fields = [*await build_form_card_fields(directory, process, filled)]
     nodes = list_approval_nodes([trace_happy_path(process.definition, filled)])
-    for person in dict.fromkeys(p for node in nodes for name in node.who for p in filled.resolve_people(name)):
+    for person in filled.list_people(name for node in nodes for name in node.who):
         if stand_ins := [one for one in await engine.list_deputies(person, context.now) if one != context.caller.id]:
             fields.append(await build_stand_in_field(directory, person, stand_ins))
     fields += await build_returned_fields(context, process, filled)
@@ -184,16 +184,7 @@ async def run_start_process(context: ToolContext, args: StartProcessArgs) -> Too
             "choices": (START_ANOTHER, *proposal.choices[1:]),
         }
         raise ConfirmAgainError(error, proposal.model_copy(update=changes)) from None
-    request = await engine.get_request(result.request)
-    process = await engine.get_process(request)
-    data = await _describe_command_result(context, process, request, result)
-    if result.rule:
-        return await build_rule_outcome(context, result, data)
-    params: dict[str, Any] = {"process": process.form.name.by_language, "request": result.request}
-    told = classify_request(process, request, context.caller.id)  # the data has the request's length and approvers
-    return build_effect_outcome(
-        data, "result.started", "effect.started", result.request, params, Privacy.OWN, data_privacy=told
-    )
+    return await _build_handed_in_outcome(context, result, "result.started", "effect.started")
 
 
 async def prepare_resubmit_request(context: ToolContext, args: ResubmitRequestArgs) -> Proposal:
@@ -230,16 +221,7 @@ async def run_resubmit_request(context: ToolContext, args: ResubmitRequestArgs) 
     result = await context.services.engine.execute_command(
         command, context.idempotency_key, context.now, form=args.form, seen=args.seen
     )
-    request = await context.services.engine.get_request(result.request)
-    process = await context.services.engine.get_process(request)
-    data = await _describe_command_result(context, process, request, result)
-    if result.rule:
-        return await build_rule_outcome(context, result, data)
-    params, told = {"request": result.request}, classify_request(process, request, context.caller.id)
-    subject = result.request
-    return build_effect_outcome(
-        data, "result.resubmitted", "effect.resubmitted", subject, params, Privacy.OWN, data_privacy=told
-    )
+    return await _build_handed_in_outcome(context, result, "result.resubmitted", "effect.resubmitted")
 
 
 async def prepare_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) -> Proposal:
@@ -281,23 +263,30 @@ async def run_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) 
     return build_effect_outcome(data, "result.revoking", "effect.revoking", result.request, told, Privacy.OWN)
 
 
-async def _describe_command_result(
-    context: ToolContext, process: Process, request: Request, result: CommandResult
-) -> dict[str, Any]:
-    """The state of a request after a command: the people it waits for, and the approvers after them."""
+async def _build_handed_in_outcome(
+    context: ToolContext, result: CommandResult, summary: str, effect: str
+) -> ToolOutcome:
+    """The outcome of a request that was handed in, with the people it waits for, and the approvers after them."""
+    request = await context.services.engine.get_request(result.request)
+    process = await context.services.engine.get_process(request)
     days = Decimal(result.days or request.filled.days or 0)
     later = {
         label if isinstance(label, str) else label["en"]: [await context.get_person_name(p) for p in chosen]
         for label, chosen in list_approval_levels(process, request.filled)
         if chosen and not set(chosen) <= set(result.waits_for)
     }
-    return {
+    data = {
         "request": result.request,
         "status": result.status.value,
         "waits_for": [await context.get_person_name(p) for p in result.waits_for],
         **({"then": later} if later and result.waits_for else {}),
         **({"days": int(days) if days == int(days) else float(days)} if days else {}),
     }
+    if result.rule:
+        return await build_rule_outcome(context, result, data)
+    params: dict[str, Any] = {"process": process.form.name.by_language, "request": result.request}
+    told = classify_request(process, request, context.caller.id)  # the data has the request's length and approvers
+    return build_effect_outcome(data, summary, effect, result.request, params, Privacy.OWN, data_privacy=told)
 
 
 async def _require_process(context: ToolContext, key: str) -> Process:

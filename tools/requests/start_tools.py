@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -33,27 +33,17 @@ FRESH_S = 3.0
 """Seconds during which deployments are not checked again, so that a message costs no call of the engine."""
 
 
-class StartTools(Mapping[str, Tool]):
+class StartTools(dict[str, Tool]):
     """The start tools of the deployed processes, by name."""
 
-    def __init__(self, most: int = MAX_TOOLS) -> None:
-        self._max_tools = most
+    def __init__(self) -> None:
+        super().__init__()
         self._tools_by_version: dict[tuple[str, str], Tool] = {}
-        self._tools: dict[str, Tool] = {}
         self.is_complete = False
         """Whether every process has a start tool."""
         self._looked_s: float | None = None
         self.change_count = 0
         """Number of changes of the deployed processes."""
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tools)
-
-    def __len__(self) -> int:
-        return len(self._tools)
-
-    def __getitem__(self, name: str) -> Tool:
-        return self._tools[name]
 
     async def refresh_tools(self, engine: Engine) -> None:
         """Load the deployed processes, unless they were checked a moment ago."""
@@ -63,7 +53,7 @@ class StartTools(Mapping[str, Tool]):
         processes = await engine.list_processes()
         self._looked_s = now
         named = [one for one in processes if NAME.fullmatch(one.key) and START + one.key != START_PROCESS.name]
-        chosen = {one.version: one for one in named[: self._max_tools]}
+        chosen = {one.version: one for one in named[:MAX_TOOLS]}
         is_complete = len({one.key for one in chosen.values()}) == len(processes)
         if chosen.keys() == self._tools_by_version.keys() and is_complete == self.is_complete:
             return
@@ -71,7 +61,8 @@ class StartTools(Mapping[str, Tool]):
         self._tools_by_version = {
             version: self._tools_by_version.get(version) or build_start_tool(one) for version, one in chosen.items()
         }
-        self._tools = {tool.name: tool for tool in self._tools_by_version.values()}
+        self.clear()
+        self.update({tool.name: tool for tool in self._tools_by_version.values()})
         self.is_complete = is_complete
 
 

@@ -25,6 +25,7 @@ from tools.requests.timeline import (
 from tools.spec import Offer, Privacy, ProcessDiagram, ReceiptLine, TextRef, ToolError, ToolOutcome, choose_most_private
 from tools.tool import PAGE, Tool, ToolArgs, ToolContext, slice_page
 from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.engine.authority import build_no_request_error
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import Request, Status, Task, TaskKind
 from tools.workflow.process.definition import Process, format_request_line
@@ -122,7 +123,7 @@ async def require_readable_request(context: ToolContext, request_id: str) -> Req
     request = await context.services.engine.get_request(request_id)
     if await can_read_request(context, request):
         return request
-    raise ToolError("no_request", f"there is no request {request_id[:40]!r}", request=request_id[:40])
+    raise build_no_request_error(request_id)
 
 
 async def can_read_request(context: ToolContext, request: Request) -> bool:

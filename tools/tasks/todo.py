@@ -37,6 +37,7 @@ from tools.spec import (
 from tools.tasks.task_actions import (
     MAX_OPINION,
     NEGATIVE_DECISIONS,
+    WORDS,
     StoredDecision,
     authorize_task_decision,
     check_task_decision,
@@ -44,7 +45,7 @@ from tools.tasks.task_actions import (
 )
 from tools.tool import PAGE, Tool, ToolArgs, ToolContext
 from tools.workflow.bpmn.graph import VotingMode
-from tools.workflow.engine.authority import list_return_targets, reject_closed_task
+from tools.workflow.engine.authority import build_no_task_error, list_return_targets, reject_closed_task
 from tools.workflow.engine.commands import DecideCommand, SignPosition, StartCommand, WithdrawCommand
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import Decision, FilledForm, Request, TaskKind
@@ -111,7 +112,7 @@ async def run_query_todo_tasks(context: ToolContext, args: QueryTodoTasksArgs) -
 async def prepare_decide_task(context: ToolContext, args: DecideTaskArgs) -> Proposal:
     assigned_task = await resolve_task(context, args.task)
     if not await can_read_request(context, assigned_task.request):
-        raise ToolError("no_task", f"there is no task {args.task[:40]!r}", task=args.task[:40])
+        raise build_no_task_error(args.task)
     if assigned_task.task.kind is TaskKind.REVISE and assigned_task.task.is_open:
         text = f"{assigned_task.request.id} came back to its author: use resubmit_request or withdraw_request"
         raise ToolError("use_resubmit", text, request=assigned_task.request.id)
@@ -279,15 +280,7 @@ DECIDE_TASK = Tool(
     run=run_task_decision,
     gate=Gate.APPROVE,
     effect_place=EffectPlace.ENGINE,
-    effects={
-        "approve": "approved",
-        "reject": "rejected",
-        "return": "returned",
-        "transfer": "transferred",
-        "add_sign": "added",
-        "resubmit": "resubmitted",
-        "withdraw": "withdrawn",
-    },
+    effects=WORDS,
     prepare=prepare_decide_task,
     stored_args=StoredDecision,
     check=check_task_decision,

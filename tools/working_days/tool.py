@@ -9,6 +9,7 @@ from pydantic import Field
 
 from tools.error_advice import select_advice
 from tools.languages import choose_words, list_day_words
+from tools.people.names import join_in_both_languages
 from tools.spec import Offer, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolArgs, ToolContext
 from tools.workflow.engine.state import format_decimal
@@ -42,7 +43,7 @@ class NextHolidaysArgs(ToolArgs):
 
 async def run_next_holidays(context: ToolContext, args: NextHolidaysArgs) -> ToolOutcome:
     start, calendar = _parse_calendar_day(context, args.start_date, "start_date"), context.services.calendar
-    _require_supported_year(start + timedelta(days=MAX_SPAN))
+    require_supported_year(start.year + 1)
     breaks = list(calendar.list_holiday_breaks(start, args.count))
     language = context.caller.person.language
     data = {
@@ -77,23 +78,13 @@ def _format_weekday(day: date, language: str) -> str:
 
 def _get_stretch_name(stretch: HolidayBreak) -> dict[str, str]:
     """The names of the holidays in a break, by language; the company's own days off have none."""
-    names = {
-        "zh": "、".join(one["zh"] for one in stretch.holiday_names),
-        "en": ", ".join(one["en"] for one in stretch.holiday_names),
-    }
-    return names if stretch.holiday_names else {"zh": "公司假日", "en": "company holiday"}
+    return join_in_both_languages(stretch.holiday_names or [{"zh": "公司假日", "en": "company holiday"}])
 
 
 async def run_working_days(context: ToolContext, args: WorkingDaysArgs) -> ToolOutcome:
     first = _parse_calendar_day(context, args.start_date, "start_date")
     last = _parse_calendar_day(context, args.end_date, "end_date") if args.end_date.strip() else first
-    if last < first:
-        message = f"the last day ({last}) is before the first ({first})"
-        raise ToolError(
-            "end_before_start", message, field="end_date", start=list_day_words(first), end=list_day_words(last)
-        )
-    if last - first > timedelta(days=MAX_SPAN):
-        raise ToolError("span_too_long", f"at most {MAX_SPAN} days", field="end_date", days=MAX_SPAN)
+    reject_bad_span(first, last, "end_date")
     calendar = context.services.calendar
     length = calendar.measure_working_time(first, args.start_half, last, args.end_half)
     days = format_decimal(length.working_days)
@@ -109,7 +100,7 @@ async def run_working_days(context: ToolContext, args: WorkingDaysArgs) -> ToolO
 async def run_add_working_days(context: ToolContext, args: AddWorkingDaysArgs) -> ToolOutcome:
     start, calendar = _parse_calendar_day(context, args.start_date, "start_date"), context.services.calendar
     day, is_estimated = add_working_days(calendar, start, args.days)
-    _require_supported_year(day)
+    require_supported_year(day.year)
     params: dict[str, Any] = {"day": list_day_words(day)}
     key = "result.day_estimated" if is_estimated else "result.day"
     return ToolOutcome(
@@ -140,14 +131,23 @@ def _parse_calendar_day(context: ToolContext, text: str, field: str) -> date:
         day = date.fromisoformat(text.strip())
     except ValueError:
         raise ToolError("no_such_day", f"{field} should be a day like 2026-11-23", field=field, day=text[:40]) from None
-    _require_supported_year(day)
+    require_supported_year(day.year)
     return day
 
 
-def _require_supported_year(day: date) -> None:
-    if not FIRST_YEAR <= day.year <= LAST_YEAR:
+def require_supported_year(year: int, field: str = "") -> None:
+    if not FIRST_YEAR <= year <= LAST_YEAR:
         message = f"the calendar is for the years {FIRST_YEAR} to {LAST_YEAR}"
-        raise ToolError("no_calendar", message, first=FIRST_YEAR, last=LAST_YEAR)
+        raise ToolError("no_calendar", message, field=field, first=FIRST_YEAR, last=LAST_YEAR)
+
+
+def reject_bad_span(first: date, last: date, field: str) -> None:
+    """Refuse a last day before the first, or too long after it. `field` has the last day. Raises `ToolError`."""
+    if last < first:
+        message = f"the last day ({last}) is before the first ({first})"
+        raise ToolError("end_before_start", message, field=field, start=list_day_words(first), end=list_day_words(last))
+    if last - first > timedelta(days=MAX_SPAN):
+        raise ToolError("span_too_long", f"at most {MAX_SPAN} days", field=field, days=MAX_SPAN)
 
 
 WORKING_DAYS = Tool(

@@ -17,8 +17,8 @@ from bot.dev.evaluation.pictures import build_picture
 from bot.dev.evaluation.scenario import ScenarioAct
 from bot.dev.evaluation.shown_blocks import Message, find_block_id, list_buttons, read_message_text
 from bot.dev.workspace.refused import WorkspaceError
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Request
+from tools.workflow.engine.store import RedisStore
 
 NEUTRAL = frozenset({"cancel", "edit", "show", "again", "anew"})
 """Presses that change nothing in the world."""

@@ -25,8 +25,8 @@ from tools.workflow.engine.commands import (
     UrgeCommand,
     WithdrawCommand,
 )
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Delegation, FilledForm
+from tools.workflow.engine.store import RedisStore
 from tools.workflow.process.definition import load_shipped_processes
 from tools.workflow.process.forms import Form, list_file_ids
 

@@ -49,7 +49,6 @@ from tools.requests.comments import URGE_TASK
 from tools.requests.processes import MAX_REASON, WITHDRAW_REQUEST
 from tools.spec import Caller, DialogField, Proposal, ToolError
 from tools.tool import Tool, ToolContext
-from tools.workflow.process.form_preview import list_errors
 
 log = logs.get_logger(__name__)
 
@@ -315,7 +314,7 @@ class HomeActions(Home):
             proposal = await self._prepare(caller, action, submission.value, form)
         except ToolError as error:
             if not submission.seal:
-                problems = tuple(_build_problem(one, form, language) for one in list_errors(error))
+                problems = tuple(_build_problem(one, form, language) for one in error.errors)
                 return HomeAnswer(problems=problems), ()
             if error.field == REASON:
                 return HomeAnswer(problems=(_build_problem(error, form, language),)), ()

@@ -39,9 +39,8 @@ from tools.workflow.engine.audit_record import (
     parse_heads,
 )
 from tools.workflow.engine.commands import RequestEvent
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Request
-from tools.workflow.engine.store import to_milliseconds
+from tools.workflow.engine.store import RedisStore, to_milliseconds
 from tools.workflow.engine.versions import ProcessVersions
 from tools.workflow.process.definition import Process, format_request_line, load_shipped_processes
 
@@ -131,7 +130,7 @@ async def _print_stories(
     """Print the story of each request, or say that there is none. Return whether anything is recorded; what cannot be
     read is added to `unreadable`."""
     found, language = False, console.get_terminal_language()
-    versions = ProcessVersions(store, load_shipped_processes())
+    versions = ProcessVersions(store.load_file, load_shipped_processes())
     known = {person.id: f"{choose_name(person, language)} {person.id}" for person in await names.list_people()}
     for id in [request] if request else await store.list_members_since("changed", to_milliseconds(since)):
         recorded = [(n, event) async for _, n, event in list_recorded_events(store, since, id)]
@@ -140,7 +139,7 @@ async def _print_stories(
         found = found or bool(recorded)
         try:
             state = await store.load_request(id)
-            process = state and await versions.load_process(id, (state.definition, state.form))
+            process = state and await versions.load_process((state.definition, state.form))
         except (ValueError, InvalidDefinitionError):
             process = None
         if events and state and process:

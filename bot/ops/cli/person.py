@@ -30,7 +30,7 @@ from tools.spec import ToolError
 from tools.workflow.engine.administration import ADMIN, NOBODY
 from tools.workflow.engine.authority import reject_bad_delegation
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 from tools.workflow.process.definition import load_shipped_processes
 
 app = typer.Typer(help="What is kept of one person: export it, erase it, hand it over.")

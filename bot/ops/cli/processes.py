@@ -44,7 +44,7 @@ from tools.workflow.engine.administration import (
 )
 from tools.workflow.engine.assignment import find_dead_ends
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 from tools.workflow.process.checks import FORM
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 from tools.workflow.remote.engine import RemoteEngine

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from bot.app.settings import load_settings
 from bot.ops.cli.console import build_error, open_bot_store
 from bot.storage.journal import Journal
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 
 
 @asynccontextmanager

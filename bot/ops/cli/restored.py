@@ -13,8 +13,7 @@ from bot.ops.cli import console
 from bot.ops.held_store import accept_store, list_held_partitions
 from bot.queue.scripts import ScriptRunner
 from bot.storage.journal import Journal
-from tools.workflow.engine.redis_store import RedisStore
-from tools.workflow.engine.store import compute_number_floor
+from tools.workflow.engine.store import RedisStore, compute_number_floor
 
 app = typer.Typer()
 

@@ -23,7 +23,7 @@ from tests.tools.office import People
 from tests.tools.office import office as company
 from tests.tools.workflow.history import lived
 from tools.workflow.engine.commands import CommentCommand
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 
 ALL = ("--since", "2026-11-01")
 FORMULA = '=HYPERLINK("http://evil")'

@@ -26,8 +26,8 @@ from tests.harness.office import ADMIN, LI, WANG, ZHANG, Office, office
 from tests.harness.programs import Ended, ran
 from tests.tools.workflow.remote.company import world_of
 from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Delegation
+from tools.workflow.engine.store import RedisStore
 
 TWO_DAYS = "我明天起要请两天病假，肚子疼，请李四审批"
 SECRET = "肚子疼"

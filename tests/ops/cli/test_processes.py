@@ -23,7 +23,7 @@ from tests.tools.office import Office, decide, office
 from tests.tools.workflow.history import LEAVE, YES, on, other
 from tests.tools.workflow.remote.company import list_named_engines, world_of
 from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind
 from tools.workflow.process.policy import KINDS, SELECTORS, PeopleSelector

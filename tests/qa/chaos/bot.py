@@ -42,8 +42,7 @@ from tests.qa.process import end_when_orphaned
 from tools.spec import AttachedFile
 from tools.workflow.bpmn import timers
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.redis_store import RedisStore
-from tools.workflow.engine.store import CommandContext, RequestChange, StartContext, compute_number_floor
+from tools.workflow.engine.store import RedisStore, RequestChange, StartContext, compute_number_floor
 
 log = logs.get_logger(__name__)
 
@@ -141,8 +140,8 @@ def no_idempotency() -> None:
 
     recall, opening = RedisStore.load_command_context, RedisStore.load_start_context
 
-    async def unknown(self: RedisStore, key: str, request: str) -> CommandContext:
-        return (await recall(self, key, request))._replace(answer=None)
+    async def unknown(self: RedisStore, key: str, request: str) -> Any:
+        return None, (await recall(self, key, request))[1]
 
     async def opened(self: RedisStore, key: str, person: str) -> StartContext:
         return (await opening(self, key, person))._replace(answer=None)

@@ -34,8 +34,8 @@ from tests.qa.chaos.town import Town
 from tests.qa.chaos.witness import Witnessed, witness
 from tests.qa.company import is_dm, read_payload
 from tools.workflow.engine.commands import RequestEvent
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Request
+from tools.workflow.engine.store import RedisStore
 
 EVERYBODY = -1
 

@@ -68,7 +68,7 @@ PARTS = (
     Part(
         "tools/workflow/engine",
         (
-            "reducer.py", "transitions.py", "authority.py", "votes.py", "embedded.py", "redis_store.py",
+            "reducer.py", "transitions.py", "authority.py", "votes.py", "embedded.py", "store.py",
             "announce.lua", "delegate.lua", "save.lua",
         ),
         "tests/tools/workflow/test_*.py",

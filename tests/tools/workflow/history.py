@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from tests.harness.memory_store import Store
 from tests.tools.company import LONG, NOW, SHORT, SICK, TAXI
 from tests.tools.office import decide, office, withdraw
 from tools.workflow.engine.commands import CcCommand, CommentCommand, TransferCommand
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.state import Decision, Delegation
-from tools.workflow.engine.store import Store
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 
 YES, NO = Decision.APPROVE, Decision.REJECT

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.harness.memory_store import MemoryStore
+from tests.harness.memory_store import MemoryStore, Store
 from tests.tools.company import NOW, TAXI
 from tests.tools.office import office, refused
 from tests.tools.workflow.history import LEAVE, lived, other
@@ -30,7 +30,6 @@ from tools.workflow.engine.audit_record import (
 )
 from tools.workflow.engine.commands import CommentCommand, RequestEvent
 from tools.workflow.engine.state import Request
-from tools.workflow.engine.store import Store
 
 
 @cache

@@ -28,10 +28,9 @@ from tools.workflow.engine.audit_record import (
     parse_heads,
 )
 from tools.workflow.engine.commands import CommentCommand, DecideCommand, RequestEvent
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Request
-from tools.workflow.engine.store import to_milliseconds
+from tools.workflow.engine.store import RedisStore, to_milliseconds
 
 P = "cs:{wf}:"
 LIVED: dict[str, bytes] = {}

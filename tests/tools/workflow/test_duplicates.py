@@ -13,7 +13,7 @@ from tests.tools.office import NOW, SICK, TAXI, office, withdraw
 from tools.spec import ToolError
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.port import CommandResult
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 from tools.workflow.process.definition import compile_process, load_shipped_processes, parse_form
 
 EXPENSE = next(one for one in load_shipped_processes() if one.key == "expense")

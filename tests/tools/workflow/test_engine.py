@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from tests.harness.corpus import corpus
 from tests.harness.crowd import Crowd
+from tests.harness.memory_store import Store
 from tests.tools.company import CHOICE
 from tests.tools.office import LI, LONG, NOW, SICK, TAXI, WANG, ZHANG, People, decide, office, refused, withdraw
 from tools.spec import ToolError
@@ -27,9 +28,8 @@ from tools.workflow.engine.commands import (
 )
 from tools.workflow.engine.embedded import POSTPONEMENT, EmbeddedEngine
 from tools.workflow.engine.port import Act
-from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Decision, Delegation, Status
-from tools.workflow.engine.store import Store
+from tools.workflow.engine.store import RedisStore
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 
 
@@ -275,7 +275,7 @@ async def test_a_leave_that_starts_while_another_changes_does_not_overlap(store:
     before = office(store).engine
     await before.start_request("leave", SICK, "U1", "start", NOW)
     await decide(before, "L-0001-1", "U2", Decision.REJECT, "不行", None, "no")
-    engine = office(Crowd(store, "load_requests", 2)).engine
+    engine = office(Crowd(store, "load_requests list_own_requests", 2)).engine
     again = decide(engine, "L-0001-2", "U1", Decision.RESUBMIT, "", WEEK, "again")
     assert await either(again, engine.start_request("leave", WEEK, "U1", "second", NOW)) == ["overlap", "waiting"]
 

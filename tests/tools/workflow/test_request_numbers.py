@@ -10,7 +10,7 @@ from tests.tools.company import NOW, TAXI
 from tests.tools.office import office
 from tools.workflow.engine.audit import Verification
 from tools.workflow.engine.audit_record import list_numbered_requests
-from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import RedisStore
 
 
 async def start_request(store: RedisStore, key: str) -> str:

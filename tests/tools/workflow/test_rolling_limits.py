@@ -142,7 +142,7 @@ async def two_resubmitted_at_once() -> int:
     for n in (1, 2):
         await there.start(another_meal(), "expense")
         await decide(there.engine, f"E-000{n}-1", "U2", Decision.REJECT, "发票呢")
-    together = office(Crowd(store, "load_requests", 2)).engine
+    together = office(Crowd(store, "list_own_requests", 2)).engine
     again = [DecideCommand(task=f"E-000{n}-2", actor=ZHANG.id, decision=Decision.RESUBMIT) for n in (1, 2)]
     await asyncio.gather(*(together.execute_command(one, one.task, NOW) for one in again))
     return sum("recent" in r.filled.exceeded for r in await there.engine.list_own_requests(ZHANG.id))

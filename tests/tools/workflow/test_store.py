@@ -55,7 +55,7 @@ def never_answered(store: MemoryStore, change: RequestChange) -> Any:
 
 
 async def unasked(store: MemoryStore, key: str, request: str) -> Any:
-    return (await RECALL(store, key, request))._replace(answer=None)
+    return None, (await RECALL(store, key, request))[1]
 
 
 async def nowhere(*_: Any) -> dict[str, tuple[str, ...]]:

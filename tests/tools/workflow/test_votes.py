@@ -32,7 +32,7 @@ def of(mode: VotingMode, people: int) -> Ballot:
 
 
 def voted(ballot: Ballot, seat: Seat, vote: str) -> Ballot:
-    return replace_seat(ballot, seat.n, lambda s: s.model_copy(update={"vote": vote}))
+    return replace_seat(ballot, seat.n, vote=vote)
 
 
 def turns(ballot: Ballot) -> list[int]:
@@ -47,7 +47,7 @@ def asked_further(ballot: Ballot, seat: Seat, random: Random, names: count[int])
     )
     side = random.choice(["before", "after"] if seat.beside else ["before", "beside", "after"])
     update = {side: added, **({"vote": YES} if side == "after" else {})}
-    return replace_seat(ballot, seat.n, lambda s: s.model_copy(update=update))
+    return replace_seat(ballot, seat.n, **update)
 
 
 def played(ballot: Ballot, random: Random, no: float) -> list[Ballot]:
@@ -122,7 +122,7 @@ def test_a_change_is_of_one_seat(mode: VotingMode, people: int, random: Random) 
     situations = played(of(mode, people), random, 0.2)
     ballot = random.choice(situations)
     n = random.choice(list(list_seats(ballot))).n
-    after = replace_seat(ballot, n, lambda seat: seat.model_copy(update={"person": "somebody else"}))
+    after = replace_seat(ballot, n, person="somebody else")
     own = {seat.n: seat.person for seat in list_seats(ballot)}
     assert {seat.n: seat.person for seat in list_seats(after)} == {**own, n: "somebody else"}
     assert len(own) == len(list(list_seats(ballot))), "each seat has a number of its own"

@@ -148,6 +148,11 @@ class ProcessDefinition(FrozenModel):
         return tuple(node.id for node in self.nodes.values() if node.is_revision)
 
     @cached_property
+    def deciding_names(self) -> frozenset[str]:
+        """The fields, levels and roles whose people decide somewhere. Whether they are needed depends on the path."""
+        return frozenset(name for node in self.nodes.values() for name in node.who)
+
+    @cached_property
     def initial_decisions(self) -> Mapping[str, str]:
         """The values of all decisions in conditions before any is made."""
         return {format_decision_variable(node): "" for node in self.nodes}
@@ -155,18 +160,6 @@ class ProcessDefinition(FrozenModel):
 
 def format_decision_variable(task: str) -> str:
     return f"{DECISION}_{task}"
-
-
-def list_reachable_nodes(definition: ProcessDefinition, name: str) -> Iterator[str]:
-    """Yield a node, and every node that may come after it."""
-    return _walk_nodes(name, definition.nodes)
-
-
-def require_one_start(process: str, nodes: Mapping[str, FlowNode]) -> str:
-    starts = [n.id for n in nodes.values() if n.kind is NodeKind.START]
-    if len(starts) != 1:
-        raise InvalidDefinitionError(process, f"one start event is needed, found {len(starts)}")
-    return starts[0]
 
 
 def check_graph(start: str, nodes: Mapping[str, FlowNode]) -> None:
@@ -179,17 +172,17 @@ def check_graph(start: str, nodes: Mapping[str, FlowNode]) -> None:
             raise InvalidDefinitionError(node.id, f"one outgoing flow is needed, found {len(node.routes)}")
         if any(r.to == start for r in node.routes):
             raise InvalidDefinitionError(node.id, "nothing leads to a start event")
-    for name in nodes.keys() - set(_walk_nodes(start, nodes)):
+    for name in nodes.keys() - set(walk_nodes(start, nodes)):
         raise InvalidDefinitionError(name, "cannot be reached from the start")
     for name, node in nodes.items():
-        after = chain.from_iterable(_walk_nodes(r.to, nodes, stop=_is_wait_state) for r in node.routes)
+        after = chain.from_iterable(walk_nodes(r.to, nodes, stop=_is_wait_state) for r in node.routes)
         if not _is_wait_state(node) and name in after:
             raise InvalidDefinitionError(name, "is in a loop without a task to wait at")
-        if not any(nodes[n].kind is NodeKind.END for n in _walk_nodes(name, nodes)):
+        if not any(nodes[n].kind is NodeKind.END for n in walk_nodes(name, nodes)):
             raise InvalidDefinitionError(name, "no path from here reaches an end")
 
 
-def _walk_nodes(
+def walk_nodes(
     start: str, nodes: Mapping[str, FlowNode], stop: Callable[[FlowNode], bool] = lambda n: False
 ) -> Iterator[str]:
     """Yield `start` and every node after it, but no nodes after those where `stop` holds."""

@@ -67,7 +67,6 @@ from tools.workflow.bpmn.graph import (
     collect_definition_errors,
     format_decision_variable,
     raise_definition_errors,
-    require_one_start,
 )
 from tools.workflow.bpmn.semantics import check_conditions, check_decision_outcomes, is_decision_variable
 from tools.workflow.bpmn.soundness import PetriNet, StateSearch, check_soundness, list_lone_tasks
@@ -84,25 +83,10 @@ from tools.workflow.bpmn.xml import (
 
 JUEL_NAMES = frozenset(
     {
-        "and",
-        "or",
-        "not",
-        "eq",
-        "ne",
-        "lt",
-        "gt",
-        "le",
-        "ge",
-        "true",
-        "false",
-        "null",
-        "instanceof",
-        "empty",
-        "div",
-        "mod",
+        *("and", "or", "not", "eq", "ne", "lt", "gt", "le", "ge", "true", "false", "null", "instanceof", "empty"),
+        *("div", "mod", "execution", "task", "caseExecution", "externalTask", "variableContainer"),
+        *("authenticatedUserId", "loopCounter", "nrOfInstances", "nrOfCompletedInstances", "nrOfActiveInstances"),
     }
-    | {"execution", "task", "caseExecution", "externalTask", "variableContainer", "authenticatedUserId"}
-    | {"loopCounter", "nrOfInstances", "nrOfCompletedInstances", "nrOfActiveInstances"}
 )
 """Words of the expression language, and names that Camunda 7, Operaton and Flowable add to every expression."""
 ENDINGS = ("approved", "rejected", "withdrawn")
@@ -139,7 +123,10 @@ def compile_bpmn(
             if node.is_revision and timer.alarm is not TimerAction.REMIND:
                 reason = f"the author's own task {node.id!r} goes to nobody else; only remind"
                 raise InvalidDefinitionError(timer.id, reason)
-    start = nodes[require_one_start(elements.process_id, nodes)]
+    starts = [node for node in nodes.values() if node.kind is NodeKind.START]
+    if len(starts) != 1:
+        raise InvalidDefinitionError(elements.process_id, f"one start event is needed, found {len(starts)}")
+    (start,) = starts
     check_graph(start.id, nodes)
     check_conditions(nodes)
     search, net = StateSearch(elements.process_id), PetriNet(nodes)

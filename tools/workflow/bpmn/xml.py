@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 from xml.parsers import expat
 
@@ -54,53 +54,46 @@ NOTES = ("textAnnotation", "association")
 MENTIONS = ("incoming", "outgoing")
 """Elements in a node that list its incoming and outgoing flows."""
 
-TYPED = frozenset({XSI + "type"})
-ATTRIBUTES: Mapping[str, frozenset[str]] = {
-    "definitions": frozenset(
-        {"targetNamespace", "exporter", "exporterVersion", "typeLanguage", "expressionLanguage"}
-        | {XSI + "schemaLocation", MODELER + "executionPlatform", MODELER + "executionPlatformVersion"}
-    ),
-    "process": frozenset({"isExecutable", "processType", "isClosed", "+historyTimeToLive", "+versionTag"}),
-    "startEvent": frozenset({"+initiator"}),
-    "endEvent": frozenset(),
-    "userTask": frozenset({"+assignee", "+candidateUsers", "+candidateGroups"}),
-    "serviceTask": frozenset({"+type", "+topic", "+exclusive"}),
-    "exclusiveGateway": frozenset({"default", "gatewayDirection"}),
-    "parallelGateway": frozenset({"gatewayDirection"}),
-    "boundaryEvent": frozenset({"attachedToRef", "cancelActivity"}),
-    FLOW: frozenset({"sourceRef", "targetRef"}),
-    LOOP: frozenset({"isSequential", "+collection", "+elementVariable"}),
+
+class Allowed(NamedTuple):
+    """The allowed parts of an element, besides `id`, `name`, `documentation` and an empty `extensionElements`."""
+
+    attributes: tuple[str, ...]
+    """`+` marks the extension namespaces."""
+    children: tuple[str, ...] | None
+    """None for an element that has only text."""
+
+
+IN, OUT = MENTIONS
+NODES = ("startEvent", "endEvent", "userTask", "serviceTask", "exclusiveGateway", "parallelGateway", "boundaryEvent")
+TYPED = Allowed((f"{XSI}type",), None)
+DEFINITIONS = ("targetNamespace", "exporter", "exporterVersion", "typeLanguage", "expressionLanguage")
+EXPORTERS = (f"{XSI}schemaLocation", f"{MODELER}executionPlatform", f"{MODELER}executionPlatformVersion")
+PROCESS = ("isExecutable", "processType", "isClosed", "+historyTimeToLive", "+versionTag")
+ELEMENTS: Mapping[str, Allowed] = {
+    "definitions": Allowed((*DEFINITIONS, *EXPORTERS), ("process",)),
+    "process": Allowed(PROCESS, (*NODES, FLOW, *NOTES)),
+    "startEvent": Allowed(("+initiator",), (OUT,)),
+    "endEvent": Allowed((), (IN,)),
+    "userTask": Allowed(("+assignee", "+candidateUsers", "+candidateGroups"), (IN, OUT, LOOP)),
+    "serviceTask": Allowed(("+type", "+topic", "+exclusive"), (IN, OUT)),
+    "exclusiveGateway": Allowed(("default", "gatewayDirection"), (IN, OUT)),
+    "parallelGateway": Allowed(("gatewayDirection",), (IN, OUT)),
+    "boundaryEvent": Allowed(("attachedToRef", "cancelActivity"), (OUT, "timerEventDefinition")),
+    FLOW: Allowed(("sourceRef", "targetRef"), ("conditionExpression",)),
+    LOOP: Allowed(("isSequential", "+collection", "+elementVariable"), ("loopCardinality", "completionCondition")),
     "loopCardinality": TYPED,
     "completionCondition": TYPED,
     "conditionExpression": TYPED,
-    "timerEventDefinition": frozenset(),
+    "timerEventDefinition": Allowed((), ("timeDuration",)),
     "timeDuration": TYPED,
-    "incoming": frozenset(),
-    "outgoing": frozenset(),
+    IN: Allowed((), None),
+    OUT: Allowed((), None),
 }
-"""Element → allowed attributes besides `id` and `name`; `+` marks the extension namespaces."""
+"""Element of the subset → its allowed parts."""
 
 IGNORED = ("expressionLanguage", "historyTimeToLive", "gatewayDirection")
 """Allowed attributes that have no effect although somebody may expect one."""
-
-INSIDE: Mapping[str, frozenset[str]] = {
-    "definitions": frozenset({"process"}),
-    "process": frozenset(
-        {"startEvent", "endEvent", "userTask", "serviceTask", "exclusiveGateway", "parallelGateway", "boundaryEvent"}
-        | {FLOW, *NOTES}
-    ),
-    "startEvent": frozenset({"outgoing"}),
-    "endEvent": frozenset({"incoming"}),
-    "userTask": frozenset({"incoming", "outgoing", LOOP}),
-    "serviceTask": frozenset({"incoming", "outgoing"}),
-    "exclusiveGateway": frozenset({"incoming", "outgoing"}),
-    "parallelGateway": frozenset({"incoming", "outgoing"}),
-    "boundaryEvent": frozenset({"outgoing", "timerEventDefinition"}),
-    FLOW: frozenset({"conditionExpression"}),
-    LOOP: frozenset({"loopCardinality", "completionCondition"}),
-    "timerEventDefinition": frozenset({"timeDuration"}),
-}
-"""Element → allowed children besides `documentation` and an empty `extensionElements`."""
 
 PLAIN_TASK = "it does not say what happens; make it a user task or a service task"
 HINTS: Mapping[str, str] = {
@@ -228,7 +221,8 @@ def _parse_definitions(source: bytes) -> Element:
 
 def _find_subset_errors(element: Element, owner: str) -> Iterator[InvalidDefinitionError]:
     """Errors about unknown parts on or in this element. `owner` is the node or flow that an error names."""
-    known = ATTRIBUTES[get_tag_name(element)] | {"id", "name"}
+    allowed = ELEMENTS[get_tag_name(element)]
+    known = {*allowed.attributes, "id", "name"}
     for name, times in Counter(map(_shorten_attribute_name, element.attrib)).items():
         if name not in known:
             yield InvalidDefinitionError(owner, f"attribute {name.lstrip('+')!r} is outside the supported subset")
@@ -239,14 +233,14 @@ def _find_subset_errors(element: Element, owner: str) -> Iterator[InvalidDefinit
     if len(element.get("name", "")) > MAX_NAME:
         yield InvalidDefinitionError(owner, f"a name longer than {MAX_NAME} characters")
     texts = [child.tail or "" for child in element]
-    if get_tag_name(element) in INSIDE:
+    if allowed.children is not None:
         texts.append(element.text or "")
     if loose := "".join(texts).strip():
         yield InvalidDefinitionError(owner, f"the text {loose[:20]!r} has no meaning inside <{get_tag_name(element)}>")
     once = set[str]()
     for child in _list_meaningful_children(element):
         inner = get_tag_name(child)
-        if not child.tag.startswith(BPMN) or inner not in INSIDE.get(get_tag_name(element), ()):
+        if not child.tag.startswith(BPMN) or inner not in (allowed.children or ()):
             where = f" inside <{get_tag_name(element)}>" if _has_owned_children(element) else ""
             name = owner if where else _get_element_id(child)
             hint = f": {HINTS[inner]}" if inner in HINTS and not where else ""

@@ -11,12 +11,10 @@ from xml.etree.ElementTree import Element, ParseError
 from defusedxml.ElementTree import fromstring
 
 from tools.spec import ToolError
+from tools.workflow.bpmn.xml import BPMN, DIAGRAM, FLOW, LOOP, get_tag_name
 
-BPMN = "{http://www.omg.org/spec/BPMN/20100524/MODEL}"
-BPMNDI = "{http://www.omg.org/spec/BPMN/20100524/DI}"
 DC = "{http://www.omg.org/spec/DD/20100524/DC}"
 DI = "{http://www.omg.org/spec/DD/20100524/DI}"
-FLOW = "sequenceFlow"
 TASKS = frozenset({"userTask", "serviceTask"})
 GATEWAYS = frozenset({"exclusiveGateway", "parallelGateway"})
 EVENTS = frozenset({"startEvent", "endEvent", "boundaryEvent"})
@@ -89,9 +87,9 @@ def read_diagram(bpmn: bytes) -> Diagram:
     mislead."""
     try:
         root = fromstring(bpmn.decode("utf-8"), forbid_dtd=True)
-        elements = {e.attrib["id"]: e for e in root.iterfind(f"{BPMN}process/*") if _get_tag_name(e) in DRAWN}
-        places = {e.get("bpmnElement", ""): e for e in root.iter() if e.tag.startswith(BPMNDI)}
-        flows = {id: e for id, e in elements.items() if _get_tag_name(e) == FLOW}
+        elements = {e.attrib["id"]: e for e in root.iterfind(f"{BPMN}process/*") if get_tag_name(e) in DRAWN}
+        places = {e.get("bpmnElement", ""): e for e in root.iter() if e.tag.startswith(DIAGRAM)}
+        flows = {id: e for id, e in elements.items() if get_tag_name(e) == FLOW}
         shapes = tuple(_read_shape(id, e, places[id]) for id, e in elements.items() if id not in flows)
         if not shapes:
             raise ValueError("nothing to draw")
@@ -104,11 +102,11 @@ def _read_shape(id: str, element: Element, place: Element) -> Shape:
     box = _read_bounds(place)
     if box is None:
         raise ValueError(f"{id} has no bounds")
-    several = element.find(f"{BPMN}multiInstanceLoopCharacteristics")
+    several = element.find(f"{BPMN}{LOOP}")
     is_sequential = several is not None and several.get("isSequential") == "true"
     return Shape(
         id=id,
-        kind=_get_tag_name(element),
+        kind=get_tag_name(element),
         name=element.get("name", ""),
         box=box,
         label=_read_label_center(place),
@@ -125,7 +123,7 @@ def _read_edge(id: str, element: Element, place: Element) -> Edge:
 
 
 def _read_label_center(place: Element) -> Point | None:
-    label = place.find(f"{BPMNDI}BPMNLabel")
+    label = place.find(f"{DIAGRAM}BPMNLabel")
     box = _read_bounds(label) if label is not None else None
     return box.center if box else None
 
@@ -145,7 +143,3 @@ def _read_coordinate(element: Element, name: str) -> float:
     if not math.isfinite(number) or abs(number) > MAX_COORDINATE:
         raise ValueError(f"{name} is out of bounds")
     return number
-
-
-def _get_tag_name(element: Element) -> str:
-    return str(element.tag).removeprefix(BPMN)

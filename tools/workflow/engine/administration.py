@@ -11,12 +11,12 @@ from typing import Any
 
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
-from tools.workflow.engine.audit import FileHashes, ProcessFiles
 from tools.workflow.engine.audit_record import split_into_pages
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.migration import build_not_ready_error
 from tools.workflow.engine.state import SYSTEM, Request
-from tools.workflow.engine.store import Store
+from tools.workflow.engine.store import RedisStore
+from tools.workflow.engine.versions import FileHashes, ProcessVersions
 from tools.workflow.process.definition import Process
 
 ADMIN = f"{SYSTEM}admin:"
@@ -39,14 +39,18 @@ class ProcessVersion:
     """The reason why the process cannot be loaded: its files are missing, or no longer supported."""
 
 
-async def list_process_versions(store: Store, shipped: Sequence[Process]) -> tuple[ProcessVersion, ...]:
+async def list_process_versions(store: RedisStore, shipped: Sequence[Process]) -> tuple[ProcessVersion, ...]:
     """All shipped, deployed or running versions, by process, the current one first."""
     shipped_versions, deployments = {p.key: p.version for p in shipped}, await store.load_deployments()
     running = Counter([(r.process, (r.definition, r.form)) async for r in list_running_requests(store)])
-    files = ProcessFiles(store, shipped)
+    known_versions = ProcessVersions(store.load_file, shipped)
     versions: list[ProcessVersion] = []
     for key, version in {*shipped_versions.items(), *deployments.items(), *running}:
-        file = await files.load_version(version)
+        process, error = None, ""
+        try:
+            process = await known_versions.load_process(version)
+        except InvalidDefinitionError as refused:
+            error = str(refused)
         is_ours, is_deployed = shipped_versions.get(key) == version, deployments.get(key) == version
         current = deployments.get(key, shipped_versions.get(key)) == version
         count = running[key, version]
@@ -58,14 +62,14 @@ async def list_process_versions(store: Store, shipped: Sequence[Process]) -> tup
                 is_deployed=is_deployed,
                 is_current=current,
                 running_requests=count,
-                process=file.process,
-                error=file.error,
+                process=process,
+                error=error,
             )
         )
     return tuple(sorted(versions, key=lambda k: (k.key, not k.is_current, k.version)))
 
 
-async def list_running_requests(store: Store, process: str = "") -> AsyncIterator[Request]:
+async def list_running_requests(store: RedisStore, process: str = "") -> AsyncIterator[Request]:
     """Yield the requests that have not ended, of one process or of all."""
     for page in split_into_pages([request for request, _ in await store.list_members("changed")]):
         for request in await store.load_requests(page):
@@ -143,7 +147,7 @@ class MigrationResult:
 
 
 async def migrate_requests(
-    store: Store, process: Process, requests: Iterable[str], actor: str, now: datetime, *, dry: bool = False
+    store: RedisStore, process: Process, requests: Iterable[str], actor: str, now: datetime, *, dry: bool = False
 ) -> AsyncIterator[MigrationResult]:
     """Migrate requests to this version of their process, each on its own. With `dry`, only find out the results."""
     engine = EmbeddedEngine(store, (), NOBODY)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NoReturn
 
 from tools.people.names import (
     CANDIDATES,
@@ -33,11 +31,6 @@ PERSON_SEPARATOR = re.compile(r"[,，、;；\n]|(?<=>)\s*(?=<@)")
 """Separators between persons."""
 
 
-def list_decider_names(definition: ProcessDefinition) -> frozenset[str]:
-    """The names (fields, levels, roles) whose people decide somewhere."""
-    return frozenset(name for node in definition.nodes.values() for name in node.who)
-
-
 def assign_people(
     form: Form,
     definition: ProcessDefinition,
@@ -48,33 +41,17 @@ def assign_people(
 ) -> FilledForm:
     """The form with persons as ids and all deciders chosen. `rows` come before the form's own rows. Raises `ToolError`,
     which names the field and the fix."""
-    decides = list_decider_names(definition)
+    decides = definition.deciding_names
     persons = (f for f in form.fields if f.kind in PERSONS)
     values = {f.name: _resolve_ids(f, filled.values[f.name], people, author, f.name in decides) for f in persons}
     filled = filled.model_copy(update={"values": {**filled.values, **values}})
-    seats = _SeatAssignment(form, definition, filled, AssigneeResolver(people, author), (*rows, *form.policy))
+    seats = SeatAssignment(form, definition, filled, AssigneeResolver(people, author), (*rows, *form.policy))
     seats.reject_missing_fields()
     seats.require_allowed_choices()
     seats.choose_people()
     seats.reject_duplicate_deciders()
     seats.choose_recipients()
     return filled.model_copy(update={"people": seats.assigned_people, "exceptions": seats.exceptions})
-
-
-@dataclass(frozen=True, slots=True)
-class PeoplePreview:
-    """The people to whom an incomplete form leads, as far as they are known."""
-
-    values: Mapping[str, str]
-    """The values of the person fields, as ids."""
-    is_path_known: bool
-    """Whether the path is known; false while a value is missing that the path depends on."""
-    needed_fields: frozenset[str] = frozenset()
-    """Fields that this form needs besides those that every form needs."""
-    deciders: tuple[tuple[dict[str, str], tuple[str, ...]], ...] = ()
-    """Pairs of label and person ids of those who would decide, in their order."""
-    errors: tuple[ToolError, ...] = ()
-    """All errors about the people."""
 
 
 def preview_people(
@@ -84,10 +61,12 @@ def preview_people(
     people: Sequence[Person],
     author: Person,
     rows: Sequence[PolicyRow],
-) -> PeoplePreview:
-    """Preview `assign_people` for an incomplete form, without raising errors. Where nobody is named, the people whom
-    the rules name count as named. `filled` lacks the values that are still to come."""
-    decides, errors, values = list_decider_names(definition), list[ToolError](), dict[str, str]()
+    errors: list[ToolError],
+) -> tuple[FilledForm, SeatAssignment | None]:
+    """Preview `assign_people` for an incomplete form, which lacks the values that are still to come: the form with
+    persons as ids, and its seats, or None while a value is missing on which the path depends. Where nobody is named,
+    the people whom the rules name count as named. Errors are added to `errors`."""
+    decides, values = definition.deciding_names, dict[str, str]()
     for field in (f for f in form.fields if f.kind in PERSONS):
         try:
             named = filled.values.get(field.name, "")
@@ -97,18 +76,12 @@ def preview_people(
             values[field.name] = ""
     filled = filled.model_copy(update={"values": {**filled.values, **values}})
     try:
-        seats = _SeatAssignment(form, definition, filled, AssigneeResolver(people, author), (*rows, *form.policy))
+        seats = SeatAssignment(form, definition, filled, AssigneeResolver(people, author), (*rows, *form.policy))
     except InvalidExpressionError:
-        return PeoplePreview(values, is_path_known=False, errors=tuple(errors))
+        return filled, None
     wrong = {error.field for error in errors}
     errors += [error for error in seats.suggest_people() if error.field not in wrong]
-    return PeoplePreview(
-        values,
-        is_path_known=True,
-        needed_fields=seats.list_needed_fields(),
-        deciders=tuple(seats.list_deciders()),
-        errors=tuple(errors),
-    )
+    return filled, seats
 
 
 def find_successors(
@@ -126,7 +99,7 @@ def find_successors(
     asked_names = [name for name in node.who if task.assignee in request.filled.resolve_people(name)] if node else []
     if task.kind is not TaskKind.APPROVE or not asked_names:
         return None
-    seats = _SeatAssignment(form, definition, request.filled, company, (*rows, *form.policy))
+    seats = SeatAssignment(form, definition, request.filled, company, (*rows, *form.policy))
     if any(seats.can_decide(name, task.assignee) for name in asked_names):
         return None
     return tuple({p.id: p for name in asked_names for p in seats.list_candidates(name)}.values())
@@ -171,7 +144,7 @@ def find_unserved(
         )
 
     unserved = dict[str, list[Person]]()
-    for name in sorted(list_decider_names(definition) - {INITIATOR}):
+    for name in sorted(definition.deciding_names - {INITIATOR}):
         fitting = _list_rows(name, form, rows)
         if lacking := [author for author in authors if not is_served(author, fitting)]:
             unserved[name] = lacking
@@ -208,7 +181,7 @@ class MissingApproverError(ToolError):
         """Field → person id."""
 
 
-class _SeatAssignment:
+class SeatAssignment:
     """The step-by-step assignment of seats for one request."""
 
     def __init__(
@@ -291,7 +264,7 @@ class _SeatAssignment:
         """Check that each person in a field that decides is named by the table, or that the row lets the author choose.
         A field that this form's path does not use is checked as well, because a return or a rejection may lead there.
         Raises `ToolError`."""
-        decides = list_decider_names(self._definition)
+        decides = self._definition.deciding_names
         for field in self._form.fields:
             if field.kind not in PERSONS or field.name not in decides:
                 continue
@@ -305,17 +278,16 @@ class _SeatAssignment:
     def choose_people(self) -> None:
         """Choose the people of the levels in the form's order, then those of the candidate groups' roles. Raises
         `ToolError`."""
-        for level in self._form.levels:
-            if level.name in self._nodes_by_name:
-                able = self.list_candidates(level.name)
-                self.assigned_people[level.name] = _list_ids(able if level.many else able[:1]) or _raise_no_level(
-                    level.name, level.label.by_language
-                )
-        for name, node in self._nodes_by_name.items():
-            if name.startswith(ROLE_PREFIX):
-                self.assigned_people[name] = _list_ids(self.list_candidates(name)) or _raise_no_level(
-                    name, {"zh": node.name, "en": node.name}
-                )
+        nodes = self._nodes_by_name
+        seats = [(one.name, one.label.by_language, one.many) for one in self._form.levels if one.name in nodes]
+        roles = [name for name in nodes if name.startswith(ROLE_PREFIX)]
+        seats += [(role, {"zh": nodes[role].name, "en": nodes[role].name}, True) for role in roles]
+        for name, label, is_for_several in seats:
+            able = self.list_candidates(name)
+            if not able:
+                message = f"nobody can be {name}: whoever the rules name is missing, the author, or decides already"
+                raise ToolError("no_level", f"{message}. An administrator has to add somebody", label=label)
+            self.assigned_people[name] = _list_ids(able if is_for_several else able[:1])
 
     def reject_duplicate_deciders(self) -> None:
         """Refuse a person who would decide at two nodes of one path. Raises `ToolError` `own_level`."""
@@ -405,8 +377,3 @@ def _build_approver_error(
     names = join_in_both_languages(map(list_names_by_language, named[:CANDIDATES]))
     ids = tuple(p.id for p in named[:CANDIDATES])
     return build_field_error("other_approver", field, message, people=ids, names=names, chosen=chosen_names)
-
-
-def _raise_no_level(name: str, label: dict[str, str]) -> NoReturn:
-    message = f"nobody can be {name}: whoever the rules name is missing, the author, or decides already"
-    raise ToolError("no_level", f"{message}. An administrator has to add somebody", label=label)

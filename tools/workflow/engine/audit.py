@@ -12,10 +12,8 @@ delegations, cards and the journal are not part of the record."""
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -30,17 +28,14 @@ from tools.workflow.engine.audit_record import (
     parse_event,
     split_into_pages,
 )
+from tools.workflow.engine.authority import build_no_request_error
 from tools.workflow.engine.commands import RequestEvent, StartCommand
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Request
-from tools.workflow.engine.store import Store, split_request_id, to_milliseconds
-from tools.workflow.process.definition import Process, compile_process
+from tools.workflow.engine.store import RedisStore, split_request_id, to_milliseconds
+from tools.workflow.engine.versions import ProcessVersions
 
-CONTENT_ERRORS = (ValueError, LookupError, OverflowError, ResponseError)
-"""Exceptions raised by reading content of another kind."""
 T = TypeVar("T")
-FileHashes = tuple[str, str]
-"""SHA-256 of a process file and of its form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +63,10 @@ class StoredRequest:
 class Verification:
     """One verification of everything, or of one request. Bots may be working meanwhile."""
 
-    def __init__(self, store: Store, against: Iterable[RecordHead] = ()) -> None:
+    def __init__(self, store: RedisStore, against: Iterable[RecordHead] = ()) -> None:
         self.requests = self.events = 0
         """Numbers of verified requests and events."""
-        self._store, self._files = store, ProcessFiles(store)
+        self._store, self._versions = store, ProcessVersions(store.load_file)
         self._heads_by_request: dict[str, list[RecordHead]] = {}
         for head in against:
             self._heads_by_request.setdefault(head.request, []).append(head)
@@ -81,16 +76,15 @@ class Verification:
     async def verify_all(self) -> AsyncIterator[AuditFinding]:
         """Verify every process in use, every numbered request, and everything else that is stored."""
         await self._load_listing()
-        listed_ids, numbers = (
-            tuple(self._changed_ms),
-            await self._load_numbers(),
-        )  # in this order, every listed request has a number
-        omitted = await self._read_or_report("left_out", self._store.load_omitted_numbers(), {})
-        for process, version in sorted(
-            (await self._read_or_report("processes", self._store.load_deployments(), {})).items()
-        ):
-            if reason := (await self._files.load_version(version)).error:
-                yield AuditFinding("deployed", process, {"reason": reason})
+        listed_ids = tuple(self._changed_ms)
+        numbers = await self._load_numbers()  # afterwards, so that every listed request has a number
+        omitted = await self._read_content(self._store.load_omitted_numbers(), {}, "left_out")
+        deployments = await self._read_content(self._store.load_deployments(), {}, "processes")
+        for process, version in sorted(deployments.items()):
+            try:
+                await self._versions.load_process(version)
+            except InvalidDefinitionError as refused:
+                yield AuditFinding("deployed", process, {"reason": str(refused)})
         for what in sorted(self._broken_lists):
             yield AuditFinding("broken", what)
         for page in split_into_pages(list_numbered_requests(self._changed_ms.keys(), numbers, omitted)):
@@ -118,7 +112,7 @@ class Verification:
             request in self._heads_by_request,
         )
         if not any(traces) and not _is_numbered(request, await self._load_numbers()):
-            raise ToolError("no_request", f"there is no request {request[:40]!r}", request=request[:40])
+            raise build_no_request_error(request)
         return (
             *(AuditFinding("broken", what) for what in sorted(self._broken_lists)),
             *await self._verify_requests([request]),
@@ -154,29 +148,26 @@ class Verification:
         return stored, (*filter(None, [finding]), *self._find_rewritten(name, events))
 
     async def _load_listing(self) -> None:
-        self._changed_ms = dict(await self._read_or_report("changed", self._store.list_members("changed"), ()))
+        self._changed_ms = dict(await self._read_content(self._store.list_members("changed"), (), "changed"))
 
     async def _load_numbers(self) -> Mapping[str, int]:
-        return await self._read_or_report("numbers", self._store.load_last_numbers(), {})
+        return await self._read_content(self._store.load_last_numbers(), {}, "numbers")
 
-    async def _read_or_report(self, list_name: str, reading: Awaitable[T], otherwise: T) -> T:
-        """A list of the store. Content that no bot writes there becomes a finding, not a crash."""
+    async def _read_content(self, reading: Awaitable[T], otherwise: T, list_name: str = "") -> T:
+        """Content of the store; `otherwise` for content that no bot writes there. In a list, that becomes a finding."""
         try:
             return await reading
-        except CONTENT_ERRORS as error:
-            if not _is_content_error(error):
-                raise
-            self._broken_lists.add(list_name)
+        except (ValueError, LookupError, OverflowError, ResponseError) as error:
+            if isinstance(error, ResponseError) and not str(error).startswith("WRONGTYPE"):
+                raise  # no access, still loading
+            if list_name:
+                self._broken_lists.add(list_name)
             return otherwise
 
     async def _load_record(self, name: str) -> tuple[str, ...] | None:
         """The events of a request, or None if the content is no record."""
-        try:
-            return await self._store.load_events(name)
-        except CONTENT_ERRORS as error:
-            if not _is_content_error(error):
-                raise
-            return None
+        reading: Awaitable[tuple[str, ...] | None] = self._store.load_events(name)
+        return await self._read_content(reading, None)
 
     def _find_rewritten(self, name: str, events: Sequence[RequestEvent]) -> Iterator[AuditFinding]:
         """Yield findings about exported heads that are no longer in this record."""
@@ -192,11 +183,12 @@ class Verification:
         request: Request | None = None
         for event in events:
             held = event.command if isinstance(event.command, StartCommand) else request
-            file = await self._files.load_version((held.definition, held.form) if held else ("", ""))
-            if file.process is None:
-                return AuditFinding("no_process", name, {"n": event.n, "reason": file.error})
             try:
-                result = apply_command(file.process.definition, request, event.command, event.at)
+                process = await self._versions.load_process((held.definition, held.form) if held else ("", ""))
+            except InvalidDefinitionError as refused:
+                return AuditFinding("no_process", name, {"n": event.n, "reason": str(refused)})
+            try:
+                result = apply_command(process.definition, request, event.command, event.at)
             except ToolError as refused:
                 return AuditFinding("impossible", name, {"n": event.n, "reason": refused.code})
             except (LookupError, ValueError, StopIteration, AssertionError) as wrong:  # no engine ever wrote it
@@ -206,45 +198,6 @@ class Verification:
             request = result.request
         same = request and stored_request and request.model_dump_json() == stored_request.model_dump_json()
         return None if same else AuditFinding("request", name)
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessFile:
-    """A stored process, or the reason why it cannot be used."""
-
-    process: Process | None
-    error: str = ""
-
-
-@lru_cache(maxsize=16)
-def _compile_once(bpmn: bytes, toml: bytes) -> Process:
-    """Compile a process; cached, because audits of many records meet the same files."""
-    return compile_process(bpmn, toml, is_stored=True)
-
-
-class ProcessFiles:
-    """The process files of a store, each read once. `known` has processes that need no stored files."""
-
-    def __init__(self, store: Store, known: Iterable[Process] = ()) -> None:
-        self._store = store
-        self._files_by_version = {process.version: ProcessFile(process) for process in known}
-
-    async def load_version(self, version: FileHashes) -> ProcessFile:
-        if version in self._files_by_version:
-            return self._files_by_version[version]
-        contents = [await self._store.load_file(name) for name in version]
-        faults = [
-            f"{name[:12] or '-'}: {'missing' if content is None else 'altered'}"
-            for name, content in zip(version, contents, strict=True)
-            if content is None or hashlib.sha256(content).hexdigest() != name
-        ]
-        bpmn, toml = (content or b"" for content in contents)
-        try:
-            file = ProcessFile(None, faults[0]) if faults else ProcessFile(_compile_once(bpmn, toml))
-        except InvalidDefinitionError as refused:  # refused by a compiler that has become stricter
-            file = ProcessFile(None, str(refused))
-        self._files_by_version[version] = file
-        return file
 
 
 def _check_chain(name: str, record: Sequence[str]) -> tuple[tuple[RequestEvent, ...], AuditFinding | None]:
@@ -280,15 +233,10 @@ def _check_whole(name: str, stored: StoredRequest, events: Sequence[RequestEvent
     return None
 
 
-def _is_content_error(error: Exception) -> bool:
-    """Whether the error is about the content. Other refusals of a server (no access, still loading) are no finding."""
-    return not isinstance(error, ResponseError) or str(error).startswith("WRONGTYPE")
-
-
 def _is_numbered(request: str, numbers: Mapping[str, int]) -> bool:
     """Whether the id is one of the numbers given out."""
     try:
         prefix, number = split_request_id(request)
     except ValueError:
         return False
-    return 1 <= number <= numbers.get(prefix, 0) and request == f"{prefix}-{number:04d}"
+    return 1 <= number <= numbers.get(prefix, 0)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from tools.workflow.engine.commands import (
     TransferCommand,
 )
 from tools.workflow.engine.state import RULE
-from tools.workflow.engine.store import Store, to_milliseconds
+from tools.workflow.engine.store import RedisStore, format_request_id, split_request_id, to_milliseconds
 
 PAGE_SIZE = 100
 """Requests read at once."""
@@ -119,7 +120,7 @@ def _describe_subject(event: RequestEvent) -> str:
 
 
 async def list_recorded_events(
-    store: Store, since: datetime, request: str = ""
+    store: RedisStore, since: datetime, request: str = ""
 ) -> AsyncIterator[tuple[str, int, RequestEvent | None]]:
     """Yield request, number and event for all events since a time, request by request, oldest last change first. An
     unreadable event is None."""
@@ -204,35 +205,28 @@ def list_numbered_requests(
     """Yield every numbered request, in order: the listed ones, and the first `MAX_UNLISTED` of each unlisted range. A
     number that was set to a billion therefore does not cost a billion look-ups. `omitted` has numbers never given
     out."""
+    listed_numbers = defaultdict[str, set[int]](set)
+    for request in listed_ids:
+        with suppress(ValueError):
+            prefix, number = split_request_id(request)
+            listed_numbers[prefix].add(number)
     for prefix in sorted(numbers):
-        known = {n for n in map(partial(_parse_request_number, prefix), listed_ids) if 0 < n <= numbers[prefix]}
+        known = {n for n in listed_numbers[prefix] if 0 < n <= numbers[prefix]}
         starts = {one.start: one.stop for one in omitted.get(prefix, ()) if len(one) >= MIN_OMITTED}
         last_number = 0
         for n in sorted({*known, *starts, numbers[prefix] + 1}):
             for missing in range(last_number + 1, min(n, last_number + 1 + MAX_UNLISTED)):
-                yield _format_request_id(prefix, missing)
+                yield format_request_id(prefix, missing)
             if n - last_number - 1 > MAX_UNLISTED:
                 yield NumberGap(
-                    _format_request_id(prefix, last_number + 1 + MAX_UNLISTED), _format_request_id(prefix, n - 1)
+                    format_request_id(prefix, last_number + 1 + MAX_UNLISTED), format_request_id(prefix, n - 1)
                 )
             if n <= numbers[prefix] and (n in known or n not in starts):
-                yield _format_request_id(prefix, n)
+                yield format_request_id(prefix, n)
             last_number = max(last_number, starts.get(n, n + 1) - 1)
 
 
-def _format_request_id(prefix: str, number: int) -> str:
-    return f"{prefix}-{number:04d}"
-
-
-def _parse_request_number(prefix: str, request: str) -> int:
-    """The number in a request id with this prefix in its canonical form; 0 for any other text."""
-    digits = request.removeprefix(f"{prefix}-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 16):
-        return 0
-    return int(digits) if request == _format_request_id(prefix, int(digits)) else 0
-
-
-async def list_record_heads(store: Store, request: str = "") -> AsyncIterator[RecordHead | str]:
+async def list_record_heads(store: RedisStore, request: str = "") -> AsyncIterator[RecordHead | str]:
     """Yield the head of each record, listed or not; only the number for a record that should exist and does not."""
     if request:
         names_or_gaps: list[str | NumberGap] = [request]

@@ -246,5 +246,4 @@ def _list_people_asked(definition: ProcessDefinition, request: Request, task: Ta
             yield from (seat.person for seat in list_seats(visit.ballot))
     for node in definition.nodes.values():
         if node.kind is NodeKind.USER and not node.is_revision and node.id != task.node:
-            for name in node.who:
-                yield from request.filled.resolve_people(name)
+            yield from request.filled.list_people(node.who)

@@ -20,6 +20,11 @@ class RequestCommand(CompactModel):
     gone: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Person who has left → people who may get their tasks instead, nearest first. Set by the engine."""
 
+    @property
+    def on_behalf(self) -> str:
+        """Id of the person for whom a deputy acts, or empty."""
+        return ""
+
     @model_serializer(mode="wrap")
     def _serialize_with_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {"kind": self.kind, **dump(self)}
@@ -46,6 +51,10 @@ class TaskCommand(RequestCommand):
     actor: str
     standing: Delegation | None = None
     """The delegation of a deputy; set by the engine from its own records."""
+
+    @property
+    def on_behalf(self) -> str:
+        return self.standing.person if self.standing else ""
 
 
 class DecideCommand(TaskCommand):
@@ -203,8 +212,7 @@ class RequestEvent(CompactRecord):
     @property
     def on_behalf(self) -> str:
         """Id of the person for whom a deputy acted, or empty."""
-        standing = getattr(self.command, "standing", None)
-        return standing.person if standing else ""
+        return self.command.on_behalf
 
     @property
     def command_hash(self) -> str:

@@ -1,4 +1,4 @@
-"""`EmbeddedEngine`: runs processes in this process, over a `Store`.
+"""`EmbeddedEngine`: runs processes in this process, over a `RedisStore`.
 
 One command takes these steps. An earlier answer to the command is returned at once. Otherwise the request is loaded,
 the command is enriched from outside, and the reducer judges it. Everything is then stored in one step; if another
@@ -12,7 +12,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import NamedTuple, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from tools.people.names import get_person_name
 from tools.ports import AttachedFiles, Directory
@@ -35,17 +35,16 @@ from tools.workflow.engine.commands import (
     FireTimerCommand,
     MigrateCommand,
     RequestEvent,
-    RequestNotice,
     StartCommand,
     TaskCommand,
     UrgeCommand,
-    WithdrawCommand,
 )
 from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.migration import reject_migration
 from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.port import (
+    MAX_SAME_FILE,
     Ability,
     Act,
     AssignedTask,
@@ -58,18 +57,17 @@ from tools.workflow.engine.reducer import apply_command, reject_full_record, req
 from tools.workflow.engine.state import SYSTEM, Decision, Delegation, FilledForm, Request, TaskKind
 from tools.workflow.engine.store import (
     OutboxEvent,
-    OwnRequests,
+    RedisStore,
     RequestChange,
-    Store,
     WriteConflictError,
+    format_request_id,
     to_milliseconds,
 )
 from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.engine.versions import ProcessVersions
 from tools.workflow.process.calendar import WorkCalendar
-from tools.workflow.process.definition import Process, get_process_by_key
+from tools.workflow.process.definition import FormPreview, Process, get_process_by_key
 from tools.workflow.process.earlier_requests import YearBalance
-from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.process.policy import PolicyRow
 
 T = TypeVar("T")
@@ -78,20 +76,10 @@ MAX_TRIES = 100
 """Most tries of a command against other writers; in each round at least one of them succeeds."""
 MAX_DUE_TIMERS = 100
 """Most timers fired in one round."""
-MAX_SAME_FILE = 50
-"""Most requests with the same file that are read; the newest are kept."""
 POSTPONEMENT = timedelta(hours=1)
 """How long the timer of an unreadable request is postponed, so that it neither blocks others nor is lost."""
 
 log = logging.getLogger(__name__)
-
-
-class EnrichedCommand(NamedTuple):
-    """A command with everything it needs from outside."""
-
-    command: Command
-    form_count: int | None = None
-    """The value for `RequestChange.form_count`."""
 
 
 class EmbeddedEngine:
@@ -101,7 +89,7 @@ class EmbeddedEngine:
 
     def __init__(
         self,
-        store: Store,
+        store: RedisStore,
         processes: Sequence[Process],
         directory: Directory,
         *,
@@ -119,7 +107,8 @@ class EmbeddedEngine:
             policy=policy,
             files=files,
         )
-        self._versions = ProcessVersions(store, processes)
+        self._versions = ProcessVersions(store.load_file, processes)
+        self._saved_files = set[str]()
 
     # Processes
 
@@ -127,12 +116,19 @@ class EmbeddedEngine:
         return await self._versions.list_current_processes(await self._store.load_deployments())
 
     async def get_process(self, request: Request) -> Process:
-        return await self._versions.load_process(request.id, (request.definition, request.form))
+        return await self._versions.load_process((request.definition, request.form))
 
     async def deploy_process(self, process: Process) -> None:
         """Deploy a version: new requests use it, running ones keep theirs."""
-        await self._versions.save_process_files(process)
+        await self._save_process_files(process)
         await self._store.save_deployment(process.key, *process.version)
+
+    async def _save_process_files(self, process: Process) -> None:
+        """Store the process files, so that requests keep them when the files change."""
+        for version, content in zip(process.version, (process.bpmn, process.toml), strict=True):
+            if version not in self._saved_files:
+                await self._store.save_file(version, content)
+                self._saved_files.add(version)
 
     async def fill_form(
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
@@ -172,14 +168,12 @@ class EmbeddedEngine:
             if start_context.answer is not None:
                 return CommandResult.model_validate_json(start_context.answer)
             used = get_process_by_key(process, await self._versions.list_current_processes(start_context.deployments))
-            await self._versions.save_process_files(used)
+            await self._save_process_files(used)
+            own_ids = start_context.own_requests.request_ids if used.form.needs_earlier_requests else ()
+            own = await self._store.load_requests(own_ids)
             try:
-                filled = await self._enricher.fill_form(
-                    used, form, initiator, now, known_requests=start_context.own_requests.request_ids
-                )
-                await reject_repeated_start(
-                    self._store, start_context.own_requests.request_ids, used, filled, now, again
-                )
+                filled = await self._enricher.fill_form(used, form, initiator, now, own_requests=own)
+                reject_repeated_start(own, used, filled, now, again)
                 reject_unseen_form(filled.confirmed_hash, seen)
             except ToolError:  # this command may have started the request meanwhile
                 if (answer := (await self._store.load_start_context(key, initiator)).answer) is None:
@@ -188,7 +182,7 @@ class EmbeddedEngine:
             gone = await self._enricher.find_gone_people(used, filled, initiator, now)
             last_number = start_context.last_numbers.get(used.form.number, start_context.number_floor)
             command = StartCommand(
-                request=f"{used.form.number}-{last_number + 1:04d}",
+                request=format_request_id(used.form.number, last_number + 1),
                 process=used.key,
                 definition=used.definition.version,
                 form=used.form_version,
@@ -205,37 +199,30 @@ class EmbeddedEngine:
     async def execute_command(
         self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
     ) -> CommandResult:
-        async def enrich_action(process: Process, request: Request) -> EnrichedCommand:
+        async def enrich_action(process: Process, request: Request) -> Command:
             await self._enricher.authorize_command(process, request, command, now)
             reject_full_record(request, command)
-            own: OwnRequests | None = None  # for a resubmitted form that depends on them
-            again = isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT
-            if again and process.form.needs_earlier_requests:
-                own = await self._store.load_own_requests(request.initiator)
-            complete = await self._enricher.enrich_command(
-                process, request, command, now, form, own.request_ids if own else None
-            )
+            complete = await self._enricher.enrich_command(process, request, command, now, form)
             resubmitted = complete.filled if isinstance(complete, DecideCommand) else None
             reject_unseen_form(resubmitted.confirmed_hash if resubmitted else request.filled.content_hash, seen)
-            gone: dict[str, tuple[str, ...]] = {}
-            if not isinstance(complete, UrgeCommand | CommentCommand | CcCommand):
-                gone = await self._enricher.find_gone_people(
-                    process, resubmitted or request.filled, request.initiator, now, request.visits
-                )
-            return EnrichedCommand(complete.model_copy(update={"gone": gone}), own.form_count if own else None)
+            if isinstance(complete, UrgeCommand | CommentCommand | CcCommand):
+                return complete
+            filled = resubmitted or request.filled
+            gone = await self._enricher.find_gone_people(process, filled, request.initiator, now, request.visits)
+            return complete.model_copy(update={"gone": gone})
 
-        return await self._run_command(_get_request_id(command), key, now, enrich_action, _build_absent_error(command))
+        return await self._run_command(command, key, now, enrich_action)
 
     async def preview_command(
         self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None
     ) -> CommandResult:
-        request = await self._store.load_request(_normalize_request_id(_get_request_id(command)))
+        request = await self._store.load_request(_get_request_id(command))
         if request is None:
             raise _build_absent_error(command)
         process = await self.get_process(request)
         reject_full_record(request, command)
         complete = await self._enricher.enrich_command(process, request, command, now, form)
-        return _build_result(apply_command(process.definition, request, complete, now))
+        return build_command_result(apply_command(process.definition, request, complete, now).request, complete)
 
     async def authorize_command(self, command: TaskCommand, now: datetime) -> None:
         if (request := await self._store.load_request(_split_task_id(command.task))) is not None:
@@ -246,34 +233,27 @@ class EmbeddedEngine:
     ) -> CommandResult:
         """Continue a running request in another version of its process. Raises `ToolError` `not_movable` or
         `not_ready`."""
-        await self._versions.save_process_files(process)
+        await self._save_process_files(process)
+        command = _build_migration(request_id, process, actor)
 
-        async def build_migration(before: Process, request: Request) -> EnrichedCommand:
-            return EnrichedCommand(await self._build_migration(before, process, request, actor))
+        async def check_migration(before: Process, request: Request) -> Command:
+            reject_migration(before, process, request, await self.list_events(request.id))
+            return command
 
-        return await self._run_command(request_id, key, now, build_migration)
+        return await self._run_command(command, key, now, check_migration)
 
     async def preview_migration(self, request: Request, process: Process, actor: str, now: datetime) -> None:
         """Raise the `ToolError` of `migrate_request`, without storing anything."""
-        before = await self.get_process(request)
-        command = await self._build_migration(before, process, request, actor)
-        require_readable(apply_command(before.definition, request, command, now), request)
-
-    async def _build_migration(self, before: Process, process: Process, request: Request, actor: str) -> MigrateCommand:
+        command, before = _build_migration(request.id, process, actor), await self.get_process(request)
         reject_migration(before, process, request, await self.list_events(request.id))
-        new = process.definition.version
-        return MigrateCommand(request=request.id, actor=actor, definition=new, form=process.form_version)
+        require_readable(apply_command(before.definition, request, command, now), request)
 
     async def assign_task(
         self, task_id: str, person: str, actor: str, key: str, now: datetime, reason: str = ""
     ) -> CommandResult:
         """Give a task to somebody, for an administrator. The caller has made sure that `person` is in the directory."""
-
-        async def build_assignment(process: Process, request: Request) -> EnrichedCommand:
-            return EnrichedCommand(AssignCommand(task=task_id, actor=actor, person=person, opinion=reason))
-
-        absent = build_no_task_error(task_id)
-        return await self._run_command(_split_task_id(task_id), key, now, build_assignment, absent)
+        command = AssignCommand(task=task_id, actor=actor, person=person, opinion=reason)
+        return await self._run_command(command, key, now)
 
     async def run_due_jobs(self, now: datetime) -> int:
         due = await self._store.list_due_timers(to_milliseconds(now), MAX_DUE_TIMERS)
@@ -304,41 +284,41 @@ class EmbeddedEngine:
                     await self._store.postpone_timer(member, to_milliseconds(due))
                     return
 
-        async def enrich_timer(process: Process, request: Request) -> EnrichedCommand:
+        async def enrich_timer(process: Process, request: Request) -> Command:
             complete = await self._enricher.enrich_timer(process.definition, request, command)
             gone = await self._enricher.find_gone_people(
                 process, request.filled, request.initiator, now, request.visits
             )
-            return EnrichedCommand(complete.model_copy(update={"gone": gone}))
+            return complete.model_copy(update={"gone": gone})
 
         try:
-            await self._run_command(_get_request_id(command), f"timer:{member}", now, enrich_timer)
+            await self._run_command(command, f"timer:{member}", now, enrich_timer)
         except ToolError as error:
             if error.code != "busy":  # closed meanwhile, or fired already
                 await self._store.delete_timer(member)
 
     async def _run_command(
         self,
-        request_id: str,
+        command: Command,
         key: str,
         now: datetime,
-        enrich: Callable[[Process, Request], Awaitable[EnrichedCommand]],
-        absent_error: ToolError | None = None,
+        enrich: Callable[[Process, Request], Awaitable[Command]] | None = None,
     ) -> CommandResult:
-        """Execute a command on a request. `absent_error` is raised if the request does not exist."""
+        """Execute a command on a request. `enrich` adds what it needs from outside, or refuses it."""
 
         async def try_command() -> CommandResult:
-            answer, request = await self._store.load_command_context(
-                _require_key(key), _normalize_request_id(request_id)
-            )
+            answer, request = await self._store.load_command_context(_require_key(key), _get_request_id(command))
             if answer is not None:
                 return CommandResult.model_validate_json(answer)
             if request is None:
-                raise absent_error or build_no_request_error(request_id)
-            process = await self.get_process(request)
-            ready = await enrich(process, request)
-            applied = apply_command(process.definition, request, ready.command, now)
-            return await self._save_result(key, request, process.definition, applied, ready.form_count)
+                raise _build_absent_error(command)
+            process, forms = await self.get_process(request), None
+            again = isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT
+            if again and process.form.needs_earlier_requests:  # counted before the author's other requests are read
+                forms = (await self._store.load_own_requests(request.initiator)).form_count
+            complete = await enrich(process, request) if enrich else command
+            applied = apply_command(process.definition, request, complete, now)
+            return await self._save_result(key, request, process.definition, applied, forms)
 
         return await self._retry_conflicts(try_command)
 
@@ -351,19 +331,21 @@ class EmbeddedEngine:
         forms: int | None,
     ) -> CommandResult:
         require_readable(result, previous)
-        notices: list[RequestNotice] = []
-        for notice in result.notices:  # with the present names of the actor and of the represented person
+        request, events = result.request, list[OutboxEvent]()
+        for n, notice in enumerate(result.notices):  # with the present names of the actor and of who is represented
             names = {"by_name": await self._get_person_name(notice.data.get("by", ""))}
             if behalf := notice.data.get("behalf"):
                 names["for_name"] = await self._get_person_name(behalf)
-            notices.append(notice.model_copy(update={"data": {**notice.data, **names}}))
-        result = TransitionResult(result.request, tuple(notices), result.event)
-        moved = _build_result(result)
+            id = f"{request.id}:{request.events}:{n}"
+            events.append(OutboxEvent(id=id, kind=notice.kind, data={**notice.data, **names}))
+        moved = build_command_result(request, result.event.command)
         answer = moved.model_dump_json()
         kept = await self._store.save_change(
             RequestChange(
                 before=previous,
-                result=result,
+                after=request,
+                event=result.event,
+                outbox_events=tuple(events),
                 definition=definition,
                 idempotency_key=key,
                 answer=answer,
@@ -474,7 +456,7 @@ class EmbeddedEngine:
         return found
 
     async def list_own_requests(self, person: str) -> tuple[Request, ...]:
-        return await self._store.load_requests([member for member, _ in await self._store.list_members("mine", person)])
+        return await self._store.list_own_requests(person)
 
     async def list_recent_requests(self, person: str, most: int, skip: int = 0) -> RequestList:
         newest = await self._store.list_newest_members("mine", person, skip + most)
@@ -516,16 +498,20 @@ def _require_key(key: str) -> str:
     return key
 
 
-def _get_request_id(command: Act | FireTimerCommand) -> str:
-    if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
-        return command.request
-    return _split_task_id(command.task)
+def _get_request_id(command: Command) -> str:
+    if isinstance(command, TaskCommand | UrgeCommand | FireTimerCommand | AssignCommand):
+        return _split_task_id(command.task)
+    return _normalize_request_id(command.request)
 
 
-def _build_absent_error(command: Act) -> ToolError:
-    if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
-        return build_no_request_error(command.request)
-    return build_no_task_error(command.task)
+def _build_absent_error(command: Command) -> ToolError:
+    task = getattr(command, "task", None)
+    return build_no_task_error(task) if task is not None else build_no_request_error(_get_request_id(command))
+
+
+def _build_migration(request_id: str, process: Process, actor: str) -> MigrateCommand:
+    definition, form = process.version
+    return MigrateCommand(request=_normalize_request_id(request_id), actor=actor, definition=definition, form=form)
 
 
 def _normalize_request_id(request_id: str) -> str:
@@ -540,10 +526,3 @@ def _require_assigned_task(request: Request | None, task_id: str) -> AssignedTas
     if request is None:
         raise build_no_task_error(task_id)
     return AssignedTask(require_task(request, task_id.strip()), request)
-
-
-def _build_result(applied: TransitionResult) -> CommandResult:
-    command = applied.event.command
-    return build_command_result(
-        applied.request, command, applied.event.on_behalf if isinstance(command, TaskCommand) else ""
-    )

@@ -31,10 +31,9 @@ from tools.workflow.engine.port import Act
 from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status, Task, Visit
 from tools.workflow.engine.votes import list_seats
 from tools.workflow.process.calendar import BY_CLOCK, WorkCalendar
-from tools.workflow.process.definition import FormContext, Process, fill_form
+from tools.workflow.process.definition import FormContext, FormPreview, Process, fill_form, preview_form
 from tools.workflow.process.earlier_requests import YearBalance, build_year_balance, get_allowance
 from tools.workflow.process.form_input import list_named_files
-from tools.workflow.process.form_preview import FormPreview, preview_form
 from tools.workflow.process.policy import AssigneeResolver, PolicyRow
 
 MAX_LEVELS = 10
@@ -45,13 +44,11 @@ Tasked = TypeVar("Tasked", bound=TaskCommand)
 
 
 class RequestLists(Protocol):
-    """The part of a `Store` that is used here."""
+    """The lists of requests and absences that are used here: of a `RedisStore`, or read from a remote engine."""
 
-    async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]: ...
+    async def list_own_requests(self, person: str) -> Sequence[Request]: ...
 
-    async def list_members(self, name: str, person: str = "") -> tuple[tuple[str, int], ...]: ...
-
-    async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]: ...
+    async def load_requests_of_year(self, person: str, process: str, year: int) -> Sequence[Request]: ...
 
     async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]: ...
 
@@ -79,13 +76,13 @@ class CommandEnricher:
         initiator: str,
         now: datetime,
         excluded_request: str = "",
-        known_requests: Sequence[str] | None = None,
+        own_requests: Sequence[Request] | None = None,
         known_files: Sequence[AttachedFile] = (),
     ) -> FilledForm:
         """The form, checked and completed. `excluded_request` is the request that the form belongs to, which does not
-        count as another one. `known_requests` are the author's requests, if already loaded; `known_files` are files
+        count as another one. `own_requests` are the author's requests, if already loaded; `known_files` are files
         that the request has already. Raises `ToolError`."""
-        context = await self._build_form_context(process, initiator, now, known_requests)
+        context = await self._build_form_context(process, initiator, now, own_requests)
         others = [request for request in context.earlier_requests if request.id != excluded_request]
         files = await self._find_files(process, form, initiator, known_files)
         return fill_form(process, form, replace(context, earlier_requests=others, files=files))
@@ -100,16 +97,13 @@ class CommandEnricher:
         return preview_form(process, form, replace(context, files=files))
 
     async def _build_form_context(
-        self, process: Process, initiator: str, now: datetime, known_requests: Sequence[str] | None = None
+        self, process: Process, initiator: str, now: datetime, own_requests: Sequence[Request] | None = None
     ) -> FormContext:
-        """The context of a form, without files. `known_requests` has the meaning of `fill_form`."""
+        """The context of a form, without files. `own_requests` has the meaning of `fill_form`."""
         people = await self._directory.list_people()
         author = _require_author(people, initiator)
-        own: tuple[Request, ...] = ()
-        if process.form.needs_earlier_requests:
-            if known_requests is None:
-                known_requests = [request for request, _ in await self._lists.list_members("mine", initiator)]
-            own = await self._lists.load_requests(known_requests)
+        if own_requests is None and process.form.needs_earlier_requests:
+            own_requests = await self._lists.list_own_requests(initiator)
         return FormContext(
             initiator=author,
             people=people,
@@ -117,7 +111,7 @@ class CommandEnricher:
             calendar=self._calendar,
             number_overrides=self._numbers,
             policy=self._policy,
-            earlier_requests=[request for request in own if request.process == process.key],
+            earlier_requests=[request for request in own_requests or () if request.process == process.key],
         )
 
     async def _find_files(
@@ -156,10 +150,8 @@ class CommandEnricher:
         command: Act,
         now: datetime,
         form: Mapping[str, str] | None,
-        known_requests: Sequence[str] | None = None,
     ) -> Act:
-        """The command with everything it needs from outside. `known_requests` has the meaning of `fill_form`. Raises
-        `ToolError`."""
+        """The command with everything it needs from outside. Raises `ToolError`."""
         match command:
             case DecideCommand():
                 filled: FilledForm | None = None
@@ -170,7 +162,6 @@ class CommandEnricher:
                         request.initiator,
                         now,
                         excluded_request=request.id,
-                        known_requests=known_requests,
                         known_files=request.filled.files,
                     )
                 return await self._add_delegation(request, command.model_copy(update={"filled": filled}), now)
@@ -263,8 +254,7 @@ class CommandEnricher:
         are people who have left, or who are away like their deputies. Above somebody away, only reachable people
         count."""
         seated = {seat.person for visit in visits for seat in list_seats(visit.ballot)}
-        names = [name for node in process.definition.nodes.values() for name in node.who]
-        named = {person for name in names for person in filled.resolve_people(name)}
+        named = filled.list_people(name for node in process.definition.nodes.values() for name in node.who)
         gone: dict[str, tuple[str, ...]] = {}
         for person in sorted({*seated, *named} - {initiator}):
             if not await self._is_reachable(person, initiator, now):

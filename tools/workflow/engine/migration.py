@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 
 from tools.spec import ToolError
 from tools.workflow.bpmn.expressions import (
@@ -12,7 +12,7 @@ from tools.workflow.bpmn.expressions import (
     list_variables,
     parse_expression,
 )
-from tools.workflow.bpmn.graph import FlowNode, VotingMode
+from tools.workflow.bpmn.graph import VotingMode
 from tools.workflow.engine.authority import list_other_approvers
 from tools.workflow.engine.commands import RequestEvent
 from tools.workflow.engine.paths import (
@@ -34,23 +34,18 @@ def reject_migration(
         raise ToolError("not_movable", f"{request.id} has ended", request=request.id, node="")
     ways = [step for event in events for step in event.steps]
     # Gateways on the path so far count too, because the request would have to pass them again.
-    for node in sorted({name for step in ways for name in (step.node, step.to)} - {""}):
-        if new_process.definition.nodes.get(node) != old_process.definition.nodes.get(node):
-            message = f"{request.id} has come through {node!r}, which is not the same in the other version"
-            raise ToolError("not_movable", message, request=request.id, node=node)
-    _reject_incomplete_form(new_process, request)
-
-
-def _reject_incomplete_form(process: Process, request: Request) -> None:
-    """Refuse a migration if the form, filled in for another version, does not fit this one. All values that this
-    version asks for must be there, and no others, or the form could not be resubmitted. Raises `ToolError`
-    `not_ready`."""
-    fields = {field.name for field in process.form.fields}
+    for passed in sorted({name for step in ways for name in (step.node, step.to)} - {""}):
+        if new_process.definition.nodes.get(passed) != old_process.definition.nodes.get(passed):
+            message = f"{request.id} has come through {passed!r}, which is not the same in the other version"
+            raise ToolError("not_movable", message, request=request.id, node=passed)
+    # The form, filled in for another version, has to fit this one. All values that this version asks for must be there,
+    # and no others, or the form could not be resubmitted.
+    fields = {field.name for field in new_process.form.fields}
     if unknown := sorted(request.filled.values.keys() - fields):
         raise build_not_ready_error(request, unknown[0])
-    values = build_condition_values(process.definition, request.filled)
+    values = build_condition_values(new_process.definition, request.filled)
     types = {name: get_value_type(value) for name, value in values.items()}
-    written = (route.condition for node in process.definition.nodes.values() for route in node.routes)
+    written = (route.condition for node in new_process.definition.nodes.values() for route in node.routes)
     for condition in filter(None, written):  # also those after a rejection
         expression = parse_expression(condition)
         if missing := sorted(list_variables(expression) - types.keys()):
@@ -59,12 +54,12 @@ def _reject_incomplete_form(process: Process, request: Request) -> None:
             infer_type(expression, types)
         except InvalidExpressionError as refused:
             raise build_not_ready_error(request, f"{condition}: {refused}") from None
-    paths = trace_happy_paths(process.definition, request.filled)
+    paths = trace_happy_paths(new_process.definition, request.filled)
     for node in list_approval_nodes(paths):
-        if not _list_assignees(request, node):
+        if not request.filled.list_people(node.who):
             raise build_not_ready_error(request, ", ".join(node.who) or node.id)
     for node in list_approval_nodes(paths[:1]):  # the path of this round
-        people = _list_assignees(request, node)
+        people = {*request.filled.list_people(node.who)}
         others = [v for v in request.visits if v.kind is TaskKind.APPROVE and v.node != node.id]
         asked = {seat.person for visit in others for seat in list_seats(visit.ballot)}
         taken = asked | list_other_approvers(request, node.id)
@@ -72,10 +67,6 @@ def _reject_incomplete_form(process: Process, request: Request) -> None:
             raise build_not_ready_error(request, ", ".join(node.who))
     if name := next(filter(None, (find_repeated_decider(path, request.filled.resolve_people) for path in paths)), ""):
         raise build_not_ready_error(request, name)
-
-
-def _list_assignees(request: Request, node: FlowNode) -> Set[str]:
-    return {person for name in node.who for person in request.filled.resolve_people(name)}
 
 
 def build_not_ready_error(request: Request, what: str) -> ToolError:

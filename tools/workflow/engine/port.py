@@ -1,5 +1,5 @@
-"""The port of the tools to a workflow engine. `embedded` runs in this process over a `Store`; `remote` uses other
-engines.
+"""The port of the tools to a workflow engine. `embedded` runs in this process over a `RedisStore`; `remote` uses
+other engines.
 
 The engine checks authority again, whoever calls, against the state that is then changed. Every command has an
 idempotency key: a repeated command has no second effect and gets the first answer."""
@@ -25,9 +25,8 @@ from tools.workflow.engine.commands import (
 )
 from tools.workflow.engine.state import CompactModel, Delegation, FilledForm, Request, Status, Task
 from tools.workflow.engine.store import OutboxEvent
-from tools.workflow.process.definition import Process
+from tools.workflow.process.definition import FormPreview, Process
 from tools.workflow.process.earlier_requests import YearBalance
-from tools.workflow.process.form_preview import FormPreview
 
 Act: TypeAlias = (
     DecideCommand | TransferCommand | AddSignCommand | WithdrawCommand | UrgeCommand | CommentCommand | CcCommand
@@ -35,6 +34,8 @@ Act: TypeAlias = (
 """Commands of people about an existing request."""
 
 
+MAX_SAME_FILE = 50
+"""Most requests with the same file that are read; the newest are kept."""
 Ability: TypeAlias = Literal["deputies", "add_sign", "revoke"]
 """People can have deputies; an approver can add others; an approved request can be withdrawn."""
 
@@ -60,7 +61,7 @@ class CommandResult(CompactModel):
     opinion: str = ""
 
 
-def build_command_result(request: Request, command: Command | None, on_behalf: str = "") -> CommandResult:
+def build_command_result(request: Request, command: Command | None) -> CommandResult:
     """The state of a request after a command; `command` is None if it is no longer known."""
     decide = command if isinstance(command, DecideCommand) else None
     return CommandResult(
@@ -71,7 +72,7 @@ def build_command_result(request: Request, command: Command | None, on_behalf: s
         days=request.filled.days,
         task=getattr(command, "task", ""),
         by=command.actor if command else "",
-        on_behalf=on_behalf,
+        on_behalf=command.on_behalf if command else "",
         decision=decide.decision.value if decide else "",
         opinion=decide.opinion.strip() if decide else "",
     )

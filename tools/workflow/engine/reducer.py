@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from tools.spec import ToolError
-from tools.workflow.bpmn.graph import ProcessDefinition, TimerAction, VotingMode, list_reachable_nodes
+from tools.workflow.bpmn.graph import ProcessDefinition, TimerAction, VotingMode, walk_nodes
 from tools.workflow.engine import authority
 from tools.workflow.engine.authority import get_visit
 from tools.workflow.engine.commands import (
@@ -116,7 +116,7 @@ def apply_decision(transition: Transition, command: DecideCommand, task: Task) -
         case Decision.RETURN:
             target = authority.require_return_target(transition.definition, transition.request, task, command.to)
             transition.close_all_tasks("returned")
-            transition.forget_decisions(set(list_reachable_nodes(transition.definition, target)))
+            transition.forget_decisions(set(walk_nodes(target, transition.definition.nodes)))
             transition.enter_node(target)
         case Decision.RESUBMIT:
             filled = command.filled or transition.request.filled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -114,6 +114,10 @@ class FilledForm(CompactModel):
         """The people of a name in the process."""
         found = self.people.get(name)
         return found if found is not None else tuple(p for p in self.values.get(name, "").split(",") if p)
+
+    def list_people(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The people of these names in the process, each once."""
+        return tuple(dict.fromkeys(person for name in names for person in self.resolve_people(name)))
 
     @property
     def days(self) -> str:

@@ -155,7 +155,7 @@ class Transition:
     def _choose_task_people(self, node: FlowNode) -> list[str]:
         """The people to ask, as chosen when the form was filled in. Forbidden choices are refused here. If one of
         several people decides, ineligible people are merely left out. Raises `ToolError`."""
-        people = [p for name in node.who for p in self.request.filled.resolve_people(name)]
+        people = [*self.request.filled.list_people(node.who)]
         barred = {self.request.initiator} | authority.list_other_approvers(self.request, node.id)
         if node.mode is VotingMode.ANY and not barred.issuperset(people):
             people = [p for p in people if p not in barred]
@@ -181,14 +181,17 @@ class Transition:
 
     def update_seat(self, task: Task, **fields: Any) -> None:
         """Change a task's seat, then ask the next people, or go on if there is a verdict."""
-        before = authority.get_visit(self.request, task)
-        ballot = replace_seat(before.ballot, task.seat, lambda seat: seat.model_copy(update=fields))
-        visit = before.model_copy(update={"ballot": ballot})
-        self.update_request(visits=tuple(visit if v == before else v for v in self.request.visits))
-        if compute_verdict(ballot):
-            self.complete_user_task(task, Decision(compute_verdict(ballot)))
+        visit = self._replace_seat(task, **fields)
+        if verdict := compute_verdict(visit.ballot):
+            self.complete_user_task(task, Decision(verdict))
         else:
             self._sync_tasks(visit)
+
+    def _replace_seat(self, task: Task, **fields: Any) -> Visit:
+        before = authority.get_visit(self.request, task)
+        visit = before.model_copy(update={"ballot": replace_seat(before.ballot, task.seat, **fields)})
+        self.update_request(visits=tuple(visit if v == before else v for v in self.request.visits))
+        return visit
 
     def complete_user_task(self, task: Task, decision: Decision) -> None:
         """Leave a user task after its decision."""
@@ -235,13 +238,7 @@ class Transition:
         able = (p for p in above if authority.can_be_asked(self.definition, self.request, task, p))
         if (present := next(able, task.assignee)) != seat.person:
             task = task.model_copy(update={"assignee": present})
-            visits: list[Visit] = []
-            for one in self.request.visits:
-                if find_seat(one.ballot, seat.n):
-                    ballot = replace_seat(one.ballot, seat.n, lambda s: s.model_copy(update={"person": present}))
-                    one = one.model_copy(update={"ballot": ballot})
-                visits.append(one)
-            self.update_request(visits=tuple(visits))
+            self._replace_seat(task, person=present)
             self.add_notice("stepped_up", task=task.id, person=self.request.initiator, by=seat.person, to=present)
         self.update_request(tasks=(*self.request.tasks, task))
         self._opened.append(f"{task.id}={task.assignee}")
@@ -271,12 +268,11 @@ class Transition:
         self.update_request(visits=(), arrived=())
 
     def add_opinion(self, task: Task, command: TaskCommand, decision: str, text: str) -> None:
-        standing = command.standing
         opinion = Opinion(
             task=task.id,
             node=task.node,
             by=command.actor,
-            on_behalf=standing.person if standing else "",
+            on_behalf=command.on_behalf,
             at=self.now,
             decision=decision,
             text=text.strip(),

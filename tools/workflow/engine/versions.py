@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from typing import TypeAlias
 
 from tools.workflow.bpmn.graph import InvalidDefinitionError
-from tools.workflow.engine.store import Store
 from tools.workflow.process.definition import Process, compile_process
+
+FileHashes: TypeAlias = tuple[str, str]
+"""SHA-256 of a process file and of its form: `Process.version`."""
 
 
 class ProcessVersions:
-    """The versions of processes, each compiled once. A version is `Process.version`: the hashes of its two files."""
+    """The versions of processes, each read once. `load_file` reads a stored file by its hash; `shipped` processes need
+    no stored files."""
 
-    def __init__(self, store: Store, shipped: Sequence[Process]) -> None:
-        self._store, self._shipped = store, tuple(shipped)
-        self._compiled = {process.version: process for process in shipped}
-        self._saved_versions: set[str] = set()
+    def __init__(self, load_file: Callable[[str], Awaitable[bytes | None]], shipped: Iterable[Process] = ()) -> None:
+        self._load_file, self._shipped = load_file, tuple(shipped)
+        self._process_by_version = {process.version: process for process in self._shipped}
 
-    async def list_current_processes(self, deployed: Mapping[str, tuple[str, str]]) -> tuple[Process, ...]:
+    async def list_current_processes(self, deployed: Mapping[str, FileHashes]) -> tuple[Process, ...]:
         """The processes for new requests: a deployed one comes before the shipped one with the same key."""
         current = {process.key: process for process in self._shipped}
         for key, version in deployed.items():
             with suppress(InvalidDefinitionError):  # refused by a stricter compiler: no new requests in it
-                current[key] = await self.load_process(key, version)
+                current[key] = await self.load_process(version)
         return tuple(current.values())
 
-    async def load_process(self, owner: str, version: tuple[str, str]) -> Process:
-        """The process in a version. Raises `InvalidDefinitionError`, which names the `owner`: a request, or a
-        process."""
-        if version not in self._compiled:
-            bpmn, toml = await self._store.load_file(version[0]), await self._store.load_file(version[1])
-            if bpmn is None or toml is None:
-                raise InvalidDefinitionError(owner, f"the files of its version {version[0][:12]} are gone")
-            self._compiled[version] = compile_process(bpmn, toml, is_stored=True)
-        return self._compiled[version]
-
-    async def save_process_files(self, process: Process) -> None:
-        """Store the process files, so that requests keep them when the files change."""
-        for version, content in zip(process.version, (process.bpmn, process.toml), strict=True):
-            if version not in self._saved_versions:
-                await self._store.save_file(version, content)
-                self._saved_versions.add(version)
+    async def load_process(self, version: FileHashes) -> Process:
+        """The process in a version. Raises `InvalidDefinitionError` for a file that is missing, that was altered, or
+        that a stricter compiler refuses."""
+        if version not in self._process_by_version:
+            files = list[bytes]()
+            for name in version:
+                content = await self._load_file(name)
+                if content is None or hashlib.sha256(content).hexdigest() != name:
+                    raise InvalidDefinitionError(name[:12] or "-", "missing" if content is None else "altered")
+                files.append(content)
+            self._process_by_version[version] = compile_process(*files, is_stored=True)
+        return self._process_by_version[version]

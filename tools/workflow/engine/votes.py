@@ -5,7 +5,8 @@ the whole, except in a ballot where any one decides: there the first decision is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from tools.workflow.bpmn.graph import VotingMode
 from tools.workflow.engine.state import Ballot, Decision, Seat
@@ -67,15 +68,15 @@ def compute_seat_depth(ballot: Ballot, n: int) -> int:
     return 0
 
 
-def replace_seat(ballot: Ballot, n: int, change: Callable[[Seat], Seat]) -> Ballot:
+def replace_seat(ballot: Ballot, n: int, **fields: Any) -> Ballot:
     """The ballot with one seat changed, anywhere in the tree."""
     seats: list[Seat] = []
     for seat in ballot.seats:
         if seat.n == n:
-            seats.append(change(seat))
+            seats.append(seat.model_copy(update=fields))
             continue
         sides = {"before": seat.before, "beside": seat.beside, "after": seat.after}
-        deeper = {name: replace_seat(side, n, change) for name, side in sides.items() if side}
+        deeper = {name: replace_seat(side, n, **fields) for name, side in sides.items() if side}
         seats.append(seat.model_copy(update=deeper))
     return ballot.model_copy(update={"seats": tuple(seats)})
 

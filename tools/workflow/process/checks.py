@@ -25,8 +25,6 @@ BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 LIMIT = re.compile(r"(?!0+(?:\.0+)?$)\d{1,12}(?:\.\d{1,6})?")
 FORM = "form"
 """The element named by errors about a form."""
-ROWS_BY_TOPIC = {ServiceTopic.CC: "cc", ServiceTopic.MAIL: "mail"}
-"""Topic of a service task → the table of the form with its row."""
 
 
 def check_form(form: Form) -> None:
@@ -61,7 +59,7 @@ def check_policy(rows: Sequence[PolicyRow], forms: Iterable[Form]) -> None:
 def _find_topic_errors(
     definition: ProcessDefinition, topic: ServiceTopic, rows: list[str]
 ) -> Iterator[InvalidDefinitionError]:
-    table = ROWS_BY_TOPIC[topic]
+    table = topic.value  # a topic's rows are in the table of its name
     nodes = [n.id for n in definition.nodes.values() if n.topic is topic]
     for number, node in enumerate(rows, 1):
         if node not in nodes:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib import resources
 
 from pydantic import ValidationError
@@ -27,7 +27,7 @@ from tools.workflow.bpmn.graph import (
     raise_definition_errors,
 )
 from tools.workflow.bpmn.reader import check_without_form, compile_bpmn
-from tools.workflow.engine.assignment import assign_people, list_decider_names
+from tools.workflow.engine.assignment import assign_people, preview_people
 from tools.workflow.engine.paths import trace_happy_path
 from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.calendar import WorkCalendar
@@ -82,15 +82,15 @@ class Process:
         watched = {*read, *summed, *days, *kept, *self.deciding_names}
         return frozenset(f.name for f in form.fields if f.name in watched or f.currency in watched)
 
-    @cached_property
+    @property
     def deciding_names(self) -> frozenset[str]:
-        """The fields, levels and roles that decide somewhere. Whether they are needed depends on the path."""
-        return list_decider_names(self.definition)
+        return self.definition.deciding_names
 
 
+@lru_cache(maxsize=16)
 def compile_process(bpmn: bytes, toml: bytes, *, is_stored: bool = False) -> Process:
-    """Compile a process from its two files. `is_stored` has the meaning of `compile_bpmn`. Raises
-    `InvalidDefinitionError`."""
+    """Compile a process from its two files; cached, because audits of many records meet the same files. `is_stored` has
+    the meaning of `compile_bpmn`. Raises `InvalidDefinitionError`."""
     errors = list[InvalidDefinitionError]()
     form: Form | None = None
     definition: ProcessDefinition | None = None
@@ -186,26 +186,102 @@ class FormContext:
 
 def fill_form(process: Process, values: Mapping[str, str], context: FormContext) -> FilledForm:
     """The form, checked, with people and levels chosen. Raises `ToolError`, which names the field and the fix."""
-    form, calendar, earlier_requests = process.form, context.calendar, context.earlier_requests
-    canonical = parse_form_input(form, values, context.today, process.deciding_names, calendar)
-    length = compute_length(form, canonical, calendar)
-    reject_overlap(form, canonical, earlier_requests)
+    errors, rows = list[ToolError](), context.list_policy_rows(process)
+    canonical = parse_form_input(process.form, values, context.today, process.deciding_names, context.calendar)
+    filled = _derive_values(process.form, canonical, context, errors, is_complete=True)
+    raise_errors(errors)
+    return assign_people(process.form, process.definition, filled, context.people, context.initiator, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class FormPreview:
+    filled: FilledForm
+    """The form so far, without values that are wrong or still to come."""
+    needed_fields: frozenset[str]
+    """Fields that this form needs besides those that every form needs."""
+    unneeded_fields: frozenset[str]
+    """Fields that decide, but not on this form's path."""
+    deciders: tuple[tuple[dict[str, str], tuple[str, ...]], ...]
+    """Pairs of label and person ids of those who would decide, in their order; empty while the path is unknown."""
+    rule: str
+    """Node of the rule that would let the form pass, or empty."""
+    errors: tuple[ToolError, ...]
+    """All errors, each with its field."""
+
+
+def preview_form(process: Process, values: Mapping[str, str], context: FormContext) -> FormPreview:
+    """Preview `fill_form` while a form is being filled in: nothing counts as missing, and no error is raised."""
+    form, errors, rows = process.form, list[ToolError](), context.list_policy_rows(process)
+    canonical = _parse_valid_values(form, values, context, errors)
+    filled = _derive_values(form, canonical, context, errors, is_complete=False)
+    filled, seats = preview_people(form, process.definition, filled, context.people, context.initiator, rows, errors)
+    needed = seats.list_needed_fields() if seats else frozenset[str]()
+    decides = process.deciding_names & {f.name for f in form.fields}
+    return FormPreview(
+        filled=filled,
+        needed_fields=needed,
+        unneeded_fields=decides - needed if seats else frozenset(),
+        deciders=tuple(seats.list_deciders()) if seats else (),
+        rule=find_passing_rule(process, filled) if seats else "",
+        errors=tuple(errors),
+    )
+
+
+def _parse_valid_values(
+    form: Form, values: Mapping[str, str], context: FormContext, errors: list[ToolError]
+) -> dict[str, str]:
+    """The values that can be read; errors about the others are added to `errors`."""
+    every = frozenset(f.name for f in form.fields)
+    try:
+        return parse_form_input(form, values, context.today, every, context.calendar)
+    except ToolError as error:
+        errors += error.errors
+    wrong = {one.field for one in errors}
+    valid = {name: value for name, value in values.items() if name in every - wrong}
+    try:
+        return parse_form_input(form, valid, context.today, every, context.calendar)
+    except ToolError:
+        return dict.fromkeys(every, "")
+
+
+def _derive_values(
+    form: Form, canonical: Mapping[str, str], context: FormContext, errors: list[ToolError], *, is_complete: bool
+) -> FilledForm:
+    """The form with its length, numbers, balance, bounds and files; errors are added to `errors`. Unless it
+    `is_complete`, values may still be to come."""
+    calendar, earlier_requests, span, length = context.calendar, context.earlier_requests, form.days, None
+    if span is not None and all(canonical[n] for n in (span.start, span.start_half, span.end, span.end_half)):
+        try:
+            measured = compute_length(form, canonical, calendar)
+            reject_overlap(form, canonical, earlier_requests)
+            length = measured
+        except ToolError as error:
+            errors.append(error)
+    to_come = {f.name for f in form.fields if f.required and not canonical[f.name] and not is_complete}
+    numbers = {name: context.number_overrides.get(name, own) for name, own in form.numbers.items()}
+    if form.balance:
+        numbers[form.balance.allowance] = get_allowance(form, context.initiator, context.number_overrides)
+    numbers |= {f.name: Decimal(canonical[f.name] or 0) for f in form.fields if f.kind in NUMBERS}
     filled = FilledForm(
-        values=canonical,
+        values={name: value for name, value in canonical.items() if name not in to_come},
         numbers={
-            **collect_numbers(form, canonical, context.initiator, context.number_overrides),
-            **({"days": length.working_days} if length else {}),
+            **{name: number for name, number in numbers.items() if name not in to_come},
+            **({DAYS: length.working_days} if length else {}),
         },
         estimated=bool(length and length.is_estimated),
     )
-    filled = add_neighbours(form, filled, calendar, earlier_requests)
-    filled = apply_balance(form, filled, calendar, earlier_requests)
-    filled = apply_bounds(form, filled, earlier_requests, context.today, context.initiator.zone)
+    if length:
+        filled = add_neighbours(form, filled, calendar, earlier_requests)
+        try:
+            filled = apply_balance(form, filled, calendar, earlier_requests)
+        except ToolError as error:
+            errors.append(error)
+    if all(bound.field in filled.numbers for bound in form.bounds):
+        filled = apply_bounds(form, filled, earlier_requests, context.today, context.initiator.zone)
     if context.files is not None:
-        raise_errors(list(find_file_errors(form, filled, context.files, is_complete=True)))
+        errors += find_file_errors(form, filled, context.files, is_complete=is_complete)
         filled = attach_files(form, filled, context.files)
-    rows = context.list_policy_rows(process)
-    return assign_people(form, process.definition, filled, context.people, context.initiator, rows)
+    return filled
 
 
 def find_passing_rule(process: Process, filled: FilledForm) -> str:
@@ -251,13 +327,3 @@ def _format_period(rule: DaySpan, values: Mapping[str, str], language: str, *, h
     if first == last:
         return max(start, end, key=len)
     return f"{start} 至 {end}" if language == "zh" else f"{start} to {end}"
-
-
-def collect_numbers(
-    form: Form, values: Mapping[str, str], author: Person, number_overrides: Mapping[str, Decimal]
-) -> dict[str, Decimal]:
-    """The form's numbers and those of its fields; an empty field counts as 0."""
-    numbers = {name: number_overrides.get(name, own) for name, own in form.numbers.items()}
-    if form.balance:
-        numbers[form.balance.allowance] = get_allowance(form, author, number_overrides)
-    return numbers | {f.name: Decimal(values[f.name] or 0) for f in form.fields if f.kind in NUMBERS}

@@ -69,7 +69,19 @@ def apply_balance(form: Form, filled: FilledForm, calendar: WorkCalendar, earlie
     left_by_year = {}
     for year, asked in _count_days_by_year(form.days, filled, calendar).items():
         before = allowance - sum((t.get(year, Decimal(0)) for t in taken), Decimal(0))
-        _reject_overdraft(form, form.balance, year, before, asked)
+        if asked > max(before, Decimal(0)):
+            left = format_decimal(max(before, Decimal(0)))
+            message = f"{asked} days of {form.balance.value} in {year}, but {left} are left; "
+            raise ToolError(
+                "no_balance",
+                message + "ask for fewer days or another kind",
+                needs_person=True,
+                field=form.days.end,
+                label=get_balance_label(form),
+                left=left,
+                asked=format_decimal(asked),
+                year=str(year),
+            )
         left_by_year[f"{LEFT_PREFIX}{year}"] = before - asked
     return filled.model_copy(update={"numbers": {**filled.numbers, **left_by_year}})
 
@@ -136,26 +148,6 @@ def get_balance_label(form: Form) -> dict[str, str]:
     field = form.find_field(form.balance.field) if form.balance else None
     option = field.find_option(form.balance.value) if field and form.balance else None
     return option.by_language if option else form.name.by_language
-
-
-def _reject_overdraft(form: Form, balance: BalanceRule, year: int, left: Decimal, requested_days: Decimal) -> None:
-    if requested_days > max(left, Decimal(0)):
-        days_left = format_decimal(max(left, Decimal(0)))
-        message = (
-            f"{requested_days} days of {balance.value} in {year}, but {days_left} are left; "
-            "ask for fewer days or another kind"
-        )
-        last = form.days.end if form.days else ""
-        raise ToolError(
-            "no_balance",
-            message,
-            needs_person=True,
-            field=last,
-            label=get_balance_label(form),
-            left=days_left,
-            asked=format_decimal(requested_days),
-            year=str(year),
-        )
 
 
 def _is_counted(balance: BalanceRule, filled: FilledForm) -> bool:

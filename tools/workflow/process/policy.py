@@ -130,16 +130,11 @@ def parse_policy(text: str) -> tuple[PolicyRow, ...]:
     try:
         rows = _PolicyFile.model_validate(tomllib.loads(text)).policy
     except ValidationError as wrong:
-        raise ValueError(describe_validation_error(wrong)) from None
+        raise ValueError("; ".join(list_validation_problems(wrong))) from None
     for number, row in enumerate(rows, 1):
         if not row.process:
             raise ValueError(f"policy row {number}: process is missing")
     return rows
-
-
-def describe_validation_error(wrong: ValidationError) -> str:
-    """All errors of a file, as one text."""
-    return "; ".join(list_validation_problems(wrong))
 
 
 def list_validation_problems(wrong: ValidationError) -> list[str]:

@@ -17,7 +17,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from datetime import datetime
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 from tools.ports import Directory
 from tools.spec import EffectUnknownError, ToolError
@@ -38,6 +38,7 @@ from tools.workflow.engine.commands import (
 from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher, RequestLists
 from tools.workflow.engine.port import (
+    MAX_SAME_FILE,
     Ability,
     Act,
     AssignedTask,
@@ -48,11 +49,10 @@ from tools.workflow.engine.port import (
 )
 from tools.workflow.engine.reducer import apply_command, reject_full_record
 from tools.workflow.engine.state import RULE, Decision, Delegation, FilledForm, Request, Status, TaskKind
-from tools.workflow.engine.store import OutboxEvent, select_requests_of_year
+from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.engine.transitions import TransitionResult
-from tools.workflow.process.definition import Process, get_process_by_key
+from tools.workflow.process.definition import FormPreview, Process, get_process_by_key
 from tools.workflow.process.earlier_requests import YearBalance
-from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.change_poller import ChangePoller
 from tools.workflow.remote.command_records import CommandRecord
@@ -69,14 +69,11 @@ from tools.workflow.remote.rebuild import (
 from tools.workflow.remote.request_reader import RequestReader, split_task_id
 from tools.workflow.remote.request_writer import RequestWriter, read_after_write
 
-T = TypeVar("T")
 REST_PAUSES_S = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0)
 """Pauses in which the engine goes on by itself, after which a command ends all the same (s)."""
 MAX_ROUNDS = 100
 """Most rounds of service tasks, which may be those of other requests, within one command."""
 log = logging.getLogger(__name__)
-MAX_SAME_FILE = 50
-"""Most requests with the same file that are read; the newest are kept."""
 UNSUPPORTED_ACTIONS: Mapping[type, Mapping[str, str]] = {
     AddSignCommand: {"zh": "加签", "en": "adding approvers"},
     DecideCommand: {"zh": "从并行审批中退回", "en": "returning a request from a parallel part"},
@@ -108,17 +105,17 @@ class RemoteEngine:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._api, self._store, self._directory, self._sleep = api, store, directory, sleep
+        self._store, self._sleep = store, sleep
         self._users = EngineUsers(users_by_name, directory)
         self._versions = RemoteVersions(api, store, processes)
         self._reader = RequestReader(api, self._users, self._versions)
         self._writer = RequestWriter(api, store, self._users, self._versions, self._reader, sleep)
         self._poller = ChangePoller(api, store, directory, clock)
         self._task_worker = ExternalTaskWorker(api, self._reader, self._poller, self._versions, clock)
-        self._enricher_factory = build_enricher
+        self._enricher = build_enricher(self._reader)
 
     async def list_processes(self) -> tuple[Process, ...]:
-        return await self._versions.list_current_processes()
+        return await self._versions.list_processes()
 
     async def deploy_process(self, process: Process) -> bool:
         """Deploy a version, to the engine too: new requests use it, running ones keep theirs. Return whether it is new.
@@ -126,17 +123,17 @@ class RemoteEngine:
         return await self._versions.deploy_process(process)
 
     async def get_process(self, request: Request) -> Process:
-        return await self._versions.load_process(request.definition, request.form)
+        return await self._versions.load_process((request.definition, request.form))
 
     async def fill_form(
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
     ) -> FilledForm:
-        return await self._build_enricher().fill_form(process, form, initiator, now, besides)
+        return await self._enricher.fill_form(process, form, initiator, now, besides)
 
     async def preview_form(
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime
     ) -> FormPreview:
-        return await self._build_enricher().preview_form(process, form, initiator, now)
+        return await self._enricher.preview_form(process, form, initiator, now)
 
     async def list_requests_with_file(self, sha256: str) -> tuple[Request, ...]:
         started = await self._store.get_table(f"same_file:{sha256}")
@@ -147,7 +144,7 @@ class RemoteEngine:
         return bool(await self._store.get_table(f"same_file:{sha256}"))
 
     async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
-        return await self._build_enricher().list_balances(await self.list_processes(), person, year)
+        return await self._enricher.list_balances(await self.list_processes(), person, year)
 
     async def start_request(
         self,
@@ -160,20 +157,18 @@ class RemoteEngine:
         *,
         again: str | None = None,
     ) -> CommandResult:
-        lists = RemoteRequestLists(self._reader)
         async with AsyncExitStack() as stack:
             if earlier := await stack.enter_async_context(self._lock_command(f"start:{key}", key)):
                 return earlier
             used = get_process_by_key(process, await self.list_processes())
-            may_repeat = again is not None and bool(used.form.again_minutes)
-            await stack.enter_async_context(self._lock_author_forms(used, initiator, is_needed=may_repeat))
+            await stack.enter_async_context(self._lock_author_forms(used, initiator))
             begun = await self._writer.find_earlier_start(key)
             if begun is None:
-                filled = await self._build_enricher(lists).fill_form(used, form, initiator, now)
+                needs_own = used.form.needs_earlier_requests
+                own = await self._reader.list_own_requests(initiator) if needs_own else []
+                filled = await self._enricher.fill_form(used, form, initiator, now, own_requests=own)
                 reject_unseen_form(filled.confirmed_hash, seen)
-                if may_repeat:
-                    own = [request for request, _ in await lists.list_members("mine", initiator)]
-                    await reject_repeated_start(lists, own, used, filled, now, again)
+                reject_repeated_start(own, used, filled, now, again)
                 begun = await self._writer.start_request(used, filled, initiator, key, now)
             started = await read_after_write(self._reader.reload_request(begun, {}))
             return await self._finish_command(key, started, started.start.command)
@@ -193,7 +188,7 @@ class RemoteEngine:
             if isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT:
                 await stack.enter_async_context(self._lock_author_forms(process, request.initiator))
             if not is_command_executed(found, command, key):
-                await self._build_enricher().authorize_command(process, request, command, now)
+                await self._enricher.authorize_command(process, request, command, now)
                 command, result = await self._enrich_and_apply(found, command, now, form)
                 filled = command.filled if isinstance(command, DecideCommand) else None
                 reject_unseen_form(filled.confirmed_hash if filled else request.filled.content_hash, seen)
@@ -239,13 +234,10 @@ class RemoteEngine:
                 raise EffectUnknownError(error.text) from None
             raise
 
-    def _lock_author_forms(
-        self, process: Process, author: str, *, is_needed: bool = False
-    ) -> AbstractAsyncContextManager[None]:
-        """A lock on the author's forms, at least if this form depends on their earlier requests: they are then handed
-        in one after the other."""
-        is_needed = is_needed or process.form.needs_earlier_requests
-        return self._lock(f"forms:{author}") if is_needed else nullcontext()
+    def _lock_author_forms(self, process: Process, author: str) -> AbstractAsyncContextManager[None]:
+        """A lock on the author's forms if this form depends on their earlier requests: they are then handed in one
+        after the other."""
+        return self._lock(f"forms:{author}") if process.form.needs_earlier_requests else nullcontext()
 
     async def preview_command(
         self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None
@@ -255,7 +247,7 @@ class RemoteEngine:
 
     async def authorize_command(self, command: TaskCommand, now: datetime) -> None:
         found = await self._reader.load_request_of_task(command.task)
-        await self._build_enricher().authorize_command(found.process, found.request, command, now)
+        await self._enricher.authorize_command(found.process, found.request, command, now)
 
     async def get_task(self, task_id: str) -> AssignedTask:
         found = await self._reader.load_request_of_task(task_id)
@@ -328,7 +320,7 @@ class RemoteEngine:
         """The record of the first task to hand up, and the notice to the author, who keeps their own task. If nobody
         above may decide or has a user of the engine, the task is announced as it is, and the author hears of that."""
         request = found.request
-        gone = await self._build_enricher().find_gone_people(
+        gone = await self._enricher.find_gone_people(
             found.process, request.filled, request.initiator, request.changed, request.visits
         )
         for task in request.open_tasks:
@@ -347,10 +339,6 @@ class RemoteEngine:
 
     async def mark_sent(self, ids: Sequence[str]) -> None:
         await self._poller.mark_sent(ids)
-
-    def _build_enricher(self, lists: RemoteRequestLists | None = None) -> CommandEnricher:
-        """Build an enricher for one command; its reads stay cached that long."""
-        return self._enricher_factory(lists or RemoteRequestLists(self._reader))
 
     async def _load_command_request(self, command: Act) -> RemoteRequest:
         if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
@@ -372,7 +360,7 @@ class RemoteEngine:
             is_refused = task is not None and task.is_open and task.node not in process.definition.alone
         if is_refused:
             raise build_not_remote_error(UNSUPPORTED_ACTIONS[type(command)])
-        command = await self._build_enricher().enrich_command(process, request, command, now, form)
+        command = await self._enricher.enrich_command(process, request, command, now, form)
         return command, apply_command(process.definition, request, command, now)
 
     async def _finish_command(self, key: str, found: RemoteRequest, command: Command | None = None) -> CommandResult:
@@ -405,31 +393,3 @@ class RemoteEngine:
 def is_at_rest(request: Request) -> bool:
     """Whether a request goes on only if somebody decides."""
     return bool(request.open_tasks) or not request.is_running
-
-
-class RemoteRequestLists:
-    """The lists that `CommandEnricher` uses, read from the engine."""
-
-    def __init__(self, reader: RequestReader) -> None:
-        self._reader = reader
-        self._own_requests: dict[str, list[Request]] = {}
-        """Person → their requests, read once."""
-
-    async def list_members(self, name: str, person: str = "") -> tuple[tuple[str, int], ...]:
-        return tuple((request.id, 0) for request in await self._list_own_requests(person))
-
-    async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]:
-        known = {request.id: request for own in self._own_requests.values() for request in own}
-        return tuple(known[r] for r in request_ids)
-
-    async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
-        return select_requests_of_year(await self._list_own_requests(person), process, year)
-
-    async def _list_own_requests(self, person: str) -> list[Request]:
-        if person not in self._own_requests:
-            self._own_requests[person] = await self._reader.list_own_requests(person)
-        return self._own_requests[person]
-
-    async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]:
-        """An empty tuple: only the embedded engine has deputies."""
-        return ()

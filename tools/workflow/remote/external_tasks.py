@@ -51,7 +51,7 @@ class ExternalTaskWorker:
         was none to complete. A failure is logged, retried once its lock is over, and reported once. A failure stops
         nothing else, least of all a person's command that has taken effect."""
         written: dict[str, VariableValue] | None = None
-        processes = [known.process] if known else await self._versions.list_current_processes()
+        processes = [known.process] if known else await self._versions.list_processes()
         nodes = [node for process in processes for node in process.definition.nodes.values()]
         topics = {node.topic.value for node in nodes if node.topic}
         if not known:  # no command waits for alarms

@@ -33,13 +33,13 @@ class KeyValueStore:
     """Keys and tables in Redis. `redis` must decode responses. Errors of the client pass through. Every call except
     `increment_counter` may be repeated."""
 
-    def __init__(self, redis: Redis, prefix: str = "cs") -> None:
-        self._redis, self._prefix = redis, f"{prefix}:{{wf}}:remote"
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
         self._delete_script = redis.register_script(DROP)
         self._execute: Callable[..., Awaitable[Any]] = redis.execute_command
 
     def _build_key(self, *parts: str) -> str:
-        return ":".join((self._prefix, *parts))
+        return ":".join(("cs:{wf}:remote", *parts))
 
     async def get(self, key: str) -> str | None:
         found: str | None = await self._execute("GET", self._build_key(key))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 
 from defusedxml.ElementTree import fromstring
 
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition
 from tools.workflow.bpmn.xml import NAMESPACES
+from tools.workflow.engine.versions import ProcessVersions
 from tools.workflow.process.definition import Process, compile_process
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.extension_names import convert_to_engine
@@ -20,33 +20,24 @@ DEPLOYED_TABLE = "processes"
 """Table: process → `<bpmn> <form>` (SHA-256), deployed by an administrator."""
 
 
-class RemoteVersions:
+class RemoteVersions(ProcessVersions):
     """Our versions, and those of them that the engine has. `processes` are shipped; other processes, and other versions
     of these, were deployed."""
 
     def __init__(self, api: EngineApi, store: KeyValueStore, processes: Sequence[Process]) -> None:
+        async def load_file(version: str) -> bytes | None:
+            text = await store.get(f"file:{version}")
+            return None if text is None else text.encode()
+
+        super().__init__(load_file, processes)
         self._api, self._store = api, store
-        self._shipped: Mapping[str, Process] = {p.key: p for p in processes}
-        self._process_by_version = {p.version: p for p in processes}
         self._verified_definitions: set[tuple[str, str]] = set()
         """Pairs of deployed definition and our version that were found equal."""
 
-    async def list_current_processes(self) -> tuple[Process, ...]:
-        """All processes for new requests; a deployed one comes before the shipped one with the same key."""
-        current = dict(self._shipped)
-        for key, versions in (await self._store.get_table(DEPLOYED_TABLE)).items():
-            with suppress(InvalidDefinitionError):  # refused by a stricter compiler: no new requests in it
-                current[key] = await self.load_process(*versions.split())
-        return tuple(current.values())
-
-    async def load_process(self, definition: str, form: str) -> Process:
-        """The process in the version with these hashes. Raises `InvalidDefinitionError`."""
-        if (definition, form) not in self._process_by_version:
-            bpmn, toml = await self._store.get(f"file:{definition}"), await self._store.get(f"file:{form}")
-            if bpmn is None or toml is None:
-                raise InvalidDefinitionError(definition[:12], "the files of this version are gone")
-            self._process_by_version[definition, form] = compile_process(bpmn.encode(), toml.encode(), is_stored=True)
-        return self._process_by_version[definition, form]
+    async def list_processes(self) -> tuple[Process, ...]:
+        """All processes for new requests."""
+        deployed = {key: row.split() for key, row in (await self._store.get_table(DEPLOYED_TABLE)).items()}
+        return await self.list_current_processes({key: (bpmn, form) for key, (bpmn, form) in deployed.items()})
 
     async def deploy_process(self, process: Process) -> bool:
         """Deploy a process to the engine, with all attributes in the engine's name, and here for new requests; return

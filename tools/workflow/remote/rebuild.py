@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TypeAlias
 
 from tools.spec import ToolError
 from tools.workflow.bpmn.assignees import list_written_deciders
-from tools.workflow.bpmn.graph import FlowNode, ProcessDefinition, VotingMode
+from tools.workflow.bpmn.graph import ProcessDefinition, VotingMode
 from tools.workflow.bpmn.xml import BPMN, LOOP, parse_bpmn
 from tools.workflow.engine.authority import get_visit
 from tools.workflow.engine.commands import (
@@ -26,9 +26,9 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.reducer import TRANSFERRED, apply_decision, build_comment, create_request, hand_over_task
-from tools.workflow.engine.state import RULE, Decision, FilledForm, Seat, Status, Task, TaskKind, Visit
+from tools.workflow.engine.state import RULE, Decision, Status, Task, TaskKind, Visit
 from tools.workflow.engine.transitions import Transition
-from tools.workflow.engine.votes import compute_verdict, find_seat, replace_seat
+from tools.workflow.engine.votes import APPROVE, compute_verdict, find_seat, replace_seat
 from tools.workflow.process.definition import Process
 from tools.workflow.remote.api import ActivityInstance, EngineTask, ProcessInstance
 from tools.workflow.remote.command_records import (
@@ -77,10 +77,6 @@ def list_shared_steps(bpmn: bytes) -> frozenset[str]:
     """The user tasks that several people may decide, which are written with counted variables for the engine."""
     nodes = parse_bpmn(bpmn).nodes.items()
     return frozenset(n for n, e in nodes if list_written_deciders(e) or e.find(f"{BPMN}{LOOP}") is not None)
-
-
-def list_step_people(node: FlowNode, filled: FilledForm) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(p for name in node.who for p in filled.resolve_people(name)))
 
 
 def get_return_target(definition: ProcessDefinition, command: DecideCommand) -> str:
@@ -258,7 +254,7 @@ class RemoteRequest:
             ballot = visit.ballot
             own = [task for task in tasks if task.is_open and find_seat(ballot, task.seat)]
             for task in own:
-                ballot = replace_seat(ballot, task.seat, partial(Seat.model_copy, update={"person": task.assignee}))
+                ballot = replace_seat(ballot, task.seat, person=task.assignee)
             if own:
                 yield visit.model_copy(update={"ballot": ballot})
 
@@ -274,10 +270,9 @@ def _move_task(transition: Transition, task: Task, command: Command | None) -> N
         case TransferCommand() | AssignCommand():
             hand_over_task(transition, command, task)
         case _:
-            agreed = {"vote": Decision.APPROVE.value}
             ballot = get_visit(transition.request, task).ballot
             transition.close_task(task, "settled", why="settled")
-            if compute_verdict(replace_seat(ballot, task.seat, partial(Seat.model_copy, update=agreed))):
+            if compute_verdict(replace_seat(ballot, task.seat, vote=APPROVE)):
                 transition.end_visit(task)
             else:
-                transition.update_seat(task, **agreed)
+                transition.update_seat(task, vote=APPROVE)

@@ -12,12 +12,13 @@ from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.authority import build_no_request_error, build_no_task_error, require_task
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import APPROVAL_DECISIONS, Request
+from tools.workflow.engine.state import APPROVAL_DECISIONS, Delegation, Request
+from tools.workflow.engine.store import select_requests_of_year
 from tools.workflow.remote.api import EngineApi, EngineTask, ProcessInstance
 from tools.workflow.remote.command_records import find_start_record
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.process_versions import RemoteVersions
-from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest, list_step_people
+from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest
 from tools.workflow.remote.rest_client import UNEXPECTED_SHAPE_ERRORS, build_engine_error
 
 MAX_CONCURRENT_READS = 8
@@ -104,6 +105,13 @@ class RequestReader:
         found = await self._rebuild_all(instances, [] if is_known else await self._api.list_tasks_started_by(user))
         return [f.request for f in found if f.request.initiator == person]
 
+    async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
+        return select_requests_of_year(await self.list_own_requests(person), process, year)
+
+    async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]:
+        """An empty tuple: only the embedded engine has deputies."""
+        return ()
+
     async def _rebuild(
         self, instance: ProcessInstance, tasks: Sequence[EngineTask] | None = None, *, is_kept: bool = True
     ) -> RemoteRequest | None:
@@ -115,10 +123,10 @@ class RequestReader:
         record = find_start_record(instance.variables)
         if record is None:
             return None
-        process = await self._versions.load_process(record.command.definition, record.command.form)
+        process = await self._versions.load_process((record.command.definition, record.command.form))
         passed = await self._api.list_activities(instance.id) if instance.ended or tasks is None else []
         items = [step.task for step in passed if step.task] if tasks is None else tasks
-        asked = [p for n in process.definition.nodes.values() for p in list_step_people(n, record.command.filled)]
+        asked = record.command.filled.list_people(n for node in process.definition.nodes.values() for n in node.who)
         people = {i.assignee: await self._users.resolve_person_id(i.assignee, asked) for i in items if i.assignee}
         try:
             found = RemoteRequest(process, instance, items, people, passed)

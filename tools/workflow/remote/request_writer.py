@@ -27,6 +27,7 @@ from tools.workflow.engine.commands import (
 from tools.workflow.engine.port import Act
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Decision, FilledForm, Visit
+from tools.workflow.engine.store import format_request_id
 from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.process.definition import Process
 from tools.workflow.remote.api import MARK, WORKER, WRITE_PENDING_MS, EngineApi, ProcessInstance, VariableValue
@@ -41,7 +42,6 @@ from tools.workflow.remote.rebuild import (
     get_return_target,
     is_command_executed,
     list_shared_steps,
-    list_step_people,
 )
 from tools.workflow.remote.request_reader import RequestReader
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
@@ -87,7 +87,7 @@ class RequestWriter:
         definition = await self._versions.require_deployed_definition(process)
         number, prefix = await self._store.get(f"number:{key}"), process.form.number
         while number is None:
-            number = f"{prefix}-{await self._store.increment_counter(prefix):04d}"
+            number = format_request_id(prefix, await self._store.increment_counter(prefix))
             if await self._api.list_instances(number):  # our store may have been emptied
                 number = None
             else:
@@ -221,7 +221,7 @@ class RequestWriter:
             if Decimal(repr(float(number))) != number:
                 raise build_not_remote_error(LONG_NUMBERS)
         for node in process.definition.nodes.values():
-            users = [await self._users.get_engine_user(person) for person in list_step_people(node, filled)]
+            users = [await self._users.get_engine_user(person) for person in filled.list_people(node.who)]
             if node.id in list_shared_steps(process.bpmn):
                 variables |= format_seat_variables(node.id, node.who, users)
             elif node.who and not node.is_revision:

@@ -19,6 +19,7 @@ from pydantic import SecretStr
 from yarl import URL
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
+from tests.harness.memory_store import Store
 from tests.tools.office import People
 from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD, Fault, Proxy, serving
 from tools.spec import AttachedFile, Person, ToolError
@@ -27,7 +28,6 @@ from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.state import Decision, Request
-from tools.workflow.engine.store import Store
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 from tools.workflow.remote.api import PAGE_SIZE, EngineApi, EngineTask, ProcessInstance

@@ -334,6 +334,7 @@ async def test_requests_with_the_same_file_are_found_whatever_it_is_called(world
     note, other, later = "a" * 64, "b" * 64, "c" * 64
     for id, sha256 in (("F0NOTE1", note), ("F0NOTE2", note), ("F0OTHER", other), ("F0LATER", later)):
         world.files.known[id] = AttachedFile(id=id, name=f"{id}.png", size=9, sha256=sha256)
+    world.engine = world.another(world.marks)  # with a store of files
     first = await world.start({**SICK, "attachment": "F0NOTE1"}, key="lost")
     for file, start, end in (("F0NOTE2", "2026-12-01", "2026-12-02"), ("F0OTHER", "2026-12-07", "2026-12-08")):
         await world.start({**SICK, "start_date": start, "end_date": end, "attachment": file})
