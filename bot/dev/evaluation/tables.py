@@ -7,11 +7,6 @@ from collections.abc import Iterator, Sequence
 from bot.core.i18n import translate
 from bot.dev.evaluation.results import EvaluationReport, TrialFigures, group_trials, sum_counts
 
-COLUMNS = (
-    "trials", "success", "interval", "unauthorised", "risky", "interception", "steps", "tool_success", "format_errors",
-    "repeated", "evidence", "latency", "tokens", "cost",
-)  # fmt: skip
-
 
 def format_rounded_number(value: float | None) -> str:
     """Format a number for people, with about three significant digits."""
@@ -143,11 +138,6 @@ def _translate_headings(names: Sequence[str], language: str) -> tuple[str, ...]:
     return tuple(translate(f"evaluation.{name}", language) for name in names)
 
 
-def describe_token_estimate(report: EvaluationReport, language: str) -> str:
-    """Return the note that tokens are estimated, or an empty text."""
-    return translate("evaluation.estimated", language) if report.tokens_estimated else ""
-
-
 def describe_evaluation(report: EvaluationReport, language: str) -> str:
     """Describe the evaluation: time, model, style, repetitions, trials and duration."""
     return translate(
@@ -162,8 +152,9 @@ def describe_evaluation(report: EvaluationReport, language: str) -> str:
     )
 
 
-def describe_interruption(report: EvaluationReport, language: str) -> str:
-    """Return the note that the evaluation was interrupted, or an empty text."""
-    if report.figures.trials >= report.planned:
-        return ""
-    return translate("evaluation.interrupted", language, planned=report.planned, trials=report.figures.trials)
+def list_remarks(report: EvaluationReport, language: str) -> Iterator[str]:
+    """Yield that tokens are estimated, and that the evaluation was interrupted, if so."""
+    if report.tokens_estimated:
+        yield translate("evaluation.estimated", language)
+    if report.figures.trials < report.planned:
+        yield translate("evaluation.interrupted", language, planned=report.planned, trials=report.figures.trials)
