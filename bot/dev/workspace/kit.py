@@ -35,16 +35,12 @@ def check_plain_text(most: int) -> Check:
 def check_any_text(most: int) -> Check:
     """Check a plain text or mrkdwn."""
     mrkdwn = check_shape({"text": check_string(most)}, {"verbatim": check_boolean})
-    return check_by_type(
-        {"plain_text": check_shape({"text": check_string(most)}, {"emoji": check_boolean}), "mrkdwn": mrkdwn}
-    )
+    return check_by_type({"plain_text": check_plain_text(most), "mrkdwn": mrkdwn})
 
 
-OPTION = check_shape(
-    {"text": check_any_text(75), "value": check_string(150)}, {"description": check_any_text(75), "url": URL}
-)
-PLAIN_OPTION = check_shape(
-    {"text": check_plain_text(75), "value": check_string(150)}, {"description": check_plain_text(75), "url": URL}
+OPTION, PLAIN_OPTION = (
+    check_shape({"text": text, "value": check_string(150)}, {"description": text, "url": URL})
+    for text in (check_any_text(75), check_plain_text(75))
 )
 HINTED = {"action_id": IDENT, "placeholder": check_plain_text(150)}
 FEEDBACK = check_shape(
@@ -96,7 +92,6 @@ INPUTS: dict[str, Check] = {
 NOT_IN_ACTIONS = {"plain_text_input", "number_input", "file_input"}
 IN_ACTIONS = {"button": BUTTON} | {name: check for name, check in INPUTS.items() if name not in NOT_IN_ACTIONS}
 FEEDBACK_BUTTONS = check_shape({"positive_button": FEEDBACK, "negative_button": FEEDBACK}, {"action_id": IDENT})
-CONTEXT_TEXT = check_by_type({kind: check_any_text(3000) for kind in ("mrkdwn", "plain_text")})
 RICH = check_by_type({"rich_text_section": check_anything})
 TASK = {"task_id": check_string(255), "title": check_string(256)}
 TASK_MORE = {
@@ -120,7 +115,7 @@ BLOCKS: dict[str, Check] = {
     ),
     "divider": check_shape({}, {"block_id": IDENT}),
     "actions": check_shape({"elements": check_items(check_by_type(IN_ACTIONS), 25)}, {"block_id": IDENT}),
-    "context": check_shape({"elements": check_items(CONTEXT_TEXT, 10)}, {"block_id": IDENT}),
+    "context": check_shape({"elements": check_items(check_any_text(3000), 10)}, {"block_id": IDENT}),
     "context_actions": check_shape(
         {"elements": check_items(check_by_type({"feedback_buttons": FEEDBACK_BUTTONS}), 5)}, {"block_id": IDENT}
     ),
