@@ -25,8 +25,7 @@ from bot.dev.evaluation.results import (
     TranscriptLine,
     TranscriptModelCall,
     Trial,
-    sum_counts,
-    sum_efforts,
+    sum_fields,
 )
 from bot.dev.evaluation.scenario import ExpectedEvidence, Scenario, ScenarioAct, Style
 from bot.dev.evaluation.scripted_models import ModelExchange, RecordingModel, ScenarioScriptModel
@@ -167,7 +166,7 @@ class ScenarioRun:
             *compared.list_deviations(scenario.expect, scenario.forbid, self.effects),
             *await self._check_evidence(scenario.evidence, runs),
         ]
-        counts = sum_counts(map(_count_run, runs))
+        counts = sum_fields(RunCounts, map(_count_run, runs))
         gated = sum(call.tool in GATED for run in runs for call in run.state.calls)
         counts = counts.model_copy(
             update={"replies": len(model.exchanges), "risky": gated + count_risky_presses(self.people.presses)}
@@ -175,8 +174,8 @@ class ScenarioRun:
         tasks = list[TaskEffort]()
         for task in dict.fromkeys(act.task for act, _ in self.efforts if act.task):
             some = [(act, effort) for act, effort in self.efforts if act.task == task]
-            wanted = sum_efforts(effort for act, effort in some if act.says)
-            pressed = sum_efforts(effort for act, effort in some if not act.says)
+            wanted = sum_fields(ModelEffort, (effort for act, effort in some if act.says))
+            pressed = sum_fields(ModelEffort, (effort for act, effort in some if not act.says))
             tasks.append(TaskEffort(task=task, wanted=wanted, pressed=pressed))
         return Trial(
             scenario=scenario.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bot.core.i18n import translate
-from bot.dev.evaluation.results import EvaluationReport, TrialFigures, group_trials, sum_counts
+from bot.dev.evaluation.results import EvaluationReport, RunCounts, TrialFigures, group_trials, sum_fields
 
 
 def format_rounded_number(value: float | None) -> str:
@@ -77,7 +77,7 @@ def build_scenario_rows(report: EvaluationReport, language: str) -> Rows:
     """Build the rows of scenarios: calls, steps and tokens, as a mean over the trials."""
     rows = [_translate_headings(("scenario", "trials", "all_model_calls", "all_steps", "tokens"), language)]
     for name, some in group_trials(report.trials, lambda one: one.scenario).items():
-        total, n = sum_counts(one.counts for one in some), len(some)
+        total, n = sum_fields(RunCounts, (one.counts for one in some)), len(some)
         tokens = (total.tokens_in / n, total.tokens_cached / n, total.tokens_out / n)
         told = (
             f"{sum(one.passed for one in some)}/{n}",
