@@ -80,14 +80,12 @@ INPUTS: dict[str, Check] = {
         {"options": check_items(PLAIN_OPTION, 100)}, {**HINTED, "initial_option": PLAIN_OPTION}
     ),
     "users_select": check_shape({}, {**HINTED, "initial_user": check_string(20)}),
-    "multi_users_select": check_shape(
-        {}, {**HINTED, "max_selected_items": check_number, "initial_users": check_items(check_string(20), 100)}
-    ),
+    "multi_users_select": check_shape({}, {**HINTED, "initial_users": check_items(check_string(20), 100)}),
     "datepicker": check_shape({}, {**HINTED, "initial_date": DATE}),
     "checkboxes": check_shape(
         {"options": check_items(OPTION, 10)}, {"action_id": IDENT, "initial_options": check_items(OPTION, 10)}
     ),
-    "file_input": check_shape({}, {"action_id": IDENT, "filetypes": check_anything, "max_files": check_number}),
+    "file_input": check_shape({}, {"action_id": IDENT, "max_files": check_number}),
 }
 NOT_IN_ACTIONS = {"plain_text_input", "number_input", "file_input"}
 IN_ACTIONS = {"button": BUTTON} | {name: check for name, check in INPUTS.items() if name not in NOT_IN_ACTIONS}

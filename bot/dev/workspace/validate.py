@@ -16,7 +16,6 @@ from slack_sdk.models.blocks import Block
 from bot.dev.workspace.kit import BLOCKS, MESSAGE_ONLY, check_plain_text
 from bot.dev.workspace.schema import (
     check_anything,
-    check_boolean,
     check_by_type,
     check_items,
     check_shape,
@@ -43,12 +42,7 @@ VIEW = check_by_type(
     {
         "modal": check_shape(
             {"title": check_plain_text(24), "blocks": check_anything},
-            {
-                **_OF_VIEWS,
-                "close": check_plain_text(24),
-                "submit": check_plain_text(24),
-                "submit_disabled": check_boolean,
-            },
+            {**_OF_VIEWS, "close": check_plain_text(24), "submit": check_plain_text(24)},
         ),
         "home": check_shape({"blocks": check_anything}, _OF_VIEWS),
     }

@@ -22,7 +22,14 @@ from bot.app.mcp_file import load_mcp_servers
 from bot.app.redis_source import open_any_redis, open_existing_redis
 from bot.app.settings import load_settings
 from bot.core.cancellation import cancel_and_wait
-from bot.core.errors import CountersignError, SettingsError, StoreUnavailableError
+from bot.core.errors import (
+    ChatError,
+    CountersignError,
+    ModelRejectedError,
+    ModelUnavailableError,
+    SettingsError,
+    StoreUnavailableError,
+)
 from bot.core.i18n import detect_terminal_language, render_value, translate
 from bot.core.redaction import redact_text
 from bot.ops.held_store import is_restore_unfinished
@@ -117,6 +124,20 @@ def print_note(key: str, /, **params: object) -> None:
 def build_error(key: str, /, **params: object) -> CountersignError:
     """Build an error with a sentence in the terminal's language."""
     return CountersignError(build_sentence(key, **params))
+
+
+def explain_error(error: CountersignError) -> str:
+    """Explain a known error in one line: what is wrong, and how to fix it."""
+    match error:
+        case StoreUnavailableError():
+            return translate("store.down", "en", error=redact_text(str(error)))
+        case ChatError():
+            addresses = "SLACK_API_URL or FEISHU_API_URL"
+            return f"the chat platform cannot be reached ({error}); check the network, HTTPS_PROXY and {addresses}"
+        case ModelUnavailableError() | ModelRejectedError():
+            return f"no answer of the model ({error}); check OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL"
+        case _:
+            return str(error)
 
 
 @contextmanager
