@@ -95,7 +95,6 @@ TASK = {"task_id": check_string(255), "title": check_string(256)}
 TASK_MORE = {
     "status": check_one_of("pending", "in_progress", "complete", "error"),
     "details": check_anything,
-    "output": check_anything,
     "block_id": IDENT,
 }
 BLOCKS: dict[str, Check] = {
@@ -133,6 +132,5 @@ BLOCKS: dict[str, Check] = {
         {"title": check_string(256)},
         {"block_id": IDENT, "tasks": check_items(check_shape(TASK, TASK_MORE), 50, 0)},
     ),
-    "task_card": check_shape(TASK, TASK_MORE),
 }
-MESSAGE_ONLY = {"plan", "task_card", "context_actions", "markdown"}
+MESSAGE_ONLY = {"plan", "context_actions", "markdown"}

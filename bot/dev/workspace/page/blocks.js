@@ -49,16 +49,13 @@ const BLOCKS = {
       h("summary", { dir: "auto" }, block.title ?? ""),
       h("ol", {}, (block.tasks ?? []).map((task) => h("li", {}, taskCard(task, env)))),
     ),
-  task_card: (block, env) => h("div", { class: "plan" }, taskCard(block, env)),
   input,
 };
 
-/** One task: what was done, under it why and with what result. */
-const taskCard = (task, env) => [
-  h("span", { dir: "auto", class: `task ${task.status ?? ""}` }, task.title ?? ""),
-  [task.details, task.output].map(
-    (said) => said && h("div", { class: "context prose" }, (said.elements ?? []).map((part) => rich(part, env.look))),
-  ),
+/** One task: what was done, and under it why. */
+const taskCard = ({ title, status, details }, env) => [
+  h("span", { dir: "auto", class: `task ${status ?? ""}` }, title ?? ""),
+  details && h("div", { class: "context prose" }, (details.elements ?? []).map((part) => rich(part, env.look))),
 ];
 
 const fields = (list, env) =>
