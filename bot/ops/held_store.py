@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bot.queue.scripts import ScriptRunner
-from bot.queue.store_watch import PauseReason
 from bot.redis.connect import load_time_ms, translate_redis_errors
+
+if TYPE_CHECKING:
+    from bot.queue.store_watch import PauseReason
 
 WATCHED_MS = 20_000
 """Age of the last look up to which the store counts as watched (ms). A process looks far more often."""
@@ -37,6 +40,8 @@ async def _load_life_fields(scripts: ScriptRunner, *names: str) -> list[list[str
 
 async def list_held_partitions(scripts: ScriptRunner) -> list[HeldPartition]:
     """List the held partitions. Raises StoreUnavailableError."""
+    from bot.queue.store_watch import PauseReason  # slow to import, and most commands only ask for a restore
+
     lives = await _load_life_fields(scripts, "held", "held_ms")
     return [HeldPartition(n, PauseReason(why), int(held_ms or 0)) for n, (why, held_ms) in enumerate(lives) if why]
 
@@ -50,6 +55,8 @@ async def accept_store(scripts: ScriptRunner) -> None:
 
 async def hold_restored_store(scripts: ScriptRunner) -> None:
     """Hold the store: nobody takes work until an administrator accepts it. Raises StoreUnavailableError."""
+    from bot.queue.store_watch import PauseReason
+
     with translate_redis_errors():
         held_ms = str(await load_time_ms(scripts.redis))
         for life in scripts.keys.life_keys:

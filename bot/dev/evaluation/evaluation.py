@@ -100,7 +100,8 @@ class Evaluation:
         if self.recording is not None:
             return await self._replay_job(self.recording, job, redis_url)
         scenario, by_seed = job.scenario, f"{job.scenario.name} {job.seed}"
-        write = self.recorder and self.recorder.build_exchange_writer(scenario.name, job.seed, self.style)
+        keep = self.recorder
+        write = keep.build_exchange_writer(scenario.name, job.seed, self.style) if keep else None
         runner = partial(ScenarioRunner, style=self.style, chat=self.chat, write_exchange=write)
         if self.endpoint is not None or (self.model != "hostile" and not scenario.reply):
             patience_s = SLOW_S if self.endpoint else QUICK_S

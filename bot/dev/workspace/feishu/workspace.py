@@ -21,6 +21,7 @@ class FeishuWorkspace(Workspace):
     """One tenant with one app."""
 
     setup: FeishuSetup
+    sockets: Any  # in place of Socket Mode
 
     def __init__(
         self,
