@@ -142,7 +142,7 @@ def explain_error(error: CountersignError) -> str:
 
 @contextmanager
 def explain_tool_errors() -> Iterator[None]:
-    """End the command with the sentence of an error of the engine's."""
+    """End the command with the sentence that an error of the engine has for people."""
     try:
         yield
     except ToolError as refused:

@@ -410,9 +410,9 @@ def run_assignment(
             actor, name = ADMIN + console.get_os_user(), task.strip() if remote else task.strip().upper()
             with console.explain_tool_errors():
                 before = (await engine.get_task(name)).request
-                person_by, text = console.get_os_user(), f"gives {name} to {to}"
+                by, text = console.get_os_user(), f"gives {name} to {to}"
                 await Journal(redis, keys).append_record(
-                    before.id, "process.assign", person=person_by, text=text, request=before.id
+                    before.id, "process.assign", person=by, text=text, request=before.id
                 )
                 await engine.assign_task(
                     name, to, actor, f"assign:{name}:{to}:{before.head}", datetime.now(UTC), reason
