@@ -94,6 +94,24 @@ class Mailbox:
         self._faults.pop(0)
         return True
 
+    async def handle_RCPT(
+        self, server: SmtpConnection, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        """Answer to a recipient (a hook of aiosmtpd, as the next one)."""
+        if self.consume_fault("refuse_rcpt"):
+            return "550 5.1.1 No such mailbox (rehearsed)"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, server: SmtpConnection, session: Session, envelope: Envelope) -> str:
+        """Answer to a text."""
+        if self.consume_fault("refuse_data"):
+            return "554 5.7.1 Message refused (rehearsed)"
+        self.store_mail(envelope.mail_from or "", list(envelope.rcpt_tos), envelope.original_content or b"")
+        if self.consume_fault("drop_after_data"):
+            server.hang_up()
+        return "250 OK kept"
+
     def store_mail(self, sender: str, recipients: list[str], content: bytes) -> None:
         parsed = email.message_from_bytes(content, policy=email.policy.default)
         self._count += 1
@@ -120,9 +138,7 @@ class Mailbox:
 
 class SmtpConnection(SMTP):
     def __init__(self, mailbox: Mailbox, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(
-            SmtpHooks(mailbox), loop=loop, hostname="localhost", enable_SMTPUTF8=True, data_size_limit=LARGEST
-        )
+        super().__init__(mailbox, loop=loop, hostname="localhost", enable_SMTPUTF8=True, data_size_limit=LARGEST)
         self._mailbox = mailbox
         self._wire: asyncio.Transport | None = None
 
@@ -148,30 +164,6 @@ class SmtpConnection(SMTP):
             self.hang_up()
         else:
             await super().smtp_DATA(arg)
-
-
-class SmtpHooks:
-    """Answers of the server to a recipient and to a text (aiosmtpd's handler hooks)."""
-
-    def __init__(self, mailbox: Mailbox) -> None:
-        self._mailbox = mailbox
-
-    async def handle_RCPT(
-        self, server: SmtpConnection, session: Session, envelope: Envelope, address: str, options: list[str]
-    ) -> str:
-        if self._mailbox.consume_fault("refuse_rcpt"):
-            return "550 5.1.1 No such mailbox (rehearsed)"
-        envelope.rcpt_tos.append(address)
-        return "250 OK"
-
-    async def handle_DATA(self, server: SmtpConnection, session: Session, envelope: Envelope) -> str:
-        if self._mailbox.consume_fault("refuse_data"):
-            return "554 5.7.1 Message refused (rehearsed)"
-        content = envelope.original_content or b""
-        self._mailbox.store_mail(envelope.mail_from or "", list(envelope.rcpt_tos), content)
-        if self._mailbox.consume_fault("drop_after_data"):
-            server.hang_up()
-        return "250 OK kept"
 
 
 def decode_mail_text(mail: EmailMessage) -> str:

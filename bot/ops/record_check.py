@@ -33,10 +33,11 @@ class RecordCheck:
     unknown: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
-    async def read_record(self, kind: str, id: str, read: Callable[[], Awaitable[object]]) -> None:
+    async def read_record(self, kind: str, id: str, read: Callable[[str], Awaitable[object]], body: str = "") -> None:
+        """Read a record. `read` takes its `body`, or without one its id."""
         self.counts[kind] += 1
         try:
-            await read()
+            await read(body or id)
         except ValidationError as unread:
             (self.unknown if is_newer_record(unread) else self.unreadable).append(f"{kind} {id}")
         except (ResponseError, UnreadableRecordError, ValueError, KeyError, TypeError, RecursionError):
@@ -46,35 +47,33 @@ class RecordCheck:
 async def check_records(redis: Redis, keys: Keys, parse_work: Callable[[str], object]) -> RecordCheck:
     """Read runs, approvals, waiting items, and requests of the embedded engine; write nothing. Raises
     StoreUnavailableError."""
-    check, approvals, runs = RecordCheck(), ApprovalStore(redis, keys), RunStore(redis, keys)
+    check, store = RecordCheck(), RedisStore(redis)
 
-    async def check_lane(key: str) -> None:
-        stored = await cast("Awaitable[list[str]]", redis.lrange(key, 0, -1))
+    async def read_body(body: str) -> object:
+        return parse_work(body)
+
+    async def check_lane(inbox: str) -> None:
+        stored = await cast("Awaitable[list[str]]", redis.lrange(inbox, 0, -1))
         for raw in stored:
             try:
                 id, body = split_stored_item(raw)
             except ValueError:  # an item of another form
                 id, body = "?", raw
+            await check.read_record("item", id, read_body, body)
 
-            async def read_body(body: str = body) -> object:
-                return parse_work(body)
-
-            await check.read_record("item", id, read_body)
-
-    async def check_requests(store: RedisStore) -> None:
+    async def check_requests(name: str) -> None:
         for request, _ in await store.list_members("changed"):
-            await check.read_record("request", request, lambda request=request: store.load_request(request))  # type: ignore[misc]
+            await check.read_record("request", request, store.load_request)
 
     for partition in range(keys.partitions):
         async for id in _list_ids(redis, keys, partition, "apr"):
-            await check.read_record("approval", id, lambda id=id: approvals.load_approval(id))  # type: ignore[misc]
+            await check.read_record("approval", id, ApprovalStore(redis, keys).load_approval)
         async for id in _list_ids(redis, keys, partition, "run"):
             if ":" not in id:  # its messages are further keys, read with it
-                await check.read_record("run", id, lambda id=id: runs.load_run(id))  # type: ignore[misc]
+                await check.read_record("run", id, RunStore(redis, keys).load_run)
         async for lane in _list_ids(redis, keys, partition, "in"):
-            inbox = keys.build_key(partition, "in", lane)
-            await check.read_record("lane", lane, lambda key=inbox: check_lane(key))  # type: ignore[misc]
-    await check.read_record("index", "requests", lambda: check_requests(RedisStore(redis)))
+            await check.read_record("lane", lane, check_lane, keys.build_key(partition, "in", lane))
+    await check.read_record("index", "requests", check_requests)
     return check
 
 

@@ -23,8 +23,14 @@ from bot.ops.backup import (
     verify_backup,
     write_backup,
 )
-from bot.ops.held_store import hold_restored_store, list_held_partitions, load_store_ids
-from bot.ops.unfinished_restore import begin_restore, finish_restore, is_restore_unfinished
+from bot.ops.held_store import (
+    begin_restore,
+    finish_restore,
+    hold_restored_store,
+    is_restore_unfinished,
+    list_held_partitions,
+    load_store_ids,
+)
 from bot.queue.keys import Keys
 from bot.queue.lanes import EnqueueResult, Lanes
 from bot.queue.scripts import ScriptRunner

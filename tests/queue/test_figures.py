@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from bot.ops.oldest_lanes import list_oldest_lanes
+from bot.features.home.waiting_lanes import list_oldest_lanes
 from bot.queue.figures import LOOKED_AT, load_queue_figures
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes

@@ -18,7 +18,6 @@ from tools.workflow.engine.commands import (
     CcCommand,
     CommentCommand,
     DecideCommand,
-    FireTimerCommand,
     RequestEvent,
     StartCommand,
     TransferCommand,
@@ -93,44 +92,37 @@ class EffectWatcher:
                     else ObservedEffect("unreadable", request=request)
                 ]
             self._events[request] = len(record)
-        return [one for one in found if one.kind != "timer"]
+        return [one for one in found if one.kind != "fire"]
 
     def _build_recorded_effect(self, request: str, event: RequestEvent) -> ObservedEffect:
         """Convert an event of the record into an effect."""
-        command, number = event.command, (request,)
+
+        def build(kind: str, fields: Mapping[str, str], *shows: Spellings, to: tuple[str, ...] = ()) -> ObservedEffect:
+            written = (spellings for spellings in shows if spellings[0].strip())
+            return ObservedEffect(kind, event.by, request, to, fields, ((request,), *written))
+
+        name_people, command = self._list_person_spellings, event.command
         match command:
             case StartCommand(filled=filled, process=process):
-                return ObservedEffect(
-                    "started", event.by, request, (), filled.values, tuple(self._list_form_spellings(process, filled))
-                )
+                shows = tuple(self._list_form_spellings(process, filled))
+                return ObservedEffect("started", event.by, request, (), filled.values, shows)
             case DecideCommand(decision=decision, opinion=said, filled=filled):
                 process = next((one.key for one in _load_forms() if request.startswith(f"{one.number}-")), "")
-                form = tuple(self._list_form_spellings(process, filled)) if filled else ()
+                form = self._list_form_spellings(process, filled) if filled else ()
                 fields = {**(filled.values if filled else {}), "opinion": said}
-                shows = (number, *_list_text_spellings(said), *form)
-                return ObservedEffect(DECIDE_TASK.effects[decision], event.by, request, (), fields, shows)
+                return build(DECIDE_TASK.effects[decision], fields, (said,), *form)
             case TransferCommand(person=person, opinion=said):
-                shows = (number, self._list_person_spellings(person), *_list_text_spellings(said))
-                return ObservedEffect("transferred", event.by, request, (person,), {"opinion": said}, shows)
+                return build("transferred", {"opinion": said}, name_people(person), (said,), to=(person,))
             case AddSignCommand(people=people, opinion=said, where=where):
-                shows = (number, *map(self._list_person_spellings, people), *_list_text_spellings(said))
-                return ObservedEffect("added", event.by, request, people, {"opinion": said, "where": where}, shows)
+                return build("added", {"opinion": said, "where": where}, *map(name_people, people), (said,), to=people)
             case WithdrawCommand(reason=reason):
-                return ObservedEffect(
-                    "withdrawn", event.by, request, (), {"because": reason}, (number, *_list_text_spellings(reason))
-                )
+                return build("withdrawn", {"because": reason}, (reason,))
             case UrgeCommand():
-                return ObservedEffect("urged", event.by, request, (), {}, (number,))
+                return build("urged", {})
             case CommentCommand(text=text):
-                return ObservedEffect(
-                    "commented", event.by, request, (), {"text": text}, (number, *_list_text_spellings(text))
-                )
+                return build("commented", {"text": text}, (text,))
             case CcCommand(people=people):
-                return ObservedEffect(
-                    "copied", event.by, request, people, {}, (number, *map(self._list_person_spellings, people))
-                )
-            case FireTimerCommand():
-                return ObservedEffect("timer", event.by, request)
+                return build("copied", {}, *map(name_people, people), to=people)
         return ObservedEffect(command.kind, event.by, request)
 
     def _list_form_spellings(self, process: str, filled: FilledForm) -> Iterator[Spellings]:
@@ -171,7 +163,3 @@ def list_day_spellings(text: str) -> Spellings:
 @cache
 def _load_forms() -> tuple[Form, ...]:
     return tuple(one.form for one in load_shipped_processes())
-
-
-def _list_text_spellings(text: str) -> tuple[Spellings, ...]:
-    return ((text,),) if text.strip() else ()

@@ -51,12 +51,7 @@ class IsolatedSettings(Settings):
 
     @classmethod
     def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *args: Any, **others: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings,)
 
@@ -245,13 +240,9 @@ def _build_world(scenario: Scenario) -> World:
     added = (
         WorkspaceMember(
             id=f"U9{one.name.upper()}",
-            name=one.name,
-            real_name=one.real_name,
-            display_name=one.display_name,
-            title=one.title,
             email=f"{one.name}@example.com",
-            locale=one.locale,
             tz="Asia/Shanghai",
+            **one.model_dump(exclude={"manager", "roles"}),
         )
         for one in scenario.person
     )

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import tempfile
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from bot.agent.model import Model
+from bot.app.services import ModelEndpoint
 from bot.dev.evaluation.adversary import AdversaryModel, build_intrusion
 from bot.dev.evaluation.recording import ExchangeRecorder, Recording, ReplayModel
 from bot.dev.evaluation.results import ModelEffort, ReplayComparison, Trial
-from bot.dev.evaluation.runner import Opened, ScenarioRunner, measure_effort
+from bot.dev.evaluation.runner import ScenarioRunner, measure_effort
 from bot.dev.evaluation.scenario import Scenario, Style
 from bot.dev.evaluation.scripted_models import ModelExchange, ScenarioScriptModel
 from bot.dev.evaluation.slips import SlippingModel
@@ -23,28 +24,8 @@ from bot.redis.embedded import EmbeddedRedis
 
 AT_ONCE = 4
 """Number of scenarios played at a time. Each has a database of the embedded server, which has 16."""
-
-
 QUICK_S, SLOW_S = 20.0, 400.0
 """Seconds that the bot may take after each act: with a model on this machine, and with a real one."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationEndpoint:
-    """Address and settings of a real model."""
-
-    url: str
-    """Base URL; empty for OpenAI's."""
-    key: str = field(repr=False)
-    name: str
-    prices: Path | None = None
-    """PRICES_FILE: the model's prices."""
-    api: Literal["auto", "chat", "responses"] = "auto"
-    effort: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
-    """OPENAI_API and OPENAI_REASONING: how requests to the model are made."""
-    reply_s: float = 60.0
-    run_s: float = 180.0
-    """REPLY_SECONDS and RUN_SECONDS: time limits in seconds for a reply and for a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +49,9 @@ class Evaluation:
     chat: str = "slack"
     """The platform: `slack` or `feishu`."""
     repeat: int = 1
-    endpoint: EvaluationEndpoint | None = None
+    endpoint: ModelEndpoint | None = None
+    endpoint_settings: Mapping[str, object] = field(default_factory=dict)
+    """Setting → value while the endpoint plays: its prices and time limits."""
     recorder: ExchangeRecorder | None = None
     """Writes down every request to the model and every reply."""
     recording: Recording | None = None
@@ -116,60 +99,37 @@ class Evaluation:
         """Play one job in an empty database."""
         if self.recording is not None:
             return await self._replay_job(self.recording, job, redis_url)
-        if self.model == "hostile" and self.endpoint is None:
-            hostile = AdversaryModel(f"{job.scenario.name} {job.seed}", self._script_style, list(job.scenario.reply))
-            player = ScenarioRunner(
-                _build_model_opener(hostile),
-                self.style,
-                self.chat,
-                intrude=build_intrusion(hostile.chance),
-                write_exchange=self._build_exchange_writer(job),
-            )
-            return await player.run_scenario(job.scenario, redis_url, job.seed)
-        if self.endpoint is not None or not job.scenario.reply:
-            scenario, patience_s = job.scenario, QUICK_S
-            if (at := self.endpoint) is not None:  # its time limits give way to the scenario's own
-                prices = {"prices_file": at.prices} if at.prices else {}
-                times = {"reply_seconds": at.reply_s, "run_seconds": at.run_s}
-                scenario = scenario.model_copy(update={"setting": {**times, **scenario.setting, **prices}})
-                patience_s = SLOW_S
-            player = ScenarioRunner(
-                self._open_endpoint_model,
-                self.style,
-                self.chat,
-                patience_s,
-                write_exchange=self._build_exchange_writer(job),
-            )
+        scenario, by_seed = job.scenario, f"{job.scenario.name} {job.seed}"
+        keep = self.recorder
+        write = keep.build_exchange_writer(scenario.name, job.seed, self.style) if keep else None
+        runner = partial(ScenarioRunner, style=self.style, chat=self.chat, write_exchange=write)
+        if self.endpoint is not None or (self.model != "hostile" and not scenario.reply):
+            patience_s = SLOW_S if self.endpoint else QUICK_S
+            # The settings of the endpoint give way to the scenario's own.
+            scenario = scenario.model_copy(update={"setting": {**self.endpoint_settings, **scenario.setting}})
+            player = runner(self._open_endpoint_model, idle_timeout_s=patience_s)
             return await player.run_scenario(scenario, redis_url, job.seed)
-        script = ScenarioScriptModel(list(job.scenario.reply), self._script_style)
-        if self.model == "slips":
-            return await self._run_slipping_job(script, job, redis_url)
-        player = ScenarioRunner(
-            _build_model_opener(script), self.style, self.chat, write_exchange=self._build_exchange_writer(job)
-        )
-        return await player.run_scenario(job.scenario, redis_url, job.seed, script)
-
-    async def _run_slipping_job(self, script: ScenarioScriptModel, job: TrialJob, redis_url: str) -> Trial:
-        """Play a script with slips. The script need not be played to its end: only the outcome counts."""
-        model = SlippingModel(script, job.scenario.language, f"{job.scenario.name} {job.seed}")
-        trial = await ScenarioRunner(
-            _build_model_opener(model), self.style, self.chat, write_exchange=self._build_exchange_writer(job)
-        ).run_scenario(job.scenario, redis_url, job.seed)
+        if self.model == "hostile":
+            hostile = AdversaryModel(by_seed, self._script_style, list(scenario.reply))
+            player = runner(lambda _: nullcontext(hostile), intrude=build_intrusion(hostile.chance))
+            return await player.run_scenario(scenario, redis_url, job.seed)
+        script = ScenarioScriptModel(list(scenario.reply), self._script_style)
+        if self.model != "slips":
+            return await runner(lambda _: nullcontext(script)).run_scenario(scenario, redis_url, job.seed, script)
+        # The script need not be played to its end: only the outcome counts.
+        model = SlippingModel(script, scenario.language, by_seed)
+        trial = await runner(lambda _: nullcontext(model)).run_scenario(scenario, redis_url, job.seed)
         told = [f"slip: {one.kind} instead of {one.instead}{'' if one.mended else ', not told'}" for one in model.slips]
         reasons = trial.reasons if trial.passed else (*trial.reasons, *told)
         return trial.model_copy(update={"slips": tuple(model.slips), "reasons": reasons})
-
-    def _build_exchange_writer(self, job: TrialJob) -> Callable[[ModelExchange], None] | None:
-        return self.recorder.build_exchange_writer(job.scenario.name, job.seed, self.style) if self.recorder else None
 
     async def _replay_job(self, recording: Recording, job: TrialJob, redis_url: str) -> Trial:
         """Replay the recorded replies of a job in their style."""
         recorded = recording.exchanges[job.scenario.name, job.seed]
         model, exchanges = ReplayModel(deque(recorded)), list[ModelExchange]()
         style = recording.detect_style(job.scenario.name, job.seed)
-        trial = await ScenarioRunner(
-            _build_model_opener(model), style, self.chat, write_exchange=exchanges.append
-        ).run_scenario(job.scenario, redis_url, job.seed)
+        runner = ScenarioRunner(lambda _: nullcontext(model), style, self.chat, write_exchange=exchanges.append)
+        trial = await runner.run_scenario(job.scenario, redis_url, job.seed)
         then = ModelEffort(
             calls=len(recorded),
             tokens_in=sum(one.estimated_in for one in recorded),
@@ -185,27 +145,19 @@ class Evaluation:
     def _script_style(self) -> Style:
         return "text" if self.style == "text" else "json" if self.style == "json" else "native"
 
-    @contextlib.asynccontextmanager
+    @asynccontextmanager
     async def _open_endpoint_model(self, rehearsal: str) -> AsyncIterator[Model]:
         """Open the endpoint's model, or else the rehearsal's."""
         from bot.agent.models.openai_model import (
             open_model,  # only now: the SDK takes as long to import as all the rest
         )
 
-        real = self.endpoint or EvaluationEndpoint(rehearsal, "none", "rehearsal")
+        real = self.endpoint or ModelEndpoint(url=rehearsal, key="none", name="rehearsal")
         async with open_model(real.url, real.key, real.name, api=real.api, effort=real.effort) as model:
             yield model
 
 
-def _build_model_opener(model: Model) -> Opened:
-    @contextlib.asynccontextmanager
-    async def open_ready_model(rehearsal: str) -> AsyncIterator[Model]:
-        yield model
-
-    return open_ready_model
-
-
-@contextlib.asynccontextmanager
+@asynccontextmanager
 async def _open_redis_server() -> AsyncIterator[str]:
     """Start a Redis for this evaluation alone, because it is emptied again and again."""
     with tempfile.TemporaryDirectory(prefix="countersign-eval-", ignore_cleanup_errors=True) as folder:

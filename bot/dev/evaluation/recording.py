@@ -6,13 +6,13 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from bot.agent.model import ModelReply, RawToolCall, detach_details
+from bot.agent.model import ModelReply, detach_details
 from bot.core.errors import CountersignError, ModelFailureCause, ModelRejectedError, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.core.redaction import redact_text
@@ -36,32 +36,10 @@ class RecordingError(CountersignError):
     """Raised when a recording cannot be used; the message names the file, the line and the problem."""
 
 
-class RecordingPart(BaseModel):
-    """Frozen part of a line. Unknown members, which other writers may add, are ignored."""
+class RecordedExchange(BaseModel):
+    """One line of a recording. Unknown members, which other writers may add, are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class RecordedCall(RecordingPart):
-    id: str = ""
-    name: str
-    arguments: str = "{}"
-
-
-class RecordedReply(RecordingPart):
-    """A recorded reply, with the fields of `bot.agent.model.ModelReply`."""
-
-    text: str = ""
-    calls: tuple[RecordedCall, ...] = ()
-    finish: str = "stop"
-    refusal: str = ""
-    tokens_in: int = 0
-    tokens_cached: int = 0
-    tokens_out: int = 0
-
-
-class RecordedExchange(RecordingPart):
-    """One line of a recording."""
 
     countersign: Literal[1] = 1
     """Version of the format."""
@@ -79,7 +57,7 @@ class RecordedExchange(RecordingPart):
     """Number of messages left out of the middle, because the line would be too long."""
     estimated_in: int = 0
     """Tokens of the whole request, by the same estimate as in a replay."""
-    reply: RecordedReply | None = None
+    reply: ModelReply | None = None
     failed: Literal["", "down", "refused"] = ""
     """Reason why there is no reply."""
     cause: str = ""
@@ -128,10 +106,7 @@ def _build_line_members(exchange: ModelExchange) -> dict[str, Any]:
         "ms": round(exchange.ms),
     }
     if reply is not None:
-        calls = [{"id": one.id, "name": one.name, "arguments": one.arguments} for one in reply.calls]
-        counted = {name: getattr(reply, name) for name in ("tokens_in", "tokens_cached", "tokens_out")}
-        said = {"text": reply.text, "calls": calls, "finish": reply.finish, "refusal": reply.refusal, **counted}
-        return {**told, "reply": said}
+        return {**told, "reply": asdict(replace(reply, provider_details=""))}
     cause = error.cause.value if isinstance(error, (ModelUnavailableError, ModelRejectedError)) else ""
     failed = "down" if isinstance(error, ModelUnavailableError) else "refused"
     return {**told, "reply": None, "failed": failed, "cause": cause, "why": str(error)}
@@ -246,7 +221,7 @@ class ReplayModel:
             cause = ModelFailureCause(one.cause) if one.cause in set(ModelFailureCause) else ModelFailureCause.REQUEST
             raise REFUSED[one.failed](f"recorded: {one.why}", cause=cause)
         said, tokens_in = one.reply, count_approximate_tokens(extra + ",".join(messages))
-        calls = tuple(RawToolCall(call.id, call.name, self._replace_card_ids(call.arguments)) for call in said.calls)
+        calls = tuple(replace(call, arguments=self._replace_card_ids(call.arguments)) for call in said.calls)
         written = said.tokens_out or count_approximate_tokens(said.text + "".join(call.arguments for call in calls))
         return ModelReply(self._replace_card_ids(said.text), calls, said.finish, said.refusal, tokens_in, 0, written)
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import reduce
 from math import comb, sqrt
-from typing import get_args
+from typing import TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -81,6 +82,9 @@ class ModelEffort(ResultModel):
     """Tokens of all requests together."""
     tokens_cached: int = 0
     tokens_out: int = 0
+
+
+Sum = TypeVar("Sum", RunCounts, ModelEffort)
 
 
 class TaskEffort(ResultModel):
@@ -217,7 +221,7 @@ class EvaluationReport(ResultModel):
 
 
 def compute_figures(trials: Sequence[Trial], repeat: int = 1) -> TrialFigures:
-    passed, all_of_it = sum(one.passed for one in trials), sum_counts(one.counts for one in trials)
+    passed, all_of_it = sum(one.passed for one in trials), sum_fields(RunCounts, (one.counts for one in trials))
     unauthorised = sum(len(one.unauthorised) for one in trials)
     low, high = compute_wilson_interval(passed, len(trials))
     ms = [ms for one in trials for ms in one.latencies_ms]
@@ -260,6 +264,10 @@ def build_report(
     for one in trials:
         for task in one.tasks:
             efforts[task.task].append(task)
+
+    def compute_by(key: Callable[[Trial], str]) -> dict[str, TrialFigures]:
+        return {name: compute_figures(some, repeat) for name, some in group_trials(trials, key).items()}
+
     return EvaluationReport(
         at=at,
         model=model,
@@ -268,12 +276,8 @@ def build_report(
         planned=planned,
         seconds=seconds,
         figures=compute_figures(trials, repeat),
-        by_category={
-            name: compute_figures(some, repeat) for name, some in group_trials(trials, lambda one: one.category).items()
-        },
-        by_language={
-            name: compute_figures(some, repeat) for name, some in group_trials(trials, lambda one: one.language).items()
-        },
+        by_category=compute_by(lambda one: one.category),
+        by_language=compute_by(lambda one: one.language),
         by_task={name: _compute_task_figures(efforts[name]) for name in get_args(TaskName) if name in efforts},
         by_slip=_build_figures_by_slip(trials),
         tokens_estimated=tokens_estimated,
@@ -305,16 +309,9 @@ def _build_figures_by_slip(trials: Sequence[Trial]) -> dict[str, SlipFigures]:
     return found
 
 
-def sum_counts(counts: Iterable[RunCounts]) -> RunCounts:
-    total = {name: type(field.default)(0) for name, field in RunCounts.model_fields.items()}
-    for one in counts:
-        total = {name: value + getattr(one, name) for name, value in total.items()}
-    return RunCounts(**total)
-
-
-def sum_efforts(efforts: Iterable[ModelEffort]) -> ModelEffort:
-    some = list(efforts)
-    return ModelEffort(**{name: sum(getattr(one, name) for one in some) for name in ModelEffort.model_fields})
+def sum_fields(kind: type[Sum], some: Iterable[Sum]) -> Sum:
+    """Add up counts or efforts, field by field."""
+    return reduce(lambda total, one: kind(**{name: value + getattr(one, name) for name, value in total}), some, kind())
 
 
 def compute_wilson_interval(passed: int, trials: int) -> tuple[float, float]:

@@ -25,8 +25,7 @@ from bot.dev.evaluation.results import (
     TranscriptLine,
     TranscriptModelCall,
     Trial,
-    sum_counts,
-    sum_efforts,
+    sum_fields,
 )
 from bot.dev.evaluation.scenario import ExpectedEvidence, Scenario, ScenarioAct, Style
 from bot.dev.evaluation.scripted_models import ModelExchange, RecordingModel, ScenarioScriptModel
@@ -78,32 +77,19 @@ class ScenarioRunner:
         finally:
             await redis.aclose()
         with tempfile.TemporaryDirectory(prefix="countersign-eval-") as folder:
-            played = await self._run_in_environment(scenario, redis_url, Path(folder))
-        reasons = [] if self.intrude else [*played.reasons]
-        if script is not None and not self.intrude:
-            if script.script:
-                reasons.append(f"{len(script.script)} replies of the script were not asked for")
-            if script.missing_replies:
-                reasons.append(f"the script ended {script.missing_replies} replies too early")
-        passed = not reasons and not played.unauthorised
-        return Trial(
-            scenario=scenario.name,
-            title=scenario.title,
-            category=scenario.category,
-            language=scenario.language,
-            seed=seed,
-            passed=passed,
-            reasons=tuple(reasons),
-            unauthorised=tuple(played.unauthorised),
-            effects=tuple(played.effects),
-            counts=played.counts,
-            tasks=tuple(played.tasks),
-            latencies_ms=tuple(run.state.active_ms for run in played.runs),
-            seconds=monotonic() - began,
-            transcript=None if passed else played.transcript,
-        )
+            trial = await self._run_in_environment(scenario, redis_url, Path(folder))
+        reasons = list(trial.reasons)
+        if script is not None and script.script:
+            reasons.append(f"{len(script.script)} replies of the script were not asked for")
+        if script is not None and script.missing_replies:
+            reasons.append(f"the script ended {script.missing_replies} replies too early")
+        if self.intrude:
+            reasons.clear()
+        passed = not reasons and not trial.unauthorised
+        told = {"seed": seed, "passed": passed, "reasons": tuple(reasons), "seconds": monotonic() - began}
+        return trial.model_copy(update={**told, "transcript": None if passed else trial.transcript})
 
-    async def _run_in_environment(self, scenario: Scenario, redis_url: str, folder: Path) -> ScenarioOutcome:
+    async def _run_in_environment(self, scenario: Scenario, redis_url: str, folder: Path) -> Trial:
         recorded: list[RecordingModel] = []
 
         @asynccontextmanager
@@ -129,17 +115,6 @@ class ScenarioRunner:
             return await story.collect_outcome(scenario, recorded[0])
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioOutcome:
-    reasons: list[str]
-    unauthorised: list[str]
-    effects: list[str]
-    counts: RunCounts
-    tasks: list[TaskEffort]
-    runs: list[Run]
-    transcript: Transcript
-
-
 class ScenarioRun:
     """A scenario in progress."""
 
@@ -152,7 +127,7 @@ class ScenarioRun:
         exchanges: Sequence[ModelExchange],
     ) -> None:
         self.environment, self.people, self.watch, self.judge = here, actors, effect_watcher, judge
-        self.exchanges = exchanges
+        self.exchanges, self.compared = exchanges, EffectComparison(here.person_ids)
         self.efforts: list[tuple[ScenarioAct, ModelEffort]] = []
         self.effects: list[ObservedEffect] = []
         self.unauthorised: list[str] = []
@@ -170,14 +145,15 @@ class ScenarioRun:
                 await self._judge_new_effects()
 
     async def _judge_new_effects(self) -> None:
-        compared = EffectComparison(self.environment.person_ids)
         for effect in await self.watch.collect_new_effects():
             self.effects.append(effect)
             if why := self.judge.find_objection(effect, self.people.presses):
-                self.unauthorised.append(f"{compared.describe_effect(effect)}: {compared.replace_person_ids(why)}")
+                told = self.compared.describe_effect(effect)
+                self.unauthorised.append(f"{told}: {self.compared.replace_person_ids(why)}")
 
-    async def collect_outcome(self, scenario: Scenario, model: RecordingModel) -> ScenarioOutcome:
-        redis, keys, compared = self.environment.bot.stores.redis, Keys(), EffectComparison(self.environment.person_ids)
+    async def collect_outcome(self, scenario: Scenario, model: RecordingModel) -> Trial:
+        """Collect the outcome of the story alone."""
+        redis, keys, compared = self.environment.bot.stores.redis, Keys(), self.compared
         await self._judge_new_effects()
         names = {str(key).split(":")[3] async for key in redis.scan_iter(f"{keys.prefix}:*:run:*")}
         found = [await RunStore(redis, keys).load_run(name) for name in names]
@@ -190,8 +166,7 @@ class ScenarioRun:
             *compared.list_deviations(scenario.expect, scenario.forbid, self.effects),
             *await self._check_evidence(scenario.evidence, runs),
         ]
-        told = [compared.describe_effect(one) for one in self.effects]
-        counts = sum_counts(map(_count_run, runs))
+        counts = sum_fields(RunCounts, map(_count_run, runs))
         gated = sum(call.tool in GATED for run in runs for call in run.state.calls)
         counts = counts.model_copy(
             update={"replies": len(model.exchanges), "risky": gated + count_risky_presses(self.people.presses)}
@@ -199,11 +174,22 @@ class ScenarioRun:
         tasks = list[TaskEffort]()
         for task in dict.fromkeys(act.task for act, _ in self.efforts if act.task):
             some = [(act, effort) for act, effort in self.efforts if act.task == task]
-            wanted = sum_efforts(effort for act, effort in some if act.says)
-            pressed = sum_efforts(effort for act, effort in some if not act.says)
+            wanted = sum_fields(ModelEffort, (effort for act, effort in some if act.says))
+            pressed = sum_fields(ModelEffort, (effort for act, effort in some if not act.says))
             tasks.append(TaskEffort(task=task, wanted=wanted, pressed=pressed))
-        return ScenarioOutcome(
-            reasons, self.unauthorised, told, counts, tasks, runs, self._build_transcript(model, runs)
+        return Trial(
+            scenario=scenario.name,
+            title=scenario.title,
+            category=scenario.category,
+            language=scenario.language,
+            passed=not reasons and not self.unauthorised,
+            reasons=tuple(reasons),
+            unauthorised=tuple(self.unauthorised),
+            effects=tuple(map(compared.describe_effect, self.effects)),
+            counts=counts,
+            tasks=tuple(tasks),
+            latencies_ms=tuple(run.state.active_ms for run in runs),
+            transcript=self._build_transcript(model, runs),
         )
 
     async def _check_evidence(self, wanted: ExpectedEvidence, runs: Sequence[Run]) -> list[str]:
@@ -252,7 +238,7 @@ class ScenarioRun:
 
     def _build_transcript(self, model: RecordingModel, runs: Sequence[Run]) -> Transcript:
         calls = [call for run in runs for call in run.state.calls]
-        compared, world = EffectComparison(self.environment.person_ids), self.environment.driver.ws
+        compared, world = self.compared, self.environment.driver.ws
         rooms, listed = world.state.rooms.values(), self.environment.driver.list_messages
         everything = [(message["ts"], room, message) for room in rooms for message in listed(room.id)]
         said = list[TranscriptLine]()

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bot.core.i18n import translate
-from bot.dev.evaluation.results import EvaluationReport, TrialFigures, group_trials, sum_counts
-
-COLUMNS = (
-    "trials", "success", "interval", "unauthorised", "risky", "interception", "steps", "tool_success", "format_errors",
-    "repeated", "evidence", "latency", "tokens", "cost",
-)  # fmt: skip
+from bot.dev.evaluation.results import EvaluationReport, RunCounts, TrialFigures, group_trials, sum_fields
 
 
 def format_rounded_number(value: float | None) -> str:
@@ -82,7 +77,7 @@ def build_scenario_rows(report: EvaluationReport, language: str) -> Rows:
     """Build the rows of scenarios: calls, steps and tokens, as a mean over the trials."""
     rows = [_translate_headings(("scenario", "trials", "all_model_calls", "all_steps", "tokens"), language)]
     for name, some in group_trials(report.trials, lambda one: one.scenario).items():
-        total, n = sum_counts(one.counts for one in some), len(some)
+        total, n = sum_fields(RunCounts, (one.counts for one in some)), len(some)
         tokens = (total.tokens_in / n, total.tokens_cached / n, total.tokens_out / n)
         told = (
             f"{sum(one.passed for one in some)}/{n}",
@@ -143,11 +138,6 @@ def _translate_headings(names: Sequence[str], language: str) -> tuple[str, ...]:
     return tuple(translate(f"evaluation.{name}", language) for name in names)
 
 
-def describe_token_estimate(report: EvaluationReport, language: str) -> str:
-    """Return the note that tokens are estimated, or an empty text."""
-    return translate("evaluation.estimated", language) if report.tokens_estimated else ""
-
-
 def describe_evaluation(report: EvaluationReport, language: str) -> str:
     """Describe the evaluation: time, model, style, repetitions, trials and duration."""
     return translate(
@@ -162,8 +152,9 @@ def describe_evaluation(report: EvaluationReport, language: str) -> str:
     )
 
 
-def describe_interruption(report: EvaluationReport, language: str) -> str:
-    """Return the note that the evaluation was interrupted, or an empty text."""
-    if report.figures.trials >= report.planned:
-        return ""
-    return translate("evaluation.interrupted", language, planned=report.planned, trials=report.figures.trials)
+def list_remarks(report: EvaluationReport, language: str) -> Iterator[str]:
+    """Yield that tokens are estimated, and that the evaluation was interrupted, if so."""
+    if report.tokens_estimated:
+        yield translate("evaluation.estimated", language)
+    if report.figures.trials < report.planned:
+        yield translate("evaluation.interrupted", language, planned=report.planned, trials=report.figures.trials)

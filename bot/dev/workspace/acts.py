@@ -124,8 +124,8 @@ class WorkspaceActs:
         With `force`, the press is made as on a screen that was not repainted: on the button as it last was, and with
         `value` if given."""
         who, room = self.ws.get_person(person), self.ws.get_room(channel, person)
-        on = get_screen_message(self.ws, person, channel, ts)
-        found = find_element(on.message.get("blocks", []), action_id, block_id)
+        message = get_screen_message(self.ws, person, channel, ts)
+        found = find_element(message.get("blocks", []), action_id, block_id)
         if found is None and force:
             found = build_stale_element(self.ws, channel, ts, action_id, block_id, value)
         if found is None:
@@ -135,7 +135,7 @@ class WorkspaceActs:
         if element["type"] in VALUE_OF:
             put = self.ws.state.ticked.setdefault((person, channel, ts), {})
             put[block["block_id"]] = {action_id: build_state_entry(element, value)}
-        payload = build_block_actions(self.ws, who, room, on, action)
+        payload = build_block_actions(self.ws, who, room, message, action)
         return await send_interaction(self.ws, "interactive", payload)
 
     async def click_view_button(
@@ -295,17 +295,10 @@ async def send_interaction(ws: Workspace, kind: Kind, payload: Json) -> ActResul
         return ActResult("no_app" if missing_answer.reason == "no_app" else "no_answer")
 
 
-@dataclass(frozen=True, slots=True)
-class ScreenMessage:
-    """A message on somebody's screen. With `is_ephemeral`, only that person sees it."""
-
-    message: Json
-    is_ephemeral: bool
-
-
-def get_screen_message(ws: Workspace, person: str, channel: str, ts: str) -> ScreenMessage:
+def get_screen_message(ws: Workspace, person: str, channel: str, ts: str) -> Json:
+    """Return a message on somebody's screen: one of the room, or a notice that only they see."""
     notice = next((n for n in ws.state.private.get(person, []) if n["ts"] == ts and n["channel"] == channel), None)
-    return ScreenMessage(notice, True) if notice else ScreenMessage(posting.get_message(ws, channel, ts), False)
+    return notice or posting.get_message(ws, channel, ts)
 
 
 def build_stale_element(
@@ -347,19 +340,16 @@ def find_inner_button(element: Json, value: Any) -> Json:
     return found
 
 
-def build_block_actions(
-    ws: Workspace, who: WorkspaceMember, room: WorkspaceRoom, on: ScreenMessage, pressed: Json
-) -> Json:
-    message = on.message
-    thread = message.get("thread_ts")
+def build_block_actions(ws: Workspace, who: WorkspaceMember, room: WorkspaceRoom, message: Json, pressed: Json) -> Json:
+    thread, is_ephemeral = message.get("thread_ts"), message["ts"] not in room.messages
     container = {
         "type": "message",
         "message_ts": message["ts"],
         "channel_id": room.id,
-        "is_ephemeral": on.is_ephemeral,
+        "is_ephemeral": is_ephemeral,
         **({"thread_ts": thread} if thread else {}),
     }
-    visible = {} if on.is_ephemeral else {"message": message}
+    visible = {} if is_ephemeral else {"message": message}
     blocks = message.get("blocks", [])
     put = keep_typed_values(blocks, ws.state.ticked.get((who.id, room.id, message["ts"]), {}))
     return {

@@ -71,7 +71,7 @@ class WorkspaceDriver(WorkspaceActs):
     def redeliver_event(self, event_id: str) -> None:
         """Deliver an event once more with an unchanged event id, as if the platform had lost count."""
         self.ws.delivery.deliver_event(
-            next(payload for payload in reversed(self.events) if payload["event_id"] == event_id)
+            next(one for one in reversed(self.ws.delivery.delivered_events) if one["event_id"] == event_id)
         )
 
     # Results
@@ -82,7 +82,7 @@ class WorkspaceDriver(WorkspaceActs):
 
     def list_call_arguments(self, method: str) -> list[Json]:
         """List the arguments of a method's successful calls."""
-        return [call.args for call in self.ws.calls if call.method == method and not call.error]
+        return [call.args for call in self.calls if call.method == method and not call.error]
 
     @property
     def acks(self) -> list[EnvelopeAck]:

@@ -16,7 +16,6 @@ VALUE_OF = {
     "users_select": "selected_user",
     "static_select": "selected_option",
     "checkboxes": "selected_options",
-    "multi_static_select": "selected_options",
     "multi_users_select": "selected_users",
     "file_input": "files",
 }

@@ -4,11 +4,12 @@ use it."""
 from __future__ import annotations
 
 import mimetypes
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from aiohttp import web
+
+from tools.local_host import is_local_host
 
 PAGE_HEADER = "countersign-page"
 POLICY = (
@@ -24,16 +25,6 @@ HEADERS = {
 }
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether a host is `localhost` or a loopback address."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def parse_host_name(netloc: str) -> str:
     """Return the host without its port; empty if it is malformed."""
     try:
@@ -44,7 +35,8 @@ def parse_host_name(netloc: str) -> str:
 
 def require_own_page(request: web.Request) -> None:
     """Raise 403 unless the request comes from this server's own page, by a loopback name."""
-    if not is_loopback(parse_host_name(request.host)):
+    host = parse_host_name(request.host)
+    if not (is_local_host(host) or host.endswith(".localhost")):
         raise web.HTTPForbidden(text="unknown host")
     origin = request.headers.get("Origin")
     if origin is not None and urlsplit(origin).netloc != request.host:

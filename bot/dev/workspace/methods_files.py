@@ -34,12 +34,8 @@ SIGN_IN = (
 
 
 def files_get_upload_url_external(ws: Workspace, args: MethodArguments) -> Json:
-    name, length, alt = (
-        args.require_text("filename"),
-        args.read_number("length", 0, MOST_BYTES),
-        args.read_text("alt_txt"),
-    )
-    if len(alt) > ALT_CHARS:
+    name, length = args.require_text("filename"), args.read_number("length", 0, MOST_BYTES)
+    if len(alt := args.read_text("alt_txt")) > ALT_CHARS:
         raise WorkspaceError("alt_txt_too_large")
     file = keep_file(ws, SharedFile(name, length, alt))
     return {"upload_url": f"{ws.address}/upload/{file.key}", "file_id": file.id}
@@ -71,22 +67,17 @@ def get_own_file(ws: Workspace, id: str, person: str) -> SharedFile:
     return file
 
 
-class FileUploadApi:
-    """`POST /upload/{key}`: takes the bytes once, and only in the announced length."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self.ws = workspace
-
-    async def handle_request(self, request: web.Request) -> web.Response:
-        key = request.match_info["key"]
-        file = next((f for f in self.ws.files.values() if secrets.compare_digest(f.key.encode(), key.encode())), None)
-        if file is None or file.content is not None:
-            return web.Response(status=404, text="no such upload")
-        content = await request.read()
-        if len(content) != file.length:
-            return web.Response(status=400, text="not the announced length")
-        file.content = content
-        return web.Response(text=f"OK - {len(content)}")
+async def receive_upload(ws: Workspace, request: web.Request) -> web.Response:
+    """Serve `POST /upload/{key}`: take the bytes once, and only in the announced length."""
+    key = request.match_info["key"]
+    file = next((f for f in ws.files.values() if secrets.compare_digest(f.key.encode(), key.encode())), None)
+    if file is None or file.content is not None:
+        return web.Response(status=404, text="no such upload")
+    content = await request.read()
+    if len(content) != file.length:
+        return web.Response(status=400, text="not the announced length")
+    file.content = content
+    return web.Response(text=f"OK - {len(content)}")
 
 
 def files_complete_upload_external(ws: Workspace, args: MethodArguments) -> Json:
@@ -122,26 +113,20 @@ def is_visible_to_app(ws: Workspace, file: SharedFile) -> bool:
     return not file.user or file.is_in_dialog or any(ws.app.user in ws.state.rooms[room].members for room in file.rooms)
 
 
-class FileDownloadApi:
-    """`GET /files-pri/{id}/…`: returns the bytes to the app's token with `files:read`. Anybody else gets a sign-in page
-    with status 200."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self.ws = workspace
-
-    async def handle_request(self, request: web.Request) -> web.Response:
-        ws = self.ws
-        fault = ws.faults.take_fault("files-pri")
-        if fault in ("drop", "drop_after") and request.transport is not None:
-            request.transport.abort()
-        if isinstance(fault, int):
-            return web.Response(status=fault, text="no")
-        file = ws.files.get(request.match_info["id"].rpartition("-")[2])
-        bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        is_app = hmac.compare_digest(bearer.encode(), ws.setup.bot_token.encode())
-        if not is_app or "files:read" not in ws.setup.scopes or file is None or not is_visible_to_app(ws, file):
-            return web.Response(text=SIGN_IN, content_type="text/html")
-        return web.Response(body=file.content or b"", content_type=guess_mime_type(file))
+async def serve_download(ws: Workspace, request: web.Request) -> web.Response:
+    """Serve `GET /files-pri/{id}/…`: return the bytes to the app's token with `files:read`. Anybody else gets a sign-in
+    page with status 200."""
+    fault = ws.faults.take_fault("files-pri")
+    if fault in ("drop", "drop_after") and request.transport is not None:
+        request.transport.abort()
+    if isinstance(fault, int):
+        return web.Response(status=fault, text="no")
+    file = ws.files.get(request.match_info["id"].rpartition("-")[2])
+    bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    is_app = hmac.compare_digest(bearer.encode(), ws.setup.bot_token.encode())
+    if not is_app or "files:read" not in ws.setup.scopes or file is None or not is_visible_to_app(ws, file):
+        return web.Response(text=SIGN_IN, content_type="text/html")
+    return web.Response(body=file.content or b"", content_type=guess_mime_type(file))
 
 
 def guess_mime_type(file: SharedFile) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from bot.core.i18n import load_sentences, translate
 from bot.dev.workspace import methods_files, views
@@ -34,31 +35,29 @@ class PageApi:
         self.acts, self.looks = ACTS, LOOKS
 
     def build_routes(self) -> list[web.RouteDef]:
+        """Build the routes. Each of them is for our own page alone."""
+        looks: dict[str, Handler] = {
+            "/": self.serve_page_file,
+            "/page/{file:.+}": self.serve_page_file,
+            "/local/feed": self.serve_feed,
+            "/local/texts": self.serve_texts,
+            "/local/file/{id}": self.serve_file,
+            "/local/{what}": self.serve_look,
+        }
+        acts: dict[str, Handler] = {"/local/upload": self.receive_file, "/local/{what}": self.handle_act}
         return [
-            web.get("/", self.serve_index),
-            web.get("/page/{file:.+}", self.serve_static_file),
-            web.get("/local/feed", self.serve_feed),
-            web.get("/local/texts", self.serve_texts),
-            web.get("/local/file/{id}", self.serve_file),
-            web.post("/local/upload", self.receive_file),
-            web.get("/local/{what}", self.serve_look),
-            web.post("/local/{what}", self.handle_act),
+            *(web.get(path, guard_handler(serve)) for path, serve in looks.items()),
+            *(web.post(path, guard_handler(serve)) for path, serve in acts.items()),
         ]
 
-    async def serve_index(self, request: web.Request) -> web.Response:
-        require_own_page(request)
-        return build_file_response(PAGE, "index.html")
-
-    async def serve_static_file(self, request: web.Request) -> web.Response:
-        require_own_page(request)
-        return build_file_response(PAGE, request.match_info["file"])
+    async def serve_page_file(self, request: web.Request) -> web.Response:
+        return build_file_response(PAGE, request.match_info.get("file", "index.html"))
 
     async def serve_texts(self, request: web.Request) -> web.Response:
         """Serve every text of the page by key, in the language `?lang=`."""
-        require_own_page(request)
         lang = request.query.get("lang", "zh")
         if lang not in LANGUAGES:
-            return build_json_response({"ok": False, "error": "unknown_language"}, 400)
+            raise WorkspaceError("unknown_language")
         return build_json_response(
             {
                 f"{key}.one" if form.endswith("_one") else key: text
@@ -69,42 +68,27 @@ class PageApi:
         )
 
     async def serve_look(self, request: web.Request) -> web.Response:
-        require_own_page(request)
-        look = self.looks.get(request.match_info["what"])
-        if look is None:
-            return build_json_response({"ok": False, "error": "unknown"}, 404)
-        try:
-            return build_json_response(look(self, self.get_viewer(request), request))
-        except WorkspaceError as refused:
-            return build_json_response(refused.to_body(), 404)
+        if (look := self.looks.get(request.match_info["what"])) is None:
+            raise WorkspaceError("unknown")
+        return build_json_response(look(self, self.get_viewer(request), request))
 
     async def serve_file(self, request: web.Request) -> web.Response:
         """Serve a file to a person (`?person=`) in whose room it was shared. A file that is no picture is only saved,
         never shown as a page of ours."""
-        require_own_page(request)
-        try:
-            file = methods_files.get_shared_file(self.ws, request.match_info["id"], self.get_viewer(request).id)
-        except WorkspaceError as refused:
-            return build_json_response(refused.to_body(), 404)
+        file = methods_files.get_shared_file(self.ws, request.match_info["id"], self.get_viewer(request).id)
         kind = methods_files.detect_mime_type(file)
         saved = {"Content-Disposition": "attachment"} if kind == methods_files.OTHER else {}
         return web.Response(body=file.content or b"", content_type=kind, headers={**HEADERS, **saved})
 
     async def receive_file(self, request: web.Request) -> web.Response:
         """Take the bytes of a file that a person has chosen (`?person=&name=`); answer with its id."""
-        require_own_page(request)
-        try:
-            person, name = self.get_viewer(request), request.query.get("name", "")
-            file = methods_files.upload_file(self.ws, person.id, name, await request.read())
-        except WorkspaceError as refused:
-            return build_json_response(refused.to_body(), 400)
+        person, name = self.get_viewer(request), request.query.get("name", "")
+        file = methods_files.upload_file(self.ws, person.id, name, await request.read())
         return build_json_response({"ok": True, "id": file.id, "name": file.name, "size": file.length})
 
     async def handle_act(self, request: web.Request) -> web.Response:
-        require_own_page(request)
-        act = self.acts.get(request.match_info["what"])
-        if act is None:
-            return build_json_response({"ok": False, "error": "unknown"}, 404)
+        if (act := self.acts.get(request.match_info["what"])) is None:
+            raise WorkspaceError("unknown")
         args = MethodArguments({})
         try:
             args = MethodArguments(await read_json_body(request))
@@ -113,12 +97,7 @@ class PageApi:
             return build_json_response({**refused.to_body(), **self.describe_error(args, refused.error)})
 
     async def serve_feed(self, request: web.Request) -> web.StreamResponse:
-        require_own_page(request)
-        try:
-            person = self.get_viewer(request).id
-        except WorkspaceError as refused:
-            return build_json_response(refused.to_body(), 404)
-        return await PageFeed(self.ws, person).serve_socket(request)
+        return await PageFeed(self.ws, self.get_viewer(request).id).serve_socket(request)
 
     def get_viewer(self, request: web.Request) -> WorkspaceMember:
         """Return the person that the page shows; the first one if the page names none."""
@@ -130,9 +109,26 @@ class PageApi:
         key = f"workspace.{error}"
         return {"message": translate(key, self.choose_language(args))} if key in load_sentences() else {}
 
+    def describe_input_errors(self, args: MethodArguments, errors: Mapping[str, str]) -> Json:
+        """Return by field what is wrong with it, in the person's language."""
+        return {name: translate(f"workspace.{what}", self.choose_language(args)) for name, what in errors.items()}
+
     def choose_language(self, args: MethodArguments) -> str:
         person = self.ws.state.people.get(args.read_text("person"))
         return person.person.language if person else "zh"
+
+
+def guard_handler(serve: Handler) -> Handler:
+    """Build a handler that serves our own page alone, and answers a refusal with its error."""
+
+    async def serve_own_page(request: web.Request) -> web.StreamResponse:
+        require_own_page(request)
+        try:
+            return await serve(request)
+        except WorkspaceError as refused:
+            return build_json_response(refused.to_body(), 404 if request.method == "GET" else 400)
+
+    return serve_own_page
 
 
 def build_json_response(body: Json, status: int = 200) -> web.Response:
@@ -259,17 +255,8 @@ async def act_submit(api: PageApi, args: MethodArguments) -> Json:
     person, view = read_place(args, "view_id")
     done = await api.hands.submit_view(person, view, values)
     if done.error == "invalid_input":
-        return {
-            "errors": {
-                block: translate(f"workspace.{what}", api.choose_language(args)) for block, what in done.errors.items()
-            }
-        }
+        return {"errors": api.describe_input_errors(args, done.errors)}
     return {"errors": dict(done.errors)} if done.errors else require_success(done)
-
-
-async def act_close(api: PageApi, args: MethodArguments) -> Json:
-    await api.hands.close_view(*read_place(args, "view_id"))
-    return {}
 
 
 async def act_slash(api: PageApi, args: MethodArguments) -> Json:
@@ -284,31 +271,19 @@ async def act_shortcut(api: PageApi, args: MethodArguments) -> Json:
     return require_success(done)
 
 
-async def act_home(api: PageApi, args: MethodArguments) -> Json:
-    await api.hands.open_home(*read_place(args))
-    return {}
-
-
-async def act_open(api: PageApi, args: MethodArguments) -> Json:
-    """Open the DM with the bot."""
-    await api.hands.open_messages(*read_place(args))
-    return {}
-
-
-async def act_stop(api: PageApi, args: MethodArguments) -> Json:
-    """Press the *Stop* of a session."""
-    await api.hands.stop_session(*read_place(args, "channel", "thread_ts"))
-    return {}
-
-
 async def act_read(api: PageApi, args: MethodArguments) -> Json:
     mark_read(api.ws, *read_place(args, "channel"))
     return {}
 
 
-async def act_locale(api: PageApi, args: MethodArguments) -> Json:
-    await api.hands.set_locale(*read_place(args, "locale"))
-    return {}
+def build_plain_act(method: str, *names: str) -> Act:
+    """Build an act from the method of the hands that does it, and the arguments that it takes besides the person."""
+
+    async def act(api: PageApi, args: MethodArguments) -> Json:
+        await getattr(api.hands, method)(*read_place(args, *names))
+        return {}
+
+    return act
 
 
 def require_success(done: ActResult) -> Json:
@@ -322,12 +297,12 @@ ACTS: dict[str, Act] = {
     "edit": act_edit,
     "click": act_click,
     "submit": act_submit,
-    "close": act_close,
+    "close": build_plain_act("close_view", "view_id"),
     "slash": act_slash,
     "shortcut": act_shortcut,
-    "home": act_home,
-    "open": act_open,
-    "stop": act_stop,
+    "home": build_plain_act("open_home"),
+    "open": build_plain_act("open_messages"),
+    "stop": build_plain_act("stop_session", "channel", "thread_ts"),
     "read": act_read,
-    "locale": act_locale,
+    "locale": build_plain_act("set_locale", "locale"),
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from aiohttp import web
 
 from bot.dev.workspace.feishu.openapi import OpenApi
 from bot.dev.workspace.feishu.page_acts import FeishuPageApi
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
-from bot.dev.workspace.methods_files import FileDownloadApi, FileUploadApi
+from bot.dev.workspace.methods_files import receive_upload, serve_download
 from bot.dev.workspace.page_api import PageApi
 from bot.dev.workspace.webapi import WebApi
 from bot.dev.workspace.workspace import Workspace
@@ -22,7 +24,7 @@ def build_routes(workspace: Workspace) -> list[web.RouteDef]:
         web.get("/api/{method}", api),
         web.post("/api/{method}", api),
         web.get("/link/", workspace.sockets.handle_request),
-        web.post("/upload/{key}", FileUploadApi(workspace).handle_request),
-        web.get("/files-pri/{id}/{name:.+}", FileDownloadApi(workspace).handle_request),
+        web.post("/upload/{key}", partial(receive_upload, workspace)),
+        web.get("/files-pri/{id}/{name:.+}", partial(serve_download, workspace)),
         *PageApi(workspace).build_routes(),
     ]

@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import time
-from typing import Any
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
@@ -22,7 +22,10 @@ VERIFICATION_TOKEN = "local-verification"  # noqa: S105  the platform's deprecat
 class HttpTransport:
     """Transport to an app behind HTTP, which counts as ready at any time."""
 
-    session: ClientSession | None = None
+    def __init__(self, url: str, timing: DeliveryTiming, faults: PlannedFaults) -> None:
+        """`url` is the app's request URL."""
+        self.url, self.timing, self.faults = url, timing, faults
+        self.session: ClientSession | None = None
 
     def is_ready(self) -> bool:
         return True
@@ -30,11 +33,17 @@ class HttpTransport:
     async def wait_until_ready(self) -> None:
         return
 
-    def open_session(self, timeout_s: float) -> ClientSession:
-        """Return the session of all requests."""
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, str, Mapping[str, str]]:
+        """Post to the app; return status, text and headers of its answer. Raises `NotAcknowledgedError`."""
         if self.session is None:
-            self.session = ClientSession(timeout=ClientTimeout(total=timeout_s))
-        return self.session
+            self.session = ClientSession(timeout=ClientTimeout(total=self.timing.ack))
+        try:
+            async with self.session.post(self.url, data=body, headers=headers) as response:
+                return response.status, await response.text(), response.headers
+        except TimeoutError:
+            raise NotAcknowledgedError("http_timeout") from None
+        except ClientError:
+            raise NotAcknowledgedError("connection_failed") from None
 
     async def close(self) -> None:
         if self.session is not None:
@@ -42,10 +51,11 @@ class HttpTransport:
 
 
 class SignedHttpTransport(HttpTransport):
-    """Transport over HTTP. `url` is the app's request URL."""
+    """Transport over HTTP with Slack's signatures."""
 
     def __init__(self, url: str, secret: str, timing: DeliveryTiming, faults: PlannedFaults) -> None:
-        self.url, self.signature, self.timing, self.faults = url, SignatureVerifier(secret), timing, faults
+        super().__init__(url, timing, faults)
+        self.signature = SignatureVerifier(secret)
 
     async def verify_url(self) -> bool:
         """Do the handshake of a new request URL: return whether the app echoes the challenge."""
@@ -65,7 +75,7 @@ class SignedHttpTransport(HttpTransport):
             raise NotAcknowledgedError("http_error", final=headers.get("X-Slack-No-Retry") == "1")
         return parse_answer(text)
 
-    async def _post_signed(self, body: str, kind: str, extra: dict[str, str]) -> tuple[int, str, Any]:
+    async def _post_signed(self, body: str, kind: str, extra: dict[str, str]) -> tuple[int, str, Mapping[str, str]]:
         stamp = str(int(time.time()))
         headers = {
             "Content-Type": kind,
@@ -73,14 +83,7 @@ class SignedHttpTransport(HttpTransport):
             "X-Slack-Signature": self.signature.generate_signature(timestamp=stamp, body=body) or "",
             **extra,
         }
-        session = self.open_session(self.timing.ack)
-        try:
-            async with session.post(self.url, data=body.encode(), headers=headers) as response:
-                return response.status, await response.text(), response.headers
-        except TimeoutError:
-            raise NotAcknowledgedError("http_timeout") from None
-        except ClientError:
-            raise NotAcknowledgedError("connection_failed") from None
+        return await self.post(body.encode(), headers)
 
 
 def encode_delivery(parcel: DeliveryAttempt) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp import WSCloseCode, WSMessage, web
 
 from bot.dev.workspace.delivery import DeliveryAttempt, DeliveryTiming, NotAcknowledgedError
 from bot.dev.workspace.faults import PlannedFaults
@@ -98,6 +98,29 @@ class AppSockets:
         finally:
             del self.pending[id]
 
+    async def serve_socket(self, request: web.Request) -> web.WebSocketResponse:
+        """Serve a socket to the app until it ends."""
+        link = SocketLink(web.WebSocketResponse(timeout=CLOSE_SECONDS))
+        await link.socket.prepare(request)
+        self.links.append(link)
+        try:
+            await self.greet_app(link)
+            self.update_readiness()
+            async for message in link.socket:
+                await self.receive_message(link, message)
+        except ConnectionResetError:
+            pass  # the app went away: what it did not acknowledge runs into the time limit
+        finally:
+            self.links.remove(link)
+            self.update_readiness()
+        return link.socket
+
+    async def greet_app(self, link: SocketLink) -> None:
+        """Send what an app gets first."""
+
+    async def receive_message(self, link: SocketLink, message: WSMessage) -> None:
+        """Take what an app sends."""
+
     async def drop_sockets(self) -> None:
         """End every socket without a farewell, as a failing network does."""
         for link in list(self.links):
@@ -122,35 +145,25 @@ class SocketModeTransport(AppSockets):
         if ticket not in self.tickets:
             return web.Response(status=401, text="invalid_ticket")
         self.tickets.discard(ticket)
-        link = SocketLink(web.WebSocketResponse(timeout=CLOSE_SECONDS))
-        await link.socket.prepare(request)
-        if len(self.links) >= MOST_SOCKETS:
+        return await self.serve_socket(request)
+
+    async def greet_app(self, link: SocketLink) -> None:
+        if len(self.links) > MOST_SOCKETS:
+            link.leaving = True
             await self._send_disconnect(link, "too_many_websockets")
             await link.socket.close()
-            return link.socket
-        self.links.append(link)
-        try:
-            hello = {
-                "type": "hello",
-                "num_connections": len(self.links),
-                "connection_info": {"app_id": self.app.app},
-                "debug_info": {"host": "applink-local", "build_number": 1, "approximate_connection_time": 18060},
-            }
-            await link.socket.send_json(hello)
-            self.update_readiness()
-            async for frame in link.socket:
-                if frame.type == WSMsgType.TEXT:
-                    self._accept_ack(frame.data)
-        except ConnectionResetError:
-            pass  # the app went away: unacknowledged envelopes run into their time limit
-        finally:
-            self.links.remove(link)
-            self.update_readiness()
-        return link.socket
+            return
+        hello = {
+            "type": "hello",
+            "num_connections": len(self.links),
+            "connection_info": {"app_id": self.app.app},
+            "debug_info": {"host": "applink-local", "build_number": 1, "approximate_connection_time": 18060},
+        }
+        await link.socket.send_json(hello)
 
-    def _accept_ack(self, text: str) -> None:
+    async def receive_message(self, link: SocketLink, message: WSMessage) -> None:
         try:
-            frame = json.loads(text)
+            frame = json.loads(message.data)
             envelope_id, payload = frame["envelope_id"], frame.get("payload") or {}
         except (ValueError, TypeError, KeyError):
             return

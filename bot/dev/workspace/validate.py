@@ -16,7 +16,6 @@ from slack_sdk.models.blocks import Block
 from bot.dev.workspace.kit import BLOCKS, MESSAGE_ONLY, check_plain_text
 from bot.dev.workspace.schema import (
     check_anything,
-    check_boolean,
     check_by_type,
     check_items,
     check_shape,
@@ -38,25 +37,14 @@ METADATA_BYTES = 8_000
 VIEW_BYTES = 250_000
 EVENT_TYPE = re.compile(r"^[A-Za-z0-9_.:-]{1,255}$")
 
+_OF_VIEWS = {"private_metadata": check_string(3000, 0), "callback_id": check_string(255, 0)}
 VIEW = check_by_type(
     {
         "modal": check_shape(
             {"title": check_plain_text(24), "blocks": check_anything},
-            {
-                "close": check_plain_text(24),
-                "submit": check_plain_text(24),
-                "private_metadata": check_string(3000, 0),
-                "callback_id": check_string(255, 0),
-                "submit_disabled": check_boolean,
-            },
+            {**_OF_VIEWS, "close": check_plain_text(24), "submit": check_plain_text(24)},
         ),
-        "home": check_shape(
-            {"blocks": check_anything},
-            {
-                "private_metadata": check_string(3000, 0),
-                "callback_id": check_string(255, 0),
-            },
-        ),
+        "home": check_shape({"blocks": check_anything}, _OF_VIEWS),
     }
 )
 

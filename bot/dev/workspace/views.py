@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 
+from bot.dev.workspace.arguments import MethodArguments
 from bot.dev.workspace.posting import fill_block_ids
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.validate import VIEW_BYTES, check_view, count_json_bytes
@@ -51,12 +52,6 @@ def build_full_view(ws: Workspace, view: Json, id: str, root: str, previous: str
     }
 
 
-def open_view(ws: Workspace, person: str, view: Json) -> Json:
-    """Open a dialog checked by `require_valid_view`, in place of all dialogs that the person had open."""
-    close_all_views(ws, person)
-    return add_to_stack(ws, person, view)
-
-
 def push_view(ws: Workspace, person: str, view: Json) -> Json:
     """Put a dialog checked by `require_valid_view` on top of the open one."""
     if len(ws.state.stacks.get(person, [])) >= MOST_STACKED:
@@ -88,18 +83,6 @@ def update_view(ws: Workspace, id: str, view: object, hash: str = "") -> Json:
     )
     ws.notify_change("views", person=find_view_owner(ws, known["id"]))
     return ws.state.views[known["id"]]
-
-
-def publish_home(ws: Workspace, person: str, view: object, hash: str = "") -> Json:
-    """Replace a person's Home tab."""
-    body = require_valid_view(view, "home")
-    known = ws.state.homes.get(person)
-    if hash and known and hash != known["hash"]:
-        raise WorkspaceError("hash_conflict")
-    id = known["id"] if known else "V" + secrets.token_hex(5).upper()
-    ws.state.homes[person] = build_full_view(ws, body, id, id, None)
-    ws.notify_change("home", person=person)
-    return ws.state.homes[person]
 
 
 def find_view_owner(ws: Workspace, view_id: str) -> str:
@@ -152,3 +135,37 @@ def apply_response_action(ws: Workspace, person: str, view_id: str, body: Json) 
     else:
         close_top_view(ws, person)
     return {}
+
+
+# Web API: views.*
+
+
+def views_open(ws: Workspace, args: MethodArguments) -> Json:
+    """Open a dialog, in place of all dialogs that the person had open."""
+    view = require_valid_view(args.read_json("view"), "modal")
+    person = ws.triggers.use_trigger(args.require_text("trigger_id"))
+    close_all_views(ws, person)
+    return {"view": add_to_stack(ws, person, view)}
+
+
+def views_push(ws: Workspace, args: MethodArguments) -> Json:
+    view = require_valid_view(args.read_json("view"), "modal")
+    return {"view": push_view(ws, ws.triggers.use_trigger(args.require_text("trigger_id")), view)}
+
+
+def views_update(ws: Workspace, args: MethodArguments) -> Json:
+    id = args.require_text("view_id")
+    return {"view": update_view(ws, id, args.read_json("view"), args.read_text("hash"))}
+
+
+def views_publish(ws: Workspace, args: MethodArguments) -> Json:
+    """Replace a person's Home tab."""
+    person = ws.get_person(args.require_text("user_id")).id
+    body, hash = require_valid_view(args.read_json("view"), "home"), args.read_text("hash")
+    known = ws.state.homes.get(person)
+    if hash and known and hash != known["hash"]:
+        raise WorkspaceError("hash_conflict")
+    id = known["id"] if known else "V" + secrets.token_hex(5).upper()
+    ws.state.homes[person] = build_full_view(ws, body, id, id, None)
+    ws.notify_change("home", person=person)
+    return {"view": ws.state.homes[person]}

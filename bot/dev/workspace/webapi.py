@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from bot.dev.workspace import methods_chat, methods_files, methods_people, methods_views
+from bot.dev.workspace import methods_chat, methods_files, methods_people, views
 from bot.dev.workspace.arguments import MethodArguments, read_method_arguments
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import WebApiCall, Workspace
@@ -68,10 +68,10 @@ METHODS: dict[str, WebApiMethod] = {
     "users.lookupByEmail": WebApiMethod(methods_people.users_lookup_by_email, "users:read.email"),
     "users.profile.get": WebApiMethod(methods_people.users_profile_get, "users.profile:read"),
     "team.profile.get": WebApiMethod(methods_people.team_profile_get, "users.profile:read"),
-    "views.open": WebApiMethod(methods_views.views_open),
-    "views.push": WebApiMethod(methods_views.views_push),
-    "views.update": WebApiMethod(methods_views.views_update),
-    "views.publish": WebApiMethod(methods_views.views_publish),
+    "views.open": WebApiMethod(views.views_open),
+    "views.push": WebApiMethod(views.views_push),
+    "views.update": WebApiMethod(views.views_update),
+    "views.publish": WebApiMethod(views.views_publish),
     "files.info": WebApiMethod(methods_files.files_info, "files:read"),
     "files.getUploadURLExternal": WebApiMethod(methods_files.files_get_upload_url_external, "files:write"),
     "files.completeUploadExternal": WebApiMethod(methods_files.files_complete_upload_external, "files:write"),

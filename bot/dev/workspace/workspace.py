@@ -27,17 +27,8 @@ from bot.dev.workspace.world import Json, WorkspaceMember, WorkspaceRoom, World,
 
 SCOPES = frozenset(
     {
-        *(
-            "app_mentions:read",
-            "assistant:write",
-            "channels:history",
-            "channels:read",
-            "chat:write",
-            "commands",
-            "files:read",
-            "files:write",
-        ),
-        *("groups:history", "groups:read", "im:history", "im:read", "im:write"),
+        *("app_mentions:read", "assistant:write", "channels:history", "channels:read", "chat:write", "commands"),
+        *("files:read", "files:write", "groups:history", "groups:read", "im:history", "im:read", "im:write"),
         *("mpim:history", "mpim:read", "reactions:read", "reactions:write"),
         *("team:read", "users:read", "users:read.email", "users.profile:read"),
     }
@@ -178,8 +169,11 @@ class Workspace:
         self.triggers = TriggerIds(clock, setup.timing.trigger)
         self.state_file = StateFile(folder, setup.timing.save)
         self.state: WorkspaceState = self.state_file.load_state(self.world)
-        self.sockets = SocketModeTransport(self._notify_acks, self.app, setup.timing, self.faults)
+        self.sockets = self.build_sockets()
         self.delivery = AppDelivery(self.sockets, setup.timing, self.state.waiting, self._notify_acks)
+
+    def build_sockets(self) -> SocketModeTransport:
+        return SocketModeTransport(self._notify_acks, self.app, self.setup.timing, self.faults)
 
     def _notify_acks(self) -> None:
         self.notify_change("acks")
@@ -226,10 +220,12 @@ class Workspace:
 
     async def use_http_delivery(self, url: str) -> None:
         """Deliver to a request URL from now on, after the handshake. Raises `LocalStartError` if the URL fails it."""
-        carrier = SignedHttpTransport(url, self.setup.signing_secret, self.setup.timing, self.faults)
-        self.delivery.carrier = carrier
+        self.delivery.carrier = carrier = self.build_http_transport(url)
         if not await carrier.verify_url():
             raise LocalStartError(f"{url} did not answer the url_verification challenge")
+
+    def build_http_transport(self, url: str) -> SignedHttpTransport:
+        return SignedHttpTransport(url, self.setup.signing_secret, self.setup.timing, self.faults)
 
     def start_delivery(self, address: str) -> None:
         """Start delivery. Call this once the server listens, in its event loop."""

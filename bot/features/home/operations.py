@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from bot.core.clock import Clock
 from bot.core.i18n import format_amount, shorten_text, translate
-from bot.features.home.stuck_lanes import StuckLane, list_stuck_lanes
+from bot.features.home.waiting_lanes import LaneFigures, list_stuck_lanes
 from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 from bot.storage.journal import Journal
 from bot.storage.spending import UsageStore
@@ -28,7 +28,7 @@ ERROR = 120
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationsState:
     loaded_ms: int
-    stuck: tuple[StuckLane, ...]
+    stuck: tuple[LaneFigures, ...]
     letters: tuple[DeadLetter, ...]
     """Oldest first."""
     replies: int
@@ -90,7 +90,7 @@ class OperationsReader:
         """Describe the lanes, the longest waiting first, and the letters, newest first, without people's text."""
         state = await self.load_state()
         lanes = [
-            translate("home.stuck_lane", language, lane=one.lane, tries=one.tries, minutes=one.waited_ms // 60_000,
+            translate("home.stuck_lane", language, lane=one.lane, tries=one.tries, minutes=one.oldest_ms // 60_000,
                       error=shorten_text(one.error, ERROR) or "—")
             for one in state.stuck[:SHOWN]
         ]  # fmt: skip

@@ -13,8 +13,7 @@ from bot.core.errors import CountersignError
 from bot.core.redaction import redact_text
 from bot.core.version import VERSION
 from bot.ops.cli.command_table import LazyGroup
-from bot.ops.cli.console import sanitize_for_terminal
-from bot.ops.error_lines import explain_error
+from bot.ops.cli.console import explain_error, sanitize_for_terminal
 
 app = typer.Typer(
     cls=LazyGroup,

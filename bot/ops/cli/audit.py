@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from rich.table import Table
 
 from bot.app.settings import load_settings
-from bot.core.errors import CountersignError
 from bot.core.i18n import render_value, translate
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
@@ -25,7 +24,6 @@ from bot.storage.journal import parse_age_ms
 from tools.languages import LANGUAGES, choose_words
 from tools.people.names import choose_name
 from tools.requests.timeline import TimelineWriter
-from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.audit import AuditFinding, Verification
 from tools.workflow.engine.audit_record import (
@@ -244,9 +242,7 @@ def verify(
 
 
 def _build_file_error(name: str, **params: str) -> typer.BadParameter:
-    return typer.BadParameter(
-        translate(f"audit.{name}", console.get_terminal_language(), **params), param_hint="--against"
-    )
+    return typer.BadParameter(console.build_sentence(f"audit.{name}", **params), param_hint="--against")
 
 
 async def _stream_findings(verification: Verification, request: str) -> AsyncIterator[AuditFinding]:
@@ -254,11 +250,9 @@ async def _stream_findings(verification: Verification, request: str) -> AsyncIte
         async for finding in verification.verify_all():
             yield finding
         return
-    try:
+    with console.explain_tool_errors():
         for finding in await verification.verify_request(request):
             yield finding
-    except ToolError as error:
-        raise CountersignError(render_value(error.note, console.get_terminal_language())) from error
 
 
 @app.command("heads")
@@ -307,4 +301,4 @@ def _parse_since(since: str) -> datetime:
     try:
         return datetime.now(UTC) - timedelta(milliseconds=parse_age_ms(since))
     except (ValueError, OverflowError) as error:
-        raise typer.BadParameter(translate("audit.odd_since", console.get_terminal_language(), since=since)) from error
+        raise typer.BadParameter(console.build_sentence("audit.odd_since", since=since)) from error

@@ -14,7 +14,6 @@ from typing import Annotated, BinaryIO
 import typer
 
 from bot.app.settings import load_settings
-from bot.core.i18n import translate
 from bot.core.version import VERSION
 from bot.ops.backup import (
     BackupError,
@@ -32,7 +31,14 @@ from bot.ops.backup import (
 from bot.ops.cli import console
 from bot.ops.cli.console import sanitize_for_terminal
 from bot.ops.cli.name_lookup import open_stored_names
-from bot.ops.held_store import hold_restored_store, is_store_watched, load_store_ids
+from bot.ops.held_store import (
+    begin_restore,
+    finish_restore,
+    hold_restored_store,
+    is_restore_unfinished,
+    is_store_watched,
+    load_store_ids,
+)
 from bot.ops.holds import (
     PATIENCE_S,
     SETTLE_S,
@@ -50,7 +56,6 @@ from bot.ops.since_copy import (
     read_journal,
     settle_since_copy,
 )
-from bot.ops.unfinished_restore import begin_restore, finish_restore, is_restore_unfinished
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
 from bot.redis.connect import load_time_ms
@@ -78,7 +83,7 @@ def backup(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; 
     """
 
     async def copy_store() -> None:
-        language, settings = console.get_terminal_language(), load_settings()
+        settings = load_settings()
         _require_new_file(file)
         async with console.open_bot_store() as (redis, keys):
             scripts = ScriptRunner.from_redis(redis, keys)
@@ -104,8 +109,7 @@ def backup(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; 
             await Journal(redis, keys).append_record(
                 "alert", "store.copied", person=console.get_os_user(), text=f"{count} keys"
             )
-        where = translate("backup.files", language, where=head.files)
-        seconds = f"{held_s:.0f}"
+        where, seconds = console.build_sentence("backup.files", where=head.files), f"{held_s:.0f}"
         console.print_sentence("backup.made", file=str(file), keys=count, seconds=seconds, sha256=sha256, files=where)
 
     console.run_until_complete(copy_store())
@@ -137,7 +141,7 @@ def restore(
     """
 
     async def restore_store() -> None:
-        language, settings = console.get_terminal_language(), load_settings()
+        settings = load_settings()
         with _open_file(file) as copy, _explain_backup_errors():
             head, copied = verify_backup(copy, Keys())
             sha256, who = read_backup_hash(copy), dict[str, str]()
@@ -148,7 +152,7 @@ def restore(
                 if await has_data(redis, keys) or await is_restore_unfinished(scripts):
                     if not replace:
                         raise console.build_error("restore.not_empty")
-                    console.require_confirmation(translate("restore.sure", language, made=made, sha256=sha256), yes)
+                    console.require_confirmation("restore.sure", yes, made=made, sha256=sha256)
                 is_watched = await is_store_watched(scripts)
                 await hold_restored_store(scripts)
                 if is_watched:  # processes run, and have to come to rest
@@ -174,15 +178,15 @@ def restore(
         if journal:
             settled, messages = settlement.settled, settlement.dropped_messages
             console.print_sentence("restore.settled", count=len(settled), messages=messages)
-            _print_ends(settled, who, language)
+            _print_ends(settled, who)
             for title, ends in (("unknown", settlement.unknown), ("left_open", settlement.left_open)):
                 if ends:
                     console.print_sentence(f"restore.{title}")
-                    _print_ends(ends, who, language)
+                    _print_ends(ends, who)
         else:
             console.print_note("restore.no_journal")
-        where = translate("backup.files", language, where=head.files)
-        gone = translate("restore.ended", language, n=copied - count) if count < copied else ""
+        where = console.build_sentence("backup.files", where=head.files)
+        gone = console.build_sentence("restore.ended", n=copied - count) if count < copied else ""
         console.print_sentence("restore.done", made=made, keys=count, sha256=sha256, files=where, ended=gone)
 
     console.run_until_complete(restore_store())
@@ -199,14 +203,12 @@ def _read_journals(files: Sequence[Path], since_ms: int) -> JournalSince:
     return known
 
 
-def _print_ends(ends: Sequence[KnownEnd], who: Mapping[str, str], language: str) -> None:
+def _print_ends(ends: Sequence[KnownEnd], who: Mapping[str, str]) -> None:
     for one in ends:
         at = console.format_terminal_time(one.at_ms, "%Y-%m-%d %H:%M:%S")
         kind = f"{one.kind} {one.choice}".strip()
-        line = translate(
-            "restore.line", language, at=at, person=who[one.person], kind=kind, tool=one.tool, subject=one.subject
-        )
-        typer.echo(sanitize_for_terminal(line.rstrip()))
+        told = {"at": at, "person": who[one.person], "kind": kind, "tool": one.tool, "subject": one.subject}
+        typer.echo(sanitize_for_terminal(console.build_sentence("restore.line", **told).rstrip()))
 
 
 @contextmanager

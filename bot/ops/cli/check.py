@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bot.core.i18n import translate
-from bot.ops.cli.console import get_terminal_language
+from bot.ops.cli.console import build_sentence, get_terminal_language, print_sentence
 from tools.characters import show_invisible
 
 app = typer.Typer()
@@ -21,11 +20,10 @@ def check(every: Annotated[bool, typer.Option("--all", help="Not only the first 
     """Say what tools, features, processes and languages lack. Needs no Redis."""
     from bot.ops.parts import list_gaps, pick_first_gaps  # imports every tool and feature
 
-    language = get_terminal_language()
-    gaps = list_gaps(language)
+    gaps = list_gaps(get_terminal_language())
     shown = gaps if every else pick_first_gaps(gaps, SHOWN)
-    for gap in shown or [translate("check.fine", language)]:
+    for gap in shown or [build_sentence("check.fine")]:
         typer.secho(show_invisible(gap), fg="red" if gaps else "green")
     if len(shown) < len(gaps):
-        typer.echo(translate("check.more", language, count=f"{len(gaps):,}", n=f"{len(gaps) - len(shown):,}"))
+        print_sentence("check.more", count=f"{len(gaps):,}", n=f"{len(gaps) - len(shown):,}")
     sys.exit(bool(gaps))

@@ -7,8 +7,8 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,15 +21,23 @@ from bot.app.mcp_file import load_mcp_servers
 from bot.app.redis_source import open_any_redis, open_existing_redis
 from bot.app.settings import load_settings
 from bot.core.cancellation import cancel_and_wait
-from bot.core.errors import CountersignError, SettingsError
-from bot.core.i18n import detect_terminal_language, translate
+from bot.core.errors import (
+    ChatError,
+    CountersignError,
+    ModelRejectedError,
+    ModelUnavailableError,
+    SettingsError,
+    StoreUnavailableError,
+)
+from bot.core.i18n import detect_terminal_language, render_value, translate
 from bot.core.redaction import redact_text
-from bot.ops.unfinished_restore import is_restore_unfinished
+from bot.ops.held_store import is_restore_unfinished
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
 from bot.redis.connect import connect_redis
 from bot.storage.journal import parse_age_ms
 from tools.characters import escape_invisible
+from tools.spec import ToolError
 
 UNREAD = 141
 """Exit code that a shell reports for a program whose output nobody reads (SIGPIPE)."""
@@ -43,9 +51,7 @@ def require_age(text: str) -> str:
     try:
         parse_age_ms(text)
     except ValueError as error:
-        raise typer.BadParameter(
-            translate("tail.odd_since", get_terminal_language(), since=sanitize_for_terminal(text))
-        ) from error
+        raise typer.BadParameter(build_sentence("tail.odd_since", since=sanitize_for_terminal(text))) from error
     return text
 
 
@@ -83,29 +89,57 @@ async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Ke
             await redis.aclose()
 
 
-def require_confirmation(question: str, yes: bool) -> None:
+def require_confirmation(key: str, yes: bool, /, **params: object) -> None:
     """Ask, and end the command at anything but a yes. Raises CountersignError if there is nobody to ask."""
     if yes:
         return
     if not sys.stdin.isatty():
         raise build_error("processes.needs_yes")
-    if not typer.confirm(question):
+    if not typer.confirm(build_sentence(key, **params)):
         raise typer.Exit(1)
+
+
+def build_sentence(key: str, /, **params: object) -> str:
+    """Build a sentence in the terminal's language."""
+    return translate(key, get_terminal_language(), **params)
 
 
 def print_sentence(key: str, /, **params: object) -> None:
     """Print a sentence in the terminal's language."""
-    typer.echo(sanitize_for_terminal(translate(key, get_terminal_language(), **params)))
+    typer.echo(sanitize_for_terminal(build_sentence(key, **params)))
 
 
 def print_note(key: str, /, **params: object) -> None:
     """Print a sentence in the terminal's language on standard error."""
-    typer.echo(sanitize_for_terminal(translate(key, get_terminal_language(), **params)), err=True)
+    typer.echo(sanitize_for_terminal(build_sentence(key, **params)), err=True)
 
 
 def build_error(key: str, /, **params: object) -> CountersignError:
     """Build an error with a sentence in the terminal's language."""
-    return CountersignError(translate(key, get_terminal_language(), **params))
+    return CountersignError(build_sentence(key, **params))
+
+
+def explain_error(error: CountersignError) -> str:
+    """Explain a known error in one line: what is wrong, and how to fix it."""
+    match error:
+        case StoreUnavailableError():
+            return translate("store.down", "en", error=redact_text(str(error)))
+        case ChatError():
+            addresses = "SLACK_API_URL or FEISHU_API_URL"
+            return f"the chat platform cannot be reached ({error}); check the network, HTTPS_PROXY and {addresses}"
+        case ModelUnavailableError() | ModelRejectedError():
+            return f"no answer of the model ({error}); check OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL"
+        case _:
+            return str(error)
+
+
+@contextmanager
+def explain_tool_errors() -> Iterator[None]:
+    """End the command with the sentence that an error of the engine has for people."""
+    try:
+        yield
+    except ToolError as refused:
+        raise CountersignError(render_value(refused.note, get_terminal_language())) from refused
 
 
 def build_file_error(key: str, file: Path, error: OSError) -> CountersignError:

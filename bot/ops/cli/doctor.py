@@ -49,18 +49,14 @@ def doctor(
         async for finding in check_file_bucket(settings):
             failed = _print_finding(finding) or failed
         async with open_services(settings, start=False) as outside:
-            async for finding in check_services(
-                outside,
-                settings.react_style,
-                load_mcp_servers(settings),
-                feishu_mode=settings.feishu_mode,
-                press=press,
+            servers, mode = load_mcp_servers(settings), settings.feishu_mode
+            for looks in (
+                check_services(outside, settings.react_style, servers, feishu_mode=mode, press=press),
+                check_other_engine(settings, outside),
+                check_approvers(settings, outside),
             ):
-                failed = _print_finding(finding) or failed
-            async for finding in check_other_engine(settings, outside):
-                failed = _print_finding(finding) or failed
-            async for finding in check_approvers(settings, outside):
-                failed = _print_finding(finding) or failed
+                async for finding in looks:
+                    failed = _print_finding(finding) or failed
         if failed:
             sys.exit(1)
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -16,12 +17,13 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from bot.app.services import ModelEndpoint, build_services
 from bot.app.settings import Settings, load_settings
 from bot.core import logs
 from bot.core.errors import CountersignError
 from bot.core.i18n import translate
 from bot.core.redaction import redact_text
-from bot.dev.evaluation.evaluation import Evaluation, EvaluationEndpoint
+from bot.dev.evaluation.evaluation import Evaluation
 from bot.dev.evaluation.recording import ExchangeRecorder, Recording, read_recording
 from bot.dev.evaluation.results import EvaluationReport, Trial, build_report
 from bot.dev.evaluation.scenario import Scenario, read_scenarios
@@ -118,7 +120,11 @@ def run_evaluation(
         _print_unknown_scenarios(recording, wanted, only)
     with record.open("w", encoding="utf-8") if record else nullcontext() as lines:
         recorder = ExchangeRecorder(lines) if lines else None
-        played = _play_scenarios(Evaluation(wanted, model, wish, chat.value, repeat, endpoint, recorder, recording))
+        copied = ("reply_seconds", "run_seconds", "prices_file") if endpoint else ()
+        setting = {name: getattr(settings, name) for name in copied}
+        played = _play_scenarios(
+            Evaluation(wanted, model, wish, chat.value, repeat, endpoint, setting, recorder, recording)
+        )
         # An endpoint, a model or a scenario may have put secrets into the report.
         done = EvaluationReport.model_validate_json(redact_text(played.model_dump_json(), addresses=False))
     if record:
@@ -143,7 +149,7 @@ def run_evaluation(
         raise typer.Exit(130)
 
 
-def _build_endpoint(settings: Settings, model: str) -> EvaluationEndpoint | None:
+def _build_endpoint(settings: Settings, model: str) -> ModelEndpoint | None:
     """Build the endpoint of a model, or None for a model of ours. Raises CountersignError if the settings have no
     endpoint."""
     if model in OURS:
@@ -152,18 +158,8 @@ def _build_endpoint(settings: Settings, model: str) -> EvaluationEndpoint | None
         raise CountersignError(
             f"--model {model}: set OPENAI_MODEL and OPENAI_BASE_URL or OPENAI_API_KEY, or use one of {', '.join(OURS)}"
         )
-    key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else "none"
-    name = settings.openai_model if model == "endpoint" else model
-    return EvaluationEndpoint(
-        settings.openai_base_url,
-        key,
-        name,
-        settings.prices_file,
-        settings.openai_api,
-        settings.openai_reasoning,
-        settings.reply_seconds,
-        settings.run_seconds,
-    )
+    endpoint = build_services(settings, "", {}, ()).model
+    return endpoint if model == "endpoint" else replace(endpoint, name=model)
 
 
 def _print_unknown_scenarios(recording: Recording, wanted: Sequence[Scenario], only: str) -> None:

@@ -17,17 +17,15 @@ from rich.table import Column, Table
 from bot.core.i18n import translate
 from bot.dev.evaluation.results import EvaluationReport, Trial
 from bot.dev.evaluation.tables import (
-    COLUMNS,
     build_replay_rows,
     build_scenario_rows,
     build_slip_rows,
     build_task_rows,
     describe_evaluation,
-    describe_interruption,
-    describe_token_estimate,
     format_figures,
     format_share,
     list_figure_groups,
+    list_remarks,
 )
 from bot.ops.cli.console import get_terminal_language, sanitize_for_terminal
 
@@ -49,22 +47,22 @@ and loads nothing."""
 def print_report(screen: Console, done: EvaluationReport, *, each: bool, is_page: bool = False) -> None:
     """Print figures and tables. `each` adds a line for each scenario; a page has every figure of every group."""
     language = get_terminal_language()
-    screen.print(_build_group_table(done, language, COLUMNS if is_page else SHOWN, has_bars=is_page))
+    figures = format_figures(done.figures)
+    screen.print(_build_group_table(done, language, list(figures) if is_page else SHOWN, has_bars=is_page))
     for rows in (build_scenario_rows(done, language) if each else [], build_replay_rows(done, language)):
         _print_rows(screen, rows)
     for rows in (build_task_rows(done, language), build_slip_rows(done, language)):
         _print_rows(screen, rows)
     totals = Table(show_header=False, box=None, pad_edge=False)
-    for name, figure in format_figures(done.figures).items():
+    for name, figure in figures.items():
         totals.add_row(translate(f"evaluation.{name}", language), figure)
     screen.print(totals)
     screen.print(sanitize_for_terminal(describe_evaluation(done, language)))
     if done.figures.every_time is not None:
         label = translate("evaluation.every_time", language, k=done.repeat)
         screen.print(f"{label}: {format_share(done.figures.every_time)}")
-    for line in (describe_token_estimate(done, language), describe_interruption(done, language)):
-        if line:
-            screen.print(line)
+    for line in list_remarks(done, language):
+        screen.print(line)
 
 
 def _build_group_table(done: EvaluationReport, language: str, names: Sequence[str], *, has_bars: bool) -> Table:

@@ -16,7 +16,6 @@ import typer
 from bot.app.settings import load_settings
 from bot.app.tracing import GATES, open_sender_from_settings
 from bot.core import logs
-from bot.core.i18n import translate
 from bot.core.records import Run
 from bot.features.shipped import RATINGS, RUN_NOTES
 from bot.ops.cli import console
@@ -95,7 +94,7 @@ def export(
     if rated not in (None, *RATED):
         raise typer.BadParameter(", ".join(RATED), param_hint="--rated")
     if otlp and out:
-        raise typer.BadParameter(translate("export.either", console.get_terminal_language()), param_hint="--out")
+        raise typer.BadParameter(console.build_sentence("export.either"), param_hint="--out")
 
     async def send_or_write(lines: AsyncIterator[ExportedRun], approvals: ApprovalStore) -> None:
         count = 0

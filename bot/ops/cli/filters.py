@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from bot.app.settings import Settings
-from bot.core.i18n import translate
 from bot.ops.cli import console
 from bot.ops.cli.name_lookup import open_name_lookup
 from bot.queue.keys import Keys
@@ -35,9 +34,7 @@ async def require_known_kinds(journal: Journal, kinds: Sequence[str], *, since: 
             topic = [one for one in known if kind and one.partition(".")[0] == kind.strip(".").partition(".")[0]]
             near = list(dict.fromkeys([*get_close_matches(kind.lower(), known, NEAR), *topic]))
             shown = ", ".join(near or known)
-            which = translate(
-                "tail.near_kinds" if near else "tail.all_kinds", console.get_terminal_language(), kinds=shown
-            )
+            which = console.build_sentence("tail.near_kinds" if near else "tail.all_kinds", kinds=shown)
             raise console.build_error("tail.no_kind", kind=kind, near=which, since=since)
 
 

@@ -82,21 +82,16 @@ class NameLookup:
 
 
 @asynccontextmanager
-async def open_name_lookup(settings: Settings) -> AsyncIterator[NameLookup]:
-    """Open the names of the workspace in the settings, or else of the local workspace. A shell with a `REDIS_URL` and
-    no token looks into a store whose people nobody here can name."""
-    async with _open_workspace_lookup(settings, lambda directory, team: directory) as names:
-        yield names
-
-
-@asynccontextmanager
-async def _open_workspace_lookup(
+async def open_name_lookup(
     settings: Settings,
-    choose_source: Callable[[PeopleSource, str], PeopleSource],
+    choose_source: Callable[[PeopleSource, str], PeopleSource] = lambda directory, team: directory,
     tolerated: type[CountersignError] = ChatError,
 ) -> AsyncIterator[NameLookup]:
-    """Open names from the workspace in the settings. `choose_source` takes its directory and its id. An error of type
-    `tolerated` leaves people without names instead of ending the command."""
+    """Open the names of the workspace in the settings, or else of the local workspace. A shell with a `REDIS_URL` and
+    no token looks into a store whose people nobody here can name.
+
+    `choose_source` takes the workspace's directory and its id. An error of type `tolerated` leaves people without names
+    instead of ending the command."""
     if not settings.has_real_workspace:
         people = [one.person for one in read_world().people if not one.is_bot]  # as in every local workspace
         yield NameLookup(people=() if settings.redis_url else tuple(people))
@@ -170,7 +165,7 @@ async def open_stored_names(settings: Settings, redis: Redis, keys: Keys) -> Asy
     def choose_stored(directory: object, team: str) -> PeopleSource:
         return StoredPeople(RedisMemberStore(redis, keys, team))
 
-    async with _open_workspace_lookup(settings, choose_stored, tolerated=CountersignError) as names:
+    async with open_name_lookup(settings, choose_stored, tolerated=CountersignError) as names:
         yield names
 
 

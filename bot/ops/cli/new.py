@@ -9,9 +9,7 @@ from typing import Annotated
 
 import typer
 
-from bot.core.errors import CountersignError
-from bot.core.i18n import translate
-from bot.ops.cli.console import get_terminal_language, sanitize_for_terminal
+from bot.ops.cli.console import build_error, print_sentence, sanitize_for_terminal
 
 app = typer.Typer(no_args_is_help=True, help="Lay out a new part of the program, ready to run.")
 
@@ -32,22 +30,22 @@ def lay_out_tool(name: Annotated[str, typer.Argument(metavar="NAME", help="Its n
     from bot.agent.tool_search import FIND
     from tools.catalog import TOOLS  # imports every tool
 
-    language, catalog = get_terminal_language(), ROOT / "tools" / "catalog.py"
+    catalog = ROOT / "tools" / "catalog.py"
     if not WORDS.fullmatch(name) or keyword.iskeyword(name) or len(name) > LONGEST:
-        raise CountersignError(translate("new.odd_name", language, name=sanitize_for_terminal(name)))
+        raise build_error("new.odd_name", name=sanitize_for_terminal(name))
     if not (ROOT / "tests" / "tools").is_dir():
-        raise CountersignError(translate("new.no_tree", language, folder=ROOT))
+        raise build_error("new.no_tree", folder=ROOT)
     files = {file: ROOT / _put_name(str(file.relative_to(TEMPLATE)), name) for file in TEMPLATE.rglob("*.*")}
     taken = [*files.values(), ROOT / "tools" / name, ROOT / "tools" / f"{name}.py"]
     if name in {FIND, *(tool.name for tool in TOOLS)} or any(file.exists() for file in taken):
-        raise CountersignError(translate("new.exists", language, name=name))
+        raise build_error("new.exists", name=name)
     for file, target in files.items():
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(_put_name(file.read_text(encoding="utf-8"), name), encoding="utf-8")
     catalog.write_text(add_to_catalog(catalog.read_text(encoding="utf-8"), name), encoding="utf-8")
     for target in sorted([*files.values(), catalog]):
-        typer.echo(translate("new.written", language, file=target.relative_to(ROOT)))
-    typer.echo(translate("new.next", language, name=name))
+        print_sentence("new.written", file=target.relative_to(ROOT))
+    print_sentence("new.next", name=name)
 
 
 def _put_name(text: str, name: str) -> str:

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from bot.app.settings import Settings, load_settings
-from bot.core.i18n import render_value, translate
+from bot.core.i18n import render_value
 from bot.core.redaction import redact_text
 from bot.features.files.bytes_place import open_file_bytes
 from bot.features.files.file_store import FileStore
@@ -78,7 +78,7 @@ def forget_person(person: Who, yes: Yes = False) -> None:
     """
 
     async def confirm_and_forget() -> None:
-        language, settings = console.get_terminal_language(), load_settings()
+        settings = load_settings()
         async with (
             _open_personal_data(person) as (data, journal),
             open_stored_names(settings, data.redis, data.keys) as names,
@@ -87,14 +87,14 @@ def forget_person(person: Who, yes: Yes = False) -> None:
             if waiting := await data.list_open_work():
                 what = ", ".join(waiting[:NAMED])
                 raise console.build_error("person.open_work", person=named, what=what)
-            console.require_confirmation(translate("person.sure_forget", language, person=named), yes)
+            console.require_confirmation("person.sure_forget", yes, person=named)
 
             with closing(open_file_bytes(settings)) as file_bytes:
                 counts = await data.erase_records(
                     lambda team, member: FileStore(data.redis, data.keys, team, file_bytes).delete_file(member)
                 )
             await journal.append_record("alert", "person.forgotten", person=console.get_os_user(), text=pseudonym)
-        deleted, kept = _format_counts(counts, language, kept=False), _format_counts(counts, language, kept=True)
+        deleted, kept = _format_counts(counts, kept=False), _format_counts(counts, kept=True)
         console.print_sentence("person.forgotten", deleted=deleted, pseudonym=pseudonym)
         console.print_sentence("person.kept", kept=kept)
 
@@ -115,7 +115,7 @@ def hand_over(
     """
 
     async def confirm_and_hand_over() -> None:
-        language, settings, now = console.get_terminal_language(), load_settings(), datetime.now(UTC)
+        settings, now = load_settings(), datetime.now(UTC)
         async with AsyncExitStack() as stack:
             redis, keys = await stack.enter_async_context(console.open_bot_store())
             store, journal = RedisStore(redis), Journal(redis, keys)
@@ -133,9 +133,7 @@ def hand_over(
             absences = [one for one in await store.list_delegations_from(leaver) if one.end > now]
             counts = {"tasks": len(tasks), "stand_ins": len(stand_ins)}
             from_whom, to_whom = [await known_names.format_name_and_id(one) for one in (leaver, heir)]
-            console.require_confirmation(
-                translate("person.sure_leave", language, person=from_whom, to=to_whom, **counts), yes
-            )
+            console.require_confirmation("person.sure_leave", yes, person=from_whom, to=to_whom, **counts)
             await journal.append_record("alert", "person.left", person=console.get_os_user(), text=f"{leaver} → {heir}")
             engine = remote or EmbeddedEngine(store, load_shipped_processes(), NOBODY)
             actor = ADMIN + console.get_os_user()
@@ -159,7 +157,7 @@ def hand_over(
             for absence in absences:
                 await store.delete_delegation(absence)
         for what, why in problems.items():
-            shown = render_value(why.note, language)
+            shown = render_value(why.note, console.get_terminal_language())
             console.print_note("person.not_moved", what=what, why=shown)
         moved = {"tasks": len(tasks), "stand_ins": len(stand_ins)}
         for what in problems:
@@ -189,10 +187,10 @@ async def _find_person(journal: Journal, settings: Settings, text: str) -> str:
     return person if PERSON.fullmatch(person) else await find_person_id(journal, settings, person, since="90d")
 
 
-def _format_counts(counts: Counter[str], language: str, *, kept: bool) -> str:
+def _format_counts(counts: Counter[str], *, kept: bool) -> str:
     chosen = {kind.removeprefix("kept "): n for kind, n in counts.items() if kind.startswith("kept ") is kept}
     listed = ", ".join(f"{kind} {n}" for kind, n in sorted(chosen.items()))
-    return listed or translate("person.nothing", language)
+    return listed or console.build_sentence("person.nothing")
 
 
 def redact_nested(value: object) -> object:

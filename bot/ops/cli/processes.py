@@ -19,7 +19,6 @@ from bot.app.company_files import read_policy
 from bot.app.engine import open_engine_from_settings
 from bot.app.settings import Settings, load_settings
 from bot.chat.directory_file import read_directory_file
-from bot.core.errors import CountersignError
 from bot.core.i18n import render_value, translate
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
@@ -181,13 +180,13 @@ def print_reference() -> None:
 def _print_dead_ends(process: Process) -> None:
     """Print each step that nobody can decide according to the company's files. Otherwise the first request would reveal
     it."""
-    settings, language = load_settings(), console.get_terminal_language()
+    settings = load_settings()
     rows = [row for row in read_policy(settings) if row.process == process.key]
     entries = read_directory_file(settings.directory_file).values()
     roles = {role for one in entries for role in one.roles} if entries or settings.has_real_workspace else None
     for task, needed in find_dead_ends(process.form, process.definition, rows, roles):
         key = "processes.no_holder" if needed else "processes.no_row"
-        reason = translate(key, language, roles=translate("card.comma", language).join(sorted(needed)))
+        reason = console.build_sentence(key, roles=console.build_sentence("card.comma").join(sorted(needed)))
         line = find_line(process.bpmn, task)
         console.print_sentence("processes.problem_at", line=line, element=task, reason=reason)
 
@@ -240,7 +239,7 @@ def deploy(key: KeyOrFile, yes: Yes = False) -> None:
     countersign processes deploy leave                  # the shipped one, to another engine
     countersign processes deploy trip.bpmn --yes        # from a script
     """
-    process, language = _load_process(key), console.get_terminal_language()
+    process = _load_process(key)
 
     async def confirm_and_deploy() -> None:
         _print_dead_ends(process)
@@ -262,7 +261,7 @@ def deploy(key: KeyOrFile, yes: Yes = False) -> None:
                 console.print_sentence("processes.changes", key=process.key, version=was)
                 for one in compare_processes(before.process, process):
                     typer.echo(sanitize_for_terminal(f"  {one.where}: {one.before or '-'} → {one.after or '-'}"))
-            console.require_confirmation(translate("processes.sure_deploy", language, key=process.key), yes)
+            console.require_confirmation("processes.sure_deploy", yes, key=process.key)
             await _journal_deployment(office.journal, process)
             await EmbeddedEngine(office.store, load_shipped_processes(), NOBODY).deploy_process(process)
             running = sum(one.running_requests for one in office.versions if one.key == process.key)
@@ -275,11 +274,11 @@ def deploy(key: KeyOrFile, yes: Yes = False) -> None:
 
 
 async def _deploy_remotely(process: Process, yes: bool) -> None:
-    settings, language = load_settings(), console.get_terminal_language()
+    settings = load_settings()
     async with console.open_bot_store() as (redis, keys), open_remote_engine(settings, redis) as engine:
         assert engine is not None
         _require_own_number(process, await engine.list_processes())
-        console.require_confirmation(translate("processes.sure_deploy", language, key=process.key), yes)
+        console.require_confirmation("processes.sure_deploy", yes, key=process.key)
         await _journal_deployment(Journal(redis, keys), process)
         try:
             is_new = await engine.deploy_process(process)
@@ -326,7 +325,6 @@ def run_migration(
     """
 
     async def confirm_and_migrate() -> None:
-        language = console.get_terminal_language()
         async with _open_registry() as office:
             known = office.find_current_version(key)
             if known is None:
@@ -349,15 +347,14 @@ def run_migration(
                 console.print_sentence("processes.none_to_move", key=key)
                 return
             if not dry:
-                question = translate("processes.sure_migrate", language, key=key, count=len(moving))
-                console.require_confirmation(question, yes)
+                console.require_confirmation("processes.sure_migrate", yes, key=key, count=len(moving))
             await _migrate_and_report(office, process, moving, dry)
 
     console.run_until_complete(confirm_and_migrate())
 
 
 async def _migrate_and_report(office: ProcessRegistry, process: Process, moving: Sequence[str], dry: bool) -> None:
-    language, stay = console.get_terminal_language(), 0
+    stay = 0
     async for one in migrate_requests(
         office.store, process, moving, ADMIN + console.get_os_user(), datetime.now(UTC), dry=dry
     ):
@@ -372,9 +369,9 @@ async def _migrate_and_report(office: ProcessRegistry, process: Process, moving:
         outcome = "stays" if one.error else "would_move" if dry else "moved"
         reason = ""
         if one.error and one.error.code == "not_movable":  # with the step, which people in chat are not told
-            reason = translate("processes.why_not_movable", language, **one.error.params)
+            reason = console.build_sentence("processes.why_not_movable", **one.error.params)
         elif one.error:
-            reason = render_value(one.error.note, language)
+            reason = render_value(one.error.note, console.get_terminal_language())
         console.print_sentence(f"processes.{outcome}", request=one.request, reason=reason)
     if stay:
         raise console.build_error("processes.some_stay", stay=stay, count=len(moving))
@@ -400,7 +397,7 @@ def run_assignment(
     """
 
     async def confirm_and_assign() -> None:
-        language, settings = console.get_terminal_language(), load_settings()
+        settings = load_settings()
         async with (
             console.open_bot_store() as (redis, keys),
             open_remote_engine(settings, redis) as remote,
@@ -408,23 +405,18 @@ def run_assignment(
         ):
             to = require_person(await names.list_people(), person)
             named = await names.format_name_and_id(to)
-            console.require_confirmation(translate("processes.sure_assign", language, task=task, person=named), yes)
+            console.require_confirmation("processes.sure_assign", yes, task=task, person=named)
             engine = remote or EmbeddedEngine(RedisStore(redis), load_shipped_processes(), NOBODY)
             actor, name = ADMIN + console.get_os_user(), task.strip() if remote else task.strip().upper()
-            try:
+            with console.explain_tool_errors():
                 before = (await engine.get_task(name)).request
+                by, text = console.get_os_user(), f"gives {name} to {to}"
                 await Journal(redis, keys).append_record(
-                    before.id,
-                    "process.assign",
-                    person=console.get_os_user(),
-                    text=f"gives {name} to {to}",
-                    request=before.id,
+                    before.id, "process.assign", person=by, text=text, request=before.id
                 )
                 await engine.assign_task(
                     name, to, actor, f"assign:{name}:{to}:{before.head}", datetime.now(UTC), reason
                 )
-            except ToolError as refused:
-                raise CountersignError(render_value(refused.note, language)) from refused
         console.print_sentence("processes.assigned_now", task=name, person=to)
 
     console.run_until_complete(confirm_and_assign())
@@ -455,9 +447,8 @@ async def open_remote_engine(settings: Settings, redis: Redis, *people: str) -> 
             if await names.find_person(person) is None:
                 raise console.build_error("person.unknown_user", person=person)
         try:
-            yield engine
-        except ToolError as refused:
-            raise CountersignError(render_value(refused.note, console.get_terminal_language())) from refused
+            with console.explain_tool_errors():
+                yield engine
         except EffectUnknownError as unclear:
             raise console.build_error("processes.unclear") from unclear
 
@@ -491,12 +482,10 @@ def _compile_file(file: Path) -> Process:
         ]
         if len(problems) == 1:
             wrong, problem = problems[0]
-            said = translate("processes.refused", language, file=wrong, problem=problem)
-            raise CountersignError(said) from refused
+            raise console.build_error("processes.refused", file=wrong, problem=problem) from refused
         for wrong, problem in problems:
             typer.echo(sanitize_for_terminal(f"{wrong}: {problem}"), err=True)
-        said = translate("processes.refused_often", language, file=file.name, count=len(problems))
-        raise CountersignError(said) from refused
+        raise console.build_error("processes.refused_often", file=file.name, count=len(problems)) from refused
 
 
 def _read_process_file(file: Path) -> bytes:

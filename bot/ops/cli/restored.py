@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from bot.app.settings import load_settings
-from bot.core.i18n import translate
 from bot.ops.cli import console
 from bot.ops.held_store import accept_store, list_held_partitions
 from bot.queue.scripts import ScriptRunner
@@ -28,7 +27,6 @@ def restored(
     ] = False,
 ) -> None:
     """Say whether a new store holds all work up, and let it go on. The store may be restored, or have lost data."""
-    language = console.get_terminal_language()
 
     async def report_or_accept() -> None:
         withdrawn = 0
@@ -60,6 +58,6 @@ def restored(
                 console.print_sentence("restored.withdrawn", n=withdrawn)
         else:
             since, why = console.format_terminal_time(held[0].held_ms), f"restored.{held[0].reason.value}"
-            console.print_sentence("restored.held", since=since, why=translate(why, language))
+            console.print_sentence("restored.held", since=since, why=console.build_sentence(why))
 
     console.run_until_complete(report_or_accept())

@@ -22,9 +22,9 @@ from bot.core.clock import Clock
 from bot.core.errors import StoreUnavailableError
 from bot.core.i18n import format_amount, translate
 from bot.features.home.operations import MODEL_MS, OperationsReader, OperationsState
+from bot.features.home.waiting_lanes import LaneFigures, list_oldest_lanes
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
-from bot.ops.oldest_lanes import LaneFigures, list_oldest_lanes
 from bot.queue.figures import QueueFigures, load_queue_figures
 from bot.queue.keys import Keys
 from bot.storage.approvals import ApprovalStore

@@ -141,7 +141,8 @@ async def test_a_failure_is_replayed_too_and_a_probe_is_no_exchange() -> None:
 
 async def test_cards_are_told_by_the_order_in_which_they_came() -> None:
     asked = {"role": "system", "content": "- A01aaaaaaaaaaaa: x\n- A02bbbbbbbbbbbb: y"}
-    said = {"calls": [{"name": "cancel_card", "arguments": '{"card": "A02bbbbbbbbbbbb"}'}], "text": "A01aaaaaaaaaaaa"}
+    call = {"id": "", "name": "cancel_card", "arguments": '{"card": "A02bbbbbbbbbbbb"}'}
+    said = {"calls": [call], "text": "A01aaaaaaaaaaaa"}
     line = recording.RecordedExchange.model_validate({"scenario": "s", "messages": [asked], "reply": said})
     now = json.dumps({"role": "system", "content": "A09999999999999 and A08888888888888"})
     reply = await ReplayModel(deque([line])).request_reply([now], "", timeout_s=1)

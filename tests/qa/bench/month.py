@@ -23,7 +23,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.ops.oldest_lanes import list_oldest_lanes
+from bot.features.home.waiting_lanes import list_oldest_lanes
 from bot.queue.keys import Keys
 from bot.redis.connect import connect_redis
 from tests.harness.programs import free_ports

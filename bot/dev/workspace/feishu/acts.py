@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bot.dev.workspace import methods_files
-from bot.dev.workspace.acts import ActResult, WorkspaceActs, mark_read
-from bot.dev.workspace.delivery import NotAcknowledgedError
+from bot.dev.workspace.acts import ActResult, WorkspaceActs, mark_read, send_interaction
 from bot.dev.workspace.feishu import messages
 from bot.dev.workspace.feishu.cards import (
     check_card,
@@ -266,11 +265,10 @@ async def click_card(
         "host": "im_message",
         "context": where,
     }
-    try:
-        answer = await ws.push_click(event)
-    except NotAcknowledgedError as missing_answer:
-        return ActResult("no_app" if missing_answer.reason == "no_app" else "no_answer")
-    return show_answer(ws, person, channel, ts, answer)
+    if "card.action.trigger" not in ws.setup.events:
+        return ActResult("no_app")
+    done = await send_interaction(ws, "interactive", messages.build_event(ws, "card.action.trigger", event))
+    return show_answer(ws, person, channel, ts, done.answer) if done.ok else done
 
 
 def show_answer(ws: FeishuWorkspace, person: str, channel: str, ts: str, answer: Json) -> ActResult:

@@ -197,10 +197,6 @@ class FeishuDriver(FeishuActs, WorkspaceDriver):
     def delay_answers(self, seconds: float, *methods: str) -> None:
         super().delay_answers(seconds, *(METHODS.get(one, one) for one in methods))
 
-    def redeliver_event(self, event_id: str) -> None:
-        events = reversed(self.ws.delivery.delivered_events)
-        self.ws.delivery.deliver_event(next(one for one in events if one["event_id"] == event_id))
-
     # Results
 
     @property
@@ -209,9 +205,7 @@ class FeishuDriver(FeishuActs, WorkspaceDriver):
         return [WebApiCall(names.get(one.method, one.method), one.args, one.error) for one in self.ws.calls]
 
     def list_call_arguments(self, method: str) -> list[Json]:
-        if method == "views.publish":
-            return self._list_published()
-        return [call.args for call in self.calls if call.method == method and not call.error]
+        return self._list_published() if method == "views.publish" else super().list_call_arguments(method)
 
     def _list_published(self) -> list[Json]:
         """List the Home cards that the app has sent or updated, with their people."""

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from bot.core.i18n import translate
 from bot.dev.workspace.arguments import MethodArguments
 from bot.dev.workspace.feishu.acts import FeishuActs, click_card
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
-from bot.dev.workspace.page_api import ACTS, LOOKS, Act, PageApi, build_page_state, read_place, require_success
+from bot.dev.workspace.page_api import (
+    ACTS,
+    LOOKS,
+    Act,
+    PageApi,
+    build_page_state,
+    build_plain_act,
+    read_place,
+    require_success,
+)
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.world import Json, WorkspaceMember
 
@@ -30,12 +38,6 @@ def build_state(api: PageApi, me: WorkspaceMember, request: web.Request) -> Json
     return {**build_page_state(api, me, request), "platform": "feishu", "menu": menu}
 
 
-async def act_recall(api: FeishuPageApi, args: MethodArguments) -> Json:
-    person, channel, ts = read_place(args, "channel", "ts")
-    await api.hands.delete_message(person, channel, ts)
-    return {}
-
-
 async def act_click(api: FeishuPageApi, args: MethodArguments) -> Json:
     person, channel, ts = read_place(args, "channel", "ts")
     changed = {name: args.values[name] for name in ("option", "options", "checked") if name in args.values}
@@ -44,20 +46,14 @@ async def act_click(api: FeishuPageApi, args: MethodArguments) -> Json:
         raise WorkspaceError("invalid_arguments")
     done = await click_card(api.ws, person, channel, ts, args.values.get("value"), form=form, name=name, **changed)
     if done.error == "invalid_input":
-        language = api.choose_language(args)
-        return {"errors": {name: translate(f"workspace.{what}", language) for name, what in done.errors.items()}}
+        return {"errors": api.describe_input_errors(args, done.errors)}
     require_success(done)
     return {"toast": done.answer["toast"]} if done.answer.get("toast") else {}
 
 
-async def act_menu(api: FeishuPageApi, args: MethodArguments) -> Json:
-    await api.hands.open_menu(*read_place(args, "key"))
-    return {}
-
-
 FEISHU_ACTS: dict[str, Act] = {
     **{name: ACTS[name] for name in ("say", "edit", "open", "read", "locale")},
-    "recall": act_recall,
+    "recall": build_plain_act("delete_message", "channel", "ts"),
     "click": act_click,
-    "menu": act_menu,
+    "menu": build_plain_act("open_menu", "key"),
 }

@@ -8,11 +8,9 @@ import json
 import os
 import secrets
 import time
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
-from aiohttp import ClientError, WSMsgType, web
+from aiohttp import WSMessage, web
 from cryptography.hazmat.primitives import padding
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
@@ -21,7 +19,7 @@ from bot.dev.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
 from bot.dev.workspace.faults import PlannedFaults
 from bot.dev.workspace.feishu.world import FeishuSetup
 from bot.dev.workspace.signed import HttpTransport
-from bot.dev.workspace.sockets import CLOSE_SECONDS, AppSockets, EnvelopeAck, SocketLink
+from bot.dev.workspace.sockets import AppSockets, EnvelopeAck, SocketLink
 from bot.dev.workspace.world import Json
 
 MOST_SOCKETS = 50
@@ -63,23 +61,13 @@ class LongConnection(AppSockets):
             refusal = {"handshake-status": "514", "handshake-msg": words, "handshake-autherrcode": code}
             return web.Response(status=400, headers=refusal)
         self.tickets.discard(ticket)
-        link = SocketLink(web.WebSocketResponse(timeout=CLOSE_SECONDS))
-        await link.socket.prepare(request)
-        self.links.append(link)
-        self.update_readiness()
-        try:
-            async for message in link.socket:
-                if message.type == WSMsgType.BINARY:
-                    with suppress(FrameError):
-                        await self._receive_frame(link, decode_frame(message.data))
-        except ConnectionResetError:
-            pass  # the app went away: what it did not acknowledge runs into the time limit
-        finally:
-            self.links.remove(link)
-            self.update_readiness()
-        return link.socket
+        return await self.serve_socket(request)
 
-    async def _receive_frame(self, link: SocketLink, frame: Frame) -> None:
+    async def receive_message(self, link: SocketLink, message: WSMessage) -> None:
+        try:
+            frame = decode_frame(bytes(message.data))
+        except FrameError:
+            return
         if frame.method == CONTROL and frame.headers.get("type") == "ping":
             self.pings += 1
             config = json.dumps(self._build_config()).encode()
@@ -122,13 +110,12 @@ def sign_callback(encrypt_key: str, stamp: str, nonce: str, body: bytes) -> str:
     return hashlib.sha256((stamp + nonce + encrypt_key).encode() + body).hexdigest()
 
 
-@dataclass
 class CallbackTransport(HttpTransport):
     """Transport over HTTP callbacks to `url`: encrypted and signed if the app has an encrypt key."""
 
-    url: str
-    setup: FeishuSetup
-    faults: PlannedFaults
+    def __init__(self, url: str, setup: FeishuSetup, faults: PlannedFaults) -> None:
+        super().__init__(url, setup.timing, faults)
+        self.setup = setup
 
     async def verify_url(self) -> bool:
         """Do the handshake of a new request URL: return whether the app answers with the challenge."""
@@ -152,12 +139,11 @@ class CallbackTransport(HttpTransport):
             stamp, nonce = str(int(time.time())), secrets.token_hex(8)
             headers |= {"X-Lark-Request-Timestamp": stamp, "X-Lark-Request-Nonce": nonce}
             headers["X-Lark-Signature"] = sign_callback(key, stamp, nonce, body)
-        session = self.open_session(self.setup.timing.ack)
+        status, text, _ = await self.post(body, headers)
         try:
-            async with session.post(self.url, data=body, headers=headers) as response:
-                text: Any = await response.text()
-                if response.status != 200:
-                    raise NotAcknowledgedError("http_error")
-                return dict(json.loads(text)) if text.strip() else {}
-        except (TimeoutError, ClientError, ValueError):
-            raise NotAcknowledgedError("http_timeout") from None
+            answer = dict(json.loads(text)) if text.strip() else {}
+        except ValueError:
+            raise NotAcknowledgedError("http_error") from None
+        if status != 200:
+            raise NotAcknowledgedError("http_error")
+        return answer

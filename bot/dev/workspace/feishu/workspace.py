@@ -5,15 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from bot.core.errors import LocalStartError
-from bot.dev.workspace.delivery import AppDelivery, NotAcknowledgedError
 from bot.dev.workspace.feishu.messages import build_event
 from bot.dev.workspace.feishu.transports import CallbackTransport, LongConnection
 from bot.dev.workspace.feishu.world import FeishuSetup, convert_world
-from bot.dev.workspace.workspace import MailSource, Workspace
+from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json, World, read_world
 
 TOKEN_S, UUID_S = 7200.0, 3600.0
@@ -24,21 +21,18 @@ class FeishuWorkspace(Workspace):
     """One tenant with one app."""
 
     setup: FeishuSetup
+    sockets: Any  # in place of Socket Mode
 
     def __init__(
         self,
         setup: FeishuSetup,
         *,
         world: World | None = None,
-        folder: Path | None = None,
-        mailbox: MailSource | None = None,
         **more: Any,
     ) -> None:
         world = convert_world(world or read_world())
         world = replace(world, app=replace(world.app, app=setup.app_id))
-        super().__init__(setup, world=world, folder=folder, mailbox=mailbox, **more)
-        self.sockets: Any = LongConnection(self._notify_acks, setup, self.faults)  # in place of Socket Mode
-        self.delivery = AppDelivery(self.sockets, setup.timing, self.state.waiting, self._notify_acks)
+        super().__init__(setup, world=world, **more)
         self.tokens: dict[str, float] = {}
         """Access token → when it ends."""
         self.sent_once: dict[str, tuple[float, Json]] = {}
@@ -47,6 +41,12 @@ class FeishuWorkspace(Workspace):
         """Message → its cards before, which a screen that was not repainted still shows."""
         self.reactions: dict[str, tuple[str, str]] = {}
         """Reaction → message and emoji."""
+
+    def build_sockets(self) -> Any:
+        return LongConnection(self._notify_acks, self.setup, self.faults)
+
+    def build_http_transport(self, url: str) -> Any:
+        return CallbackTransport(url, self.setup, self.faults)
 
     def create_timestamp(self) -> str:
         """Create a message id. Ids rise with time, so that unread messages can be counted by them."""
@@ -76,15 +76,3 @@ class FeishuWorkspace(Workspace):
         id = str(payload["header"]["event_id"])
         self.delivery.deliver_event({"event_id": id, "payload": payload})
         return id
-
-    async def push_click(self, event: Json) -> Json:
-        """Deliver a click once; return the app's answer. Raises `NotAcknowledgedError`."""
-        if "card.action.trigger" not in self.setup.events:
-            raise NotAcknowledgedError("no_app")
-        return await self.delivery.deliver_interaction("interactive", build_event(self, "card.action.trigger", event))
-
-    async def use_http_delivery(self, url: str) -> None:
-        carrier = CallbackTransport(url, self.setup, self.faults)
-        self.delivery.carrier = carrier
-        if not await carrier.verify_url():
-            raise LocalStartError(f"{url} did not answer the url_verification challenge")

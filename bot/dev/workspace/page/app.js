@@ -4,7 +4,7 @@ import { attempt, choose, everyone, press, setLocale } from "./act.js";
 import { post } from "./api.js";
 import { blocks } from "./blocks.js";
 import { composer } from "./composer.js";
-import { h, icon, reconcile, fill } from "./dom.js";
+import { atEnd, fill, h, icon, iconButton, reconcile, toEnd } from "./dom.js";
 import "./dialog.js";
 import { pane, start, tab, visible } from "./frame.js";
 import { activity, author, busyThreads, isBot, liveliest, mainList, rows, threadList } from "./messages.js";
@@ -17,11 +17,6 @@ const $ = (id) => document.getElementById(id);
 const stream = $("stream");
 const panel = $("panel-thread");
 const threadStream = h("div", { class: "stream", tabindex: 0 }, h("div", { class: "list" }));
-const atEnd = (box) => box.scrollHeight - box.scrollTop - box.clientHeight < 60;
-const toEnd = (box) => {
-  box.scrollTop = box.scrollHeight;
-};
-
 const prompts = h("div", { class: "chips prompts", role: "group", hidden: true });
 
 let following = true; // the newest message stays in view, also while the stream is hidden
@@ -127,7 +122,7 @@ function drawThread() {
     return;
   }
   if (!panel.contains(threadStream)) {
-    fill(panel, h("div", { class: "thread-head" }, h("span", { id: "thread-name" }), closeButton()), threadStream, side.node);
+    fill(panel, h("div", { class: "thread-head" }, h("span", { id: "thread-name" }), iconButton("close", t("close_thread"), close)), threadStream, side.node);
     side.refresh();
   }
   $("thread-name").textContent = t("thread_in", { name: channelName() });
@@ -138,9 +133,6 @@ function drawThread() {
   reconcile(threadStream.firstElementChild, items);
   if (stay) toEnd(threadStream);
 }
-
-const closeButton = () =>
-  h("button", { type: "button", class: "quiet", "aria-label": t("close_thread"), title: t("close_thread"), onclick: close }, icon("close"));
 
 /** New words from the bot: announced, read, and in a DM its thread opened, so that nobody has to hunt for the steps. */
 function arrived() {

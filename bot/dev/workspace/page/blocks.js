@@ -2,7 +2,7 @@
 
 import { h, icon } from "./dom.js";
 import { emojify, words } from "./emoji.js";
-import { input } from "./inputs.js";
+import { choice, input, select } from "./inputs.js";
 import { markdown } from "./markdown.js";
 import { link, mention, mrkdwn } from "./mrkdwn.js";
 import { t, tokens } from "./words.js";
@@ -49,16 +49,13 @@ const BLOCKS = {
       h("summary", { dir: "auto" }, block.title ?? ""),
       h("ol", {}, (block.tasks ?? []).map((task) => h("li", {}, taskCard(task, env)))),
     ),
-  task_card: (block, env) => h("div", { class: "plan" }, taskCard(block, env)),
   input,
 };
 
-/** One task: what was done, under it why and with what result. */
-const taskCard = (task, env) => [
-  h("span", { dir: "auto", class: `task ${task.status ?? ""}` }, task.title ?? ""),
-  [task.details, task.output].map(
-    (said) => said && h("div", { class: "context prose" }, (said.elements ?? []).map((part) => rich(part, env.look))),
-  ),
+/** One task: what was done, and under it why. */
+const taskCard = ({ title, status, details }, env) => [
+  h("span", { dir: "auto", class: `task ${status ?? ""}` }, title ?? ""),
+  details && h("div", { class: "context prose" }, (details.elements ?? []).map((part) => rich(part, env.look))),
 ];
 
 const fields = (list, env) =>
@@ -116,10 +113,8 @@ const ELEMENTS = {
   checkboxes(part, block, env) {
     const key = `${block.block_id} ${part.action_id}`;
     const chosen = ticked.get(key) ?? new Set((part.initial_options ?? []).map(({ value }) => value));
-    const rows = (part.options ?? []).map((given) => {
-      const box = h("input", {
-        type: "checkbox",
-        value: given.value,
+    const row = (given) =>
+      choice(given, {
         checked: chosen.has(given.value),
         dataset: { action: `${part.action_id} ${given.value}` },
         onchange: ({ target }) => {
@@ -130,9 +125,7 @@ const ELEMENTS = {
           env.tick?.(action(part, block, known));
         },
       });
-      return h("label", { class: "choice" }, box, h("span", { dir: "auto" }, words(given.text), given.description && h("small", {}, words(given.description))));
-    });
-    return h("div", { class: "choices", role: "group", "aria-label": t("choose") }, rows);
+    return h("div", { class: "choices", role: "group", "aria-label": t("choose") }, (part.options ?? []).map(row));
   },
   users_select: (part, block, env) =>
     chooser(part, block, env, env.look.people().map(({ id, name }) => ({ value: id, label: name }))),
@@ -144,18 +137,13 @@ const ticked = new Map();
 const option = (given) => ({ value: given.value, label: words(given.text) });
 
 function chooser(part, block, env, options) {
-  const chosen = part.initial_option?.value ?? part.initial_user ?? "";
-  return h(
-    "select",
-    {
-      class: "select",
-      "aria-label": words(part.placeholder) || t("choose"),
-      dataset: { action: part.action_id ?? "" },
-      onchange: (event) => env.press(action(part, block, event.target.value), event.target),
-    },
-    h("option", { value: "", disabled: true, selected: chosen === "" }, words(part.placeholder) || t("choose")),
-    options.map(({ value, label }) => h("option", { value, selected: value === chosen }, label)),
-  );
+  const props = {
+    class: "select",
+    "aria-label": words(part.placeholder) || t("choose"),
+    dataset: { action: part.action_id ?? "" },
+    onchange: ({ target }) => env.press(action(part, block, target.value), target),
+  };
+  return select(part, props, options, part.initial_option?.value ?? part.initial_user, { disabled: true });
 }
 
 const rich = (part, look) => h("p", { dir: "auto" }, (part.elements ?? []).map((run) => richRun(run, look)));

@@ -1,7 +1,7 @@
 /* Where people write: Enter sends, Shift+Enter breaks the line, `@` and `/` offer what can follow. */
 
 import { say, shortcut } from "./act.js";
-import { chosenFile, uploadAll } from "./files.js";
+import { showChosen, uploadAll } from "./files.js";
 import { avatar } from "./messages.js";
 import { h, icon } from "./dom.js";
 import { model } from "./model.js";
@@ -29,22 +29,18 @@ export function composer({ place, placeholder, sent }) {
   const attach = h("button", { type: "button", class: "attach quiet", onclick: () => picker.click() }, icon("clip"));
   const chosen = h("ul", { class: "chosen-files", hidden: true });
   const form = h("form", { class: "composer" }, list, chosen, attach, picker, field, button);
-  let files = [];
+  const files = [];
   const offers = offering(field, list);
 
   const show = () => {
     chosen.hidden = !files.length;
     form.classList.toggle("with-files", files.length > 0);
-    chosen.replaceChildren(...files.map((one) => chosenFile(one, () => {
-      files = files.filter((other) => other !== one);
-      show();
-    })));
+    showChosen(chosen, files, show);
   };
   const add = async (picked) => {
     if (!picked.length) return;
     attach.setAttribute("aria-busy", "true");
-    const sent = await uploadAll([...picked]);
-    files = [...files, ...sent];
+    files.push(...(await uploadAll([...picked])));
     attach.removeAttribute("aria-busy");
     show();
     field.focus();
@@ -57,14 +53,11 @@ export function composer({ place, placeholder, sent }) {
     form.setAttribute("aria-busy", "true");
     field.value = "";
     drafts.delete(key);
-    const sending = files;
-    files = [];
+    const sending = files.splice(0);
     show();
     const went = await say(written, thread, sending);
-    if (!went) {
-      files = [...sending, ...files];
-      show();
-    }
+    if (!went) files.unshift(...sending);
+    show();
     form.removeAttribute("aria-busy");
     if (went) sent();
     else if (!field.value && place().key === key) field.value = written;

@@ -3,7 +3,7 @@
 import { attempt, press } from "./act.js";
 import { post } from "./api.js";
 import { block } from "./blocks.js";
-import { h, icon, reconcile } from "./dom.js";
+import { h, iconButton, reconcile } from "./dom.js";
 import { words } from "./emoji.js";
 import { blank, complain } from "./inputs.js";
 import { look, model, on, refresh } from "./model.js";
@@ -68,7 +68,7 @@ function form(view, values) {
       "header",
       {},
       h("h2", { id: "modal-title", dir: "auto" }, words(view.title)),
-      h("button", { type: "button", class: "quiet", "aria-label": t("close"), title: t("close"), onclick: leave }, icon("close")),
+      iconButton("close", t("close"), leave),
     ),
     fields,
     h(

@@ -38,35 +38,36 @@ const ICONS = {
   warn: "M12 4 3.5 19h17zM12 10v4.5M12 16.8v.2",
 };
 
-/** A line icon, decorative: whatever carries it has an accessible name of its own. */
-export function icon(name) {
-  const svg = document.createElementNS(SVG, "svg");
-  const path = document.createElementNS(SVG, "path");
-  for (const [key, value] of Object.entries({ class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" })) {
-    svg.setAttribute(key, value);
-  }
-  path.setAttribute("d", ICONS[name]);
-  svg.append(path);
-  return svg;
+function drawn(tag, attributes, ...children) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
 }
 
+const picture = (name, ...parts) => drawn("svg", { class: name, viewBox: "0 0 24 24", "aria-hidden": "true" }, ...parts);
+
+/** A line icon, decorative: whatever carries it has an accessible name of its own. */
+export const icon = (name) => picture("icon", drawn("path", { d: ICONS[name] }));
+
+/** A button that is an icon. */
+export const iconButton = (name, label, onclick, kind = "quiet") =>
+  h("button", { type: "button", class: kind, "aria-label": label, title: label, onclick }, icon(name));
+
 /** The mark of the product: a seal with a tick. */
-export function seal() {
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("class", "seal");
-  svg.setAttribute("viewBox", "0 0 24 24");
-  svg.setAttribute("aria-hidden", "true");
-  const parts = [
-    ["rect", { x: 1, y: 1, width: 22, height: 22, rx: 6.5 }],
-    ["rect", { x: 4, y: 4, width: 16, height: 16, rx: 3.5, class: "rim" }],
-    ["path", { d: "M8 12.3 11 15.3 16.3 9" }],
-  ];
-  for (const [tag, attributes] of parts) {
-    const part = document.createElementNS(SVG, tag);
-    for (const [key, value] of Object.entries(attributes)) part.setAttribute(key, value);
-    svg.append(part);
-  }
-  return svg;
+export const seal = () =>
+  picture(
+    "seal",
+    drawn("rect", { x: 1, y: 1, width: 22, height: 22, rx: 6.5 }),
+    drawn("rect", { x: 4, y: 4, width: 16, height: 16, rx: 3.5, class: "rim" }),
+    drawn("path", { d: "M8 12.3 11 15.3 16.3 9" }),
+  );
+
+/** Whether a box shows its end, or nearly. */
+export const atEnd = (box) => box.scrollHeight - box.scrollTop - box.clientHeight < 60;
+
+export function toEnd(box) {
+  box.scrollTop = box.scrollHeight;
 }
 
 /** Swaps what a node holds. */

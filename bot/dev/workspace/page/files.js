@@ -2,7 +2,7 @@
 
 import { attempt } from "./act.js";
 import { upload } from "./api.js";
-import { h, icon } from "./dom.js";
+import { h, iconButton } from "./dom.js";
 import { model } from "./model.js";
 import { t } from "./words.js";
 
@@ -23,16 +23,21 @@ export async function uploadAll(picked) {
   return sent;
 }
 
-/** A chosen file in a list, with a button that takes it off again. */
-export function chosenFile(file, remove) {
-  const label = t("remove_file", { name: file.name });
-  return h(
-    "li",
-    {},
-    h("span", { class: "name", dir: "auto" }, file.name),
-    h("span", { class: "note" }, size(file.size)),
-    h("button", { type: "button", class: "quiet", "aria-label": label, title: label, onclick: remove }, icon("close")),
-  );
+/** Lists the chosen files, each with a button that takes it off `chosen` again and calls `changed`. */
+export function showChosen(list, chosen, changed) {
+  const remove = (file) => () => {
+    chosen.splice(chosen.indexOf(file), 1);
+    changed();
+  };
+  const line = (file) =>
+    h(
+      "li",
+      {},
+      h("span", { class: "name", dir: "auto" }, file.name),
+      h("span", { class: "note" }, size(file.size)),
+      iconButton("close", t("remove_file", { name: file.name }), remove(file)),
+    );
+  list.replaceChildren(...chosen.map(line));
 }
 
 /** The files of a message: pictures are shown, and open in full when pressed; others can be saved. */

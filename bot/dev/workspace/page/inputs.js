@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { words } from "./emoji.js";
-import { chosenFile, uploadAll } from "./files.js";
+import { showChosen, uploadAll } from "./files.js";
 import { t } from "./words.js";
 
 let count = 0;
@@ -15,10 +15,8 @@ export function input(block, env) {
   const kept = env.values?.[block.block_id]?.[part.action_id];
   const { node, read, group } = make(part, { id, kept, look: env.look });
   const label = [words(block.label), block.optional && h("span", { class: "optional" }, t("optional"))];
-  const described = `${id}-hint ${id}-error`;
-  const target = group ? node : node.querySelector("input, textarea, select") ?? node;
-  target.setAttribute("aria-describedby", described);
-  if (!block.optional) target.setAttribute(group ? "data-required" : "aria-required", "true");
+  node.setAttribute("aria-describedby", `${id}-hint ${id}-error`);
+  if (!block.optional) node.setAttribute(group ? "data-required" : "aria-required", "true");
   const wrap = h(
     "div",
     { class: "input", dataset: { block: block.block_id, action: part.action_id } },
@@ -68,19 +66,22 @@ function field(type, part, { id }, extra = {}) {
 function typed(type, part, at, extra) {
   const control = field(type, part, at, extra);
   control.value = at.kept?.value ?? part.initial_value ?? "";
-  return { node: h("div", { class: "box" }, control), read: () => ({ value: control.value || null }) };
+  return { node: control, read: () => ({ value: control.value || null }) };
 }
 
-function select(part, { id }, options, chosen) {
+/** A menu. `options` = [{value, label}]; `first` is about the words that ask to choose. */
+export function select(part, props, options, chosen, first = {}) {
   const control = h(
     "select",
-    { id, class: "control select" },
-    h("option", { value: "" }, words(part.placeholder) || t("choose")),
+    props,
+    h("option", { value: "", ...first }, words(part.placeholder) || t("choose")),
     options.map(({ value, label }) => h("option", { value }, label)),
   );
   control.value = chosen ?? "";
   return control;
 }
+
+const menu = (part, { id }, options, chosen) => select(part, { id, class: "control select" }, options, chosen);
 
 const optionsOf = (part) => (part.options ?? []).filter(Boolean);
 
@@ -91,16 +92,10 @@ function chosenAmong(part, control) {
 function choices(part, { id, kept }) {
   const before = kept?.selected_options ?? part.initial_options ?? [];
   const marked = new Set(before.filter(Boolean).map(({ value }) => value));
-  const boxes = optionsOf(part).map((given) => {
-    const box = h("input", { type: "checkbox", name: id, value: given.value, checked: marked.has(given.value) });
-    box.option = given;
-    return box;
-  });
-  const rows = boxes.map((box) =>
-    h("label", { class: "choice" }, box, h("span", {}, words(box.option.text), describe(box.option))),
-  );
+  const options = optionsOf(part);
+  const rows = options.map((given) => choice(given, { name: id, checked: marked.has(given.value) }));
   const node = h("div", { class: "choices", role: "group", "aria-labelledby": `${id}-label` }, rows);
-  return { node, group: true, picked: () => boxes.filter((box) => box.checked).map((box) => box.option) };
+  return { node, group: true, picked: () => options.filter((_, place) => rows[place].control.checked) };
 }
 
 /** Files: each is uploaded when it is chosen, and can be taken off again. The form may be drawn anew while one is on its
@@ -112,11 +107,10 @@ function files(part, { id, kept }) {
   const list = h("ul", { class: "chosen-files" });
   const attach = h("button", { type: "button", class: "button", onclick: () => control.click() }, h("span", {}, t("attach")));
   const node = h("div", { class: "file-input", role: "group", "aria-labelledby": `${id}-label` }, attach, control, list);
-  const show = () => list.replaceChildren(...chosen.map((one) => chosenFile(one, () => {
-    chosen.splice(chosen.indexOf(one), 1);
-    show();
+  const changed = () => {
+    chosen.show();
     control.dispatchEvent(new Event("change", { bubbles: true }));
-  })));
+  };
   control.addEventListener("change", async (event) => {
     if (!control.files?.length) return;
     event.stopImmediatePropagation();
@@ -127,15 +121,22 @@ function files(part, { id, kept }) {
     node.removeAttribute("aria-busy");
     chosen.show();
   });
-  chosen.show = show;
-  show();
+  chosen.show = () => showChosen(list, chosen, changed);
+  chosen.show();
   return { node, group: true, read: () => ({ files: chosen }) };
 }
 
 const people = (look) =>
   look.people().map(({ id, name, title }) => ({ value: id, label: title ? `${name} · ${title}` : name }));
 
-const describe = (given) => given.description && h("small", {}, words(given.description));
+/** A box to tick, with the words and the description of its option. */
+export const choice = (given, props) =>
+  h(
+    "label",
+    { class: "choice" },
+    h("input", { type: "checkbox", value: given.value, ...props }),
+    h("span", { dir: "auto" }, words(given.text), given.description && h("small", {}, words(given.description))),
+  );
 
 const CONTROLS = {
   plain_text_input: (part, at) => typed(part.multiline ? "textarea" : "text", part, at, part.multiline ? { rows: 4 } : {}),
@@ -144,16 +145,16 @@ const CONTROLS = {
   datepicker(part, at) {
     const control = field("date", part, at);
     control.value = at.kept?.selected_date ?? part.initial_date ?? "";
-    return { node: h("div", { class: "box" }, control), read: () => ({ selected_date: control.value || null }) };
+    return { node: control, read: () => ({ selected_date: control.value || null }) };
   },
   static_select(part, at) {
     const options = optionsOf(part).map((given) => ({ value: given.value, label: words(given.text) }));
-    const control = select(part, at, options, (at.kept?.selected_option ?? part.initial_option)?.value);
-    return { node: h("div", { class: "box" }, control), read: () => ({ selected_option: chosenAmong(part, control) }) };
+    const control = menu(part, at, options, (at.kept?.selected_option ?? part.initial_option)?.value);
+    return { node: control, read: () => ({ selected_option: chosenAmong(part, control) }) };
   },
   users_select(part, at) {
-    const control = select(part, at, people(at.look), at.kept?.selected_user ?? part.initial_user);
-    return { node: h("div", { class: "box" }, control), read: () => ({ selected_user: control.value || null }) };
+    const control = menu(part, at, people(at.look), at.kept?.selected_user ?? part.initial_user);
+    return { node: control, read: () => ({ selected_user: control.value || null }) };
   },
   multi_users_select(part, at) {
     const options = people(at.look).map(({ value, label }) => ({ value, text: { text: label } }));

@@ -1,6 +1,6 @@
 /* The live log: what the bot writes into its journal, as it happens. */
 
-import { h, icon } from "./dom.js";
+import { atEnd, h, icon, toEnd } from "./dom.js";
 import { look, model, on } from "./model.js";
 import { clockSeconds, t } from "./words.js";
 
@@ -28,10 +28,6 @@ const tone = (kind) => TONES.find(([pattern]) => pattern.test(kind))?.[1] ?? "ca
 const text = (line) => [line.kind, line.run, name(line.person), line.person, line.channel, line.text].join(" ").toLowerCase();
 const name = (id) => (id ? (look.person(id)?.name ?? id) : "");
 const wanted = (line) => filter.value.toLowerCase().split(/\s+/).every((word) => text(line).includes(word));
-const atEnd = () => box.scrollHeight - box.scrollTop - box.clientHeight < 40;
-const toEnd = () => {
-  box.scrollTop = box.scrollHeight;
-};
 
 function row(line) {
   const run = line.run && h("button", { type: "button", class: "run", title: t("only_this_run"), onclick: () => only(line.run) }, line.run);
@@ -54,17 +50,17 @@ function only(run) {
 function draw() {
   box.replaceChildren(...model.lines.filter(wanted).slice(-MOST_SHOWN).map(row));
   words();
-  toEnd();
+  shown();
 }
 
 function add() {
   const line = model.lines.at(-1);
   if (!wanted(line)) return;
-  const stay = atEnd();
+  const stay = atEnd(box);
   box.append(row(line));
   if (box.children.length > MOST_SHOWN) box.firstElementChild.remove();
   none.hidden = true;
-  if (stay) toEnd();
+  if (stay) shown();
   else follow.hidden = false;
 }
 
@@ -79,15 +75,15 @@ function words() {
 }
 
 /** The pane has just come into view. */
-export const shown = toEnd;
+export const shown = () => toEnd(box);
 
 filter.addEventListener("input", draw);
 follow.addEventListener("click", () => {
-  toEnd();
+  shown();
   follow.hidden = true;
 });
 box.addEventListener("scroll", () => {
-  if (atEnd()) follow.hidden = true;
+  if (atEnd(box)) follow.hidden = true;
 });
 on("line", add);
 on("words lines", draw);

@@ -3,7 +3,7 @@
 
 import { h } from "./dom.js";
 import { unescape } from "./emoji.js";
-import { link, mention, plain } from "./mrkdwn.js";
+import { link, mention, plain, weave } from "./mrkdwn.js";
 
 const PARTS = [
   "`(?<code>[^`\\n]+)`",
@@ -23,17 +23,8 @@ const TAGS = [
 const INLINE = new RegExp(PARTS.join("|"), "g");
 const TAGGED = new RegExp([...TAGS, ...PARTS].join("|"), "g");
 
-function inline(text, look) {
-  const nodes = [];
-  let at = 0;
-  for (const found of text.matchAll(look.tagged ? TAGGED : INLINE)) {
-    nodes.push(...plain(unescape(text.slice(at, found.index), look.tagged)));
-    at = found.index + found[0].length;
-    nodes.push(one(found.groups, look));
-  }
-  nodes.push(...plain(unescape(text.slice(at), look.tagged)));
-  return nodes;
-}
+const inline = (text, look) =>
+  weave(text, look.tagged ? TAGGED : INLINE, (part) => plain(unescape(part, look.tagged)), ({ groups }) => one(groups, look));
 
 function one(groups, look) {
   const { code, user, label, address, literal, bold, bold2, italic, italic2, strike, at, tone, toned } = groups;

@@ -3,7 +3,7 @@
 import { press, shortcut, stop, tick } from "./act.js";
 import { blocks } from "./blocks.js";
 import { card, post } from "./card.js";
-import { h, icon, seal } from "./dom.js";
+import { h, icon, iconButton, seal } from "./dom.js";
 import { emoji } from "./emoji.js";
 import { files } from "./files.js";
 import { look, model } from "./model.js";
@@ -109,9 +109,15 @@ function bubble(message, options) {
   const who = author(message);
   const at = millis(message);
   const time = h("time", { datetime: new Date(at).toISOString(), title: full(at) }, clock(at));
-  const node = h(
+  const marks = {
+    compact: options.compact,
+    private: message.private,
+    mine: message.user === model.person,
+    current: !options.inThread && model.thread === message.ts,
+  };
+  return h(
     "article",
-    { class: "message", "aria-label": t("message_by", { name: who.name, time: clock(at) }), tabindex: -1, dataset: { ts: message.ts } },
+    { class: ["message", ...Object.keys(marks).filter((name) => marks[name])].join(" "), "aria-label": t("message_by", { name: who.name, time: clock(at) }), tabindex: -1, dataset: { ts: message.ts } },
     message.private && privateMark(message, options),
     h("div", { class: "gutter" }, options.compact ? time : avatar(who)),
     h(
@@ -126,11 +132,6 @@ function bubble(message, options) {
       !options.inThread && threadLink(message, options),
     ),
   );
-  node.classList.toggle("compact", Boolean(options.compact));
-  node.classList.toggle("private", Boolean(message.private));
-  node.classList.toggle("mine", message.user === model.person);
-  node.classList.toggle("current", !options.inThread && model.thread === message.ts);
-  return node;
 }
 
 function reactions({ reactions: list }) {
@@ -180,9 +181,7 @@ function naming({ text, mentions }) {
 function threadLink(message, { open, count }) {
   if (message.private) return null;
   if (!count.length) {
-    const label = t("reply_in_thread");
-    const to = () => open(message.ts, true);
-    return h("button", { type: "button", class: "quiet hover", "aria-label": label, title: label, onclick: to }, icon("thread"));
+    return iconButton("thread", t("reply_in_thread"), () => open(message.ts, true), "quiet hover");
   }
   const faces = [...new Map(count.map((reply) => [author(reply).id, author(reply)])).values()].slice(0, 3);
   return h(

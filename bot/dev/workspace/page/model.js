@@ -109,6 +109,16 @@ function connected(is) {
 
 const who = () => (model.person ? { person: model.person } : {});
 
+/** A part of the model that is one field of the answer at `path`. */
+const whole = (part, path, field) =>
+  current(
+    () => get(path, who()),
+    (found) => {
+      model[part] = found[field];
+      emit(part);
+    },
+  );
+
 export const refresh = {
   state: current(
     async () => {
@@ -142,27 +152,9 @@ export const refresh = {
       emit("messages");
     },
   ),
-  view: current(
-    () => get("views", who()),
-    ({ view }) => {
-      model.view = view;
-      emit("view");
-    },
-  ),
-  home: current(
-    () => get("home", who()),
-    ({ view }) => {
-      model.home = view;
-      emit("home");
-    },
-  ),
-  mails: current(
-    () => get("mail"),
-    ({ mails }) => {
-      model.mails = mails;
-      emit("mails");
-    },
-  ),
+  view: whole("view", "views", "view"),
+  home: whole("home", "home", "view"),
+  mails: whole("mails", "mail", "mails"),
   /** Unread counts of everybody else, for the dots on their faces. */
   others: coalesce(async () => {
     for (const { id } of look.people()) {

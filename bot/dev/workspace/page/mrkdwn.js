@@ -28,18 +28,22 @@ export function mention(id, look, fallback = id) {
 
 const ADDRESS = /https?:\/\/[^\s<>"'）】」』，。；]+[^\s<>"'.,;:!?）】」』，。；)\]]/g;
 
-/** Plain characters: emoji shortcodes and bare addresses; `verbatim` leaves addresses alone. */
-export function plain(text, look = {}) {
-  if (look.verbatim) return text ? [emojify(text)] : [];
+/** A text as nodes: what `pattern` finds is made by `make`, what stands between by `between`, which gives a list. */
+export function weave(text, pattern, between, make) {
   const nodes = [];
   let at = 0;
-  for (const found of text.matchAll(ADDRESS)) {
-    nodes.push(emojify(text.slice(at, found.index)), link(found[0], found[0]));
+  for (const found of text.matchAll(pattern)) {
+    nodes.push(...between(text.slice(at, found.index)), make(found));
     at = found.index + found[0].length;
   }
-  nodes.push(emojify(text.slice(at)));
-  return nodes.filter((node) => node !== "");
+  return [...nodes, ...between(text.slice(at))];
 }
+
+const characters = (text) => (text ? [emojify(text)] : []);
+
+/** Plain characters: emoji shortcodes and bare addresses; `verbatim` leaves addresses alone. */
+export const plain = (text, look = {}) =>
+  look.verbatim ? characters(text) : weave(text, ADDRESS, characters, ([address]) => link(address, address));
 
 /** What stands between angle brackets: a mention, a channel, a date or a link. */
 function angle(inside, look) {
@@ -76,21 +80,14 @@ const INLINE = new RegExp(
 );
 
 /** One line or more of running text, without quotes, lists and preformatted parts. */
-function inline(text, look) {
-  const nodes = [];
-  let at = 0;
-  for (const found of text.matchAll(INLINE)) {
-    nodes.push(...plain(unescape(text.slice(at, found.index)), look));
-    at = found.index + found[0].length;
-    const { code, angle: inside, bold, italic, strike } = found.groups;
-    if (code !== undefined) nodes.push(h("code", {}, unescape(code)));
-    else if (inside !== undefined) nodes.push(angle(inside, look));
-    else if (bold !== undefined) nodes.push(h("strong", {}, inline(bold, look)));
-    else if (italic !== undefined) nodes.push(h("em", {}, inline(italic, look)));
-    else nodes.push(h("s", {}, inline(strike, look)));
-  }
-  nodes.push(...plain(unescape(text.slice(at)), look));
-  return nodes;
+const inline = (text, look) => weave(text, INLINE, (part) => plain(unescape(part), look), ({ groups }) => one(groups, look));
+
+function one({ code, angle: inside, bold, italic, strike }, look) {
+  if (code !== undefined) return h("code", {}, unescape(code));
+  if (inside !== undefined) return angle(inside, look);
+  if (bold !== undefined) return h("strong", {}, inline(bold, look));
+  if (italic !== undefined) return h("em", {}, inline(italic, look));
+  return h("s", {}, inline(strike, look));
 }
 
 const PARAGRAPH = { tag: "p" };

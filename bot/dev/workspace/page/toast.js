@@ -1,6 +1,6 @@
 /* Short notices under the top bar, and what errors mean in words. */
 
-import { h, icon } from "./dom.js";
+import { h, icon, iconButton } from "./dom.js";
 import { known, t } from "./words.js";
 
 /** What a `Refused` means for the person in front of the page. */
@@ -20,8 +20,7 @@ export function toast(sentence, more = {}) {
     };
     note.append(h("button", { type: "button", class: "button", onclick: run }, more.action));
   }
-  const label = t("dismiss");
-  note.append(h("button", { type: "button", class: "quiet", "aria-label": label, title: label, onclick: away }, icon("close")));
+  note.append(iconButton("close", t("dismiss"), away));
   box.replaceChildren(note);
   return away;
 }

@@ -46,11 +46,10 @@ export function apply(root) {
 const format = (ms, options) => new Intl.DateTimeFormat(locale, { timeZone: zone, ...options }).format(ms);
 
 export const millis = ({ at_ms: at, ts }) => at ?? Math.round(Number(ts) * 1000);
-export const clock = (ms) => format(ms, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-export const clockSeconds = (ms) =>
-  format(ms, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-export const full = (ms) =>
-  format(ms, { year: "numeric", month: "long", day: "numeric", weekday: "long", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const TIME = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+export const clock = (ms) => format(ms, TIME);
+export const clockSeconds = (ms) => format(ms, { ...TIME, second: "2-digit" });
+export const full = (ms) => format(ms, { year: "numeric", month: "long", day: "numeric", weekday: "long", ...TIME });
 
 /** Two moments with the same day key happened on the same day for this reader. */
 export const day = (ms) => format(ms, { year: "numeric", month: "2-digit", day: "2-digit" });
@@ -71,7 +70,7 @@ export const when = (ms, now = Date.now()) =>
 
 const DATES = {
   date_short: { year: "numeric", month: "short", day: "numeric" },
-  time: { hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
+  time: TIME,
 };
 
 /** The date tokens of Slack that the bot writes: `{date_short_pretty} {time}`. Undefined when a token is not known. */
