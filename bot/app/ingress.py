@@ -29,8 +29,8 @@ from bot.chat.messages import (
 )
 from bot.chat.platform import Platform
 from bot.conversation.commands import parse_command
+from bot.conversation.endings import deliver_message
 from bot.conversation.notices import start_overflow
-from bot.conversation.reply import deliver_message
 from bot.conversation.stops import stop_running_work
 from bot.core import logs
 from bot.core.errors import CountersignError, StoreRefusedError, StoreUnavailableError, StoreUnconfirmedError

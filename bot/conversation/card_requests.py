@@ -9,8 +9,9 @@ from dataclasses import replace
 from bot.agent.events import RunPaused
 from bot.approvals.render import describe_proposal
 from bot.chat.messages import Post
-from bot.conversation.reply import can_show_in, post_pointer
+from bot.conversation.endings import post_pointer
 from bot.conversation.turn_context import TurnContext, Turns
+from bot.core.disclosure import can_show_in
 from bot.core.i18n import render_value, translate
 from bot.core.records import Approval, CardSummary, OpenCard, RunStatus
 from bot.core.run_state import CallStatus

@@ -20,8 +20,7 @@ from bot.agent.recall import (
     name_offered_call,
 )
 from bot.chat.messages import Place
-from bot.conversation.progress import render_receipt
-from bot.conversation.reply import DeliveryResult
+from bot.conversation.endings import DeliveryResult, render_receipt
 from bot.conversation.turn_context import Turns
 from bot.core.history_entries import EntryKind, HistoryEntry, PastCall
 from bot.core.i18n import translate

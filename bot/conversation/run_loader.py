@@ -1,20 +1,28 @@
-"""Starts the run of a message, or loads it as it was stored."""
+"""Starts the run of a message, or loads it as it was stored, with everything that the model reads before its own
+messages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bot.agent import prompt
+from bot.agent.events import AnswerSources
+from bot.agent.recall import format_history, name_offered_call
 from bot.chat.messages import Message
 from bot.conversation.turn_context import TurnContext, Turns
+from bot.core.history_entries import PausedRun
 from bot.core.logs import bind_context
-from bot.core.records import Run, RunStatus
+from bot.core.records import Approval, ApprovalState, Run, RunStatus
 from bot.queue.lanes import Lease
-from bot.storage.history import ConversationHistory
 from bot.storage.runs import ConversationState, derive_run_id
 from bot.storage.spending import DailyUsageQuery
+from tools.requests.processes import START_PROCESS
 from tools.spec import Caller, Privacy
+
+MAX_ENTRIES, MAX_ENTRY_LENGTH = 12, 400
+"""Most entries by which tools are chosen, and most characters of each."""
+MAX_CARDS = 5
+"""Most open cards that are named, the newest."""
 
 
 async def load_or_start_run(turns: Turns, lease: Lease, message: Message, caller: Caller) -> TurnContext:
@@ -35,8 +43,11 @@ async def load_or_start_run(turns: Turns, lease: Lease, message: Message, caller
         )
         run.state.privacy = Privacy.PUBLIC  # the run has seen nothing but the conversation
         await refresh_start_tools(turns)
-        recent = RecentConversation(conversation.history)
-        run.state.offered_tools = turns.loop.selector.choose_offered_tools(message.text, recent)
+        if turns.loop.server_tools:  # otherwise there is nothing to choose, and the history is not read
+            history = conversation.history
+            visible = [one.visible_text[:MAX_ENTRY_LENGTH] for one in history.entries if one.is_visible]
+            earlier, called = " ".join(visible[-MAX_ENTRIES:]), history.list_called_tools()
+            run.state.offered_tools = turns.loop.selector.choose_offered_tools(message.text, earlier, called)
         files = turns.stores.files.keeper.list_usable_files(run, conversation.waiting_files)
         today = turns.stores.clock.today(person.zone)
         run.state.append_message(prompt.build_user_message(caller, message.text, today, files))
@@ -79,21 +90,40 @@ def _find_unfinished_run(run: Run | None) -> Run | None:
     return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
 
 
-MAX_ENTRIES, MAX_ENTRY_LENGTH = 12, 400
-"""Most entries that are read, and most characters of each."""
+async def build_prompt_head(turns: Turns, context: TurnContext) -> tuple[list[str], AnswerSources]:
+    """Build rules, server tools, person, history and situation, with the most variable parts last. The head is JSON
+    in few pieces, because every step sends it. Also returns the sources in it that may support an answer."""
+    run, caller, person = context.run, context.caller, context.caller.person
+    now, now_ms, cards = turns.stores.clock.today(person.zone), turns.stores.clock.now_ms(), list[PausedRun]()
+    for card in context.conversation.waiting:
+        if card.run == run.id or not card.is_of(run.message.person, direct=run.message.place.direct):
+            continue
+        waiting_run = await turns.stores.runs.load_run(card.run) if card.tool == START_PROCESS.name else None
+        if waiting_run is not None and waiting_run.requested_card is not None:
+            args = waiting_run.requested_card.proposal.args  # named by the call that models are offered
+            card = replace(card, tool=name_offered_call(turns.loop.executor.find_tool, card.tool, args)[0])
+        cards.append(card)
+    direct, calendar = run.message.place.direct, turns.tool_services.calendar
+    now_note = prompt.build_now_message(caller, now, calendar, direct=direct)
+    open_cards = [prompt.build_cards_message(cards, now_ms)] if cards else []
+    manager = await turns.platform.directory.find_person(person.manager) if person.manager else None
+    fields, reply_format = prompt.build_facts_message(person, manager), turns.loop.get_reply_format(run.state)
+    run.state.style = reply_format.name
+    messages = context.conversation.history.list_messages_with_calls(without=run.id)
+    history = format_history(messages, reply_format)
+    sheet = turns.loop.get_tool_prompt(run.state)
+    tools = [prompt.build_tools_message(sheet.server_tools)] if sheet.server_tools else []
+    rules = prompt.dump_system_message(sheet.instructions, turns.company_rules)
+    start, end = (prompt.dump_messages(some) for some in ([*tools, fields], [now_note, *open_cards]))
+    told = [prompt.describe_today(caller, now), *(one["content"] for one in open_cards)]
+    days = prompt.describe_calendar_days(calendar, now.date())
+    sources = AnswerSources(facts=[turns.company_rules, *told, fields["content"]], history=messages, days=days)
+    return [rules, *start, *([",".join(history)] if history else []), *end], sources
 
 
-@dataclass(frozen=True, slots=True)
-class RecentConversation:
-    """Implements `bot.agent.tool_search.PriorConversation`. The history is read only if there are tools to choose
-    from."""
-
-    remembered: ConversationHistory
-
-    def join_earlier_messages(self) -> str:
-        return " ".join(
-            [one.visible_text[:MAX_ENTRY_LENGTH] for one in self.remembered.entries if one.is_visible][-MAX_ENTRIES:]
-        )
-
-    def list_called_tools(self) -> Sequence[str]:
-        return self.remembered.list_called_tools()
+async def load_open_cards(turns: Turns, context: TurnContext) -> list[Approval]:
+    """Load the open cards of the message's author in this conversation, the newest `MAX_CARDS`, oldest first."""
+    message = context.run.message
+    cards = [one for one in context.conversation.waiting if one.is_of(message.person, direct=message.place.direct)]
+    found = [await turns.stores.approvals.find_readable_approval(one.approval) for one in cards]
+    return [one for one in found if one is not None and one.state is ApprovalState.OPEN][-MAX_CARDS:]

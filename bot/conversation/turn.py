@@ -14,28 +14,20 @@ from functools import partial
 
 from bot.agent.events import RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
 from bot.agent.loop import RunContext
-from bot.agent.recall import list_call_results, list_undone_calls
-from bot.agent.request_numbers import find_requests, normalize_text
 from bot.chat.messages import Message
 from bot.conversation import card_requests, endings, run_loader, run_recorder, triage
-from bot.conversation.agreements import answer_agreement, list_open_cards
+from bot.conversation.endings import DeliveryResult
 from bot.conversation.notices import build_given_up_notice
-from bot.conversation.progress import describe_stop, is_small_talk, render_undone_calls
-from bot.conversation.prompt_head import build_prompt_head
-from bot.conversation.reply import DeliveryResult
 from bot.conversation.turn_context import TurnContext, Turns
 from bot.core import logs
 from bot.core.errors import NEEDS_ADMINISTRATOR, ChatRefusedError, ModelUnavailableError
 from bot.core.i18n import translate
-from bot.core.records import STOPPED_CHOICE, Approval, Run, RunResult, RunStatus
+from bot.core.records import STOPPED_CHOICE, Run, RunResult, RunStatus
 from bot.core.run_state import CallStatus
 from bot.core.work_items import RefreshProgress, ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from bot.storage.file_keeper import TakenFiles
-from tools.cards.fields import describe_files
-from tools.languages import choose_words
-from tools.requests.status import describe_current_states, load_code_words
 from tools.spec import Privacy
 from tools.tool import ToolContext
 
@@ -64,7 +56,7 @@ async def handle_message(turns: Turns, lease: Lease, message: Message) -> Sequen
             return writes
         context = await run_loader.load_or_start_run(turns, lease, message, caller)
         logs.bind_context(run=context.run.id)
-        writes = await answer_agreement(turns, context)
+        writes = await triage.answer_agreement(turns, context)
         return await _run_agent(turns, context) if writes is None else writes
 
 
@@ -138,7 +130,7 @@ async def _run_agent(turns: Turns, context: TurnContext) -> Sequence[Write]:
     try:
         files = turns.stores.files.keeper.list_usable_files(run, context.conversation.waiting_files)
         use = ToolContext(turns.tool_services, caller, turns.stores.clock.today(caller.person.zone), files=files)
-        head, sources = await build_prompt_head(turns, context)
+        head, sources = await run_loader.build_prompt_head(turns, context)
         budget = turns.loop.model.daily_budget.compute_remaining_budget(used.tokens, used.cost, run.state)
         check = partial(turns.features.check_proposal, context.conversation.waiting, run)
         running = RunContext(run.id, head, run.state, use, context.lease.stopped, sources, budget, check)
@@ -214,7 +206,7 @@ async def _finish_run(turns: Turns, context: TurnContext, event: RunFinished | R
         result = RunResult(text=event.text, unverified=event.unverified)
     else:
         renewal = turns.stores.spending.get_next_day_start().astimezone(context.caller.person.zone)
-        text, reason = describe_stop(context.run, event.reason, renewal), event.reason.value
+        text, reason = endings.describe_stop(context.run, event.reason, renewal), event.reason.value
         result = RunResult(text=text, stop_reason=reason, endpoint_error=event.endpoint_message)
     context.run.result = result
     slot = turns.platform.chat.find_rate_slot(context.run.message.place)
@@ -225,34 +217,9 @@ async def _finish_run(turns: Turns, context: TurnContext, event: RunFinished | R
 async def _post_run_result(
     turns: Turns, context: TurnContext, result: RunResult, wait_ms: int | None
 ) -> Sequence[Write]:
-    run, caller = context.run, context.caller
-    await turns.progress.flush_lines(run, again=context.is_redelivery)
-    # The current states of the requests that the answer names or that the run has changed.
-    calls = zip(run.state.calls, list_call_results(run.state), strict=True)
-    changed = [found for call, found in calls if call.approval and call.status is CallStatus.SUCCEEDED]
-    numbers = find_requests("\n".join([normalize_text(result.text), *changed]))
-    use = ToolContext(turns.tool_services, caller, turns.stores.clock.today(caller.person.zone))
-    sent, waiting = {one.id for one in run.message.files}, context.conversation.waiting_files
-    left = [one for one in turns.stores.files.keeper.list_usable_files(run, waiting) if one.id in sent]
-    notes, cards = list[str](), list[Approval]()
-    if undone := list_undone_calls(run.state, turns.loop.executor.is_gated):
-        notes.append(render_undone_calls(undone, await load_code_words(use, run.language), run.language))
-    if left:
-        files = choose_words(describe_files(left), run.language)
-        notes.append(translate("file.kept", run.language, files=files))
-    if not (run.receipt_lines or is_small_talk(run, result)):  # an answer could say of such a card that it is done
-        cards = await list_open_cards(turns, context)
-    delivery_result = await endings.post_run_result(
-        turns,
-        run,
-        result,
-        again=context.is_redelivery,
-        wait_ms=wait_ms,
-        states=await describe_current_states(use, numbers),
-        cards=cards,
-        notes=notes,
-    )
-    await turns.progress.settle_session(run, is_waiting=context.is_other_run_waiting)
+    await turns.progress.flush_lines(context.run, again=context.is_redelivery)
+    delivery_result = await endings.post_run_result(turns, context, result, wait_ms)
+    await turns.progress.settle_session(context.run, is_waiting=context.is_other_run_waiting)
     finish_writes = run_recorder.build_finish_writes(turns, context, result, delivery_result)
     return [*finish_writes, *_build_late_writes(turns, context)]
 
