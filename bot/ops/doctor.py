@@ -13,7 +13,7 @@ from typing import Literal
 from redis.asyncio import Redis
 
 from bot.agent.model import TextStore
-from bot.agent.probe import FormatSetting, choose_format_name, find_call_problem
+from bot.agent.models.probe import FormatSetting, choose_format_name, find_call_problem
 from bot.app.company_files import load_calendar, load_persona, load_policy, load_prices, open_handbook
 from bot.app.engine import build_engine_address, open_engine_from_settings
 from bot.app.health import SHARED_APP
