@@ -119,10 +119,7 @@ async def _run_agent(turns: Turns, context: TurnContext) -> Sequence[Write]:
     if context.is_redelivery:
         await turns.progress.flush_lines(run, again=True)
     if run.status is RunStatus.PAUSED:
-        if run.requested_card is not None:  # the crash may have come before this was said
-            await card_requests.post_card_location(turns, context, run.requested_card)
-        await turns.progress.settle_session(run, is_waiting=True)
-        return _build_pause_writes(turns, context)
+        return await _finish_pause(turns, context)
     if run.result is not None:
         return await _post_run_result(turns, context, run.result, None)
     turns.progress.show_working(run)
@@ -141,7 +138,10 @@ async def _run_agent(turns: Turns, context: TurnContext) -> Sequence[Write]:
                         await _show_steps(turns, context, steps)
                         turns.progress.show_working(run)
                     case RunPaused():
-                        return await _pause_run(turns, context, event)
+                        await card_requests.request_card(turns, context, event)
+                        await _show_steps(turns, context, event.steps)
+                        await turns.progress.flush_lines(run, again=context.is_redelivery)
+                        return await _finish_pause(turns, context)
                     case RunFinished() | RunStopped():
                         return await _finish_run(turns, context, event)
     except ModelUnavailableError as outage:
@@ -179,19 +179,14 @@ async def _show_steps(turns: Turns, context: TurnContext, steps: Sequence[RunSte
     await turns.progress.show_progress(run, again=context.is_redelivery, wait_ms=result.wait_ms)
 
 
-async def _pause_run(turns: Turns, context: TurnContext, event: RunPaused) -> Sequence[Write]:
-    """Pause the run for a card. The card's own lane delivers it, so a crash right here cannot lose it."""
+async def _finish_pause(turns: Turns, context: TurnContext) -> Sequence[Write]:
+    """Say where the card is, and pause the run. The card's own lane delivers it, so a crash right here cannot lose
+    it."""
     run = context.run
-    requested_card = await card_requests.request_card(turns, context, event)
-    await _show_steps(turns, context, event.steps)
-    await turns.progress.flush_lines(run, again=context.is_redelivery)
-    await card_requests.post_card_location(turns, context, requested_card)
+    if run.requested_card is not None:
+        await card_requests.post_card_location(turns, context, run.requested_card)
     await turns.progress.settle_session(run, is_waiting=True)
-    return _build_pause_writes(turns, context)
-
-
-def _build_pause_writes(turns: Turns, context: TurnContext) -> Sequence[Write]:
-    return [*run_recorder.build_pause_writes(turns, context.run), *_build_late_writes(turns, context)]
+    return [*run_recorder.build_pause_writes(turns, run), *_build_late_writes(turns, context)]
 
 
 def _build_late_writes(turns: Turns, context: TurnContext) -> list[Write]:

@@ -60,8 +60,8 @@ class ScenarioScriptModel:
 
 
 def is_probe(messages: Sequence[str]) -> bool:
-    """Return whether the bot probes the model's abilities (`bot.agent.models.probe`), as at its start. A probe is no part
-    of a story."""
+    """Return whether the bot probes the model's abilities (`bot.agent.models.probe`), as at its start. A probe is no
+    part of a story."""
     first = messages[0] if messages else ""
     return len(first) < PROBE_MAX and json.loads(f"[{first or '{}'}]")[0].get("content") == WORD
 
