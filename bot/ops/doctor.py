@@ -19,7 +19,7 @@ from bot.app.engine import build_engine_address, open_engine_from_settings
 from bot.app.health import SHARED_APP
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
-from bot.chat.directory_file import read_directory_file
+from bot.chat.people.directory_file import read_directory_file
 from bot.chat.slack.app import request_socket_url
 from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError, SettingsError
