@@ -66,25 +66,18 @@ async def answer_without_model(
     if (answer := await answer_command(turns, message, caller)) is not None:
         await post_notice(turns, lease, message, answer.text, key="command")
         writes = [*answer.writes, build_journal_write(turns, message, "command", text=answer.command)]
-    elif message.unread:
-        writes = await _refuse_long_message(turns, lease, message, message.unread, language)
+    elif message.unread or len(message.text) > TEXT_MAX:
+        length = message.unread or len(message.text)
+        text = translate("turn.too_long", language, length=length, most=TEXT_MAX)
+        await post_notice(turns, lease, message, text, key="long")
+        writes = [build_journal_write(turns, message, "message.too_long")]
     elif not message.text.strip() and not files.kept:
         await post_notice(turns, lease, message, translate("turn.empty", language), key="empty")
         writes = [build_journal_write(turns, message, "message.empty")]
-    elif len(message.text) > TEXT_MAX:
-        writes = await _refuse_long_message(turns, lease, message, len(message.text), language)
     if writes is not None and files.kept:
         text = translate("file.kept", language, files=choose_words(describe_files(files.kept), language))
         await post_notice(turns, lease, message, text, key="kept", privacy=Privacy.OWN_TEXT)
     return writes
-
-
-async def _refuse_long_message(
-    turns: Turns, lease: Lease, message: Message, length: int, language: str
-) -> Sequence[Write]:
-    text = translate("turn.too_long", language, length=length, most=TEXT_MAX)
-    await post_notice(turns, lease, message, text, key="long")
-    return [build_journal_write(turns, message, "message.too_long")]
 
 
 def is_agreement(text: str) -> bool:

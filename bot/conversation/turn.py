@@ -16,7 +16,6 @@ from bot.agent.events import RunFinished, RunPaused, RunStep, RunStopped, StepsF
 from bot.agent.loop import RunContext
 from bot.chat.messages import Message
 from bot.conversation import card_requests, endings, run_loader, run_recorder, triage
-from bot.conversation.endings import DeliveryResult
 from bot.conversation.notices import build_given_up_notice
 from bot.conversation.turn_context import TurnContext, Turns
 from bot.core import logs
@@ -224,13 +223,8 @@ async def refresh_progress(turns: Turns, lease: Lease, refresh: RefreshProgress)
 
 
 async def give_up_message(turns: Turns, item: LaneItem, message: Message) -> Sequence[Write]:
-    """Give up a message that failed every time. A proposed card is still delivered; otherwise the person is
-    told."""
-    run = await run_loader.load_run_of_message(turns, message)
-    if run is not None and run.status is RunStatus.PAUSED:
-        return run_recorder.build_pause_writes(turns, run)
-    text, delivery_result = await endings.post_failure(turns, item, message, run)
-    return await _end_given_up_run(turns, run, text, delivery_result) if run else []
+    """Give up a message that failed every time."""
+    return await _give_up_run(turns, item, message, await run_loader.load_run_of_message(turns, message))
 
 
 async def give_up_resume(turns: Turns, item: LaneItem, resume: ResumeRun) -> Sequence[Write]:
@@ -240,10 +234,19 @@ async def give_up_resume(turns: Turns, item: LaneItem, resume: ResumeRun) -> Seq
     if run is None:
         return []
     _settle_call(turns, run, resume)
-    if run.status is RunStatus.PAUSED:
+    return await _give_up_run(turns, item, run.message, run)
+
+
+async def _give_up_run(turns: Turns, item: LaneItem, message: Message, run: Run | None) -> Sequence[Write]:
+    """Tell the person, and end the run if there is one. A card that it has proposed is still delivered instead."""
+    if run is not None and run.status is RunStatus.PAUSED:
         return run_recorder.build_pause_writes(turns, run)
-    text, delivery_result = await endings.post_failure(turns, item, run.message, run)
-    return await _end_given_up_run(turns, run, text, delivery_result)
+    text, delivery_result = await endings.post_failure(turns, item, message, run)
+    if run is None:
+        return []
+    await turns.progress.show_failure(run)
+    await turns.progress.settle_session(run)
+    return run_recorder.build_give_up_writes(turns, run, text, delivery_result)
 
 
 async def bury_message(turns: Turns, message: Message) -> Sequence[Write]:
@@ -260,9 +263,3 @@ async def bury_resume(turns: Turns, item: LaneItem, resume: ResumeRun) -> Sequen
     _settle_call(turns, run, resume)
     notice = build_given_up_notice(item, run.message.person)
     return [*run_recorder.build_burial_writes(turns, run), notice]
-
-
-async def _end_given_up_run(turns: Turns, run: Run, text: str, delivery_result: DeliveryResult) -> Sequence[Write]:
-    await turns.progress.show_failure(run)
-    await turns.progress.settle_session(run)
-    return run_recorder.build_give_up_writes(turns, run, text, delivery_result)
