@@ -16,8 +16,7 @@ from bot.approvals.render import render_candidates
 from bot.chat.messages import Message, Place, Post
 from bot.chat.platform import Platform
 from bot.conversation.progress import SUBJECT_MAX, describe_action
-from bot.conversation.run_loader import load_open_cards
-from bot.conversation.turn_context import TurnContext, Turns
+from bot.conversation.turn_context import TurnContext, Turns, load_open_cards
 from bot.core import logs
 from bot.core.disclosure import Disclosure, can_show_in, decide_channel_disclosure
 from bot.core.errors import ChatError, ChatRefusedError, PlaceClosedError

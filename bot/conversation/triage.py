@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from bot.chat.messages import Message
 from bot.conversation.commands import answer_command
 from bot.conversation.endings import post_notice
-from bot.conversation.run_loader import load_open_cards
 from bot.conversation.run_recorder import build_journal_write
-from bot.conversation.turn_context import TurnContext, Turns
+from bot.conversation.turn_context import TurnContext, Turns, load_open_cards
 from bot.core.i18n import render_value, translate
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write

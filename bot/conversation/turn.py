@@ -15,7 +15,7 @@ from functools import partial
 from bot.agent.events import RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
 from bot.agent.loop import RunContext
 from bot.chat.messages import Message
-from bot.conversation import card_requests, endings, run_loader, run_recorder, triage
+from bot.conversation import card_requests, endings, run_recorder, triage, turn_context
 from bot.conversation.notices import build_given_up_notice
 from bot.conversation.turn_context import TurnContext, Turns
 from bot.core import logs
@@ -53,7 +53,7 @@ async def handle_message(turns: Turns, lease: Lease, message: Message) -> Sequen
         writes = await triage.answer_without_model(turns, lease, message, caller, taken)
         if writes is not None:
             return writes
-        context = await run_loader.load_or_start_run(turns, lease, message, caller)
+        context = await turn_context.load_or_start_run(turns, lease, message, caller)
         logs.bind_context(run=context.run.id)
         writes = await triage.answer_agreement(turns, context)
         return await _run_agent(turns, context) if writes is None else writes
@@ -73,7 +73,7 @@ async def _complete_message(turns: Turns, message: Message) -> Message:
 
 async def resume_run(turns: Turns, lease: Lease, resume: ResumeRun) -> Sequence[Write]:
     """Continue a paused run: the result of its call is now an observation."""
-    paused = await run_loader.load_paused_run(turns, lease, resume.run)
+    paused = await turn_context.load_paused_run(turns, lease, resume.run)
     if paused is None:
         return []
     run, conversation = paused
@@ -92,7 +92,7 @@ async def resume_run(turns: Turns, lease: Lease, resume: ResumeRun) -> Sequence[
     caller = await turns.platform.directory.find_caller(run.message.person)
     if caller is None:
         return run_recorder.build_leaver_writes(turns, run)
-    await run_loader.refresh_start_tools(turns)
+    await turn_context.refresh_start_tools(turns)
     context = TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
     if is_new:
         await run_recorder.checkpoint_run(turns, context, f"resume:{resume.uid}")
@@ -126,7 +126,7 @@ async def _run_agent(turns: Turns, context: TurnContext) -> Sequence[Write]:
     try:
         files = turns.stores.files.keeper.list_usable_files(run, context.conversation.waiting_files)
         use = ToolContext(turns.tool_services, caller, turns.stores.clock.today(caller.person.zone), files=files)
-        head, sources = await run_loader.build_prompt_head(turns, context)
+        head, sources = await turn_context.build_prompt_head(turns, context)
         budget = turns.loop.model.daily_budget.compute_remaining_budget(used.tokens, used.cost, run.state)
         check = partial(turns.features.check_proposal, context.conversation.waiting, run)
         running = RunContext(run.id, head, run.state, use, context.lease.stopped, sources, budget, check)
@@ -224,13 +224,13 @@ async def refresh_progress(turns: Turns, lease: Lease, refresh: RefreshProgress)
 
 async def give_up_message(turns: Turns, item: LaneItem, message: Message) -> Sequence[Write]:
     """Give up a message that failed every time."""
-    return await _give_up_run(turns, item, message, await run_loader.load_run_of_message(turns, message))
+    return await _give_up_run(turns, item, message, await turn_context.load_run_of_message(turns, message))
 
 
 async def give_up_resume(turns: Turns, item: LaneItem, resume: ResumeRun) -> Sequence[Write]:
     """Give up a run that failed every time after a button. The person is told what it changed, even if nothing else
     can be said."""
-    run = await run_loader.load_unfinished_run(turns, resume.run)
+    run = await turn_context.load_unfinished_run(turns, resume.run)
     if run is None:
         return []
     _settle_call(turns, run, resume)
@@ -251,13 +251,13 @@ async def _give_up_run(turns: Turns, item: LaneItem, message: Message, run: Run 
 
 async def bury_message(turns: Turns, message: Message) -> Sequence[Write]:
     """End the run of a message that could not even be given up. Its person is told later, by a notice."""
-    run = await run_loader.load_run_of_message(turns, message)
+    run = await turn_context.load_run_of_message(turns, message)
     return run_recorder.build_burial_writes(turns, run) if run is not None and not run.ended_ms else []
 
 
 async def bury_resume(turns: Turns, item: LaneItem, resume: ResumeRun) -> Sequence[Write]:
     """End a run that could not even be given up after a button, and tell its person by a notice."""
-    run = await run_loader.load_unfinished_run(turns, resume.run)
+    run = await turn_context.load_unfinished_run(turns, resume.run)
     if run is None:
         return []
     _settle_call(turns, run, resume)
