@@ -8,10 +8,10 @@ import re
 from collections.abc import Sequence
 
 from bot.chat.messages import Message
-from bot.conversation.commands import answer_command
 from bot.conversation.endings import post_notice
 from bot.conversation.run_recorder import build_journal_write
-from bot.conversation.turn_context import TurnContext, Turns, load_open_cards
+from bot.conversation.stops import answer_written_stop, is_stop
+from bot.conversation.turn_context import CommandReply, TurnContext, Turns, load_open_cards
 from bot.core.i18n import render_value, translate
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
@@ -62,7 +62,10 @@ async def answer_without_model(
     if files.refused and not files.kept and not message.text.strip():  # the person was told why
         return [build_journal_write(turns, message, "message.empty")]
     writes: Sequence[Write] | None = None
-    if (answer := await answer_command(turns, message, caller)) is not None:
+    answer = await turns.features.answer_command(message, caller)
+    if is_stop(message.text):
+        answer = CommandReply("stop", await answer_written_stop(turns, message.place, caller, message.at))
+    if answer is not None:
         await post_notice(turns, lease, message, answer.text, key="command")
         writes = [*answer.writes, build_journal_write(turns, message, "command", text=answer.command)]
     elif message.unread or len(message.text) > TEXT_MAX:

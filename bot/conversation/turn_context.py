@@ -3,7 +3,7 @@ stored, with its caller, its conversation, and everything that the model reads b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -33,8 +33,20 @@ MAX_CARDS = 5
 """Most open cards that are named, the newest."""
 
 
+@dataclass(frozen=True, slots=True)
+class CommandReply:
+    """The answer to a command, with its writes."""
+
+    command: str
+    text: str
+    writes: tuple[Write, ...] = ()
+
+
 class TurnFeatures(Protocol):
     """The additions of all features to turns; see `bot.features.contract`."""
+
+    async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
+        """Answer a command by code alone. Returns None for any other message."""
 
     async def complete_answer(self, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
         """Add to an answer. `is_here`: whether it stands where it was asked."""
@@ -59,8 +71,6 @@ class Turns:
     features: TurnFeatures
     company_rules: str = ""
     """The company's additions to the rules of the model (`prompt.render_company_rules`)."""
-    list_settings: Callable[[], Mapping[str, str]]
-    """All settings as an administrator may see them, with masked secrets."""
     on_run_ended: Callable[[Run], object]
     """Gets every run that ends, just before the end is stored. Returns at once and raises nothing."""
     down_ms: int = 5_000
