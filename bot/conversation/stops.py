@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from bot.agent.limits import StopReason
@@ -47,16 +46,11 @@ class StopResult:
 # At once, ahead of the queue
 
 
-@cache
-def _load_words(key: str) -> frozenset[str]:
-    words = (choose_words(load_sentences()[key], language) for language in LANGUAGES)
-    return frozenset(word.strip() for several in words for word in several.split(","))
-
-
 def is_word_of(text: str, key: str) -> bool:
     """Whether a message consists of one of the words that people type for a command, and nothing else. `key`: the
     sentence with these words."""
-    return text.strip().strip("/!！。.?？").strip().lower() in _load_words(key)
+    words = ",".join(choose_words(load_sentences()[key], language) for language in LANGUAGES)
+    return text.strip().strip("/!！。.?？").strip().lower() in map(str.strip, words.split(","))
 
 
 def is_stop(text: str) -> bool:
