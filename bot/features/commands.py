@@ -80,7 +80,7 @@ async def answer_command(core: Core, message: Message, caller: Caller) -> Comman
             return CommandReply("forget", translate("command.forgotten", language), writes)
         case "morning_on" | "morning_off":  # from the next list on
             await core.stores.mornings.save_wish(caller.id, wants_list=name == "morning_on")
-            at = core.settings.list_masked_values().get("morning_list", "")
+            at = core.settings.morning_list
             key = ("morning.on" if name == "morning_on" else "morning.off") if at else "morning.nowhere"
             return CommandReply(name, translate(key, language, at=at))
         case _:
