@@ -25,7 +25,6 @@ from bot.app.ingress import CardActions, LaneIngress
 from bot.app.resources import OpenPlatform, Resources, open_resources
 from bot.app.services import Services
 from bot.app.settings import Settings
-from bot.app.work_kinds import WorkHandlers
 from bot.approvals.cards import Cards
 from bot.approvals.outbox import fire_timers, relay_events
 from bot.chat.platform import IsConnected
@@ -87,12 +86,10 @@ async def build_app(
 def choose_platform(services: Services) -> OpenPlatform:
     """Return the function that opens the platform in use. Only that platform's modules are imported."""
     if services.feishu:
-        from bot.app.feishu_platform import open_feishu
-
-        return open_feishu
-    from bot.app.slack_platform import open_slack
-
-    return open_slack
+        from bot.app.feishu_platform import open_feishu as open_platform
+    else:
+        from bot.app.slack_platform import open_slack as open_platform
+    return open_platform
 
 
 def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = FEATURES) -> Application:
@@ -130,7 +127,9 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
     stores.files.keeper = added.files
     cards = replace(cards, outside=base.outside, features=added)
     dispatcher = WorkDispatcher(
-        handlers=WorkHandlers(turns=_build_turns(base, tool_services, added), cards=cards, features=added),
+        turns=_build_turns(base, tool_services, added),
+        cards=cards,
+        features=added,
         clock=stores.clock,
         away_ms=int(base.timing.outage_retry_s * 1000),
     )

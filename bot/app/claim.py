@@ -32,7 +32,7 @@ class FolderHolder:
 
     pid: int = 0
     address: str = ""
-    """Address of the workspace page; empty if connected to Slack."""
+    """Address of the workspace page; empty without one."""
 
     @property
     def is_alive(self) -> bool:

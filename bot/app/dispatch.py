@@ -1,18 +1,29 @@
-"""Dispatches one item of a lane: it is handled, postponed, or given up. The kinds of work are in
-`bot.app.work_kinds`."""
+"""Every kind of work that a lane can hold: its handler, and the events when it is postponed or fails every time.
+
+To add a kind to the kernel, write its class in `bot.core.work_items`, a handler, and a row in `list_work`. A feature
+brings its kinds along (`bot.features.contract`)."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial, reduce
+from operator import or_
+from typing import Annotated, Any, cast
 
-from pydantic import ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from bot.app.work_kinds import WorkHandlers, get_work_kind, list_work, parse_work
+from bot.approvals import lifecycle, outbox, press
+from bot.approvals.cards import Cards
+from bot.approvals.lifecycle import build_set_refresh
+from bot.approvals.openings import open_card
+from bot.approvals.waiters import notify_undelivered
+from bot.chat.messages import Click
+from bot.conversation import memory, notices, stops, turn
 from bot.conversation.notices import build_given_up_notice, notify_sender
-from bot.core import logs, metrics
+from bot.conversation.turn_context import Turns
+from bot.core import logs, metrics, work_items
 from bot.core.clock import Clock
 from bot.core.errors import (
     ChatAccountError,
@@ -23,9 +34,11 @@ from bot.core.errors import (
     StoreUnavailableError,
     UnreadableRecordError,
 )
-from bot.core.records import is_newer_record
-from bot.core.work_items import find_sender
+from bot.core.records import OpenCard, is_newer_record
+from bot.core.work_items import ButtonPressed, OpenSet, RelayEngineEvent, find_sender
+from bot.features.collected import Features
 from bot.features.contract import Work
+from bot.features.shipped import MODELS as FEATURE_MODELS
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from tools.spec import FrozenModel
@@ -52,12 +65,125 @@ ACCOUNT_ADVICE = (
 )
 NEWER_RECORD = "of a newer version"
 
+_OURS = [one for one in vars(work_items).values() if getattr(one, "__module__", "") == work_items.__name__]
+MODELS: Sequence[type[FrozenModel]] = (
+    OpenCard,
+    *(one for one in _OURS if isinstance(one, type) and issubclass(one, FrozenModel)),
+    *FEATURE_MODELS,
+)
+"""All that a lane can hold. Every process can read it, also an item of a feature that this process has not."""
+_ITEMS: TypeAdapter[FrozenModel] = TypeAdapter(cast(Any, Annotated)[reduce(or_, MODELS), Field(discriminator="kind")])
+
+
+def parse_work(body: str) -> FrozenModel:
+    """Parse the work in a lane's item. Raises pydantic's `ValidationError`."""
+    return _ITEMS.validate_json(body)
+
+
+def get_work_kind(work: FrozenModel) -> str:
+    """The `kind` in the stored form of the work."""
+    return str(type(work).model_fields["kind"].default)
+
+
+def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[FrozenModel], Work[Any]]:
+    """List all kinds of work by their models."""
+
+    async def handle_press(lease: Lease, work: ButtonPressed) -> Sequence[Write]:
+        if handle := features.presses.get(work.click.choice):
+            return await handle(lease, work.click)
+        return await press.handle_press(cards, lease, work.click)
+
+    def tell_set(item: LaneItem, click: Click) -> Sequence[Write]:
+        told = {"approval": click.approval, "code": "given_up"}
+        return [build_set_refresh(item, click.in_set, **told)] if click.in_set else []
+
+    async def give_up_press(item: LaneItem, work: ButtonPressed) -> Sequence[Write]:
+        told = tell_set(item, work.click) or [build_given_up_notice(item, work.click.person, "turn.press_given_up")]
+        return [*await lifecycle.give_up_press(cards, item, work.click), *told]
+
+    async def bury_press(lease: Lease, work: ButtonPressed) -> Sequence[Write]:
+        return [*lifecycle.bury_press(cards, lease, work.click), *tell_set(lease.item, work.click)]
+
+    async def give_up_opening(item: LaneItem, work: OpenCard) -> Sequence[Write]:
+        return notify_undelivered(work)
+
+    async def relay_event(lease: Lease, work: RelayEngineEvent) -> Sequence[Write]:
+        await outbox.relay_event(cards, work.event)
+        return []
+
+    async def tell_missing_feature(lease: Lease, work: FrozenModel) -> Sequence[Write]:
+        """An item of a feature that was taken out has no effect. A person who asked for it is told."""
+        return [build_given_up_notice(lease.item, work.person)] if isinstance(work, OpenSet) else []
+
+    kernel: Sequence[Work[Any]] = (
+        # Actions of people
+        Work(
+            model=work_items.MessageReceived,
+            handle=lambda lease, work: turn.handle_message(turns, lease, work.message),
+            give_up=lambda item, work: turn.give_up_message(turns, item, work.message),
+            bury=lambda lease, work: turn.bury_message(turns, work.message),
+        ),
+        Work(model=ButtonPressed, handle=handle_press, give_up=give_up_press, bury=bury_press),
+        Work(model=work_items.RefreshProgress, handle=partial(turn.refresh_progress, turns), is_owed=True),
+        Work(model=work_items.SessionStopped, handle=partial(stops.stop_session, turns)),
+        Work(
+            model=work_items.ResumeRun,
+            handle=partial(turn.resume_run, turns),
+            give_up=partial(turn.give_up_resume, turns),
+            bury=lambda lease, work: turn.bury_resume(turns, lease.item, work),
+        ),
+        # Events of a card besides presses
+        Work(
+            model=OpenCard,
+            handle=partial(open_card, cards),
+            give_up=give_up_opening,
+        ),
+        Work(model=work_items.RemindDeciders, handle=partial(lifecycle.remind_deciders, cards)),
+        Work(
+            model=work_items.ExpireCard,
+            handle=partial(lifecycle.expire_card, cards),
+            give_up=partial(lifecycle.give_up_expiry, cards),
+        ),
+        Work(
+            model=work_items.CloseCard,
+            handle=lambda lease, work: lifecycle.close_card(cards, lease.item, work),
+            give_up=partial(lifecycle.close_card, cards),
+        ),
+        Work(
+            model=work_items.CancelOpenCard,
+            handle=lambda lease, work: lifecycle.cancel_card(cards, lease.item, work),
+            give_up=partial(lifecycle.cancel_card, cards),
+        ),
+        Work(
+            model=work_items.StopOpenCard,
+            handle=lambda lease, work: lifecycle.cancel_card(cards, lease.item, work),
+            give_up=partial(lifecycle.cancel_card, cards),
+        ),
+        Work(model=work_items.RefreshCard, handle=partial(lifecycle.refresh_card, cards), is_owed=True),
+        Work(model=work_items.ForgetCopies, handle=partial(lifecycle.forget_copies, cards)),
+        Work(model=work_items.SettleCard, handle=partial(lifecycle.settle_card, cards)),
+        Work(model=work_items.JoinSet, handle=partial(lifecycle.join_set, cards)),
+        # The rest
+        Work(
+            model=work_items.AppendDirectHistory,
+            handle=lambda lease, work: memory.build_direct_history_writes(turns, work),
+        ),
+        Work(model=work_items.RecordDirectEvent, handle=partial(notices.record_direct_event, turns)),
+        Work(model=work_items.BacklogCleared, handle=partial(notices.notify_backlog_cleared, turns)),
+        Work(model=work_items.NotifyPerson, handle=partial(notices.notify_person, turns), is_owed=True),
+        Work(model=RelayEngineEvent, handle=relay_event),
+    )
+    missing = {model: Work(model=model, handle=tell_missing_feature) for model in MODELS}
+    return {**missing, **features.work, **{work.model: work for work in kernel}}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkDispatcher:
     """The worker's handler of items."""
 
-    handlers: WorkHandlers
+    turns: Turns
+    cards: Cards
+    features: Features
     clock: Clock
     away_ms: int = 5_000
     """Waiting time before the next try while the platform or the store of files cannot be reached (ms)."""
@@ -65,7 +191,7 @@ class WorkDispatcher:
     """All kinds of work by their models."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "work", list_work(self.handlers))
+        object.__setattr__(self, "work", list_work(self.turns, self.cards, self.features))
 
     async def handle_item(self, lease: Lease) -> Sequence[Write]:
         """Handle one item of a lane. Returns the writes of the commit that pops it.
@@ -74,12 +200,16 @@ class WorkDispatcher:
         because a single post may be the cause of the failure. While the platform does not accept our token, everything
         waits without a limit. An item whose records a newer version has written waits too: while processes are
         replaced, one of the new ones takes it."""
-        work = None
+        work, journal = None, self.turns.stores.journal
         try:
             work = parse_work(lease.item.body)
             return await self._handle_measured(lease, work)
         except ChatAccountError as refused:
-            await self._journal_refused_account(lease, refused)
+            if lease.item.error != str(refused):  # once per item; in chat nobody could be told
+                log.error("chat.refused", code=refused.code, advice=ACCOUNT_ADVICE)
+                text = f"{refused.code}: {ACCOUNT_ADVICE}"
+                write = journal.build_record_write(lease.lane, "chat.refused", text=text, item=lease.item.id)
+                await lease.checkpoint("chat.refused", write)
             raise RetryLater(ACCOUNT_TIMES * self.away_ms, str(refused)) from refused
         except ChatBusyError as busy:
             raise RetryLater(busy.wait_ms, str(busy)) from busy
@@ -94,7 +224,12 @@ class WorkDispatcher:
             age_ms = self._compute_age_ms(lease.item)
             if age_ms > NEWER_RECORD_MAX_MS or not is_newer_record(unread):
                 raise
-            await self._journal_newer_record(lease)
+            if lease.item.error != NEWER_RECORD:  # once per item
+                if sender := find_sender(lease.item.body):
+                    await notify_sender(self.turns, sender, "turn.newer", lease.item.id)
+                log.warning("item.newer", text="waits for a process of the version that has written it")
+                write = journal.build_record_write(lease.lane, "item.newer", text=NEWER_RECORD, item=lease.item.id)
+                await lease.checkpoint("newer", write)
             raise RetryLater(int(min(_NEWER_RECORD_FIRST_MS + age_ms / 8, 60_000)), NEWER_RECORD) from unread
 
     async def _handle_measured(self, lease: Lease, work: FrozenModel) -> Sequence[Write]:
@@ -110,33 +245,6 @@ class WorkDispatcher:
             except (LeaseLost, asyncio.CancelledError):
                 ended.name = "lost"
                 raise
-
-    async def _journal_refused_account(self, lease: Lease, refused: ChatAccountError) -> None:
-        """Journal a refused account, once per item; in chat nobody could be told."""
-        if lease.item.error == str(refused):
-            return
-        log.error("chat.refused", code=refused.code, advice=ACCOUNT_ADVICE)
-        await lease.checkpoint(
-            "chat.refused",
-            self.handlers.turns.stores.journal.build_record_write(
-                lease.lane, "chat.refused", text=f"{refused.code}: {ACCOUNT_ADVICE}", item=lease.item.id
-            ),
-        )
-
-    async def _journal_newer_record(self, lease: Lease) -> None:
-        """Journal a newer record and tell its sender, once: the stored reason of the last retry shows that it was
-        done."""
-        if lease.item.error == NEWER_RECORD:
-            return
-        if sender := find_sender(lease.item.body):
-            await notify_sender(self.handlers.turns, sender, "turn.newer", lease.item.id)
-        log.warning("item.newer", text="waits for a process of the version that has written it")
-        await lease.checkpoint(
-            "newer",
-            self.handlers.turns.stores.journal.build_record_write(
-                lease.lane, "item.newer", text=NEWER_RECORD, item=lease.item.id
-            ),
-        )
 
     def _compute_age_ms(self, item: LaneItem) -> float:
         return self.clock.now_ms() - item.put_ms

@@ -28,7 +28,6 @@ from bot.chat.people.directory_file import DirectoryFile
 from bot.chat.platform import IsConnected, Platform, is_listening
 from bot.core.errors import SettingsError
 from bot.core.timing import Timing
-from bot.queue.rate_limits import RateLimiter
 from bot.storage.members import RedisMemberStore
 from bot.storage.stores import Stores
 
@@ -52,8 +51,8 @@ async def open_feishu(
             languages=stores.preferences,
             fresh_s=timing.person_max_age_s,
         )
-        limits, spacing_ms = RateLimiter(stores.redis, stores.keys), min(300, settings.post_spacing_ms)
-        channel = FeishuChannel(client, limits, sent, directory, team=me.tenant, spacing_ms=spacing_ms)
+        spacing_ms = min(300, settings.post_spacing_ms)
+        channel = FeishuChannel(client, stores.lanes, sent, directory, team=me.tenant, spacing_ms=spacing_ms)
         readers, gate = FeishuReaderClassifier(client, tenant=me.tenant), IngressGate()
         publish = partial(publish_home, channel, sent, directory)
 

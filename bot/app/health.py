@@ -20,7 +20,6 @@ from bot.core.errors import SettingsError, StoreUnavailableError
 from bot.core.version import VERSION
 from bot.queue.figures import load_queue_figures
 from bot.queue.worker import Worker
-from bot.redis.connect import translate_redis_errors
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.members import RedisMemberStore
 from bot.storage.processes import ANNOUNCED_S, ProcessState, ProcessStore
@@ -60,8 +59,7 @@ class HealthState:
             reasons.append(NO_CHAT)
         try:
             async with asyncio.timeout(ANSWER_S):
-                with translate_redis_errors():
-                    await self.stores.redis.ping()
+                await self.stores.redis.ping()
         except (StoreUnavailableError, TimeoutError):
             reasons.append(NO_REDIS)
         return reasons

@@ -50,7 +50,7 @@ from bot.features.collected import Features
 from bot.queue.lanes import EnqueueResult
 from bot.queue.worker import Worker
 from bot.queue.writes import EnqueueItem, apply_writes
-from bot.storage.approvals import Verdict, derive_task_card_id
+from bot.storage.approvals import derive_task_card_id
 from bot.storage.stores import Stores
 from tools.people.names import get_person_language
 
@@ -104,15 +104,14 @@ class LaneIngress:
             self.platform, message.place, message.person, Post(text), key=f"{message.id}:full", again=True
         )
 
-    async def _notify_held(self, message: Message) -> None:
-        """Tell the person, once per conversation, that work is held. The message is handled when work continues."""
-        if await start_overflow(self.stores.redis, self.stores.keys, f"{message.place.conversation}:held", message.id):
-            text = translate("turn.held", await get_person_language(self.platform.directory, message.person))
-            await deliver_message(self.platform, message.place, message.person, Post(text), key=f"{message.id}:held")
-
-    async def _notify_press_held(self, click: Click) -> None:
-        text = translate("turn.held", await get_person_language(self.platform.directory, click.person))
-        await self.platform.chat.post_ephemeral(click.place, click.person, text)
+    async def _notify_held(self, held: Message | Click) -> None:
+        """Tell the person that work is held, for messages once per conversation. Theirs is handled when work
+        continues."""
+        text = translate("turn.held", await get_person_language(self.platform.directory, held.person))
+        if isinstance(held, Click):
+            await self.platform.chat.post_ephemeral(held.place, held.person, text)
+        elif await start_overflow(self.stores.redis, self.stores.keys, f"{held.place.conversation}:held", held.id):
+            await deliver_message(self.platform, held.place, held.person, Post(text), key=f"{held.id}:held")
 
     async def _accept_item(self, lane: str, id: str, body: str, person: str = "") -> EnqueueResult:
         """Accept an item of this person. Raises StoreUnavailableError if its lane is full."""
@@ -129,7 +128,7 @@ class LaneIngress:
         """Accept a press into the lane of its approval, so that no slow conversation delays a decision."""
         accepted = await self._accept_item(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
         if self.stores.watch.is_held and accepted is EnqueueResult.NEW:
-            self._go_on(self._notify_press_held(click))
+            self._go_on(self._notify_held(click))
 
     async def withdraw_click(self, click: Click, failed: Exception) -> Acceptance:
         return await self._withdraw_item(click.approval, click.id, failed)
@@ -247,9 +246,7 @@ class CardActions:
         cancel = CancelOpenCard(approval=card, person=person)
         press, now_ms = approval.build_cancelling_press(TAKEN_BACK_CHOICE), self.stores.clock.now_ms()
         await self.stores.lanes.enqueue(card, press, cancel.model_dump_json())
-        return (
-            await self.stores.approvals.decide_cancellation(approval, person, TAKEN_BACK_CHOICE, now_ms) is Verdict.OK
-        )
+        return await self.stores.approvals.decide_cancellation(approval, person, TAKEN_BACK_CHOICE, now_ms) == "ok"
 
     async def open_set(self, person: str, tasks: Sequence[str]) -> None:
         """Open a set of these tasks. A set with the same cards in the same versions is shown again."""

@@ -36,7 +36,6 @@ from bot.core.work_items import SHOW_SUFFIX
 from bot.queue.confirmation import Confirmation, ConfirmedBy
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
-from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import StoreWatch
 from bot.redis.check import require_fit_redis
 from bot.redis.connect import connect_redis
@@ -61,8 +60,6 @@ from tools.workflow.remote.engine_check import log_engine_state
 log = logs.get_logger(__name__)
 
 DAY_MS = 24 * 3_600_000
-
-
 OpenPlatform = Callable[[Settings, Services, Stores, Timing], AbstractAsyncContextManager[Platform]]
 
 
@@ -185,7 +182,7 @@ def build_stores(settings: Settings, services: Services, timing: Timing, redis: 
         laying_down_s=5 * timing.watch_pause_s,
     )
     watch = StoreWatch(
-        scripts=ScriptRunner.from_redis(redis, keys),
+        scripts=lanes.scripts,
         confirmation=confirmation,
         lay_down_again=lanes.lay_down_again,
         # One file of observations per address.

@@ -59,10 +59,10 @@ class Services:
     """The outside services in use. `standins` names those that are not real."""
 
     redis_url: str
-    slack_api_url: str
-    bot_token: str
     model: ModelEndpoint
     smtp_url: str
+    slack_api_url: str = ""
+    bot_token: str = ""
     app_token: str = ""
     signing_secret: str = ""
     feishu: FeishuApp | None = None

@@ -22,11 +22,9 @@ from bot.chat.slack.directory import SlackMembers
 from bot.chat.slack.files import SlackFileSource
 from bot.chat.slack.home_listeners import SlackHome
 from bot.chat.slack.listeners import SlackListeners
-from bot.chat.slack.missed_messages import MissedMessages
+from bot.chat.slack.missed_messages import LastSeenStore, MissedMessages
 from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.core.timing import Timing
-from bot.queue.rate_limits import RateLimiter
-from bot.storage.last_seen import LastSeenStore
 from bot.storage.members import RedisMemberStore
 from bot.storage.stores import Stores
 
@@ -36,8 +34,8 @@ async def open_slack(settings: Settings, services: Services, stores: Stores, tim
     """Open Slack. Raises `ChatError` or `SettingsError`."""
     async with open_web_client(services.bot_token, services.slack_api_url) as client:
         me = await identify_bot(client)
-        limits, last_seen = RateLimiter(stores.redis, stores.keys), LastSeenStore(stores.redis, stores.keys)
-        channel = SlackChannel(client, limits, team=me.team, bot=me.user, spacing_ms=settings.post_spacing_ms)
+        last_seen = LastSeenStore(stores.redis, stores.keys)
+        channel = SlackChannel(client, stores.lanes, team=me.team, bot=me.user, spacing_ms=settings.post_spacing_ms)
         directory = PlatformDirectory(
             SlackMembers(client, me.team),
             DirectoryFile(services.directory_file),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from bot.approvals import render
 from bot.approvals.cards import Cards
-from bot.approvals.state import CardDelivered, CopiesUpdated, record_copies
+from bot.approvals.state import keep_copies, record_delivery
 from bot.chat.messages import Card, ChannelReaders, MessageRef, Place, Post
 from bot.core import disclosure, logs
 from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, ChatUnavailableError
@@ -75,7 +75,7 @@ async def replace_card(
         approval.place
     ):
         return await post_card(cards, approval, key_part, again=again)
-    return await update_copies(cards, record_copies(approval, CardDelivered()))
+    return await update_copies(cards, record_delivery(approval, {}))
 
 
 async def post_copies(
@@ -99,7 +99,7 @@ async def post_copies(
     if errors and not copies:
         raise errors[0]
     older_copies = [ref for _, ref in approval.copies if ref not in copies.values()]
-    card = await update_copies(cards, record_copies(approval, CardDelivered(copies)), older_copies)
+    card = await update_copies(cards, record_delivery(approval, copies), older_copies)
     return replace(card, posted=tuple(copies.items()))
 
 
@@ -147,7 +147,7 @@ async def rewrite_copies(
     other_copies = [] if copies is None else [one for one in approval.copies if one[1] not in copies]
     current = (one for one in approval.copies if newest[one[0]] == one[1] or one in outdated or one in other_copies)
     refs = tuple(ref for _, ref in outdated)
-    return DeliveredCard(record_copies(approval, CopiesUpdated(tuple(current))), refs, wait_ms)
+    return DeliveredCard(keep_copies(approval, tuple(current)), refs, wait_ms)
 
 
 async def shows_record(cards: Cards, approval: Approval, reader: Person) -> bool:

@@ -25,7 +25,6 @@ from bot.approvals.state import (
     CardExpired,
     CardSettled,
     ClaimDecision,
-    CopiesUpdated,
     EffectAbandoned,
     JournalLine,
     NotifyWaiter,
@@ -35,7 +34,7 @@ from bot.approvals.state import (
     SaveRecord,
     SubjectClosed,
     has_ended,
-    record_copies,
+    keep_copies,
     transition,
     try_transition,
 )
@@ -61,7 +60,6 @@ from bot.core.work_items import (
 )
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
-from bot.storage.approvals import Verdict
 from tools.spec import Gate, TextRef
 
 
@@ -161,7 +159,7 @@ async def forget_copies(cards: Cards, lease: Lease, work: ForgetCopies) -> Seque
         return []
     newest = set(dict(approval.copies).values())
     kept = tuple(one for one in approval.copies if one[1] in newest or one[1] not in work.copies)
-    return [cards.stores.approvals.build_delivery_write(record_copies(approval, CopiesUpdated(kept)))]
+    return [cards.stores.approvals.build_delivery_write(keep_copies(approval, kept))]
 
 
 async def settle_card(cards: Cards, lease: Lease, work: SettleCard) -> Sequence[Write]:
@@ -218,7 +216,7 @@ async def cancel_card(cards: Cards, item: LaneItem, cancel: CancelOpenCard | Sto
     if approval is None or result is None:
         return []
     verdict = await cards.stores.approvals.decide_cancellation(approval, cancel.person, choice, to_ms(now))
-    return await end_approval(cards, item, result[0], silent=True) if verdict is Verdict.OK else []
+    return await end_approval(cards, item, result[0], silent=True) if verdict == "ok" else []
 
 
 async def join_set(cards: Cards, lease: Lease, work: JoinSet) -> Sequence[Write]:

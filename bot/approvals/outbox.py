@@ -10,16 +10,13 @@ from bot.core.i18n import translate
 from bot.core.records import OpenCard
 from bot.core.work_items import CloseCard, NotifyPerson, RelayEngineEvent
 from bot.queue.writes import EnqueueItem
-from bot.redis.connect import is_outage
 from bot.storage.approvals import derive_task_card_id
 from tools.cards.fields import build_mail_draft
 from tools.languages import LANGUAGES
 from tools.mail.send_email import SEND_EMAIL, SendEmailArgs, prepare_send_email
 from tools.people.names import PERSON, format_stand_in, get_names_by_language
-from tools.requests.duplicates import list_claims_with_file
 from tools.spec import Gate, TextRef, ToolError
 from tools.tool import ToolContext
-from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import SYSTEM, Decision, TaskKind
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.process.definition import format_request_line
@@ -44,11 +41,9 @@ async def relay_events(cards: Cards) -> None:
         for event in events:
             try:
                 await relay_event(cards, event)
-            except CountersignError:
+            except CountersignError:  # an outage concerns all events
                 raise
-            except Exception as error:  # one unreadable event must not stop the others
-                if is_outage(error):  # an outage concerns all events
-                    raise
+            except Exception:  # one unreadable event must not stop the others
                 log.exception("outbox.set_aside", kind=event.kind, id=event.id)
                 lane = f"engine_event:{event.id}"
                 await _enqueue_work(cards, lane, lane, RelayEngineEvent(event=event))
@@ -99,14 +94,11 @@ async def _enqueue_task_card(cards: Cards, event: OutboxEvent, follow_up: TextRe
         await _enqueue_notice(cards, event, TextRef(key="notice.undelivered", params={"task": task}), requester)
         return
     try:
-        assigned = await engine.get_task(task)
         card = await build_task_card(cards, reader, task, follow_up)
     except ToolError as error:  # closed before its card was delivered
         log.info("outbox.no_card", task=task, code=error.code)
         return
     await _enqueue_work(cards, card.approval, event.id, card)
-    if event.kind == "assigned":
-        await _notify_of_same_files(cards, assigned)
 
 
 async def _enqueue_mail_cards(cards: Cards, event: OutboxEvent) -> None:
@@ -167,28 +159,6 @@ async def _notify_request_ended(cards: Cards, event: OutboxEvent) -> None:
     after = [TextRef(key=f"notice.next_{status}", params=params)] if can_go_on else []
     note = TextRef(key=f"notice.ended_{status}", params=params)
     await _enqueue_notice(cards, event, note, more=(*decided, *by_rule, *after))
-
-
-async def _notify_of_same_files(cards: Cards, assigned: AssignedTask) -> None:
-    """Notify the deciders of other claims that a new request has the same file. Deciders of the new request see it
-    on the card. If two claims come at once, the later relay sees both."""
-    engine, directory = cards.tool_services.engine, cards.platform.directory
-    request, task = assigned.request, assigned.task
-    is_first = task.kind is TaskKind.APPROVE and not any(t.outcome for t in request.tasks if t.round == task.round)
-    for file in request.filled.files if is_first else ():
-        for other in await list_claims_with_file(engine, file, request.id):
-            same = next(one for one in other.filled.files if one.sha256 == file.sha256)
-            params: NoticeParams = {
-                "request": other.id,
-                "file": same.name,
-                "other": request.id,
-                "requester": await get_names_by_language(directory, request.initiator),
-            }
-            deciders = {t.by or t.assignee for t in other.tasks if t.kind is TaskKind.APPROVE}
-            for person in sorted(deciders - {request.initiator, other.initiator}):
-                notice = NotifyPerson(person=person, text=TextRef(key="file.same_elsewhere", params=params))
-                id = f"same_file:{request.id}:{other.id}:{file.sha256[:16]}:{person}"
-                await _enqueue_work(cards, f"notice:{person}", id, notice)
 
 
 async def _build_notice_params(cards: Cards, event: OutboxEvent) -> NoticeParams:

@@ -21,7 +21,6 @@ from bot.approvals.opinion_drafts import read_form_answers
 from bot.approvals.refusals import post_refusal, refuse_press, replace_unreadable_card
 from bot.approvals.state import (
     ENDED_EFFECTS,
-    CopyFound,
     DecisionMade,
     EffectConfirmed,
     EffectEnd,
@@ -32,8 +31,8 @@ from bot.approvals.state import (
     EffectSucceeded,
     IllegalTransitionError,
     PartsChanged,
+    keep_copies,
     merge_args,
-    record_copies,
     transition,
 )
 from bot.chat.messages import Click
@@ -177,7 +176,7 @@ def _add_pressed_copy(approval: Approval, click: Click, standing: frozenset[str]
     reader = approval.caller if approval.place else click.person
     if reader not in concerned or click.card.channel != (approval.place or click.place).channel:
         return approval
-    return record_copies(approval, CopyFound(reader, click.card))
+    return keep_copies(approval, ((reader, click.card), *approval.copies))
 
 
 # The effect: after a crash, a started one is never repeated blindly. If it is not safe to repeat, it ends as unknown,

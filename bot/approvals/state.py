@@ -1,8 +1,8 @@
 """The state machine of a card: `transition(approval, event, now) -> (approval, effects)`.
 
-Pure: no clock, no store, no platform. Every change of an `Approval` is an event, and every legal event is a case of one
-`match`. Any other event raises `IllegalTransitionError` and changes nothing. `authorize_press` has already judged who
-may press. Between processes, the deciding write remains the arbiter."""
+Pure: no clock, no store, no platform. Every change of an `Approval`, except of its copies, is an event, and every legal
+event is a case of one `match`. Any other event raises `IllegalTransitionError` and changes nothing. `authorize_press`
+has already judged who may press. Between processes, the deciding write remains the arbiter."""
 
 from __future__ import annotations
 
@@ -58,8 +58,6 @@ def transition(approval: Approval | None, event: ApprovalEvent, now: datetime) -
             return _replace_proposal(card, change, now)
         case Approval(state=ApprovalState.OPEN), WaiterAdded(waiter) if waiter not in approval.waiters:
             return _change_fields(approval, waiters=(*approval.waiters, waiter)), ()
-        case Approval(), CardDelivered() | CopiesUpdated() | CopyFound():
-            return record_copies(approval, event), ()
         case Approval(), ReminderDue() | CardExpired() | SuggestionAdded() if _is_open(approval, event.version):
             return _apply_to_version(approval, event, to_ms(now))
         case Approval(state=ApprovalState.OPEN | ApprovalState.EXPIRED), SubjectClosed(by, why):
@@ -100,16 +98,16 @@ def try_transition(
         return None
 
 
-def record_copies(approval: Approval, event: CopyEvent) -> Approval:
-    """Record the current copies. Legal at any time; changes nothing else."""
-    match event:
-        case CardDelivered(copies):
-            older_copies = (one for one in approval.copies if one[1] not in copies.values())
-            return _change_fields(approval, copies=(*older_copies, *copies.items()), delivered_version=approval.version)
-        case CopiesUpdated(kept):
-            return _change_fields(approval, copies=kept)
-        case CopyFound(reader, card):
-            return _change_fields(approval, copies=((reader, card), *approval.copies))
+def record_delivery(approval: Approval, copies: Mapping[str, MessageRef]) -> Approval:
+    """Record that the current version was delivered. `copies`: the new ones by person id; none if the card was updated
+    in place. Like `keep_copies`, this is legal in every state and changes nothing else."""
+    older_copies = (one for one in approval.copies if one[1] not in copies.values())
+    return _change_fields(approval, copies=(*older_copies, *copies.items()), delivered_version=approval.version)
+
+
+def keep_copies(approval: Approval, copies: tuple[tuple[str, MessageRef], ...]) -> Approval:
+    """Record the copies to keep up to date."""
+    return _change_fields(approval, copies=copies)
 
 
 def find_refusal(approval: Approval | None, version: int, now_ms: int) -> str:
@@ -380,31 +378,6 @@ class WaiterAdded:
 
 
 @dataclass(frozen=True, slots=True)
-class CardDelivered:
-    """The current version of the card was delivered."""
-
-    copies: Mapping[str, MessageRef] = field(default_factory=dict)
-    """The new copies by person id; empty when the card was updated in place."""
-
-
-@dataclass(frozen=True, slots=True)
-class CopiesUpdated:
-    """The copies were updated."""
-
-    kept: tuple[tuple[str, MessageRef], ...]
-    """The copies to keep up to date."""
-
-
-@dataclass(frozen=True, slots=True)
-class CopyFound:
-    """Somebody pressed a copy that was not on record."""
-
-    reader: str
-    """Person id."""
-    card: MessageRef
-
-
-@dataclass(frozen=True, slots=True)
 class ReminderDue:
     """Half of the version's time is over."""
 
@@ -536,8 +509,6 @@ ProposalEvent = CardRedrafted | CardEdited | CardRenewed | ConfirmationRequired
 """Events that open the next version of a card."""
 VersionEvent = ReminderDue | CardExpired | SuggestionAdded
 """Events about one version of an open card. For any other version they come too late."""
-CopyEvent = CardDelivered | CopiesUpdated | CopyFound
-"""Events that change only the copies, legal in every state of the card."""
 EffectEnd = EffectSucceeded | EffectFailed | EffectLost
 """Ends of a started effect."""
 EffectEvent = EffectStarted | PartsChanged | EffectEnd | EffectAbandoned
@@ -546,7 +517,6 @@ ApprovalEvent = (
     CardRequested
     | ProposalEvent
     | WaiterAdded
-    | CopyEvent
     | VersionEvent
     | SubjectClosed
     | CardCancelled

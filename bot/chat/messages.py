@@ -128,13 +128,16 @@ class FormSubmission(FrozenModel):
     """Files chosen on this page. `values` has their ids."""
     kept: tuple[str, ...] = ()
     """Ids of the files of the message that the form is about. The form lists these files, and each can be left out."""
-
     offer: str = ""
     """The answer whose button opens the form, and the number of the offered step: `<run>.<number>`. Empty otherwise."""
 
     def turn_page(self) -> FormSubmission:
         """Return this form with the next page shown."""
         return self.model_copy(update={"page": self.page + 1, "earlier": tuple(self.values)})
+
+
+OPEN_FORM = "form:open:"
+"""Beginning of the choices of buttons that open a form (see `FormSubmission.offer`). The step's number follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +208,7 @@ class TickOption:
 
 @dataclass(frozen=True, slots=True)
 class TickList:
-    """Options with a box each. A changed tick comes back as a `Click`. Every press on the card brings the ticks."""
+    """Options with a box each. A changed tick is a `Click`. Every press brings the ticks (`work_items.TICKED`)."""
 
     approval: str
     version: int

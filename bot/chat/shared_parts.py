@@ -60,7 +60,7 @@ Thread: TypeAlias = tuple[str, str]
 
 
 class SharedRateLimiter(Protocol):
-    """Slots of a rate shared by all processes (`bot.queue.rate_limits.RateLimiter`)."""
+    """Slots of a rate shared by all processes (`bot.queue.lanes.Lanes`)."""
 
     async def reserve_slot(self, key: str, spacing_ms: int, burst: int) -> int:
         """Take the next slot and return the ms to wait for it."""

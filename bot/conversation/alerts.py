@@ -7,15 +7,12 @@ import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 
-from redis.exceptions import RedisError
-
 from bot.chat.messages import Post
 from bot.chat.platform import Platform
 from bot.core import logs
 from bot.core.errors import NEEDS_ADMINISTRATOR, ChatError, StoreUnavailableError
 from bot.core.i18n import translate
 from bot.queue.store_watch import PauseReason
-from bot.redis.connect import translate_redis_errors
 from bot.storage.stores import Stores
 from tools.spec import TextRef
 
@@ -38,9 +35,8 @@ class AdministratorAlerts:
         an alert that could not be sent is sent the next time."""
         key = self.stores.keys.build_key(0, "alerted", code)
         try:
-            with translate_redis_errors():
-                if not await self.stores.redis.set(key, "1", nx=True, px=SILENCE_MS):
-                    return
+            if not await self.stores.redis.set(key, "1", nx=True, px=SILENCE_MS):
+                return
             await self.stores.journal.append_record("alert", "alert", text=translate(f"alert.{code}", "en", **params))
             told = [one for one in await self.platform.directory.list_people() if one.is_administrator and one.active]
             for person in told[:MAX_TOLD]:
@@ -49,7 +45,7 @@ class AdministratorAlerts:
                 await self.platform.chat.post_message(place, post, key=f"alert:{code}:{secrets.token_hex(6)}")
         except (ChatError, StoreUnavailableError) as failed:
             log.warning("alert not sent", code=code, reason=str(failed))
-            with suppress(RedisError):
+            with suppress(StoreUnavailableError):
                 await self.stores.redis.delete(key)
 
     async def report_pause(self, reason: PauseReason, offset_ms: int) -> None:
@@ -67,9 +63,8 @@ class AdministratorAlerts:
     async def _forget_alerts(self) -> None:
         """Allow the next alert at once, because work goes on."""
         try:
-            with translate_redis_errors():
-                for code in ("clock", "held"):
-                    await self.stores.redis.delete(self.stores.keys.build_key(0, "alerted", code))
+            for code in ("clock", "held"):
+                await self.stores.redis.delete(self.stores.keys.build_key(0, "alerted", code))
         except StoreUnavailableError as failed:
             log.warning("alerts not forgotten", reason=str(failed))
 

@@ -18,7 +18,6 @@ from bot.core.work_items import BacklogCleared, ItemSender, NotifyPerson, Record
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import Delete, EnqueueItem, Write
-from bot.redis.connect import translate_redis_errors
 from tools.languages import choose_words
 from tools.people.names import PERSON, get_person_language
 from tools.spec import TextRef
@@ -95,8 +94,7 @@ async def start_overflow(redis: Redis, keys: Keys, lane: str, id: str) -> bool:
     """Whether an overflow begins with this message, also on redelivery. False for every other message until the
     overflow ends. Raises StoreUnavailableError."""
     key = _build_overflow_key(keys, lane)
-    with translate_redis_errors():
-        return bool(await redis.set(key, id, nx=True, px=MAX_SILENCE_MS)) or await redis.get(key) == id
+    return bool(await redis.set(key, id, nx=True, px=MAX_SILENCE_MS)) or await redis.get(key) == id
 
 
 def build_overflow_end(keys: Keys, lane: str) -> Write:

@@ -183,7 +183,7 @@ async def build_prompt_head(turns: Turns, context: TurnContext) -> tuple[list[st
     manager = await turns.platform.directory.find_person(person.manager) if person.manager else None
     fields, reply_format = prompt.build_facts_message(person, manager), turns.loop.get_reply_format(run.state)
     run.state.style = reply_format.name
-    messages = context.conversation.history.list_messages_with_calls(without=run.id)
+    messages = context.conversation.history.list_messages(without=run.id)
     history = format_history(messages, reply_format)
     sheet = turns.loop.get_tool_prompt(run.state)
     tools = [prompt.build_tools_message(sheet.server_tools)] if sheet.server_tools else []

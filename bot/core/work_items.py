@@ -1,6 +1,6 @@
 """The items that a lane can hold, one class per kind of work. `kind` identifies the class of a stored item.
 
-The handlers are in one table: `bot.app.work_kinds`. A feature has its own kinds beside their handlers. (`OpenCard` is
+The handlers are in one table: `bot.app.dispatch`. A feature has its own kinds beside their handlers. (`OpenCard` is
 in `bot.core.records`, because a run keeps the one it requests.)"""
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from bot.chat.messages import Button, Click, Post
+from bot.chat.messages import OPEN_FORM, Button, Click, Post
 from bot.core.i18n import translate
 from bot.core.records import Run, RunResult
 from bot.features.answer_presses import (
@@ -23,8 +23,8 @@ from bot.queue.writes import Write
 from tools.languages import choose_words
 from tools.offer_steps.tool import MAX_STEPS, TOOL_FORMS
 
-SAY, OPEN_FORM = "say_", "form:open:"
-"""Beginnings of the choices that say a sentence, and of those that open a form; the step's number follows."""
+SAY = "say_"
+"""Beginning of the choices that say a sentence; the step's number follows."""
 
 
 def build(core: Core) -> Feature:

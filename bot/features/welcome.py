@@ -11,7 +11,6 @@ from bot.core.i18n import translate
 from bot.features.contract import Core, Feature, Work
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Set, Write
-from bot.redis.connect import translate_redis_errors
 from tools.people.names import choose_name
 from tools.spec import StoredModel
 
@@ -44,8 +43,7 @@ def _build_mark_key(core: Core, lane: str, person: str) -> str:
 
 async def _was_welcomed(core: Core, lane: str, person: str) -> bool:
     """Raises StoreUnavailableError."""
-    with translate_redis_errors():
-        return bool(await core.stores.redis.exists(_build_mark_key(core, lane, person)))
+    return bool(await core.stores.redis.exists(_build_mark_key(core, lane, person)))
 
 
 async def list_prompts(core: Core, person: str) -> Sequence[SuggestedPrompt]:

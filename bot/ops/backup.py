@@ -25,7 +25,7 @@ from bot.core.errors import CountersignError
 from bot.queue.keys import Keys
 from bot.queue.stored_items import split_stored_item
 from bot.queue.writes import EnqueueItem, apply_writes
-from bot.redis.connect import is_outage, load_time_ms, translate_redis_errors
+from bot.redis.connect import load_time_ms
 
 FORM = 1
 MAX_HEAD = 64 * 1024
@@ -94,12 +94,11 @@ async def stream_key_pages(redis: Redis, keys: Keys, kind: str | None = None) ->
     """Yield pages of the names of all keys of the installation, or of those of one Redis type; a name may come twice.
     Raises StoreUnavailableError."""
     page: list[str] = []
-    with translate_redis_errors():
-        async for key in redis.scan_iter(match=f"{keys.prefix}:*", count=_SCANNED, _type=kind):
-            page.append(str(key))
-            if len(page) >= _PAGE:
-                yield page
-                page = []
+    async for key in redis.scan_iter(match=f"{keys.prefix}:*", count=_SCANNED, _type=kind):
+        page.append(str(key))
+        if len(page) >= _PAGE:
+            yield page
+            page = []
     if page:
         yield page
 
@@ -112,13 +111,12 @@ def _list_uncopied(keys: Keys) -> list[str]:
 async def _write_keys(redis: Redis, names: Sequence[str], write_line: Any) -> int:
     if not names:
         return 0
-    with translate_redis_errors():
-        now_ms = await load_time_ms(redis)
-        async with redis.pipeline(transaction=False) as pipe:
-            for name in names:
-                pipe.execute_command("DUMP", name, **{NEVER_DECODE: True})
-                pipe.execute_command("PTTL", name)
-            answers: list[Any] = await pipe.execute()
+    now_ms = await load_time_ms(redis)
+    async with redis.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.execute_command("DUMP", name, **{NEVER_DECODE: True})
+            pipe.execute_command("PTTL", name)
+        answers: list[Any] = await pipe.execute()
     count = 0
     for name, value, lives_ms in zip(names, answers[::2], answers[1::2], strict=True):
         if value is None:  # the key has expired meanwhile
@@ -201,12 +199,11 @@ async def delete_data(redis: Redis, keys: Keys) -> None:
     """Delete every key of the installation, except the reason why it is held. Raises StoreUnavailableError."""
     left_out = set(_list_uncopied(keys)) - {keys.wakeup_list}
     async for page in stream_key_pages(redis, keys):
-        with translate_redis_errors():
-            async with redis.pipeline(transaction=False) as pipe:
-                for key in page:
-                    if key not in left_out:
-                        pipe.execute_command("UNLINK", key)  # the cluster's own method waits for its answer
-                await pipe.execute()
+        async with redis.pipeline(transaction=False) as pipe:
+            for key in page:
+                if key not in left_out:
+                    pipe.execute_command("UNLINK", key)  # the cluster's own method waits for its answer
+            await pipe.execute()
 
 
 async def set_items_aside(redis: Redis, keys: Keys) -> None:
@@ -214,34 +211,31 @@ async def set_items_aside(redis: Redis, keys: Keys) -> None:
     an interrupted restore, they are set aside already. Raises StoreUnavailableError."""
     for partition in range(keys.partitions):
         aside = _build_aside_key(keys, partition)
-        with translate_redis_errors():
-            if await redis.exists(aside):
-                continue
-            lanes = [str(one) for one in await redis.zrange(keys.build_key(partition, "z"), 0, -1)]
-            items = [
-                json.dumps([lane, *item])
-                for lane in lanes
-                for row in await redis.lrange(keys.build_key(partition, "in", lane), 0, -1)
-                if _is_from_person((item := split_stored_item(str(row)))[1])
-            ]
-            await redis.rpush(aside, _ASIDE_BEGINS, *items)
+        if await redis.exists(aside):
+            continue
+        lanes = [str(one) for one in await redis.zrange(keys.build_key(partition, "z"), 0, -1)]
+        items = [
+            json.dumps([lane, *item])
+            for lane in lanes
+            for row in await redis.lrange(keys.build_key(partition, "in", lane), 0, -1)
+            if _is_from_person((item := split_stored_item(str(row)))[1])
+        ]
+        await redis.rpush(aside, _ASIDE_BEGINS, *items)
 
 
 async def enqueue_items_set_aside(redis: Redis, keys: Keys) -> None:
     """Enqueue the items set aside into the lanes of the restored store, behind the items that wait there. Items that
     the copy knows by id are left out. Raises StoreUnavailableError."""
     for partition in range(keys.partitions):
-        with translate_redis_errors():
-            rows = [str(one) for one in await redis.lrange(_build_aside_key(keys, partition), 1, -1)]
+        rows = [str(one) for one in await redis.lrange(_build_aside_key(keys, partition), 1, -1)]
         if rows:
             await apply_writes(redis, keys, partition, [EnqueueItem(*json.loads(row)) for row in rows])
 
 
 async def forget_items_set_aside(redis: Redis, keys: Keys) -> None:
     """Delete the items set aside. Raises StoreUnavailableError."""
-    with translate_redis_errors():
-        for partition in range(keys.partitions):
-            await redis.delete(_build_aside_key(keys, partition))
+    for partition in range(keys.partitions):
+        await redis.delete(_build_aside_key(keys, partition))
 
 
 def _build_aside_key(keys: Keys, partition: int) -> str:
@@ -274,14 +268,11 @@ async def load_backup(redis: Redis, keys: Keys, file: BinaryIO) -> int:
         if any(not str(one["k"]).startswith(f"{keys.prefix}:") for one in alive):
             raise BackupError("changed")
         try:
-            with translate_redis_errors():
-                async with redis.pipeline(transaction=False) as pipe:
-                    for one in alive:
-                        value = base64.b64decode(one["d"], validate=True)
-                        pipe.restore(one["k"], int(one.get("x", 0)), value, replace=True, absttl="x" in one)
-                    await pipe.execute()
+            async with redis.pipeline(transaction=False) as pipe:
+                for one in alive:
+                    value = base64.b64decode(one["d"], validate=True)
+                    pipe.restore(one["k"], int(one.get("x", 0)), value, replace=True, absttl="x" in one)
+                await pipe.execute()
         except ResponseError as error:
-            if is_outage(error):
-                raise
             raise BackupError("other_server", reason=str(error)) from error
         count += len(alive)

@@ -32,7 +32,7 @@ from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
 from bot.redis.check import RedisSeverity, check_redis, list_servers
 from bot.redis.cluster import ClusterClient
-from bot.redis.connect import connect_redis, load_time_ms, translate_redis_errors
+from bot.redis.connect import connect_redis, load_time_ms
 from bot.redis.embedded import find_server_program, read_server_version
 from bot.redis.sentinel import MasterClient
 from bot.storage.cache import TextCache
@@ -203,9 +203,8 @@ async def _load_processes_in_use(settings: Settings, services: Services) -> Sequ
     """Load the processes in use: deployed, or shipped."""
     redis = await connect_redis(services.redis_url, retries=1)
     try:
-        with translate_redis_errors():
-            async with open_engine_from_settings(settings, redis, NOBODY) as engine:
-                return await engine.list_processes()
+        async with open_engine_from_settings(settings, redis, NOBODY) as engine:
+            return await engine.list_processes()
     finally:
         await redis.aclose()
 
@@ -287,8 +286,7 @@ async def _check_redis_service(services: Services) -> AsyncIterator[DoctorFindin
             spread = ", ".join(f"{one.name} keeps {len(one.partitions)}" for one in masters)
             what = f"Cluster of {len(masters)} masters; of {Keys().partitions} partitions {spread}"
         elif isinstance(redis, MasterClient):
-            with translate_redis_errors():
-                host, port = await redis.find_address()
+            host, port = await redis.find_address()
             what = f"Sentinel: the master of {redis.service} is {host}:{port}"
         yield DoctorFinding("ok", "redis", what)
         findings = await check_redis(redis, Keys())
@@ -312,8 +310,7 @@ async def _check_redis_service(services: Services) -> AsyncIterator[DoctorFindin
 
 async def describe_replicas(redis: Redis) -> str:
     """Describe the replicas, which decide how much a failover or a broken disk may lose."""
-    with translate_redis_errors():
-        replies = [await redis.info("replication", **one.target) for one in await list_servers(redis, Keys())]
+    replies = [await redis.info("replication", **one.target) for one in await list_servers(redis, Keys())]
     fewest = min(str(reply).count("'state': 'online'") for reply in replies)
     if not fewest:
         return "no replica follows it, so what its disk loses is lost"

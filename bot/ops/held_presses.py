@@ -19,7 +19,6 @@ from bot.ops.holds import stream_waiting_items
 from bot.queue.scripts import ScriptRunner
 from bot.queue.stored_items import build_stored_item, get_put_ms, split_stored_item
 from bot.queue.writes import EnqueueItem, apply_writes
-from bot.redis.connect import translate_redis_errors
 from bot.storage.approvals import ApprovalStore
 from tools.spec import TextRef
 from tools.tasks.todo import DECIDE_TASK
@@ -37,8 +36,7 @@ async def withdraw_presses(scripts: ScriptRunner, is_kept_here: Callable[[str], 
         for index, row in enumerate(rows):
             id, body = split_stored_item(row)
             if other := await _choose_replacement(scripts, body, is_kept_here):
-                with translate_redis_errors():
-                    await scripts.redis.lset(inbox, index, build_stored_item(get_put_ms(row), id, other))
+                await scripts.redis.lset(inbox, index, build_stored_item(get_put_ms(row), id, other))
                 count += 1
     return count
 

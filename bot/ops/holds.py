@@ -15,7 +15,6 @@ from typing import Any
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import CountersignError, StoreUnavailableError
 from bot.queue.scripts import ScriptRunner
-from bot.redis.connect import translate_redis_errors
 
 HOLD_MS = 15_000
 """Duration of a hold that nobody renews (ms)."""
@@ -109,31 +108,30 @@ async def list_owned_lanes(scripts: ScriptRunner) -> list[OwnedLane]:
     """List the lanes under a lease that has not run out. Raises StoreUnavailableError."""
     redis, keys = scripts.redis, scripts.keys
     owned: list[OwnedLane] = []
-    with translate_redis_errors():
-        seconds, _ = await redis.time()
-        for partition in range(keys.partitions):
-            start = 0
-            while True:
-                found: list[Any] = await redis.zrange(
-                    keys.build_key(partition, "z"),
-                    f"({int(seconds) * 1000}",
-                    "+inf",
-                    byscore=True,
-                    offset=start,
-                    num=_PAGE,
-                )
-                async with redis.pipeline(transaction=False) as pipe:
-                    for lane in found:
-                        pipe.hmget(keys.build_key(partition, "st", str(lane)), ["token", "owner"])
-                    states = await pipe.execute() if found else []
-                owned += [
-                    OwnedLane(str(lane), str(owner or ""))
-                    for lane, (token, owner) in zip(found, states, strict=True)
-                    if token
-                ]
-                start += _PAGE
-                if len(found) < _PAGE:
-                    break
+    seconds, _ = await redis.time()
+    for partition in range(keys.partitions):
+        start = 0
+        while True:
+            found: list[Any] = await redis.zrange(
+                keys.build_key(partition, "z"),
+                f"({int(seconds) * 1000}",
+                "+inf",
+                byscore=True,
+                offset=start,
+                num=_PAGE,
+            )
+            async with redis.pipeline(transaction=False) as pipe:
+                for lane in found:
+                    pipe.hmget(keys.build_key(partition, "st", str(lane)), ["token", "owner"])
+                states = await pipe.execute() if found else []
+            owned += [
+                OwnedLane(str(lane), str(owner or ""))
+                for lane, (token, owner) in zip(found, states, strict=True)
+                if token
+            ]
+            start += _PAGE
+            if len(found) < _PAGE:
+                break
     return owned
 
 
@@ -141,23 +139,17 @@ async def stream_waiting_items(scripts: ScriptRunner) -> AsyncIterator[tuple[str
     """Yield the key of each lane's items, with the items as they are stored. Raises StoreUnavailableError."""
     redis, keys = scripts.redis, scripts.keys
     for partition in range(keys.partitions):
-        with translate_redis_errors():
-            lanes = await redis.zrange(keys.build_key(partition, "z"), 0, -1)
+        lanes = await redis.zrange(keys.build_key(partition, "z"), 0, -1)
         for lane in map(str, lanes):
             inbox = keys.build_key(partition, "in", lane)
-            with translate_redis_errors():
-                rows = await redis.lrange(inbox, 0, -1)
+            rows = await redis.lrange(inbox, 0, -1)
             yield inbox, [str(row) for row in rows]
 
 
 async def _call_hold(scripts: ScriptRunner, nonce: str, ms: int, *, again: bool = False) -> list[str]:
-    with translate_redis_errors():
-        return [str(one) for one in await scripts.run_in_all_partitions("hold", nonce, ms, int(again))]
+    return [str(one) for one in await scripts.run_in_all_partitions("hold", nonce, ms, int(again))]
 
 
 async def _load_last_tokens(scripts: ScriptRunner) -> list[str]:
     keys = scripts.keys
-    with translate_redis_errors():
-        return [
-            str(await scripts.redis.get(keys.build_key(partition, "ep")) or "") for partition in range(keys.partitions)
-        ]
+    return [str(await scripts.redis.get(keys.build_key(partition, "ep")) or "") for partition in range(keys.partitions)]

@@ -11,7 +11,7 @@ from bot.core.redaction import redact_text
 from bot.queue.figures import LOOKED_AT
 from bot.queue.keys import Keys
 from bot.queue.stored_items import get_put_ms
-from bot.redis.connect import load_time_ms, translate_redis_errors
+from bot.redis.connect import load_time_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,19 +31,18 @@ class LaneFigures:
 async def list_oldest_lanes(redis: Redis, keys: Keys, most: int) -> list[LaneFigures]:
     """List the lanes whose first items have waited longest, from the first `LOOKED_AT` lanes of each partition. Raises
     StoreUnavailableError."""
-    with translate_redis_errors():
-        now_ms = await load_time_ms(redis)
-        async with redis.pipeline(transaction=False) as pipe:
-            for partition in range(keys.partitions):
-                pipe.zrange(keys.build_key(partition, "z"), 0, LOOKED_AT - 1)
-            names: list[Any] = await pipe.execute()
-        lanes = [(partition, str(lane)) for partition, found in enumerate(names) for lane in found]
-        async with redis.pipeline(transaction=False) as pipe:
-            for partition, lane in lanes:
-                pipe.llen(keys.build_key(partition, "in", lane))
-                pipe.lindex(keys.build_key(partition, "in", lane), 0)
-                pipe.hmget(keys.build_key(partition, "st", lane), ["tries", "owner", "token", "error"])
-            answers: list[Any] = await pipe.execute() if lanes else []
+    now_ms = await load_time_ms(redis)
+    async with redis.pipeline(transaction=False) as pipe:
+        for partition in range(keys.partitions):
+            pipe.zrange(keys.build_key(partition, "z"), 0, LOOKED_AT - 1)
+        names: list[Any] = await pipe.execute()
+    lanes = [(partition, str(lane)) for partition, found in enumerate(names) for lane in found]
+    async with redis.pipeline(transaction=False) as pipe:
+        for partition, lane in lanes:
+            pipe.llen(keys.build_key(partition, "in", lane))
+            pipe.lindex(keys.build_key(partition, "in", lane), 0)
+            pipe.hmget(keys.build_key(partition, "st", lane), ["tries", "owner", "token", "error"])
+        answers: list[Any] = await pipe.execute() if lanes else []
     found = [
         LaneFigures(
             lane=lane,

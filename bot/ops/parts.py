@@ -13,7 +13,7 @@ from types import ModuleType
 
 import bot.features
 import tools
-from bot.app.work_kinds import MODELS
+from bot.app.dispatch import MODELS
 from bot.core import work_items
 from bot.core.i18n import load_sentences, translate
 from bot.dev.evaluation.scenario import read_scenarios
@@ -62,6 +62,9 @@ def find_sentence_gaps(
 ) -> Iterator[str]:
     """Yield sentences without one of the languages or with other values to fill in, and titles without a statement."""
     for key, words in sorted(sentences.items()):
+        if words.keys().isdisjoint(("zh", "en")):
+            yield translate("check.unknown", language, where=key)
+            continue
         lacking = [one for one in languages if one not in words or not (words[one].strip() or key.endswith("_words"))]
         matter = key.replace("title.", "matter.", 1)
         for what in (*lacking, *([matter] if matter not in sentences else [])):

@@ -21,7 +21,6 @@ from bot.core.records import Approval
 from bot.ops.backup import stream_key_pages
 from bot.queue.keys import Keys
 from bot.queue.stored_items import split_stored_item
-from bot.redis.connect import translate_redis_errors
 from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import find_work_person
 from bot.storage.history import TAB
@@ -113,9 +112,8 @@ class PersonalData:
         async for record in self.stream_records():
             if record.file:
                 await delete_file(*record.file)
-            with translate_redis_errors():
-                for command in record.erase:
-                    await cast("Awaitable[Any]", self.redis.execute_command(*command))  # type: ignore[no-untyped-call]
+            for command in record.erase:
+                await cast("Awaitable[Any]", self.redis.execute_command(*command))  # type: ignore[no-untyped-call]
             counts[record.kind if record.erase or record.file else f"kept {record.kind}"] += 1
         return counts
 
@@ -123,8 +121,7 @@ class PersonalData:
         for partition in range(self.keys.partitions):
             key, start = self.keys.build_key(partition, "j"), "-"
             while True:
-                with translate_redis_errors():
-                    entries: Any = await self.redis.xrange(key, start, "+", count=500)
+                entries: Any = await self.redis.xrange(key, start, "+", count=500)
                 for id, fields in entries:
                     if fields.get("who") == self.person:
                         yield PersonalRecord(kind="journal", data={"id": id, **fields}, erase=[("XDEL", key, str(id))])
@@ -177,34 +174,29 @@ class PersonalData:
             kind = rest.rpartition(":")[2]
             if kind not in ("preferences", "members"):
                 return []
-            with translate_redis_errors():
-                stored: Any = await self.redis.hget(key, self.person)
+            stored: Any = await self.redis.hget(key, self.person)
             erase: list[Command] = [("HDEL", key, self.person)]
             if kind == "preferences":
                 erase.append(("INCR", f"{key}_version"))
             return [PersonalRecord(kind=kind, data=_read_json(str(stored)), erase=erase)] if stored else []
         if tag == "sent":  # cards with buttons on Feishu
             is_card = rest.partition(":")[2].startswith("card:")
-            with translate_redis_errors():
-                shown: Any = await self.redis.get(key) if is_card else None
+            shown: Any = await self.redis.get(key) if is_card else None
             card = PersonalRecord(kind="sent_card", data=_read_json(str(shown)), erase=[("DEL", key)])
             return [card] if shown and self.person in shown else []
         if tag == "files" and f":day:{self.person}:" in rest:
-            with translate_redis_errors():
-                sizes = await self.redis.hgetall(key)
+            sizes = await self.redis.hgetall(key)
             return [PersonalRecord(kind="files", data={"key": key, "value": sizes}, erase=[("DEL", key)])]
         if tag == "files":
             team, _, member = rest.partition(":file:")
             if not member.startswith(f"{self.person}:"):
                 return []
-            with translate_redis_errors():
-                text = await self.redis.get(key)
-                is_unused = await self.redis.zscore(f"{self.keys.prefix}:{{files}}:{team}:unused", member) is not None
+            text = await self.redis.get(key)
+            is_unused = await self.redis.zscore(f"{self.keys.prefix}:{{files}}:{team}:unused", member) is not None
             # A file that may be on a request is kept with it, as long as `FILES_DAYS` says.
             return [PersonalRecord(kind="file", data=_read_json(str(text)), file=(team, member) if is_unused else None)]
         if about.split(":", 1)[0] == self.person:
-            with translate_redis_errors():
-                value = await self.redis.get(key)
+            value = await self.redis.get(key)
             return [PersonalRecord(kind=name, data={"key": key, "value": value}, erase=[("DEL", key)])]
         read = {
             "run": self._list_runs,
@@ -238,8 +230,7 @@ class PersonalData:
 
     async def _list_items(self, key: str, name: str, lane: str) -> list[PersonalRecord]:
         """List items that the person wrote or pressed, or that are for them, while these wait to be handled."""
-        with translate_redis_errors():
-            items = [split_stored_item(str(one)) for one in await self.redis.lrange(key, 0, -1)]
+        items = [split_stored_item(str(one)) for one in await self.redis.lrange(key, 0, -1)]
         return [
             PersonalRecord(kind="item", data={"lane": lane, "id": id, "body": _read_json(body)})
             for id, body in items
@@ -250,8 +241,7 @@ class PersonalData:
         """List dead letters: given-up items that the person wrote or pressed, or that are for them."""
         if about:  # the mark of a letter that was retried
             return []
-        with translate_redis_errors():
-            letters: Any = await self.redis.xrange(key)
+        letters: Any = await self.redis.xrange(key)
         return [
             PersonalRecord(kind="dead letter", data={"at": at, **fields}, erase=[("XDEL", key, at)])
             for at, fields in letters
@@ -265,8 +255,7 @@ class PersonalData:
     async def _list_entries(self, key: str, name: str, conversation: str) -> list[PersonalRecord]:
         """List entries of a conversation's history: all of the person's DM, in others those of runs that their messages
         began."""
-        with translate_redis_errors():
-            values = [str(one) for one in await self.redis.lrange(key, 0, -1)]
+        values = [str(one) for one in await self.redis.lrange(key, 0, -1)]
         runs = [(value.partition("|")[2] if name == "h" else value).split(TAB, 1)[0] for value in values]
         is_direct = _DIRECT.fullmatch(conversation) is not None and bool(self._runs.intersection(runs))
         kind = "history" if name == "h" else "calls"
@@ -285,8 +274,7 @@ class PersonalData:
         found, name = list[PersonalRecord](), rest.partition(":")[0]
         if tag in ("people", "files", "sent") or name == "apr":
             return found
-        with translate_redis_errors():
-            fields: Mapping[str, str] = await self.redis.hgetall(key)  # type: ignore[assignment]
+        fields: Mapping[str, str] = await self.redis.hgetall(key)  # type: ignore[assignment]
         for one, text in fields.items():
             if one != self.person and not one.startswith((f"{self.person}:", f"{self.person}{TAB}")):
                 continue

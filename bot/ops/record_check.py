@@ -16,7 +16,6 @@ from bot.core.errors import UnreadableRecordError
 from bot.core.records import is_newer_record
 from bot.queue.keys import Keys
 from bot.queue.stored_items import split_stored_item
-from bot.redis.connect import translate_redis_errors
 from bot.storage.approvals import ApprovalStore
 from bot.storage.runs import RunStore
 from tools.workflow.engine.redis_store import RedisStore
@@ -50,8 +49,7 @@ async def check_records(redis: Redis, keys: Keys, parse_work: Callable[[str], ob
     check, approvals, runs = RecordCheck(), ApprovalStore(redis, keys), RunStore(redis, keys)
 
     async def check_lane(key: str) -> None:
-        with translate_redis_errors():
-            stored = await cast("Awaitable[list[str]]", redis.lrange(key, 0, -1))
+        stored = await cast("Awaitable[list[str]]", redis.lrange(key, 0, -1))
         for raw in stored:
             try:
                 id, body = split_stored_item(raw)
@@ -76,14 +74,12 @@ async def check_records(redis: Redis, keys: Keys, parse_work: Callable[[str], ob
         async for lane in _list_ids(redis, keys, partition, "in"):
             inbox = keys.build_key(partition, "in", lane)
             await check.read_record("lane", lane, lambda key=inbox: check_lane(key))  # type: ignore[misc]
-    with translate_redis_errors():
-        await check.read_record("index", "requests", lambda: check_requests(RedisStore(redis)))
+    await check.read_record("index", "requests", lambda: check_requests(RedisStore(redis)))
     return check
 
 
 async def _list_ids(redis: Redis, keys: Keys, partition: int, kind: str) -> AsyncIterator[str]:
     prefix = keys.build_key(partition, kind, "")
     pattern = _PATTERN_SIGN.sub(r"\\\g<0>", prefix) + "*"
-    with translate_redis_errors():
-        async for key in redis.scan_iter(match=pattern, count=PAGE):
-            yield str(key).removeprefix(prefix)
+    async for key in redis.scan_iter(match=pattern, count=PAGE):
+        yield str(key).removeprefix(prefix)

@@ -21,7 +21,6 @@ from bot.ops.holds import stream_waiting_items
 from bot.queue.scripts import ScriptRunner
 from bot.queue.stored_items import split_stored_item
 from bot.queue.writes import EnqueueItem, apply_writes
-from bot.redis.connect import translate_redis_errors
 from bot.storage.approvals import ApprovalStore
 from bot.storage.runs import derive_run_id
 from tools.catalog import TOOLS
@@ -200,8 +199,7 @@ async def _drop_answered_messages(scripts: ScriptRunner, answered_runs: set[str]
     async for inbox, rows in stream_waiting_items(scripts):
         for row in rows:
             if _find_run(scripts, row) in answered_runs:
-                with translate_redis_errors():
-                    count += int(await scripts.redis.lrem(inbox, 1, row))
+                count += int(await scripts.redis.lrem(inbox, 1, row))
     return count
 
 

@@ -9,31 +9,27 @@ import asyncio
 from collections.abc import Sequence
 
 from bot.queue.scripts import ScriptRunner
-from bot.redis.connect import translate_redis_errors
 
 
 async def begin_restore(scripts: ScriptRunner) -> None:
     """Mark the store as being restored. Until `finish_restore`, no item is accepted, and nobody can accept the store.
     Raises StoreUnavailableError."""
-    with translate_redis_errors():
-        for life in scripts.keys.life_keys:
-            await scripts.redis.hset(life, "restoring", "1")
+    for life in scripts.keys.life_keys:
+        await scripts.redis.hset(life, "restoring", "1")
 
 
 async def finish_restore(scripts: ScriptRunner, ids: Sequence[str]) -> None:
     """Mark the store as complete. `ids`: its new ids, by partition. Processes that know the former id are not told
     again once the store is accepted. Raises StoreUnavailableError."""
-    with translate_redis_errors():
-        for life, id in zip(scripts.keys.life_keys, ids, strict=True):
-            former = await scripts.redis.hget(life, "id")
-            if id and former != id:
-                await scripts.redis.hset(life, mapping={"id": id, **({"former": str(former)} if former else {})})
-        for life in scripts.keys.life_keys:
-            await scripts.redis.hdel(life, "restoring")
+    for life, id in zip(scripts.keys.life_keys, ids, strict=True):
+        former = await scripts.redis.hget(life, "id")
+        if id and former != id:
+            await scripts.redis.hset(life, mapping={"id": id, **({"former": str(former)} if former else {})})
+    for life in scripts.keys.life_keys:
+        await scripts.redis.hdel(life, "restoring")
 
 
 async def is_restore_unfinished(scripts: ScriptRunner) -> bool:
     """Whether a restore was interrupted or is under way. Raises StoreUnavailableError."""
-    with translate_redis_errors():
-        asked = [scripts.redis.hexists(life, "restoring") for life in scripts.keys.life_keys]
-        return any(await asyncio.gather(*asked))
+    asked = [scripts.redis.hexists(life, "restoring") for life in scripts.keys.life_keys]
+    return any(await asyncio.gather(*asked))

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from bot.queue.keys import Keys
 from bot.queue.stored_items import get_put_ms
-from bot.redis.connect import load_time_ms, translate_redis_errors
+from bot.redis.connect import load_time_ms
 
 LOOKED_AT = 50
 """Most due lanes that are read in each partition, so that the call is as cheap in a flood as in calm."""
@@ -33,23 +33,22 @@ class QueueFigures:
 async def load_queue_figures(redis: Redis, keys: Keys) -> QueueFigures:
     """Load the figures in three round trips. Raises StoreUnavailableError."""
     partitions = range(keys.partitions)
-    with translate_redis_errors():
-        now_ms = await load_time_ms(redis)
-        async with redis.pipeline(transaction=False) as pipe:
-            for partition in partitions:
-                lanes = keys.build_key(partition, "z")
-                pipe.zcard(lanes)
-                pipe.zcount(lanes, "-inf", now_ms)
-                pipe.zrange(lanes, "-inf", str(now_ms), byscore=True, offset=0, num=LOOKED_AT)
-                pipe.zcard(keys.build_key(partition, "t"))
-            answers: list[Any] = await pipe.execute()
-        rows = [answers[4 * partition : 4 * partition + 4] for partition in partitions]
-        due = [(partition, str(lane)) for partition, row in zip(partitions, rows, strict=True) for lane in row[2]]
-        async with redis.pipeline(transaction=False) as pipe:
-            for partition, lane in due:
-                pipe.llen(keys.build_key(partition, "in", lane))
-                pipe.lindex(keys.build_key(partition, "in", lane), 0)
-            inboxes: list[Any] = await pipe.execute() if due else []
+    now_ms = await load_time_ms(redis)
+    async with redis.pipeline(transaction=False) as pipe:
+        for partition in partitions:
+            lanes = keys.build_key(partition, "z")
+            pipe.zcard(lanes)
+            pipe.zcount(lanes, "-inf", now_ms)
+            pipe.zrange(lanes, "-inf", str(now_ms), byscore=True, offset=0, num=LOOKED_AT)
+            pipe.zcard(keys.build_key(partition, "t"))
+        answers: list[Any] = await pipe.execute()
+    rows = [answers[4 * partition : 4 * partition + 4] for partition in partitions]
+    due = [(partition, str(lane)) for partition, row in zip(partitions, rows, strict=True) for lane in row[2]]
+    async with redis.pipeline(transaction=False) as pipe:
+        for partition, lane in due:
+            pipe.llen(keys.build_key(partition, "in", lane))
+            pipe.lindex(keys.build_key(partition, "in", lane), 0)
+        inboxes: list[Any] = await pipe.execute() if due else []
     waited_ms = [now_ms - get_put_ms(str(head)) for head in inboxes[1::2] if head]
     return QueueFigures(
         now_ms=now_ms,

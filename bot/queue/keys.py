@@ -27,10 +27,6 @@ class Keys:
         if not 1 <= self.partitions <= 100:
             raise ValueError(f"partitions must be 1 to 100, not {self.partitions}")
 
-    def format_hash_tag(self, partition: int) -> str:
-        """Format the hash tag, e.g. `{q03}`."""
-        return ENGINE if partition < 0 else f"{{q{partition:02d}}}"
-
     def get_partition(self, lane: str) -> int:
         """Return the partition of a lane. An id derived here contains it, also with `:more` after it. For any other
         name, the CRC16 of Redis Cluster decides. -1: the engine's records."""
@@ -47,7 +43,7 @@ class Keys:
 
     def build_key(self, partition: int, *parts: str) -> str:
         """Build a key of a partition, e.g. `cs:{q03}:run:R03…`."""
-        return ":".join((self.prefix, self.format_hash_tag(partition), *parts))
+        return ":".join((self.prefix, ENGINE if partition < 0 else f"{{q{partition:02d}}}", *parts))
 
     def build_slot_key(self, rate: str) -> str:
         """Build the key of a rate limit."""

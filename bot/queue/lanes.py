@@ -31,7 +31,7 @@ from bot.queue.keys import ENGINE, Keys
 from bot.queue.scripts import ScriptRunner
 from bot.queue.stored_items import split_stored_item
 from bot.queue.writes import EnqueueItem, RefuseBegun, Write, XAdd, encode_writes, format_optional, split_by_partition
-from bot.redis.connect import translate_redis_errors
+from bot.redis.outages import translate_redis_errors
 
 ANYBODY = "*"
 """Used in place of a person id: the work of every person."""
@@ -187,7 +187,9 @@ class Lease:
         self.extended_ms = asked_ms
         self._written.add(seq)
         self.apply_stops(*details[1].split())
-        wait_ms = await self._lanes.reserve_slot(slot, most_ms) if slot and rate == _NO_RATE else details[0]
+        wait_ms = details[0]
+        if slot and rate == _NO_RATE:
+            wait_ms = await self._lanes.reserve_slot(slot.key, slot.spacing_ms, slot.burst, most_ms)
         return CheckpointResult(wait_ms=None if wait_ms < 0 else wait_ms, server=server)
 
     async def begin(self, seq: str, *writes: Write) -> bool:
@@ -231,8 +233,7 @@ class Lease:
     async def list_waiting_bodies(self) -> list[str]:
         """List the bodies of the items that wait behind the one at the head."""
         keys, redis = self._lanes.keys, self._lanes.redis
-        with translate_redis_errors():
-            rows = await redis.lrange(keys.build_key(keys.get_partition(self.lane), "in", self.lane), 1, -1)
+        rows = await redis.lrange(keys.build_key(keys.get_partition(self.lane), "in", self.lane), 1, -1)
         return [split_stored_item(str(row))[1] for row in rows]
 
     async def retry(self, delay_ms: int, error: str, count: bool = True) -> None:
@@ -258,7 +259,7 @@ class Lease:
 
 
 class Lanes:
-    """The queue. Every call may raise StoreUnavailableError.
+    """The queue, and the rates that all processes share. Every call may raise StoreUnavailableError.
 
     A lane may have a record, the hash `<prefix>:{qNN}:<record_kind>:<lane>`, and a companion, the lane
     `<lane><companion_suffix>`. A lease comes with both of them (`Lease.record`, `Lease.is_companion_waiting`)."""
@@ -284,7 +285,7 @@ class Lanes:
         self.beside = (record_kind, companion_suffix, DOUBT_MS)
         """Arguments of the scripts that hand out items."""
         self._confirmation = confirmation or Confirmation()
-        self._scripts = ScriptRunner.from_redis(redis, keys)
+        self.scripts = ScriptRunner.from_redis(redis, keys)
         self._accepted = deque[tuple[float, str, str, str, tuple[str, ...], str]](maxlen=_MAX_REMEMBERED)
         """Items accepted in the last minute: when (`time.monotonic`), lane, id, body, aliases, person."""
         self.begun_effects = deque[tuple[float, str, str]](maxlen=_MAX_REMEMBERED)
@@ -299,8 +300,7 @@ class Lanes:
         since_s = time.monotonic() - DOUBT_MS / 1000
         for at_s, lane, name in [*self.begun_effects]:
             if self.keys.get_partition(lane) in partitions and at_s > since_s:
-                with translate_redis_errors():
-                    await self.redis.set(self.build_begun_key(lane, name), "1", px=self.dedupe_ms)
+                await self.redis.set(self.build_begun_key(lane, name), "1", px=self.dedupe_ms)
         again = 0
         for at_s, lane, id, body, aliases, person in [*self._accepted]:
             if self.keys.get_partition(lane) in partitions and at_s > since_s:
@@ -313,7 +313,7 @@ class Lanes:
 
     async def run_lane_script(self, script: str, lane: str, *args: str | int) -> Any:
         """Run a script in the partition of a lane."""
-        return await self._run_partition_script(script, self.keys.get_partition(lane), *args)
+        return await self.scripts.run_script(script, self.keys.get_partition(lane), *args)
 
     async def run_confirmed_script(self, script: str, lane: str, *args: str | int) -> tuple[Any, bool, str]:
         """Run a script as `run_lane_script` does. Returns its answer, whether its writes were confirmed in time, and
@@ -321,9 +321,8 @@ class Lanes:
         command = self.find_confirm_command(lane)
         if not command:
             return await self.run_lane_script(script, lane, *args), True, ""
-        with translate_redis_errors():
-            partition = self.keys.get_partition(lane)
-            return await self._scripts.run_confirmed_script(script, partition, command, *args)
+        partition = self.keys.get_partition(lane)
+        return await self.scripts.run_confirmed_script(script, partition, command, *args)
 
     async def run_until_confirmed(self, script: str, lane: str, *args: str | int) -> tuple[Any, str]:
         """Run a script repeatedly until its writes are confirmed or it has written nothing. Returns the answer and the
@@ -337,17 +336,13 @@ class Lanes:
 
     async def confirm_engine(self) -> str:
         """Confirm the engine's records if they may lie on another server than a lane. Returns its replication id."""
-        if self._scripts.wakeup_list:
+        if self.scripts.wakeup_list:
             return ""
         return (await self.run_until_confirmed("apply", ENGINE, secrets.token_hex(8)))[1]
 
     def find_confirm_command(self, lane: str) -> Sequence[str | int]:
         """Return the command that waits for the confirmation of a write; empty if nothing has to be confirmed."""
         return self._confirmation.build_command(self.keys.get_partition(lane))
-
-    async def _run_partition_script(self, script: str, partition: int, *args: str | int) -> Any:
-        with translate_redis_errors():
-            return await self._scripts.run_script(script, partition, *args)
 
     async def prepare_writes(self, lane: str, writes: Sequence[Write]) -> list[str]:
         """Encode writes for a script of this lane. On a cluster, a script cannot reach another partition: writes for
@@ -356,7 +351,7 @@ class Lanes:
         own, others = split_by_partition(writes, self.keys.get_partition(lane), self.keys)
         row = encode_writes(own)
         for partition, elsewhere in others.items():
-            if self._scripts.wakeup_list:
+            if self.scripts.wakeup_list:
                 row += ("at", "1", self.keys.build_key(partition, "z"), *encode_writes(elsewhere))
             else:
                 await self.apply_until_confirmed(elsewhere[0].lane, *elsewhere)
@@ -369,17 +364,20 @@ class Lanes:
     def build_slot_args(self, lane: str, slot: RateSlot | None, most_ms: int | None) -> tuple[str, int, int, str]:
         """Build the arguments with which a script of this lane reserves a slot. On a cluster, a script cannot reach a
         rate of another partition; `reserve_slot` then reserves the slot separately."""
-        near = slot and (
-            self._scripts.wakeup_list or self.keys.get_partition(slot.key) == self.keys.get_partition(lane)
-        )
+        near = slot and (self.scripts.wakeup_list or self.keys.get_partition(slot.key) == self.keys.get_partition(lane))
         if slot is None or not near:
             return _NO_RATE
         return self.keys.build_slot_key(slot.key), slot.spacing_ms, slot.burst, format_optional(most_ms)
 
-    async def reserve_slot(self, slot: RateSlot, most_ms: int | None) -> int:
-        """Reserve the next slot of a rate. Returns the ms until it, or -1 if that is more than `most_ms`."""
-        rate = (self.keys.build_slot_key(slot.key), "reserve", secrets.token_hex(8), slot.spacing_ms, slot.burst)
-        return int(await self.run_lane_script("slot", slot.key, *rate, format_optional(most_ms)))
+    async def reserve_slot(self, key: str, spacing_ms: int, burst: int = 1, most_ms: int | None = None) -> int:
+        """Reserve the next slot of a rate that all processes share (GCRA). Slots come every `spacing_ms`, and `burst`
+        at once after a pause. Returns the ms until it, or -1 if that is more than `most_ms`."""
+        rate = (self.keys.build_slot_key(key), "reserve", secrets.token_hex(8), spacing_ms, burst)
+        return int(await self.run_lane_script("slot", key, *rate, format_optional(most_ms)))
+
+    async def apply_penalty(self, key: str, ms: int) -> None:
+        """Block all slots of a rate for `ms`, as the other side has demanded (429, Retry-After)."""
+        await self.run_lane_script("slot", key, self.keys.build_slot_key(key), "penalty", "", ms)
 
     async def enqueue(
         self, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = ""
@@ -393,10 +391,9 @@ class Lanes:
         """Withdraw an item that was not accepted, even if a call that was given up still arrives. Returns True if it
         was never accepted, False once it is confirmed that the item is stored. Raises StoreUnavailableError."""
         key = self.keys.build_key(self.keys.get_partition(lane), "dd", id)
-        with translate_redis_errors():
+        known = await self.redis.get(key)
+        if known is None and not await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms):
             known = await self.redis.get(key)
-            if known is None and not await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms):
-                known = await self.redis.get(key)
         if known in (None, WITHDRAWN):
             return True
         if self.find_confirm_command(lane):
@@ -432,13 +429,8 @@ class Lanes:
             raise StoreUnavailableError("the store is being restored")
         return EnqueueResult(answer[0])
 
-    async def send_wakeups(self, partition: int) -> None:
-        """Send a hint to all listeners that this partition may have work."""
-        await self._scripts.send_wakeups(partition)
-
     async def has_pending_items(self, lane: str) -> bool:
-        with translate_redis_errors():
-            return bool(await self.redis.exists(self.keys.build_key(self.keys.get_partition(lane), "in", lane)))
+        return bool(await self.redis.exists(self.keys.build_key(self.keys.get_partition(lane), "in", lane)))
 
     async def is_companion_waiting(self, lane: str) -> bool:
         """Whether items wait in the companion of this lane. A lease of the lane knows it already."""
@@ -452,7 +444,7 @@ class Lanes:
         gives them up."""
         nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
         args = (nonce, owner, self.lease_ms, room, *self.beside)
-        rows = await self._run_partition_script("claim", partition, *args)
+        rows = await self.scripts.run_script("claim", partition, *args)
         return [Lease(self, row, asked_ms) for row in rows]
 
     async def extend(self, leases: Sequence[Lease]) -> list[Lease]:
@@ -465,7 +457,7 @@ class Lanes:
         for partition, group in leases_by_partition.items():
             pairs = [part for lease in group for part in (lease.lane, lease.token)]
             asked_ms = get_elapsed_ms()
-            lost_tokens, ending = await self._run_partition_script("extend", partition, self.lease_ms, *pairs)
+            lost_tokens, ending = await self.scripts.run_script("extend", partition, self.lease_ms, *pairs)
             lost_set, whose = set(lost_tokens), dict(zip(ending[::2], ending[1::2], strict=True))
             lost += [lease for lease in group if lease.token in lost_set]
             for lease in group:
@@ -475,17 +467,15 @@ class Lanes:
 
     async def move_due_timers(self) -> int:
         """Move due timers into their lanes and return their number. Any number of processes may call this at once."""
-        with translate_redis_errors():
-            return sum(moved for moved, _ in await self._run_pump_script())
+        return sum(moved for moved, _ in await self._run_pump_script())
 
     async def list_due_partitions(self) -> list[int]:
         """List the partitions that have work now, timers included, most urgent first, in one round trip."""
-        with translate_redis_errors():
-            scores = [(score, n) for n, (_, score) in enumerate(await self._run_pump_script()) if score]
+        scores = [(score, n) for n, (_, score) in enumerate(await self._run_pump_script()) if score]
         return [partition for _, partition in sorted((float(score), n) for score, n in scores)]
 
     async def _run_pump_script(self) -> Sequence[tuple[int, str]]:
-        return await self._scripts.run_in_all_partitions("pump", _MAX_TIMERS, self.dedupe_ms)
+        return await self.scripts.run_in_all_partitions("pump", _MAX_TIMERS, self.dedupe_ms)
 
     async def request_stop(self, lane: str, at: str, whose: str = ANYBODY) -> None:
         """Stop everything that this person (an id, or `ANYBODY`) has put into the lane so far. The stop is remembered
@@ -508,6 +498,5 @@ class Lanes:
 
     async def wait_for_wakeup(self, timeout_s: float) -> int | None:
         """Wait for a partition that may have work. A wakeup is only a hint: a lost one costs a poll."""
-        with translate_redis_errors():
-            rung = await self.redis.blpop([self.keys.wakeup_list], timeout=timeout_s)
+        rung = await self.redis.blpop([self.keys.wakeup_list], timeout=timeout_s)
         return int(rung[1]) % self.keys.partitions if rung else None

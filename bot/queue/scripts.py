@@ -12,11 +12,13 @@ from importlib import resources
 from typing import Any, TypeVar
 
 from redis.asyncio import Redis, RedisCluster
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError
 
 from bot.core import metrics
+from bot.core.errors import StoreUnavailableError
 from bot.queue.confirmation import SILENT_S, is_confirmed
 from bot.queue.keys import Keys
+from bot.redis.outages import translate_redis_errors
 
 _WRITING = frozenset({"apply", "checkpoint", "commit"})
 _MAX_WAKEUPS = 256
@@ -77,7 +79,8 @@ class ScriptRunner:
         key, text = self.keys.build_key(partition, "z"), build_script_source(name)
         on_server: dict[str, Any] = {}
         if isinstance(self.redis, RedisCluster):
-            await self.redis.initialize()
+            with translate_redis_errors():
+                await self.redis.initialize()
             on_server = {"target_nodes": self.redis.get_node_from_key(key)}
 
         async def ask() -> list[Any]:
@@ -129,7 +132,7 @@ class ScriptRunner:
     async def send_wakeups(self, *partitions: int) -> None:
         """Send wakeups for these partitions. A wakeup is only a hint: a lost one costs a poll."""
         if partitions:
-            with suppress(RedisError):
+            with suppress(StoreUnavailableError):
                 async with self.redis.pipeline(transaction=False) as both:
                     both.rpush(self.keys.wakeup_list, *partitions)
                     both.ltrim(self.keys.wakeup_list, -_MAX_WAKEUPS, -1)  # bounded, because there may be no listener

@@ -23,7 +23,6 @@ from bot.core import logs
 from bot.core.clock import Clock
 from bot.queue.confirmation import SILENT_S, Confirmation
 from bot.queue.scripts import ScriptRunner
-from bot.redis.connect import translate_redis_errors
 
 MAX_OFFSET_MS = 30_000
 """Largest difference from the store's time with which a process takes work (ms)."""
@@ -116,9 +115,8 @@ class StoreWatch:
         fresh = secrets.token_hex(6)
         known = [part for one in self._known for part in (("", 0) if self.may_lose_data else (one.id, one.mark))]
         before_ms = self.read_time_ms()
-        with translate_redis_errors():
-            answers = await self.scripts.run_in_all_partitions("watch", fresh, TOLERANCE_MS, SILENT_S, *known)
-            engine = await self.scripts.run_script("watch", -1, fresh, TOLERANCE_MS, SILENT_S)
+        answers = await self.scripts.run_in_all_partitions("watch", fresh, TOLERANCE_MS, SILENT_S, *known)
+        engine = await self.scripts.run_script("watch", -1, fresh, TOLERANCE_MS, SILENT_S)
         now_ms = (before_ms + self.read_time_ms()) / 2
         self._known = [KnownPartition(str(id), int(mark)) for id, mark, *_ in answers]
         self.takeovers = {n: str(answer[5]) for n, answer in enumerate(answers) if answer[5]}
@@ -196,5 +194,4 @@ CURES = {
 
 async def forget_takeover(scripts: ScriptRunner, partition: int) -> None:
     """Mark the takeover of a partition as dealt with. Raises StoreUnavailableError."""
-    with translate_redis_errors():
-        await scripts.redis.hdel(scripts.keys.build_life_key(partition), "taken_over")
+    await scripts.redis.hdel(scripts.keys.build_life_key(partition), "taken_over")

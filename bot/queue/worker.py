@@ -25,7 +25,6 @@ from bot.core.timing import Timing
 from bot.queue.lanes import EnqueueResult, LaneItem, Lanes, Lease, RetryLater
 from bot.queue.store_watch import StoreWatch
 from bot.queue.writes import Write, XAdd
-from bot.redis.connect import is_outage
 
 GIVE_UP_TRIES = 3
 """Number of times that giving up is tried before the item is buried."""
@@ -266,11 +265,10 @@ class Worker:
         except RetryLater as later:
             _log.info("later", delay_ms=later.delay_ms, reason=str(later))
             await self._retry_later(active, later.delay_ms, str(later), count=later.counted)
+        except StoreUnavailableError as error:
+            _log.warning("store down while handling", error=str(error))
+            await self._retry_later(active, self._compute_backoff_ms(1), str(error), count=False)
         except Exception as error:  # noqa: BLE001 - the process edge: whatever a handler does, the lane goes on
-            if is_outage(error):
-                _log.warning("store down while handling", error=str(error))
-                await self._retry_later(active, self._compute_backoff_ms(1), str(error), count=False)
-                return None
             _log.exception("handler failed", tries=item.tries)
             await self._retry_later(active, self._compute_backoff_ms(item.tries), f"{type(error).__name__}: {error}")
         return None
@@ -343,7 +341,7 @@ class Worker:
                 await asyncio.sleep(self._timing.poll_s / 20)
             elif (partition := await self._lanes.wait_for_wakeup(_WAKEUP_TIMEOUT_S)) is not None:
                 if self._count_free_capacity() <= 0:  # filled up or stopping since it began to listen
-                    await self._lanes.send_wakeups(partition)
+                    await self._lanes.scripts.send_wakeups(partition)
                 self._rung.add(partition)
                 self._woken.set()
 
@@ -363,11 +361,10 @@ class Worker:
                 await job()
                 outage.record_recovery()
                 await asyncio.sleep(pause_s)
-            except Exception as error:  # noqa: BLE001 - the process edge: one job's mistake must not end the others
-                if is_outage(error):
-                    outage = OutageBackoff(_get_job_name(job)) if loop.time() - began > _HEALTHY_S else outage
-                    await asyncio.sleep(outage.record_failure(error))
-                    continue
+            except StoreUnavailableError as error:
+                outage = OutageBackoff(_get_job_name(job)) if loop.time() - began > _HEALTHY_S else outage
+                await asyncio.sleep(outage.record_failure(error))
+            except Exception:  # noqa: BLE001 - the process edge: one job's mistake must not end the others
                 _log.exception("job failed", job=_get_job_name(job))
                 await asyncio.sleep(outage.increase_delay())
 

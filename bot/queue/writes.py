@@ -13,7 +13,6 @@ from redis.asyncio import Redis
 
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
-from bot.redis.connect import translate_redis_errors
 
 Op = tuple[str, ...]
 
@@ -311,12 +310,11 @@ async def apply_writes(redis: Redis, keys: Keys, partition: int, writes: Sequenc
         await apply_writes(redis, keys, home, partition_writes)
     if not own:
         return "ok"
-    with translate_redis_errors():
-        return str(
-            await ScriptRunner.from_redis(redis, keys).run_script(
-                "apply", partition, secrets.token_hex(8), *encode_writes(own)
-            )
+    return str(
+        await ScriptRunner.from_redis(redis, keys).run_script(
+            "apply", partition, secrets.token_hex(8), *encode_writes(own)
         )
+    )
 
 
 def format_optional(value: int | None) -> str:

@@ -22,7 +22,7 @@ from bot.queue.confirmation import Confirmation, ConfirmedBy
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
 from bot.queue.writes import Delete, Set, apply_writes, encode_writes
-from bot.redis.connect import translate_redis_errors
+from bot.redis.outages import translate_redis_errors
 
 MIN_VERSION = (6, 2)
 """The scripts use `XADD … MINID`, which came with 6.2."""
@@ -111,8 +111,7 @@ async def check_redis(
         found = [*_check_server(facts, redis)]
         if "sentinel" not in (one.code for one in found):  # nothing else is readable on a Sentinel
             found += [*_check_memory(facts, grave), *_check_disk(facts, grave)]
-            with translate_redis_errors():
-                seconds, _ = await redis.time(**server.target)
+            seconds, _ = await redis.time(**server.target)
             if (skew := abs(seconds - int(clock()))) > SKEW_S:
                 found.append(RedisFinding(RedisSeverity.WARN, "clock", {"seconds": skew}))
         if server.partitions and not any(one.code in _NO_WRITES for one in found):
@@ -130,9 +129,8 @@ async def check_redis(
     findings = list(merged.values())
     if not any(one.code in (*_NO_WRITES, "selftest") for one in findings):
         try:  # lanes must be in the partitions where we look for them
-            with translate_redis_errors():
-                await redis.set(f"{keys.prefix}:partitions", keys.partitions, nx=True)
-                count = int(str(await redis.get(f"{keys.prefix}:partitions")))
+            await redis.set(f"{keys.prefix}:partitions", keys.partitions, nx=True)
+            count = int(str(await redis.get(f"{keys.prefix}:partitions")))
             if count != keys.partitions:
                 params: dict[str, str | int] = {"found": count, "asked": keys.partitions}
                 findings.append(RedisFinding(RedisSeverity.REFUSE, "partitions", params))
@@ -166,11 +164,10 @@ async def _confirms_early(redis: Redis, keys: Keys, partition: int) -> bool:
 
 
 async def _load_facts(redis: Redis, server: RedisServer) -> RedisFacts:
-    with translate_redis_errors():
-        try:
-            info: dict[str, Any] = await redis.info("everything", **server.target)
-        except exceptions.ResponseError:
-            info = {}
+    try:
+        info: dict[str, Any] = await redis.info("everything", **server.target)
+    except exceptions.ResponseError:
+        info = {}
     policy = str(info.get("maxmemory_policy") or "") or await _load_setting(redis, server, "maxmemory-policy")
     fsync = await _load_setting(redis, server, "appendfsync")
     return RedisFacts(
@@ -182,11 +179,10 @@ async def _load_facts(redis: Redis, server: RedisServer) -> RedisFacts:
 
 
 async def _load_setting(redis: Redis, server: RedisServer, name: str) -> str:
-    with translate_redis_errors():
-        try:
-            answer: Any = await redis.config_get(name, **server.target)
-        except exceptions.ResponseError:
-            return ""
+    try:
+        answer: Any = await redis.config_get(name, **server.target)
+    except exceptions.ResponseError:
+        return ""
     return str(answer.get(name, ""))
 
 

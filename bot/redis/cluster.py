@@ -22,6 +22,8 @@ from redis.asyncio.cluster import ClusterNode, ClusterPipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 
+from bot.redis.outages import translate_redis_errors
+
 TURN_TIMEOUT_S = 20.0
 """Time for which a call waits for its turn."""
 _SPARE_CONNECTIONS = 16
@@ -39,7 +41,7 @@ _CALLING: ContextVar[bool] = ContextVar("calling", default=False)
 
 class ClusterClient(RedisCluster):
     """A client that runs at most `connections` commands and as many pipelines at once; further calls wait. Repeats a
-    command up to `retries` times, with pauses. Every "not now" is raised as `redis.ConnectionError`."""
+    command up to `retries` times, with pauses. Every call may raise StoreUnavailableError."""
 
     def __init__(self, hosts: Sequence[tuple[str, int]], *, connections: int, retries: int, **options: Any) -> None:
         super().__init__(
@@ -62,9 +64,10 @@ class ClusterClient(RedisCluster):
             with translate_cluster_errors():
                 return await RedisCluster.execute_command(self, *args, **options)
 
-        async with wait_for_turn(self._commands):
-            with mark_calling():
-                return await self._patience.call_with_retry(execute_once, _ignore_failure)
+        with translate_redis_errors():
+            async with wait_for_turn(self._commands):
+                with mark_calling():
+                    return await self._patience.call_with_retry(execute_once, _ignore_failure)
 
     def pipeline(self, transaction: Any = None, shard_hint: Any = None) -> BoundedPipeline:
         """Open a pipeline, which sends the commands of each node in one packet. A pipeline is never a transaction,
@@ -98,9 +101,10 @@ class BoundedPipeline(ClusterPipeline):
         return self.execute_command("EVALSHA", sha, numkeys, *keys_and_args)
 
     async def execute(self, raise_on_error: bool = True, allow_redirections: bool = True) -> list[Any]:
-        async with wait_for_turn(self._room):
-            with mark_calling(), translate_cluster_errors():
-                return list(await super().execute(raise_on_error, allow_redirections))
+        with translate_redis_errors():
+            async with wait_for_turn(self._room):
+                with mark_calling(), translate_cluster_errors():
+                    return list(await super().execute(raise_on_error, allow_redirections))
 
 
 @contextmanager

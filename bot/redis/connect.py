@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, cast
 
-from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.driver_info import DriverInfo
 
-from bot.core import metrics
-from bot.core.errors import SettingsError, StoreRefusedError, StoreUnavailableError
+from bot.core.errors import SettingsError, StoreUnavailableError
 from bot.redis.address import RedisAddress, RedisMode, parse_redis_url
 from bot.redis.cluster import TURN_TIMEOUT_S, ClusterClient
+from bot.redis.outages import StoreClient
 from bot.redis.sentinel import MasterClient, build_master_client, require_known_service
 
 SOCKET_TIMEOUT_S = 10.0
@@ -26,61 +23,10 @@ _DRIVER = DriverInfo()
 """The driver information of each connection: without it, every connection reads the metadata of the installed package
 again."""
 
-_AWAY = (
-    exceptions.ConnectionError,
-    exceptions.TimeoutError,
-    exceptions.ReadOnlyError,
-    exceptions.OutOfMemoryError,
-    exceptions.ClusterDownError,
-    exceptions.MasterDownError,
-    exceptions.TryAgainError,
-    exceptions.NoScriptError,
-)
-"""Errors of redis-py when the server is unreachable or takes no writes. A script is loaded when the server does not
-know it, so the script can be unknown after that only if the server was restarted in between."""
-_DOWN = (*_AWAY, ConnectionError, TimeoutError)
-"""The errors of a call to Redis, including those of its socket."""
-_REFUSAL = re.compile(
-    r"(ERR Error running script.* -)?(MISCONF|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MASTERDOWN|READONLY|OOM|UNBLOCKED"
-    r"|WAIT(?:AOF)?(?= cannot be used with replica))"
-)
-"""Error replies that mean "not now". Before Redis 7 a script wraps them. Any other reply is a bug of ours and is raised
-unchanged."""
-_OF_PIPELINE = " of pipeline caused error: "
-"""The text that redis-py puts between the failing command of a pipeline and the reply, which it prints as a tuple."""
-
-
-def is_outage(error: Exception) -> bool:
-    """Whether Redis cannot be reached or takes no writes now, as its client reports it. Also for code that knows no
-    `StoreUnavailableError`, such as the workflow engine."""
-    return bool(_find_refusal(error)) or isinstance(error, (StoreUnavailableError, *_AWAY))
-
-
-def _find_refusal(error: Exception) -> str:
-    """Find the first word of a reply that means "not now"; empty for any other error."""
-    reply = str(error).rpartition(_OF_PIPELINE)[2].lstrip("('\"")
-    found = _REFUSAL.match(reply) if isinstance(error, exceptions.ResponseError) else None
-    return found[2] if found else ""
-
-
-@contextmanager
-def translate_redis_errors() -> Iterator[None]:
-    """Raise StoreUnavailableError when Redis cannot be reached, StoreRefusedError when it takes no writes now."""
-    try:
-        yield
-    except (*_DOWN, exceptions.ResponseError) as error:
-        refusal = _find_refusal(error)
-        metrics.REDIS_ERRORS.labels(refusal or type(error).__name__).inc()
-        if refusal or isinstance(error, _DOWN):
-            is_answer = isinstance(error, exceptions.ResponseError)
-            raise (StoreRefusedError if is_answer else StoreUnavailableError)(str(error)) from error
-        raise
-
 
 async def load_time_ms(redis: Redis) -> int:
     """Read the clock of Redis, which all processes share (epoch ms). Raises StoreUnavailableError."""
-    with translate_redis_errors():
-        seconds, micros = await redis.time()
+    seconds, micros = await redis.time()
     return int(seconds) * 1000 + int(micros) // 1000
 
 
@@ -93,8 +39,7 @@ async def connect_redis(url: str, *, connections: int = 64, retries: int = 10) -
     invalid address."""
     client = _build_client(parse_redis_url(url), connections, retries)
     try:
-        with translate_redis_errors():
-            await _check_connection(client)
+        await _check_connection(client)
     except (StoreUnavailableError, SettingsError):
         await client.aclose()
         raise
@@ -121,8 +66,7 @@ def _build_client(address: RedisAddress, connections: int, retries: int) -> Redi
         return build_master_client(
             address.hosts, address.service, address.sentinel_login, **_drop_host_options(options), **pool
         )
-    client: Redis = Redis.from_pool(BlockingConnectionPool(**options, **pool))
-    return client
+    return StoreClient.from_pool(BlockingConnectionPool(**options, **pool))
 
 
 def _drop_host_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +81,7 @@ async def _check_connection(client: Redis) -> None:
         await require_known_service(client)
     try:
         await client.ping()
-    except exceptions.ConnectionError as error:
+    except StoreUnavailableError as error:
         if "Cluster mode is not enabled" in str(error):
             raise SettingsError("REDIS_URL names a server of no Redis Cluster: leave out ?cluster=1") from error
         raise

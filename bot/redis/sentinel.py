@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from redis import exceptions
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import BlockingConnectionPool
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
 from bot.core.errors import SettingsError
+from bot.redis.outages import StoreClient
 
 SENTINEL_TIMEOUT_S = 2.0
 """Time that a Sentinel may take to answer before the next one is asked."""
@@ -30,7 +31,7 @@ class BlockingSentinelPool(SentinelConnectionPool, BlockingConnectionPool):
     """A pool of connections to the master. Callers wait while all are in use."""
 
 
-class MasterClient(Redis):
+class MasterClient(StoreClient):
     """A client of the master; after a failover, its connections lead to the new master."""
 
     watchers: SentinelWatchers

@@ -5,15 +5,15 @@ The commit of the approval's own lane (its id is the lane's name) writes everyth
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
+from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from redis.asyncio import Redis
 
-from bot.chat.messages import Click, MessageRef, Place
+from bot.chat.messages import Click, Place
 from bot.core.errors import UnreadableRecordError
 from bot.core.records import Approval, ApprovalState, ApprovalWaiter, OpenCard, Run, is_newer_record
 from bot.core.run_state import CallRecord
@@ -21,8 +21,7 @@ from bot.core.work_items import ExpireCard, RemindDeciders
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
 from bot.queue.writes import SKIP, WRITE, CancelTimer, HSet, Rule, SetTimer, Write, ZAdd, ZRem, apply_writes
-from bot.redis.connect import translate_redis_errors
-from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
+from tools.spec import Gate, Proposal
 
 RETENTION_MS = 30 * 24 * 3_600_000
 """Time for which a decided approval is kept (ms), so that a late press still gets its answer."""
@@ -34,18 +33,14 @@ HOME_MARKS_MS = 3_600_000
 MAX_SETS = 20
 """Number of sets that learn how a card ends: the latest ones."""
 
-_waiters = TypeAdapter(tuple[ApprovalWaiter, ...])
-_copies = TypeAdapter(tuple[tuple[str, MessageRef], ...])
-
-
-class Verdict(StrEnum):
-    """The answer of the deciding write."""
-
-    OK = "ok"
-    GONE = "gone"
-    STALE = "stale"
-    ALREADY = "already"
-    EXPIRED = "expired"
+_RARE_FIELDS = frozenset({"removed_characters", "parts", "sets"})
+"""Fields of the record's hash that are written only when they say something."""
+_JSON_FIELDS: Mapping[str, TypeAdapter[Any]] = {
+    name: TypeAdapter(kind)
+    for name, kind in get_type_hints(Approval).items()
+    if name in Approval.model_fields and not (isinstance(kind, type) and issubclass(kind, str | int))
+}
+"""Fields of the record's hash that are stored as JSON: all but texts, numbers and their kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +54,13 @@ class ApprovalStore:
         """Build the key of an approval's record."""
         return self.keys.build_key(self.keys.get_partition(approval), RECORD_KIND, approval)
 
-    def _build_index_key(self, approval: str) -> str:
-        return self._build_open_key(self.keys.get_partition(approval))
-
     def _build_open_key(self, partition: int) -> str:
         return self.keys.build_key(partition, "open")
 
     async def load_approval(self, approval: str) -> Approval | None:
         """Load an approval; None if it does not exist. Raises UnreadableRecordError, or ValidationError for a record of
         a newer version."""
-        with translate_redis_errors():
-            fields: dict[str, str] = await self.redis.hgetall(self.build_approval_key(approval))  # type: ignore[assignment]
+        fields: dict[str, str] = await self.redis.hgetall(self.build_approval_key(approval))  # type: ignore[assignment]
         return _parse_approval_fields(fields) if fields else None
 
     async def find_readable_approval(self, approval: str) -> Approval | None:
@@ -86,23 +77,24 @@ class ApprovalStore:
 
     def build_decide_writes(self, click: Click, *, ends: ApprovalState, now_ms: int) -> tuple[Write, ...]:
         """Build the writes that decide once: if the approval is open, of this version and not expired, this click
-        decides it. Otherwise they refuse with the code of a `Verdict`. A repetition of that click passes again, so that
-        it can be resumed after a crash."""
+        decides it. Otherwise they refuse with a code, as `find_refusal` of `bot.approvals.state` does. A repetition of
+        that click passes again, so that it can be resumed after a crash."""
         rules = (
-            Rule("state", "is", "", Verdict.GONE),
+            Rule("state", "is", "", "gone"),
             Rule("press_id", "is", click.id, SKIP),
-            Rule("state", "is", ApprovalState.EXPIRED, Verdict.EXPIRED),
-            Rule("state", "is not", ApprovalState.OPEN, Verdict.ALREADY),
-            Rule("version", "is not", str(click.version), Verdict.STALE),
-            Rule("expires_ms", "at most", str(now_ms), Verdict.EXPIRED),
+            Rule("state", "is", ApprovalState.EXPIRED, "expired"),
+            Rule("state", "is not", ApprovalState.OPEN, "already"),
+            Rule("version", "is not", str(click.version), "stale"),
+            Rule("expires_ms", "at most", str(now_ms), "expired"),
         )
         decision = {"state": ends.value, "press_id": click.id, "decided_by": click.person, "choice": click.choice}
         decision |= {"form": json.dumps(click.form or {}, ensure_ascii=False), "decided_ms": str(now_ms)}
         decide = HSet(self.build_approval_key(click.approval), decision, ttl_ms=self.kept_ms, rules=rules)
-        return decide, ZRem(self._build_index_key(click.approval), click.approval)
+        return decide, ZRem(self._build_open_key(self.keys.get_partition(click.approval)), click.approval)
 
-    async def decide_cancellation(self, approval: Approval, person: str, choice: str, now_ms: int) -> Verdict:
-        """Cancel once, in chat. `choice`: `TAKEN_BACK_CHOICE` or `STOPPED_CHOICE`. A repeated call answers OK again."""
+    async def decide_cancellation(self, approval: Approval, person: str, choice: str, now_ms: int) -> str:
+        """Cancel once, in chat. `choice`: `TAKEN_BACK_CHOICE` or `STOPPED_CHOICE`. Returns `ok`, also for a repeated
+        call, or the code of the refusal."""
         click = Click(
             id=approval.build_cancelling_press(choice),
             approval=approval.id,
@@ -112,7 +104,7 @@ class ApprovalStore:
             place=approval.place or Place(team="", channel=""),
         )
         decide = self.build_decide_writes(click, ends=ApprovalState.CANCELLED, now_ms=now_ms)
-        return Verdict(await apply_writes(self.redis, self.keys, self.keys.get_partition(approval.id), decide))
+        return await apply_writes(self.redis, self.keys, self.keys.get_partition(approval.id), decide)
 
     def build_save_write(self, approval: Approval) -> Write:
         """Build the write of the whole record, for a checkpoint or commit of its lane. A cancellation decided meanwhile
@@ -145,7 +137,7 @@ class ApprovalStore:
             self.build_save_write(approval),
             *(CancelTimer(timer, approval.id) for timer in earlier_timers),
             *self.build_home_marks(approval),
-            ZAdd(self._build_index_key(approval.id), approval.id, approval.expires_ms),
+            ZAdd(self._build_open_key(self.keys.get_partition(approval.id)), approval.id, approval.expires_ms),
             SetTimer(
                 id=reminder,
                 lane=approval.id,
@@ -165,7 +157,7 @@ class ApprovalStore:
         timers = tuple(
             CancelTimer(timer, approval.id) for timer in self._build_timer_ids(approval.id, approval.version)
         )
-        index = ZRem(self._build_index_key(approval.id), approval.id)
+        index = ZRem(self._build_open_key(self.keys.get_partition(approval.id)), approval.id)
         return (self.build_save_write(approval), index, *self.build_home_marks(approval), *timers)
 
     def build_home_marks(self, approval: Approval) -> Sequence[Write]:
@@ -180,16 +172,14 @@ class ApprovalStore:
 
     async def list_open_ids(self, partition: int) -> list[str]:
         """Ids of the open approvals of a partition, earliest expiry first."""
-        with translate_redis_errors():
-            return [str(one) for one in await self.redis.zrange(self._build_open_key(partition), 0, -1)]
+        return [str(one) for one in await self.redis.zrange(self._build_open_key(partition), 0, -1)]
 
     async def count_open_approvals(self) -> int:
         """Count the open approvals in one round trip."""
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as pipe:
-                for partition in range(self.keys.partitions):
-                    pipe.zcard(self._build_open_key(partition))
-                return sum(await pipe.execute())
+        async with self.redis.pipeline(transaction=False) as pipe:
+            for partition in range(self.keys.partitions):
+                pipe.zcard(self._build_open_key(partition))
+            return sum(await pipe.execute())
 
     async def list_open_approvals(self) -> list[Approval]:
         """All open approvals, earliest expiry first."""
@@ -237,64 +227,22 @@ def build_mark_writes(keys: Keys, partition: int, people: Iterable[str]) -> Sequ
 
 
 def _format_approval_fields(approval: Approval) -> dict[str, str]:
-    return {
-        "v": str(approval.v),
-        "id": approval.id,
-        "version": str(approval.version),
-        "tool": approval.tool,
-        "gate": approval.gate.value,
-        "proposal": approval.proposal.model_dump_json(),
-        "seal": approval.seal,
-        "caller": approval.caller,
-        "place": approval.place.model_dump_json() if approval.place else "",
-        "run": approval.run,
-        "waiters": _waiters.dump_json(approval.waiters).decode(),
-        "copies": _copies.dump_json(approval.copies).decode(),
-        "delivered_version": str(approval.delivered_version),
-        "state": approval.state.value,
-        "created_ms": str(approval.created_ms),
-        "expires_ms": str(approval.expires_ms),
-        "decided_by": approval.decided_by,
-        "choice": approval.choice,
-        "form": json.dumps(approval.form, ensure_ascii=False),
-        "press_id": approval.press_id,
-        "decided_ms": str(approval.decided_ms),
-        "effect": approval.effect.value,
-        "attempts": str(approval.attempts),
-        "outcome": approval.outcome.model_dump_json() if approval.outcome else "",
-        "failure": approval.failure.model_dump_json() if approval.failure else "",
-        "failure_for_model": approval.failure_for_model,
-        "possible_change": approval.possible_change.model_dump_json() if approval.possible_change else "",
-        **({"removed_characters": str(approval.removed_characters)} if approval.removed_characters else {}),
-        **({"parts": json.dumps(approval.parts)} if approval.parts else {}),
-        **({"sets": json.dumps(approval.sets)} if approval.sets else {}),
-    }
+    """Format the fields of the record's hash. None is an empty text."""
+    fields = dict[str, str]()
+    for name, value in approval:
+        if value or name not in _RARE_FIELDS:
+            as_json = _JSON_FIELDS.get(name)
+            fields[name] = "" if value is None else as_json.dump_json(value).decode() if as_json else str(value)
+    return fields
 
 
-def _parse_approval_fields(fields: dict[str, str]) -> Approval:
+def _parse_approval_fields(fields: Mapping[str, str]) -> Approval:
     """Parse an approval. Raises UnreadableRecordError, or ValidationError for a record of a newer version."""
     try:
-        return Approval.model_validate(
-            {
-                **fields,
-                "v": int(fields.get("v", "1")),
-                "proposal": Proposal.model_validate_json(fields["proposal"]),
-                "place": Place.model_validate_json(fields["place"]) if fields["place"] else None,
-                "waiters": _waiters.validate_json(fields["waiters"]),
-                "copies": _copies.validate_json(fields["copies"]),
-                "form": json.loads(fields["form"]),
-                "parts": json.loads(fields.get("parts", "{}")),
-                "sets": json.loads(fields.get("sets", "[]")),
-                "outcome": ToolOutcome.model_validate_json(fields["outcome"]) if fields["outcome"] else None,
-                "failure": TextRef.model_validate_json(fields["failure"]) if fields["failure"] else None,
-                "possible_change": ReceiptLine.model_validate_json(fields["possible_change"])
-                if fields["possible_change"]
-                else None,
-            }
-        )
+        stored = {name: field for name, field in _JSON_FIELDS.items() if name in fields}
+        parsed = {name: field.validate_json(fields[name] or "null") for name, field in stored.items()}
+        return Approval.model_validate({**fields, **parsed})
     except ValidationError as unread:
         if is_newer_record(unread):
             raise
-        raise UnreadableRecordError(fields.get("id", "")) from unread
-    except (KeyError, ValueError, RecursionError) as unread:
         raise UnreadableRecordError(fields.get("id", "")) from unread

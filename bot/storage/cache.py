@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from redis.asyncio import Redis
 
 from bot.queue.keys import Keys
-from bot.redis.connect import translate_redis_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +17,12 @@ class TextCache:
     keys: Keys
 
     async def load_text(self, name: str) -> str | None:
-        with translate_redis_errors():
-            text = await self.redis.get(self._build_cache_key(name))
+        text = await self.redis.get(self._build_cache_key(name))
         return None if text is None else str(text)
 
     async def save_text(self, name: str, text: str, ms: int) -> None:
         """Keep the text for `ms`."""
-        with translate_redis_errors():
-            await self.redis.set(self._build_cache_key(name), text, px=ms)
+        await self.redis.set(self._build_cache_key(name), text, px=ms)
 
     def _build_cache_key(self, name: str) -> str:
         """Build the key from a hash of the name, because the name may contain a password."""

@@ -9,7 +9,7 @@ that is always sent is counted and compacted."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,23 +18,16 @@ from redis.asyncio.client import Pipeline
 
 from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage, PastCall, estimate_tokens
 from bot.queue.keys import Keys
-from bot.queue.writes import AppendHistory, Delete, ReplaceHistory, RPush, Write
-from bot.redis.connect import translate_redis_errors
+from bot.queue.writes import AppendHistory, Delete, RPush, Write
 
 RETENTION_MS = 30 * 24 * 3_600_000
-MAX_SUMMARY_TOKENS = 600
-"""Most tokens of a summary. If the history is limited to less than four times as many, the limit is a quarter of the
-history's."""
-MAX_COMPACTED_TOKENS, MAX_COMPACTED_ENTRIES = 16_000, 2_000
-"""Most tokens that one compaction covers (plus at most one turn), and most entries that it reads: one script takes all
-of them."""
 CALL_TOKENS = 24
 """Tokens of a call besides its arguments and its result."""
 TAB = "\t"
 """The separator between the parts of an entry: JSON contains no raw tab."""
 _CALLS_MARK = f"{TAB}{EntryKind.CALLS.value}{TAB}"
 """The text that marks a stored entry with lines of calls."""
-_SUMMARY_MARK = "="
+SUMMARY_MARK = "="
 """The text of a stored summary in the place of an entry's run."""
 
 
@@ -67,27 +60,17 @@ class ConversationHistory:
     calls: Sequence[str] = ()
     """The stored calls of the latest runs."""
 
-    def list_messages(self, *, without: str) -> list[str]:
-        """List the messages for a model as JSON, with a line per call. `without`: the run to leave out."""
-        of_it, values = f"|{without}{TAB}", [*filter(None, [self.stored_summary]), *self.stored_entries[self.start :]]
-        return [value[value.rindex(TAB) + 1 :] for value in values if of_it not in value]
-
-    def list_messages_with_calls(self, *, without: str) -> list[HistoryMessage]:
-        """List the messages with the calls of the latest runs themselves, each once and with its current end.
-        `without`: the run to leave out."""
+    def list_messages(self, *, without: str) -> list[HistoryMessage]:
+        """List the messages for a model with the calls of the latest runs themselves, each once and with its current
+        end; older calls have a line each. `without`: the run to leave out."""
         calls_by_entry = parse_latest_calls(self.calls, without)
-        if not calls_by_entry:
-            return [HistoryMessage(message) for message in self.list_messages(without=without)]
         latest_calls = {call.uid: call for calls in calls_by_entry.values() for call in calls}
-        messages = (
-            [HistoryMessage(self.stored_summary[self.stored_summary.rindex(TAB) + 1 :])] if self.stored_summary else []
-        )
-        of_it = f"|{without}{TAB}"
-        for value in self.stored_entries[self.start :]:
-            if of_it in value:
+        messages = list[HistoryMessage]()
+        for value in [*filter(None, [self.stored_summary]), *self.stored_entries[self.start :]]:
+            if f"|{without}{TAB}" in value:
                 continue
             calls = None
-            if _CALLS_MARK in value:
+            if calls_by_entry and _CALLS_MARK in value:
                 run, at_ms, _, kind, *_ = [*value.partition("|")[2].split(TAB, 4), ""]
                 calls = calls_by_entry.get(f"{run}{TAB}{at_ms}" if kind == EntryKind.CALLS else "")
             message_calls = (
@@ -103,7 +86,7 @@ class ConversationHistory:
 
     @property
     def entries(self) -> list[HistoryEntry]:
-        return [_parse_entry(value) for value in self.stored_entries[self.start :]]
+        return [parse_entry(value) for value in self.stored_entries[self.start :]]
 
     @property
     def summary(self) -> HistorySummary | None:
@@ -119,81 +102,21 @@ class ConversationHistory:
     def tokens(self) -> int:
         """The cost of the whole history."""
         turn_tokens = (
-            _parse_running_sum(self.stored_entries[-1]) - _compute_sum_before(self.stored_entries[0])
+            parse_running_sum(self.stored_entries[-1]) - _compute_sum_before(self.stored_entries[0])
             if self.stored_entries
             else 0
         )
-        return turn_tokens + (_parse_tokens(self.stored_summary) if self.stored_summary else 0)
+        return turn_tokens + (parse_tokens(self.stored_summary) if self.stored_summary else 0)
 
     @property
     def has_gap(self) -> bool:
         """Whether turns between the summary and the first entry were dropped for lack of room."""
         return bool(self.stored_summary and self.stored_entries) and _compute_sum_before(
             self.stored_entries[0]
-        ) > _parse_running_sum(self.stored_summary)
-
-    def choose_compaction_range(self, waiting: Collection[str]) -> CompactionRange | None:
-        """Choose the range to compact: whole turns, about half of all. The range never has the newest turn, nor turns
-        of runs that wait for a button (`waiting`). None if no other turn is left."""
-        places, run = dict[str, list[int]](), ""
-        for place, value in enumerate(self.stored_entries):
-            run = _parse_run_id(value) or run  # an entry between two turns belongs to the one before
-            places.setdefault(run, []).append(place)
-        staying = {*waiting, run}
-        chosen, tokens, token_limit = set[int](), 0, min(self.tokens / 2, MAX_COMPACTED_TOKENS)
-        for run, where in places.items():
-            if tokens < token_limit and run not in staying and where[-1] < MAX_COMPACTED_ENTRIES:
-                chosen.update(where)
-                tokens += sum(_parse_tokens(self.stored_entries[place]) for place in where)
-        if not chosen:
-            return None
-        head = self.stored_entries[: max(chosen) + 1]
-        compacted = [_parse_entry(value) for place, value in enumerate(head) if place in chosen]
-        remaining = [value for place, value in enumerate(head) if place not in chosen]
-        started_runs = {entry.run for entry in compacted if entry.kind is EntryKind.SAID and not entry.is_answer}
-        so_far = self.summary
-        is_torn = any(entry.run and entry.run not in started_runs for entry in compacted)
-        missed = self.has_gap or is_torn or bool(so_far and so_far.has_gap)
-        return CompactionRange(
-            before=[*filter(None, [self.stored_summary]), *head],
-            entries=compacted,
-            remaining=remaining,
-            summary=so_far,
-            missed=missed,
-        )
+        ) > parse_running_sum(self.stored_summary)
 
     def __bool__(self) -> bool:
         return bool(self.stored_summary) or self.start < len(self.stored_entries)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionRange:
-    """The oldest part of a history: the entries to compact, and those that stay."""
-
-    before: Sequence[str]
-    """The whole part as stored, with the summary so far."""
-    entries: Sequence[HistoryEntry]
-    """The entries to compact."""
-    remaining: Sequence[str]
-    """The stored values that stay."""
-    summary: HistorySummary | None
-    """The summary so far."""
-    missed: bool
-    """Whether entries among these were dropped for lack of room, now or before."""
-
-    @property
-    def since_ms(self) -> int:
-        first = min(entry.at_ms for entry in self.entries)
-        return min(first, self.summary.since_ms) if self.summary else first
-
-    @property
-    def until_ms(self) -> int:
-        last = max(entry.at_ms for entry in self.entries)
-        return max(last, self.summary.until_ms) if self.summary else last
-
-    @property
-    def turn_count(self) -> int:
-        return len({entry.run for entry in self.entries if entry.run}) + (self.summary.turns if self.summary else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,17 +129,7 @@ class HistoryStore:
     max_tokens: int = 8_000
     kept_ms: int = RETENTION_MS
 
-    @property
-    def compaction_threshold(self) -> int:
-        """Number of tokens above which a history is compacted, before any entry has to be dropped."""
-        return self.max_tokens * 3 // 4
-
-    @property
-    def summary_tokens(self) -> int:
-        """Most tokens for the lines of a summary."""
-        return min(MAX_SUMMARY_TOKENS, self.max_tokens // 4)
-
-    def _build_history_key(self, conversation: str) -> str:
+    def build_history_key(self, conversation: str) -> str:
         return self.keys.build_key(self.keys.get_partition(conversation), "h", conversation)
 
     def _build_calls_key(self, conversation: str) -> str:
@@ -241,36 +154,13 @@ class HistoryStore:
             kind = [one.kind.value] if one.kind else []
             fields = (one.run, str(one.at_ms), shown_text, *kind, one.message)
             values.append(f"{estimate_tokens(one.message)}|{TAB.join(fields)}")
-        return AppendHistory(self._build_history_key(conversation), values, self.max_tokens, ttl_ms=self.kept_ms)
-
-    def needs_compaction(self, history: ConversationHistory, turn: AppendHistory) -> bool:
-        """Whether this turn makes the history long enough to compact."""
-        turn_tokens = sum(int(value.partition("|")[0]) for value in turn.values)
-        return history.tokens + turn_tokens > self.compaction_threshold
-
-    def build_compaction_write(
-        self, conversation: str, part: CompactionRange, summary: HistorySummary
-    ) -> ReplaceHistory:
-        """Build the write that replaces a range by its summary. The write refuses if the range has changed: forgotten,
-        compacted by another process, or trimmed away."""
-        running_sum = _parse_running_sum(part.before[-1]) - sum(map(_parse_tokens, part.remaining))
-        # `tokens:sum|=⇥since⇥about⇥message`; the sum is that of the last turn it covers
-        about = json.dumps([summary.until_ms, summary.turns, summary.has_gap, *summary.lines], ensure_ascii=False)
-        stored_summary = TAB.join((_SUMMARY_MARK, str(summary.since_ms), about, summary.message))
-        values = [f"{estimate_tokens(summary.message)}:{running_sum}|{stored_summary}"]
-        for value in part.remaining:  # these entries come after the compacted ones, and so does their count
-            running_sum += _parse_tokens(value)
-            values.append(f"{_parse_tokens(value)}:{running_sum}|{value.partition('|')[2]}")
-        return ReplaceHistory(
-            key=self._build_history_key(conversation), before=part.before, after=values, max_tokens=self.max_tokens
-        )
+        return AppendHistory(self.build_history_key(conversation), values, self.max_tokens, ttl_ms=self.kept_ms)
 
     async def load_history(self, conversation: str) -> ConversationHistory:
         """Load a history. Raises StoreUnavailableError."""
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as pipe:
-                self.queue_reads(pipe, conversation)
-                return self.parse_reads(*await pipe.execute())
+        async with self.redis.pipeline(transaction=False) as pipe:
+            self.queue_reads(pipe, conversation)
+            return self.parse_reads(*await pipe.execute())
 
     async def load_latest_run(self, conversation: str) -> str:
         """Id of the last run of the conversation; empty: the history knows none. Raises StoreUnavailableError."""
@@ -279,24 +169,24 @@ class HistoryStore:
 
     def queue_reads(self, pipe: Pipeline, conversation: str) -> None:
         """Queue the reads of a history in a shared pipeline; `parse_reads` takes the two answers."""
-        pipe.lrange(self._build_history_key(conversation), 0, -1)
+        pipe.lrange(self.build_history_key(conversation), 0, -1)
         pipe.lrange(self._build_calls_key(conversation), 0, -1)
 
     def parse_reads(self, values: Sequence[Any], calls: Sequence[Any]) -> ConversationHistory:
-        summary = values[0] if values and _parse_run_id(values[0]) == _SUMMARY_MARK else ""
+        summary = values[0] if values and parse_run_id(values[0]) == SUMMARY_MARK else ""
         turns = values[1:] if summary else values
         begins = (  # whether an entry belongs to no trimmed question
-            not one.is_answer and (one.kind is EntryKind.SAID or not one.run) for one in map(_parse_entry, turns)
+            not one.is_answer and (one.kind is EntryKind.SAID or not one.run) for one in map(parse_entry, turns)
         )
         start = next((i for i, can_begin in enumerate(begins) if can_begin), len(turns))
         return ConversationHistory(stored_entries=turns, start=start, stored_summary=summary, calls=calls)
 
     def build_forget_writes(self, conversation: str) -> tuple[Write, ...]:
         """Build the writes that erase the history."""
-        return (Delete(self._build_history_key(conversation)), Delete(self._build_calls_key(conversation)))
+        return (Delete(self.build_history_key(conversation)), Delete(self._build_calls_key(conversation)))
 
 
-def _parse_entry(value: str) -> HistoryEntry:
+def parse_entry(value: str) -> HistoryEntry:
     run, at_ms, shown_text, *kind, message = value.partition("|")[2].split(TAB)
     return HistoryEntry(
         message=message,
@@ -307,21 +197,21 @@ def _parse_entry(value: str) -> HistoryEntry:
     )
 
 
-def _parse_run_id(value: str) -> str:
+def parse_run_id(value: str) -> str:
     return value.partition("|")[2].partition(TAB)[0]
 
 
-def _parse_tokens(value: str) -> int:
+def parse_tokens(value: str) -> int:
     return int(value.partition(":")[0])
 
 
-def _parse_running_sum(value: str) -> int:
+def parse_running_sum(value: str) -> int:
     """Return the sum of all that was ever added, up to the end of this value (tokens)."""
     return int(value.partition("|")[0].partition(":")[2])
 
 
 def _compute_sum_before(value: str) -> int:
-    return _parse_running_sum(value) - _parse_tokens(value)
+    return parse_running_sum(value) - parse_tokens(value)
 
 
 MAX_RUNS, MAX_CALL_TOKENS = 3, 4_500

@@ -22,7 +22,7 @@ from bot.core.records import ApprovalState, EffectState
 from bot.core.redaction import redact_text
 from bot.queue.keys import Keys
 from bot.queue.writes import XAdd, apply_writes
-from bot.redis.connect import load_time_ms, translate_redis_errors
+from bot.redis.connect import load_time_ms
 
 SCHEMA = "1"
 _PAGE = 500
@@ -94,12 +94,9 @@ class Journal:
         nonempty = {name: value for name, value in fields.items() if value}
         return XAdd(self._build_journal_key(self.keys.get_partition(lane_or_id)), nonempty, self.kept_ms)
 
-    async def append_record(
-        self, lane_or_id: str, kind: str, *, run: str = "", person: str = "", channel: str = "", text: str = "",
-        **more: Any,
-    ) -> None:  # fmt: skip
-        """Write one record now, outside a commit. Raises StoreUnavailableError."""
-        entry = self.build_record_write(lane_or_id, kind, run=run, person=person, channel=channel, text=text, **more)
+    async def append_record(self, lane_or_id: str, kind: str, **fields: Any) -> None:
+        """Write one record (see `build_record_write`) now, outside a commit. Raises StoreUnavailableError."""
+        entry = self.build_record_write(lane_or_id, kind, **fields)
         await apply_writes(self.redis, self.keys, self.keys.get_partition(lane_or_id), [entry])
 
     async def stream_records(
@@ -141,10 +138,9 @@ class Journal:
         if self.kept_ms is None:
             return 0
         count = 0
-        with translate_redis_errors():
-            limit = str(max(0, await load_time_ms(self.redis) - self.kept_ms))
-            for partition in range(self.keys.partitions):
-                count += int(await self.redis.xtrim(self._build_journal_key(partition), minid=limit, approximate=False))
+        limit = str(max(0, await load_time_ms(self.redis) - self.kept_ms))
+        for partition in range(self.keys.partitions):
+            count += int(await self.redis.xtrim(self._build_journal_key(partition), minid=limit, approximate=False))
         return count
 
     async def has_record(self, record_filter: JournalFilter, since: int | str) -> bool:
@@ -160,8 +156,7 @@ class Journal:
 
     async def _load_page(self, partition: int, start: str) -> list[tuple[str, dict[str, str]]]:
         """Load entries of a partition from this id on: Redis finds the id without reading those before."""
-        with translate_redis_errors():
-            entries: Any = await self.redis.xrange(self._build_journal_key(partition), start, "+", count=_PAGE)
+        entries: Any = await self.redis.xrange(self._build_journal_key(partition), start, "+", count=_PAGE)
         return list(entries)
 
     def _build_journal_key(self, partition: int) -> str:
@@ -187,8 +182,7 @@ class Journal:
             page_by_partition = {n: list(reversed(page)) for n, page in zip(positions, pages, strict=True)}
         else:
             streams: dict[Any, Any] = {self._build_journal_key(n): "{}-{}".format(*at) for n, at in positions.items()}
-            with translate_redis_errors():
-                answer: Any = await self.redis.xread(streams, count=_PAGE, block=_BLOCK_MS)
+            answer: Any = await self.redis.xread(streams, count=_PAGE, block=_BLOCK_MS)
             page_by_partition = {
                 self.keys.parse_partition(key): [_parse_record(id_, fields) for id_, fields in entries]
                 for key, entries in (answer or {}).items()
@@ -218,27 +212,23 @@ def parse_stream_id(id_: str) -> StreamId:
 
 
 def _parse_record(id_: str, fields: dict[str, str]) -> JournalRecord:
-    def get_field(name: str) -> str:
-        return fields.get(name, "")
-
     details = json.loads(fields["m"]) if "m" in fields else {}
     details.pop("opinion", None)  # written by an earlier version; now in the request's record
     return JournalRecord(
         at_ms=parse_stream_id(id_)[0],
         id=id_,
-        kind=get_field("k"),
-        run=get_field("run"),
-        person=get_field("who"),
-        channel=get_field("ch"),
-        text=get_field("t"),
+        kind=fields.get("k", ""),
+        run=fields.get("run", ""),
+        person=fields.get("who", ""),
+        channel=fields.get("ch", ""),
+        text=fields.get("t", ""),
         more=details,
     )
 
 
 async def note_version(redis: Redis, journal: Journal, version: str) -> None:
     """Record it if the started version differs from the previous one. Raises StoreUnavailableError."""
-    with translate_redis_errors():
-        former = str(await redis.getset(journal.keys.build_key(0, "version"), version) or "-")
+    former = str(await redis.getset(journal.keys.build_key(0, "version"), version) or "-")
     if former != version:
         await journal.append_record("version", "version", text=f"{former} → {version}")
 

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from redis.asyncio import Redis
 
 from bot.queue.keys import Keys
-from bot.redis.connect import translate_redis_errors
 from tools.spec import StoredModel
 
 Steps = Literal["", "plan", "replies", "quiet"]
@@ -50,11 +49,10 @@ class PreferenceStore:
 
     async def reload_if_changed(self) -> bool:
         """Take over changes of other processes. Returns whether anything has changed."""
-        with translate_redis_errors():
-            version = str(await self.redis.get(self._build_key("preferences_version")) or "")
-            if version == self.version:
-                return False
-            fields: dict[str, str] = await self.redis.hgetall(self._build_key("preferences"))  # type: ignore[assignment]
+        version = str(await self.redis.get(self._build_key("preferences_version")) or "")
+        if version == self.version:
+            return False
+        fields: dict[str, str] = await self.redis.hgetall(self._build_key("preferences"))  # type: ignore[assignment]
         known = dict.fromkeys(fields, DEFAULTS)
         for person, text in fields.items():
             with suppress(ValidationError):  # settings of a newer version are not guessed at
@@ -63,11 +61,10 @@ class PreferenceStore:
         return True
 
     async def save_preferences(self, person: str, preferences: Preferences) -> None:
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=True) as pipe:
-                pipe.hset(self._build_key("preferences"), person, preferences.model_dump_json())
-                pipe.incr(self._build_key("preferences_version"))
-                await pipe.execute()
+        async with self.redis.pipeline(transaction=True) as pipe:
+            pipe.hset(self._build_key("preferences"), person, preferences.model_dump_json())
+            pipe.incr(self._build_key("preferences_version"))
+            await pipe.execute()
         self.known = {**self.known, person: preferences}
 
     def _build_key(self, name: str) -> str:
@@ -85,16 +82,14 @@ class MorningPreferenceStore:
     keys: Keys
 
     async def wants_list(self, person: str) -> bool:
-        with translate_redis_errors():
-            return await self.redis.get(self._build_key(person)) != OFF
+        return await self.redis.get(self._build_key(person)) != OFF
 
     async def save_wish(self, person: str, *, wants_list: bool) -> None:
         """Save the wish, which takes effect with the next list."""
-        with translate_redis_errors():
-            if wants_list:
-                await self.redis.delete(self._build_key(person))
-            else:
-                await self.redis.set(self._build_key(person), OFF)
+        if wants_list:
+            await self.redis.delete(self._build_key(person))
+        else:
+            await self.redis.set(self._build_key(person), OFF)
 
     def _build_key(self, person: str) -> str:
         return self.keys.build_key(self.keys.get_partition(person), "morning", person)

@@ -10,7 +10,6 @@ from pydantic import ConfigDict, ValidationError
 from redis.asyncio import Redis
 
 from bot.queue.keys import Keys
-from bot.redis.connect import translate_redis_errors
 from tools.spec import FrozenModel
 
 ANNOUNCED_S = 5.0
@@ -52,43 +51,39 @@ class ProcessStore:
 
     async def save_process(self, process: ProcessState) -> None:
         """Save a report, and forget processes that are gone. Raises StoreUnavailableError."""
-        texts = await self._load_texts()
-        others = {id: _parse_process(text) for id, text in texts.items() if id != process.id}
+        others = {id: one for id, one in (await self._load_processes()).items() if id != process.id}
         gone = [id for id, one in others.items() if one is None or process.at_ms - one.at_ms > SILENT_MS]
-        with translate_redis_errors():
-            await self.redis.hset(self._key, process.id, process.model_dump_json())
-            if gone:
-                await self.redis.hdel(self._key, *gone)
+        await self.redis.hset(self._key, process.id, process.model_dump_json())
+        if gone:
+            await self.redis.hdel(self._key, *gone)
 
     async def remove_process(self, id: str) -> None:
         """Remove a process that has ended. Raises StoreUnavailableError."""
-        with translate_redis_errors():
-            await self.redis.hdel(self._key, id)
+        await self.redis.hdel(self._key, id)
 
     async def list_processes(self, now_ms: int) -> list[ProcessState]:
         """List the living processes, the oldest first. `now_ms`: epoch ms, clock of Redis. Raises
         StoreUnavailableError."""
-        found = [_parse_process(text) for text in (await self._load_texts()).values()]
+        found = (await self._load_processes()).values()
         there = [one for one in found if one is not None and now_ms - one.at_ms < SILENT_MS]
         return sorted(there, key=lambda one: (one.started_ms, one.id))
 
     async def find_team(self) -> str:
         """Find the workspace that some process has reported; empty if none has. Raises StoreUnavailableError."""
-        found = [_parse_process(text) for text in (await self._load_texts()).values()]
+        found = (await self._load_processes()).values()
         return next((one.team for one in found if one is not None and one.team), "")
 
-    async def _load_texts(self) -> dict[str, str]:
-        with translate_redis_errors():
-            texts: Any = await self.redis.hgetall(self._key)
-        return dict(texts)
+    async def _load_processes(self) -> dict[str, ProcessState | None]:
+        """Load all reports. None stands for one that this version cannot read."""
+        found = dict[str, ProcessState | None]()
+        texts: Any = await self.redis.hgetall(self._key)
+        for id, text in texts.items():
+            try:
+                found[id] = ProcessState.model_validate_json(text)
+            except ValidationError:
+                found[id] = None
+        return found
 
     @property
     def _key(self) -> str:
         return self.keys.build_key(0, "processes")
-
-
-def _parse_process(text: str) -> ProcessState | None:
-    try:
-        return ProcessState.model_validate_json(text)
-    except ValidationError:
-        return None

@@ -18,7 +18,6 @@ from bot.core.history_entries import PausedRun
 from bot.core.records import CardSummary, Run, RunStatus
 from bot.queue.keys import Keys
 from bot.queue.writes import Delete, HDel, HSet, RPush, Set, Write
-from bot.redis.connect import translate_redis_errors
 from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.spending import DailyUsage, DailyUsageQuery
 
@@ -60,10 +59,9 @@ class RunStore:
         return self.keys.build_key(self.keys.get_partition(conversation), "paused", conversation)
 
     async def load_run(self, run: str) -> Run | None:
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=True) as pipe:
-                self._queue_run_reads(pipe, run)
-                values = await pipe.execute()
+        async with self.redis.pipeline(transaction=True) as pipe:
+            self._queue_run_reads(pipe, run)
+            values = await pipe.execute()
         return _parse_run(*values)
 
     def _queue_run_reads(self, pipe: Pipeline, run: str) -> None:
@@ -76,16 +74,15 @@ class RunStore:
     ) -> ConversationState:
         """Load history, paused runs, the run to resume and a person's usage today, if any, in one round trip. Raises
         StoreUnavailableError."""
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as all_of_it:
-                history.queue_reads(all_of_it, conversation)
-                all_of_it.hgetall(self._build_paused_key(conversation))
-                all_of_it.hgetall(build_waiting_files_key(self.keys, conversation))
-                if run:
-                    self._queue_run_reads(all_of_it, run)
-                if today:
-                    today.queue_reads(all_of_it)
-                entries, calls, waiting, files, *values = await all_of_it.execute()
+        async with self.redis.pipeline(transaction=False) as all_of_it:
+            history.queue_reads(all_of_it, conversation)
+            all_of_it.hgetall(self._build_paused_key(conversation))
+            all_of_it.hgetall(build_waiting_files_key(self.keys, conversation))
+            if run:
+                self._queue_run_reads(all_of_it, run)
+            if today:
+                today.queue_reads(all_of_it)
+            entries, calls, waiting, files, *values = await all_of_it.execute()
         read, used = (_parse_run(*values[:3]), values[3:]) if run else (None, values)
         return ConversationState(
             run=read,

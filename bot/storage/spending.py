@@ -26,7 +26,6 @@ from bot.core.clock import Clock
 from bot.core.run_state import DECIMALS, Usage
 from bot.queue.keys import Keys
 from bot.queue.writes import HIncrBy, apply_writes
-from bot.redis.connect import translate_redis_errors
 
 RETENTION_DAYS = 92
 SYSTEM = "system"
@@ -157,10 +156,9 @@ class UsageStore:
 
     async def load_daily_usage(self, today: DailyUsageQuery) -> DailyUsage:
         """Load one person's usage of one day. Raises StoreUnavailableError."""
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as pipe:
-                today.queue_reads(pipe)
-                return today.parse_reads(await pipe.execute())
+        async with self.redis.pipeline(transaction=False) as pipe:
+            today.queue_reads(pipe)
+            return today.parse_reads(await pipe.execute())
 
     def get_company_day(self) -> date:
         """The company's current day."""
@@ -175,11 +173,10 @@ class UsageStore:
         """List the usage of the last `days` days, today included. Raises StoreUnavailableError."""
         dates = [self.get_company_day() - timedelta(days=n) for n in range(min(days, RETENTION_DAYS))]
         places = [(day, key) for day in dates for key in self.list_day_keys(day)]
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as pipe:
-                for _, key in places:
-                    pipe.hgetall(key)
-                answers: list[Any] = await pipe.execute()
+        async with self.redis.pipeline(transaction=False) as pipe:
+            for _, key in places:
+                pipe.hgetall(key)
+            answers: list[Any] = await pipe.execute()
         amounts_by_row: dict[tuple[date, str, str], defaultdict[str, int]] = {}
         for (day, _), fields in zip(places, answers, strict=True):
             for name, amount in fields.items():

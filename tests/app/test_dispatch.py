@@ -14,13 +14,14 @@ from redis.asyncio import Redis
 
 from bot.app.dispatch import (
     AWAY_MAX_MS,
+    MODELS,
     NEWER_RECORD,
     NEWER_RECORD_MAX_MS,
     OWED_MAX_MS,
     OWED_TIMES,
     WorkDispatcher,
+    parse_work,
 )
-from bot.app.work_kinds import MODELS, parse_work
 from bot.core.clock import Clock
 from bot.core.errors import ChatUnavailableError
 from bot.core.work_items import NotifyPerson

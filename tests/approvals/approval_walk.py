@@ -13,7 +13,6 @@ from bot.approvals.state import (
     ApprovalEffects,
     ApprovalEvent,
     CardCancelled,
-    CardDelivered,
     CardEdited,
     CardExpired,
     CardRedrafted,
@@ -22,8 +21,6 @@ from bot.approvals.state import (
     CardSettled,
     ClaimDecision,
     ConfirmationRequired,
-    CopiesUpdated,
-    CopyFound,
     DecisionMade,
     EffectAbandoned,
     EffectConfirmed,
@@ -41,7 +38,7 @@ from bot.approvals.state import (
     SuggestionAdded,
     WaiterAdded,
 )
-from bot.chat.messages import Click, MessageRef, Place
+from bot.chat.messages import Click, Place
 from bot.core.clock import to_ms
 from bot.core.records import (
     STOPPED_CHOICE,
@@ -63,7 +60,6 @@ LASTS = timedelta(hours=72)
 PERIOD = OpenPeriod(LASTS)
 OWNER, OTHER = "U1", "U2"
 PLACE = Place(team="T", channel="D1")
-COPIES = {CardDelivered, CopiesUpdated, CopyFound}
 LEGAL: Mapping[str, set[type]] = {
     "absent": {CardRequested},
     "open": {
@@ -82,7 +78,7 @@ LEGAL: Mapping[str, set[type]] = {
     "expired": {CardRequested, CardRenewed, SubjectClosed, CardSettled},
     "closed": {CardSettled},
 }
-"""Phase → events that may happen to a card, besides those of its copies, if its version, time and person fit."""
+"""Phase → events that may happen to a card, if its version, time and person fit."""
 REOPENS = (CardRequested, CardRenewed, ConfirmationRequired)
 """Events that open a card again as its next version."""
 DECISION = ("decided_by", "choice", "form", "removed_characters", "decided_ms")
@@ -119,7 +115,7 @@ def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
     click = Click(
         id=f"c{n}", approval="A", version=version, choice="send", person=person, place=PLACE, form={"opinion": f"{n}"}
     )
-    ref, parts = MessageRef(channel="D1", ts=str(n)), {OTHER: pick(tuple(PartState))}
+    parts = {OTHER: pick(tuple(PartState))}
     made: dict[type, Callable[[], ApprovalEvent]] = {
         CardRequested: lambda: CardRequested(
             card=OpenCard(approval="A", tool="t", gate=gate, proposal=make_plan(n), caller=OWNER, place=place),
@@ -132,9 +128,6 @@ def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
         ),
         ConfirmationRequired: lambda: ConfirmationRequired(proposal=make_plan(n), period=PERIOD),
         WaiterAdded: lambda: WaiterAdded(ApprovalWaiter(run=f"R{n}", uid=f"u{n}", lane="D1")),
-        CardDelivered: lambda: CardDelivered({person: ref}),
-        CopiesUpdated: lambda: CopiesUpdated(card.copies[1:] if card else ()),
-        CopyFound: lambda: CopyFound(person, ref),
         ReminderDue: lambda: ReminderDue(version),
         CardExpired: lambda: CardExpired(version),
         SuggestionAdded: lambda: SuggestionAdded(version, CardField(label="advice", value=f"{n}"), "advice.approve"),
@@ -172,7 +165,7 @@ def name_phase(card: Approval | None) -> str:
 
 def is_legal(card: Approval | None, event: ApprovalEvent, now_ms: int) -> bool:
     """Whether the event is legal, written independently of the machine."""
-    if type(event) not in LEGAL[name_phase(card)] | (COPIES if card else set()):
+    if type(event) not in LEGAL[name_phase(card)]:
         return False
     in_time = card is not None and now_ms < card.expires_ms
     match event:

@@ -35,7 +35,7 @@ from bot.core.work_items import (
 )
 from bot.queue.lanes import LaneItem
 from bot.queue.writes import EnqueueItem, apply_writes
-from bot.storage.approvals import ApprovalStore, Verdict
+from bot.storage.approvals import ApprovalStore
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import DM, Edges
@@ -53,9 +53,9 @@ async def test_what_a_press_has_just_decided_is_neither_taken_back_nor_stopped(
     """The card is open when it is looked at, and decided when the cancellation decides."""
     bot = await proposed(redis)
     card = (await bot.load_approval()).id
-    decide_cancellation, verdicts = ApprovalStore.decide_cancellation, list[Verdict]()
+    decide_cancellation, verdicts = ApprovalStore.decide_cancellation, list[str]()
 
-    async def be_second(self: ApprovalStore, approval: Approval, person: str, choice: str, now_ms: int) -> Verdict:
+    async def be_second(self: ApprovalStore, approval: Approval, person: str, choice: str, now_ms: int) -> str:
         if not verdicts:
             click = Click(id="p", approval=card, version=1, choice="send", person="U1", place=DM)
             decided = self.build_decide_writes(click, ends=ApprovalState.DECIDED, now_ms=now_ms)
@@ -70,7 +70,7 @@ async def test_what_a_press_has_just_decided_is_neither_taken_back_nor_stopped(
     else:
         await bot.handle_work(card, "back", CancelOpenCard(approval=card, person="U1"))
     approval = await bot.load_approval()
-    assert verdicts[0] is Verdict.ALREADY and (stops or len(verdicts) == 1) and len(bot.mailer.mails) == 1
+    assert verdicts[0] == "already" and (stops or len(verdicts) == 1) and len(bot.mailer.mails) == 1
     assert (approval.state, approval.effect, approval.press_id) == (ApprovalState.DECIDED, EffectState.DONE, "p")
     assert not any("卡片" in text for text in bot.chat.texts() if "停" in text or "正在进行" in text)
 
@@ -103,7 +103,7 @@ async def test_what_is_cancelled_while_its_lane_is_at_work_stays_cancelled(
     await bot.lanes.enqueue(approval.id, "end", work.model_dump_json())
     choice = STOPPED_CHOICE if stops else TAKEN_BACK_CHOICE
     verdict = await bot.approvals.decide_cancellation(approval, "U1", choice, bot.clock.now_ms())
-    assert verdict is Verdict.OK, "the person is told so"
+    assert verdict == "ok", "the person is told so"
     await lease.commit(*writes, more=False)
     await bot.work()
     assert (await bot.load_approval()).state is ApprovalState.CANCELLED and not bot.chat.cards()
@@ -317,7 +317,7 @@ async def test_killed_anywhere_the_card_is_cancelled_and_never_pressed(
     decide_cancellation = ApprovalStore.decide_cancellation
 
     async def play(edges: Edges) -> None:
-        async def die_around(self: ApprovalStore, approval: Approval, person: str, choice: str, now_ms: int) -> Verdict:
+        async def die_around(self: ApprovalStore, approval: Approval, person: str, choice: str, now_ms: int) -> str:
             edges()
             verdict = await decide_cancellation(self, approval, person, choice, now_ms)
             edges()

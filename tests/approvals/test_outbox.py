@@ -9,12 +9,11 @@ from functools import partial
 
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import ConnectionError
 
 from bot.approvals.outbox import PAGE_SIZE, fire_timers, relay_events
 from bot.chat.messages import NamedPerson
 from bot.core.clock import Clock
-from bot.core.errors import ChatUnavailableError
+from bot.core.errors import ChatUnavailableError, StoreUnavailableError
 from bot.core.i18n import translate
 from bot.queue.store_watch import repeat_job
 from bot.storage.dead_letters import DeadLetterStore
@@ -257,7 +256,7 @@ async def test_of_an_assignee_who_has_left_who_stands_in_and_is_there_gets_the_c
     assert len(bot.chat.cards("DU5")) == 1 and bot.chat.texts("DU1") == []
 
 
-@pytest.mark.parametrize("error", [ChatUnavailableError("unreachable", "users.info"), ConnectionError("gone")])
+@pytest.mark.parametrize("error", [ChatUnavailableError("unreachable", "users.info"), StoreUnavailableError("gone")])
 async def test_while_redis_or_the_platform_is_away_the_news_waits_where_it_is(
     redis: Redis, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:

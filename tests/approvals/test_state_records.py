@@ -11,7 +11,6 @@ from bot.approvals.state import (
     GIVEN_UP_MESSAGE,
     ApprovalEvent,
     CardCancelled,
-    CardDelivered,
     CardEdited,
     CardExpired,
     CardRedrafted,
@@ -20,8 +19,6 @@ from bot.approvals.state import (
     CardSettled,
     ClaimDecision,
     ConfirmationRequired,
-    CopiesUpdated,
-    CopyFound,
     DecisionMade,
     EffectAbandoned,
     EffectConfirmed,
@@ -41,6 +38,8 @@ from bot.approvals.state import (
     SubjectClosed,
     SuggestionAdded,
     WaiterAdded,
+    keep_copies,
+    record_delivery,
     transition,
     try_transition,
 )
@@ -117,21 +116,6 @@ CASES: dict[str, Case] = {
         (SaveOpening(), line("approval.asked_again", OTHER)),
     ),
     "waited for": (OPEN, WaiterAdded(SECOND), {"waiters": (FIRST, SECOND)}, ()),
-    "delivered": (
-        OPEN,
-        CardDelivered({OTHER: NEW}),
-        {"copies": ((OWNER, OLD), (OTHER, NEW)), "delivered_version": 3},
-        (),
-    ),
-    "delivered where it stood": (OPEN, CardDelivered(), {"delivered_version": 3}, ()),
-    "delivered to somebody else there": (
-        OPEN,
-        CardDelivered({OTHER: OLD}),
-        {"copies": ((OTHER, OLD),), "delivered_version": 3},
-        (),
-    ),
-    "copies kept": (OPEN, CopiesUpdated(()), {"copies": ()}, ()),
-    "copy found": (OPEN, CopyFound(OTHER, NEW), {"copies": ((OTHER, NEW), (OWNER, OLD))}, ()),
     "reminded": (OPEN, ReminderDue(3), {}, (line("approval.reminded"),)),
     "expired": (OPEN, CardExpired(3), {"state": ApprovalState.EXPIRED, "decided_ms": NOW_MS}, ()),
     "advised": (
@@ -262,6 +246,21 @@ def test_an_event_changes_what_it_says_and_has_it_written(name: str) -> None:
 
 def test_every_event_is_told_field_by_field() -> None:
     assert {type(event) for _, event, _, _ in CASES.values()} | {CardRequested} == set(list_kinds())
+
+
+DELIVERIES: tuple[tuple[dict[str, MessageRef], tuple[tuple[str, MessageRef], ...]], ...] = (
+    ({OTHER: NEW}, ((OWNER, OLD), (OTHER, NEW))),
+    ({}, ((OWNER, OLD),)),  # where it stood
+    ({OTHER: OLD}, ((OTHER, OLD),)),  # to somebody else there
+)
+
+
+@pytest.mark.parametrize("before", [OPEN, DECIDED, EXPIRED, CLOSED])
+def test_copies_change_in_every_state_and_nothing_else_does(before: Approval) -> None:
+    for copies, expected in DELIVERIES:
+        after = record_delivery(before, copies)
+        assert after == before.model_copy(update={"copies": expected, "delivered_version": 3})
+    assert keep_copies(before, ()) == before.model_copy(update={"copies": ()})
 
 
 @pytest.mark.parametrize("before", [None, EXPIRED, FAILED])

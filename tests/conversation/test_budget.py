@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from bot.agent.model import ModelReply
 from bot.chat.messages import Place
 from bot.conversation.endings import _describe_settled_call
-from bot.core.i18n import load_sentences
+from bot.core.i18n import translate
 from bot.core.records import CallStatus, Run
 from bot.core.run_state import CallRecord, RunState, Usage
 from bot.queue.writes import apply_writes
@@ -143,7 +143,7 @@ def test_every_outcome_has_words(status: CallStatus, language: str) -> None:
         CallRecord("R1:2:0", "t", {}, "r", status, "m", approval="A1"),
         CallRecord("R1:2:1", "t", {}, "r", CallStatus.SUCCEEDED, "m"),
     ]
-    assert _describe_settled_call(run) == load_sentences()[f"share.{status.value}"][language]
+    assert _describe_settled_call(run) == translate(f"share.{status.value}", language)
 
 
 # How far over

@@ -27,6 +27,7 @@ from bot.core import disclosure
 from bot.core.history_entries import EntryKind, HistoryEntry, PastCall, estimate_tokens
 from bot.core.run_state import CallRecord, CallStatus
 from bot.core.work_items import ExpireCard
+from bot.features.summaries.compaction_range import choose_compaction_range
 from bot.queue.keys import Keys
 from bot.queue.writes import AppendHistory, apply_writes
 from bot.storage.history import MAX_CALL_ENTRIES, MAX_CALL_TOKENS, MAX_RUNS, ConversationHistory, HistoryStore
@@ -259,18 +260,16 @@ async def test_only_the_latest_runs_and_no_more_than_fits_are_sent_as_they_were(
     history = HistoryStore(redis, Keys(partitions=2))
     for n in range(10):
         known = await kept(history, n, past(n))
-    sent = known.list_messages_with_calls(without="")
+    sent = known.list_messages(without="")
     assert [[call.uid for call in one.calls] for one in sent if one.calls] == [[f"R{n}:1:0"] for n in (7, 8, 9)]
     assert len(known.calls) == MAX_CALL_ENTRIES, "no more of them are kept"
-    assert [one.calls for one in known.list_messages_with_calls(without="R9") if one.calls is not None][-1][
-        0
-    ].uid == "R8:1:0"
+    assert [one.calls for one in known.list_messages(without="R9") if one.calls is not None][-1][0].uid == "R8:1:0"
     known = await kept(history, 10, *(past(10, "长" * 1_200) for _ in range(3)))
     known = await kept(history, 11, past(11, "长" * 1_200))
-    sent = known.list_messages_with_calls(without="")
+    sent = known.list_messages(without="")
     cost = sum(estimate_tokens(call.result) for one in sent for call in one.calls or ())
     assert 1_200 <= cost <= MAX_CALL_TOKENS and [one.message for one in sent if "folded 10" in one.message]
-    assert known.tokens == sum(map(estimate_tokens, known.list_messages(without=""))), (
+    assert known.tokens == sum(estimate_tokens(one.message) for one in known.list_messages(without="")), (
         "what is always sent is what is counted"
     )
     await apply_writes(
@@ -437,7 +436,7 @@ async def test_an_event_alone_is_no_turn_to_be_folded_but_goes_with_the_one_befo
             f"50:{50 * (n + 1)}|{run}\t{n}\t\t{kind}{message}" for n, (run, kind, message) in enumerate(ROWS)
         ]
     )
-    part = known.choose_compaction_range(())
+    part = choose_compaction_range(known, ())
     assert part is not None and [one.run for one in part.entries] == ["R1", "R1", "", "R2", "R2"]
     assert part.turn_count == 2 and not part.missed
 

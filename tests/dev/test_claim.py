@@ -119,7 +119,7 @@ async def test_bots_of_one_real_workspace_share_the_embedded_redis_and_no_stand_
     async with running(env, tmp_path):
         async with running(env, tmp_path):
             alone = await ran("run", cwd=tmp_path, env=settings(folder))
-            assert_refused(alone, "already", "connected to Slack", "DATA_DIR")
+            assert_refused(alone, "already", "connected to the chat platform", "DATA_DIR")
         async with running(env, tmp_path):
             pass  # one that was restarted while others run
     async with running(settings(folder), tmp_path):
@@ -138,4 +138,4 @@ async def test_with_everything_elsewhere_a_folder_is_nobodys(slack: Office, tmp_
     without_mail = {name: value for name, value in env.items() if name != "SMTP_URL"}
     async with running(without_mail, tmp_path):
         other = await ran("run", cwd=tmp_path, env=without_mail | {"LOCAL_PORT": str(free_ports())})
-        assert_refused(other, "already", "connected to Slack")
+        assert_refused(other, "already", "connected to the chat platform")

@@ -288,7 +288,7 @@ async def test_what_a_card_says_to_a_set_comes_after_its_end(
     """On a cluster, items for another partition are there before the commit that they belong to. A set that learned so
     early of a card's end would find the card open, and never learn it again."""
     bot = Bot(redis)
-    bot.lanes._scripts = replace(bot.lanes._scripts, wakeup_list="")  # as on a cluster
+    bot.lanes.scripts = replace(bot.lanes.scripts, wakeup_list="")  # as on a cluster
     numbers = await start_claims(bot, 11, 12)
     card = await card_of(bot, numbers[0])
     lane = find_set_beside(bot, card, near=near)

@@ -15,6 +15,7 @@ from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.features.summaries import summary
 from bot.features.summaries.compaction import CompactConversation
+from bot.features.summaries.compaction_range import compute_threshold
 from bot.queue.lanes import Lease, RetryLater
 from bot.storage.history import ConversationHistory
 from bot.storage.spending import SYSTEM
@@ -56,7 +57,7 @@ async def test_a_fact_of_an_early_turn_is_answered_when_the_turn_has_been_folded
     await talked(bot, 9)
     memory = await known(bot)
     assert memory.summary is not None and "600" not in str(memory.stored_entries), "the turn itself is gone"
-    assert memory.tokens <= bot.history.max_tokens and memory.tokens < bot.history.compaction_threshold
+    assert memory.tokens <= bot.history.max_tokens and memory.tokens < compute_threshold(bot.history)
 
     async def answers(messages: Messages) -> ModelReply:
         [quoted] = [one["content"] for one in messages if one["content"].startswith("<summary ")]

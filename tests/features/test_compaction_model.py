@@ -20,8 +20,8 @@ from hypothesis.errors import Flaky
 
 from bot.agent.model import Messages, ModelReply
 from bot.agent.model_in_use import ModelInUse
+from bot.app.dispatch import parse_work
 from bot.app.resources import build_stores
-from bot.app.work_kinds import parse_work
 from bot.chat.messages import Message
 from bot.core.errors import ModelUnavailableError
 from bot.core.history_entries import HistoryEntry, estimate_tokens

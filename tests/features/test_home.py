@@ -16,9 +16,8 @@ from bot.chat.messages import Button, Card, HomeButton, HomeEntry, HomePress, Ho
 from bot.chat.slack.home import render_home_dialog, render_home_view
 from bot.core.errors import ChatUnavailableError, StoreUnavailableError
 from bot.dev.workspace.validate import check_view
-from bot.features.home.open_pages import HomePlace, HomeStore
+from bot.features.home.open_pages import HomePlace, HomeRefresher, HomeStore
 from bot.features.home.page import PAGE
-from bot.features.home.refresh import HomeRefresher
 from tests.harness.engines import StartEngine
 from tests.harness.memory_bot import Bot
 from tests.tools.office import TAXI
@@ -198,8 +197,8 @@ class Board:
 async def test_what_the_store_interrupts_is_renewed_later(redis: Redis, failure: Exception, again: bool) -> None:
     bot, board = Bot(redis), Board()
     builder = bot.ingress.features.home.builder
-    platform = replace(builder.core.platform, publish_home=board.publish_home)
-    refresher = HomeRefresher(replace(builder, core=replace(builder.core, platform=platform)))
+    core = replace(builder.core, platform=replace(builder.core.platform, publish_home=board.publish_home))
+    refresher = HomeRefresher(core, builder.pages, replace(builder, core=core).build_home)
     await builder.pages.save_place("U1", HomePlace())
     for person in ("U1", "U2"):
         await builder.pages.mark_person(person)

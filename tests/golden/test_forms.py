@@ -20,7 +20,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from pydantic import BaseModel, ValidationError
 
-from bot.app.work_kinds import MODELS, parse_work
+from bot.app.dispatch import MODELS, parse_work
 from bot.chat.people.member_store import MemberRecord
 from bot.core.records import Approval, Run, is_newer_record
 from bot.core.work_items import RelayEngineEvent

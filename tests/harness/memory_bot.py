@@ -19,10 +19,10 @@ from bot.agent.model import Model, ModelReply
 from bot.agent.model_in_use import ModelInUse, PriceTable
 from bot.app.build import build_core
 from bot.app.company_files import build_daily_budget
+from bot.app.dispatch import WorkDispatcher
 from bot.app.resources import Resources, build_stores
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings
-from bot.app.work_kinds import WorkHandlers
 from bot.approvals.outbox import relay_events
 from bot.chat.messages import Button, Card, Click, HomeView, Message, MessageRef, Place, SentFile
 from bot.core.clock import Clock
@@ -209,12 +209,12 @@ class Bot:
         return next(one.__self__ for one in self.handlers.features.jobs if one.__name__ == "plan_mornings")  # type: ignore[attr-defined]
 
     @property
-    def handlers(self) -> WorkHandlers:
-        return self.dispatcher.handlers
+    def handlers(self) -> WorkDispatcher:
+        return self.dispatcher
 
     def replace_handlers(self, **handlers: Any) -> None:
         """Replace handlers of work from now on."""
-        self.dispatcher = replace(self.dispatcher, handlers=replace(self.handlers, **handlers))
+        self.dispatcher = replace(self.dispatcher, **handlers)
 
     def use_loop(self, loop: AgentLoop) -> None:
         """Let runs go through another loop from now on."""

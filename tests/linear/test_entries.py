@@ -172,11 +172,12 @@ def test_of_each_entry_it_is_tried_with_a_few_texts() -> None:
 
 
 def test_a_loop_that_slices_is_found() -> None:
-    """The negative control: every pattern in it is quick. On a busy machine a measurement may miss one."""
+    """The negative control: every pattern in it is quick. It is slow by itself and by its growth, so that a busy
+    machine, on which one of both is measured badly, does not hide it."""
 
     def strip_one_by_one(text: str) -> None:
         while text:
             text = text[1:] if len(text) % 2 else text[:-1]
             text.upper()
 
-    assert any(find_slow(strip_one_by_one, UNITS[:1]) for _ in range(3))
+    assert any(find_slow(strip_one_by_one, ["请假，"]) for _ in range(3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from bot.app.work_kinds import parse_work
+from bot.app.dispatch import parse_work
 from bot.chat.messages import Click
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.work_items import APPROVE_SET, TICK, ButtonPressed, NotifyPerson, RefreshCard, SettleCard, build_show_lane

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
+from bot import chat, features
 from bot.core.i18n import load_sentences
 from bot.features import welcome
 from bot.ops import parts
@@ -43,6 +47,7 @@ def test_nothing_is_missing() -> None:
         ({"zh": "{n} 个", "en": "{n} of them", "en_one": "one of them"}, "its languages do not match"),
         ({"zh": "好", "en": " "}, "en is missing"),
         ({"zh": "好", "en": "Good 好"}, "Chinese in the English"),
+        ({"fr": "Bien"}, "there is no such sentence; its key is misspelt"),
     ],
 )
 def test_a_faulty_sentence(words: Mapping[str, str], gap: str) -> None:
@@ -52,12 +57,12 @@ def test_a_faulty_sentence(words: Mapping[str, str], gap: str) -> None:
 def test_a_title_without_its_statement_and_a_third_language() -> None:
     said = {"title.tea": {"zh": "茶？", "en": "Tea?"}}
     assert list(find_sentence_gaps(said, "en")) == ["title.tea: matter.tea is missing"]
-    assert len(list(find_sentence_gaps(load_sentences(), "en", (*LANGUAGES, "fr")))) >= len(load_sentences())
+    assert len(list(find_sentence_gaps(load_sentences(), "en", ("zh", "en", "xx")))) >= len(load_sentences())
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_new_language_hides_no_other_gap(language: str) -> None:
-    gaps = [*list_gaps(language, (*LANGUAGES, "fr", "ru")), "order_lunch: use_when is missing"]
+    gaps = [*list_gaps(language, ("zh", "en", "xx", "yy")), "order_lunch: use_when is missing"]
     picked = pick_first_gaps(gaps, 10)
     assert len(gaps) > 2_000 and len(picked) == 10 + 10 + 1 and picked[-1] == gaps[-1]
     assert picked[:20] == gaps[:20] and pick_first_gaps(gaps, len(gaps)) == gaps
@@ -94,6 +99,21 @@ def test_a_feature_that_no_list_names(monkeypatch: pytest.MonkeyPatch) -> None:
         "bot.features.welcome.WelcomePerson: dead.kind_welcome_person is missing",
         "bot.features.welcome: FEATURES is missing",
     ]
+
+
+def test_every_feature_and_platform_stands_in_the_import_contracts() -> None:
+    """A part that they do not name may import everything, and `lint-imports` says nothing of it."""
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
+    layers, _, platforms, *_ = project["tool"]["importlinter"]["contracts"]
+    named = {room.strip() for layer in layers["layers"] for room in re.split("[|:]", layer)}
+    parts = [
+        (f"{package.__name__}.{one.name}", one)
+        for package in (chat, features)
+        for one in iter_modules(package.__path__)
+    ]
+    assert {name for name, _ in parts} <= named
+    adapters = {name for name, one in parts if one.ispkg and name.startswith("bot.chat.")}
+    assert adapters == set(platforms["source_modules"])
 
 
 def test_a_process_without_its_form_or_outside_the_list_or_unusable(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 
 from redis.asyncio import Redis
 
-from bot.app.work_kinds import parse_work
+from bot.app.dispatch import parse_work
 from bot.ops.record_check import check_records
 from tests.harness.memory_platform import DM
 from tests.harness.presses import started

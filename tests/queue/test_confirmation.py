@@ -177,7 +177,7 @@ async def test_what_a_commit_writes_elsewhere_in_a_cluster_is_confirmed_before_i
     here, elsewhere = "D1", ELSEWHERE
     async with connected(pair) as redis:
         lanes = Lanes(redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
-        lanes._scripts = replace(lanes._scripts, wakeup_list="")  # as on a cluster
+        lanes.scripts = replace(lanes.scripts, wakeup_list="")  # as on a cluster
         await lanes.enqueue(here, "E1", "{}")
         await apply_writes(redis, KEYS, HOME, [Set(KEYS.build_key(HOME, "x"), "1")])  # makes the server know the script
         [lease] = await lanes.claim("me", HOME, 1)

@@ -6,6 +6,7 @@ from redis.asyncio import Redis
 
 from bot.core.records import EffectState
 from bot.core.work_items import ButtonPressed
+from bot.ops.dead_letters import retry_dead_letter
 from bot.queue.lanes import LaneItem
 from bot.queue.writes import apply_writes
 from bot.storage.dead_letters import DeadLetterStore
@@ -40,7 +41,7 @@ async def put_back(bot: Bot, work: ButtonPressed) -> None:
         bot.redis, bot.keys, bot.keys.get_partition(lane), letters.build_bury_writes(item, "ValueError: no")
     )
     [letter] = await letters.list_dead_letters()
-    assert await letters.retry_dead_letter(letter, "root")
+    assert await retry_dead_letter(letters, letter, "root")
     await bot.work()
 
 

@@ -9,7 +9,7 @@ from bot.queue.keys import Keys
 
 def test_a_key_names_its_partition_and_any_other_name_has_a_steady_one() -> None:
     assert Keys().build_key(3, "run", "R03abc") == "cs:{q03}:run:R03abc"
-    assert Keys("other").format_hash_tag(3) == "{q03}"
+    assert Keys("other").build_key(3) == "other:{q03}"
     assert (Keys("other").wakeup_list, Keys("other").stop_channel) == ("other:bell", "other:stop")
     for lane in ("slack:T1:D1", "A03short", "A03abcdefghijkl9", "a03abcdefghijkl", "\ud83d", ""):
         assert Keys().get_partition(lane) == Keys().get_partition(lane) < 8

@@ -171,7 +171,7 @@ class Stutter:
     """Lanes that run every script twice, like a client that lost the first reply, and return the second answer."""
 
     def __init__(self, lanes: Lanes) -> None:
-        self._run = lanes._scripts.run_script
+        self._run = lanes.scripts.run_script
         self.answers: list[tuple[Any, Any]] = []
 
     async def run(self, *args: Any) -> Any:
@@ -533,7 +533,7 @@ async def test_a_checkpoint_reserves_one_slot_wherever_its_rate_is(lanes: Lanes,
     second = (await lease.checkpoint("2", slot=slot)).wait_ms
     assert second is not None and FAR_MS / 2 < second <= FAR_MS
     assert (await lease.checkpoint("3", slot=slot, most_ms=0)).wait_ms is None
-    assert FAR_MS * 1.5 < await lanes.reserve_slot(slot, None) <= FAR_MS * 2
+    assert FAR_MS * 1.5 < await lanes.reserve_slot(slot.key, slot.spacing_ms, slot.burst) <= FAR_MS * 2
     assert (await lease.checkpoint("4")).wait_ms is None
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import ConnectionError as RedisGone
 
 from bot.core.errors import LeaseLost, StoreUnavailableError
 from bot.core.held_lease import assert_lease_held, bind_lease
@@ -35,11 +34,15 @@ class Counted(Lanes):
     calls = 0
     away = False
 
-    async def _run_partition_script(self, script: str, partition: int, *args: str | int) -> object:
+    async def run_lane_script(self, script: str, lane: str, *args: str | int) -> object:
+        self.calls += 1
+        return await super().run_lane_script(script, lane, *args)
+
+    async def extend(self, leases: Sequence[Lease]) -> list[Lease]:
         self.calls += 1
         if self.away:
-            raise StoreUnavailableError("away") from RedisGone()
-        return await super()._run_partition_script(script, partition, *args)
+            raise StoreUnavailableError("away")
+        return await super().extend(leases)
 
 
 @pytest.fixture

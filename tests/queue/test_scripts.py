@@ -8,7 +8,6 @@ from redis.asyncio import Redis
 from bot.core.errors import LeaseLost, StoreUnavailableError
 from bot.queue.keys import Keys
 from bot.queue.lanes import ANYBODY, COST_MS, CREDIT_MS, EnqueueResult, Lanes, Lease
-from bot.queue.rate_limits import RateLimiter
 from bot.queue.writes import (
     SKIP,
     WRITE,
@@ -286,11 +285,11 @@ async def test_the_same_stop_again_keeps_its_first_moment_and_is_forgotten_in_ti
 
 
 async def test_a_rate_is_forgotten_when_its_last_slot_is_over(lanes: Lanes) -> None:
-    limits, key = RateLimiter(lanes.redis, lanes.keys), lanes.keys.build_slot_key("k")
+    key = lanes.keys.build_slot_key("k")
     for _ in range(3):
-        await limits.reserve_slot("k", 20_000, 2)
+        await lanes.reserve_slot("k", 20_000, 2)
     assert 60_000 - LATE_MS < await lanes.redis.pttl(key) <= 61_000
-    await limits.apply_penalty("k", 200_000)
+    await lanes.apply_penalty("k", 200_000)
     assert 220_000 - LATE_MS < await lanes.redis.pttl(key) <= 221_000
 
 

@@ -24,6 +24,7 @@ from bot.redis.check import (
     require_fit_redis,
 )
 from bot.redis.connect import connect_redis
+from bot.redis.outages import StoreClient
 from tests.qa.chaos.store import Absent
 from tests.qa.failover.stores import open_server_with_power_cuts
 
@@ -167,7 +168,7 @@ async def test_another_number_of_partitions_is_refused(redis: Redis, keys: Keys)
 
 
 async def test_nobody_there_is_store_down(keys: Keys) -> None:
-    client = Redis(unix_socket_path="/nowhere/redis.sock", retry=Retry(NoBackoff(), 0))
+    client = StoreClient(unix_socket_path="/nowhere/redis.sock", retry=Retry(NoBackoff(), 0))
     with pytest.raises(StoreUnavailableError):
         await check_redis(client, keys)
     await client.aclose()

@@ -14,7 +14,8 @@ from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import SettingsError, StoreUnavailableError
 from bot.core.metrics import REDIS_ERRORS
 from bot.redis.address import RedisAddress, RedisMode, parse_redis_url
-from bot.redis.connect import connect_redis, translate_redis_errors
+from bot.redis.connect import connect_redis
+from bot.redis.outages import translate_redis_errors
 
 
 async def test_more_callers_than_connections_wait_their_turn(valkey: str) -> None:
@@ -103,9 +104,9 @@ async def test_a_server_that_takes_no_writes_is_store_down_for_a_pipeline_too(re
     for setting, value in (("min-replicas-to-write", 1), ("maxmemory", 1)):
         await redis.config_set(setting, value)
         try:
-            with pytest.raises(StoreUnavailableError), translate_redis_errors():
+            with pytest.raises(StoreUnavailableError):
                 await redis.set("k", "v")
-            with pytest.raises(StoreUnavailableError), translate_redis_errors():
+            with pytest.raises(StoreUnavailableError):
                 async with redis.pipeline(transaction=False) as pipe:
                     await pipe.get("k").set("k", "v").execute()
         finally:

@@ -19,7 +19,6 @@ from bot.storage.approvals import (
     RECORD_KIND,
     RETENTION_MS,
     ApprovalStore,
-    Verdict,
     build_open_card,
     derive_task_card_id,
 )
@@ -178,14 +177,14 @@ async def test_a_card_is_taken_back_once_by_who_says_so(store: ApprovalStore, pl
     approval = BARE.model_copy(update={"place": place})
     await write(store, store.build_open_writes(approval))
     for _ in range(2):
-        assert await store.decide_cancellation(approval, "U1", TAKEN_BACK_CHOICE, 3_999) is Verdict.OK
+        assert await store.decide_cancellation(approval, "U1", TAKEN_BACK_CHOICE, 3_999) == "ok"
     taken = await store.load_approval(ID)
     assert taken is not None
     assert (taken.state, taken.decided_by, taken.choice) == (ApprovalState.CANCELLED, "U1", "cancel")
     older = approval.model_copy(update={"version": 1})
-    assert await store.decide_cancellation(older, "U1", TAKEN_BACK_CHOICE, 3_999) is Verdict.ALREADY
+    assert await store.decide_cancellation(older, "U1", TAKEN_BACK_CHOICE, 3_999) == "already"
     other = approval.model_copy(update={"id": f"{ID[:-1]}y"})
-    assert await store.decide_cancellation(other, "U1", TAKEN_BACK_CHOICE, 0) is Verdict.GONE
+    assert await store.decide_cancellation(other, "U1", TAKEN_BACK_CHOICE, 0) == "gone"
 
 
 @pytest.mark.parametrize("gate", [Gate.CONFIRM, Gate.APPROVE])

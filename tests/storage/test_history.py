@@ -5,13 +5,17 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from bot.core.history_entries import HistoryEntry, estimate_tokens
+from bot.features.summaries.compaction_range import (
+    MAX_COMPACTED_ENTRIES,
+    MAX_COMPACTED_TOKENS,
+    CompactionRange,
+    build_compaction_write,
+    choose_compaction_range,
+)
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
 from bot.storage.history import (
-    MAX_COMPACTED_ENTRIES,
-    MAX_COMPACTED_TOKENS,
     RETENTION_MS,
-    CompactionRange,
     ConversationHistory,
     HistoryStore,
     HistorySummary,
@@ -34,6 +38,11 @@ def sent(role: str, content: str) -> int:
 
 async def contents(history: HistoryStore) -> list[str]:
     return [entry.content for entry in (await history.load_history(DM)).entries]
+
+
+def list_texts(history: ConversationHistory, without: str = "") -> list[str]:
+    """List the messages as they are sent, with a line per call."""
+    return [one.message for one in history.list_messages(without=without)]
 
 
 def test_the_estimate_counts_characters_of_wide_scripts_singly() -> None:
@@ -69,8 +78,8 @@ async def test_what_is_sent_is_sent_as_it_is_kept_without_the_run_that_is_going_
     await apply_writes(either, keys, keys.get_partition(DM), [history.build_turn_write(DM, kept)])
     found = await history.load_history(DM)
     assert found.entries == kept
-    assert found.list_messages(without="") == [one.message for one in kept]
-    assert found.list_messages(without=mine) == [one.message for one in kept[:2]]
+    assert list_texts(found) == [one.message for one in kept]
+    assert list_texts(found, without=mine) == [one.message for one in kept[:2]]
 
 
 @given(st.lists(st.lists(st.integers(1, 120), min_size=1, max_size=4), max_size=12), st.integers(15, 200))
@@ -122,12 +131,12 @@ def noted(part: CompactionRange, *lines: str) -> HistorySummary:
 
 
 async def fold(history: HistoryStore, part: CompactionRange, *lines: str) -> str:
-    write = history.build_compaction_write(DM, part, noted(part, *lines))
+    write = build_compaction_write(history, DM, part, noted(part, *lines))
     return await apply_writes(history.redis, history.keys, history.keys.get_partition(DM), [write])
 
 
 def part_of(known: ConversationHistory, *waiting: str) -> CompactionRange:
-    part = known.choose_compaction_range(waiting)
+    part = choose_compaction_range(known, waiting)
     assert part is not None
     return part
 
@@ -142,10 +151,8 @@ async def test_a_summary_stands_in_the_place_of_the_oldest_turns(either: Redis, 
     assert after.summary == noted(part, "one\ttab", "行二") and after.summary.turns == 3
     assert (after.summary.since_ms, after.summary.until_ms) == (0, 2000)
     assert [one.run for one in after.entries[::2]] == ["R3", "R4", "R5"] and not after.has_gap
-    assert after.list_messages(without="R5") == [after.summary.message, *[one.message for one in after.entries[:4]]]
-    assert after.tokens == sum(map(estimate_tokens, after.list_messages(without=""))), (
-        "each counts once, the summary too"
-    )
+    assert list_texts(after, without="R5") == [after.summary.message, *[one.message for one in after.entries[:4]]]
+    assert after.tokens == sum(map(estimate_tokens, list_texts(after))), "each counts once, the summary too"
     assert 0 < await either.pttl(keys.build_key(keys.get_partition(DM), "h", DM)) <= RETENTION_MS
     assert [key async for key in either.scan_iter("*h:*")] == [keys.build_key(keys.get_partition(DM), "h", DM)]
     await apply_writes(either, keys, keys.get_partition(DM), history.build_forget_writes(DM))
@@ -197,10 +204,10 @@ async def test_turns_that_wait_stay_as_they_are_and_so_does_the_newest(either: R
     assert await fold(history, part, "x") == "ok"
     after = await history.load_history(DM)
     assert [one.run for one in after.entries[::2]] == ["R0", "R2", "R5"] and not after.has_gap
-    assert after.tokens == sum(map(estimate_tokens, after.list_messages(without="")))
+    assert after.tokens == sum(map(estimate_tokens, list_texts(after)))
     assert (
-        after.choose_compaction_range({"R0", "R2"}) is None
-        and ConversationHistory(stored_entries=()).choose_compaction_range(()) is None
+        choose_compaction_range(after, {"R0", "R2"}) is None
+        and choose_compaction_range(ConversationHistory(stored_entries=()), ()) is None
     )
     await filled(history, 6)
     later = part_of(await history.load_history(DM))
@@ -226,7 +233,7 @@ async def test_never_half_a_turn(either: Redis, keys: Keys) -> None:
     assert await fold(history, part, "x") == "ok"
     after = await history.load_history(DM)
     assert [one.run for one in after.entries[::2]] == ["R1", "R2", "R3", "R4"]
-    assert after.tokens == sum(map(estimate_tokens, after.list_messages(without="")))
+    assert after.tokens == sum(map(estimate_tokens, list_texts(after)))
 
 
 async def test_a_long_history_is_folded_in_parts_that_one_script_can_take(redis: Redis, keys: Keys) -> None:

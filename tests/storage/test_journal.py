@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from bot.core.errors import StoreUnavailableError
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.storage.journal import Journal, JournalFilter, JournalRecord, parse_age_ms
@@ -112,7 +113,7 @@ async def wait_until_asked(redis: Redis, command: str) -> None:
 async def test_followed_it_waits_for_a_store_that_is_away(
     redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal, waited, away = Journal(redis, keys), list[str](), [ConnectionError("gone")] * 2
+    journal, waited, away = Journal(redis, keys), list[str](), [StoreUnavailableError("gone")] * 2
     await journal.append_record("before", "x", text="before")
     xread = redis.xread
 

@@ -24,6 +24,7 @@ from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem
 from bot.queue.store_watch import PauseReason
 from bot.queue.writes import apply_writes
+from bot.redis.outages import StoreClient
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.processes import ProcessState, ProcessStore
 from tests.harness.memory_bot import OUTSIDE, Bot
@@ -184,7 +185,7 @@ async def test_ready_only_while_it_can_work(redis: Redis) -> None:
 
 
 async def test_without_redis_it_lives_is_not_ready_and_still_tells_its_figures(redis: Redis) -> None:
-    away = Redis(host="127.0.0.1", port=1, retry=Retry(NoBackoff(), 0))
+    away = StoreClient(host="127.0.0.1", port=1, retry=Retry(NoBackoff(), 0))
 
     health, port = Bot(away).app.health, free_ports()
     health.phase = ""

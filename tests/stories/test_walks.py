@@ -65,23 +65,29 @@ def hold_against(heading: str, ran: set[str]) -> None:
 
 
 async def test_the_files_of_the_lists_are_those_that_run(desk: Office) -> None:
+    """Two are played: a job of the background that happens to run beside one of them belongs to neither."""
     await desk.answer(ZHANG, "谁姓李？")  # loads modules that are loaded once
     await desk.quiet()
-    message, click = set[str](), set[str]()
-    with recording(message):
-        await desk.says(ZHANG, "明天起请2天年假，去看父母，审批人李四")
-        card = await desk.card(desk.dm(ZHANG), "去看父母")
+    messages, clicks = list[set[str]](), list[set[str]]()
+    for request, reason in (
+        ("明天起请2天年假，去看父母，审批人李四", "去看父母"),
+        ("下下周一起请2天年假，搬家，审批人李四", "搬家"),
+    ):
+        with recording(ran := set()):
+            await desk.says(ZHANG, request)
+            card = await desk.card(desk.dm(ZHANG), reason)
+            await desk.quiet()
+        messages.append(ran)
+        await desk.press(ZHANG, card, "confirm")
+        card = await desk.card(desk.dm(LI), reason)
         await desk.quiet()
-    await desk.press(ZHANG, card, "confirm")
-    card = await desk.card(desk.dm(LI), "L-0001")
-    await desk.until(lambda: desk.finals(desk.dm(ZHANG))[1:])
-    await desk.quiet()
-    with recording(click):
-        await desk.press(LI, card, "approve")
-        await desk.until(lambda: "已通过" in desk.said(desk.dm(ZHANG)))
-        await desk.quiet()
-    hold_against("One message through", message)
-    hold_against("One click through", click)
+        with recording(ran := set()):
+            await desk.press(LI, card, "approve")
+            await desk.until(lambda: desk.said(desk.dm(ZHANG)).count("已通过") > len(clicks))
+            await desk.quiet()
+        clicks.append(ran)
+    hold_against("One message through", set.intersection(*messages))
+    hold_against("One click through", set.intersection(*clicks))
 
 
 def test_the_click_climbs_seldom() -> None:

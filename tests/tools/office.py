@@ -153,13 +153,14 @@ def known(tool: str) -> Tool:
 
 
 async def seen(card: Tool, work: Any) -> Any:
-    """Every error a tool raises is on its card."""
+    """Every error a tool raises is on its card, and can be said to people."""
     try:
         return await work
     except ToolError as error:
         assert error.code in {*card.errors, *card.also}, (
             f"{card.name} raises {error.code}, which its card does not name"
         )
+        assert render_value(error.note, "en"), "and has everything that its sentence says"
         raise
 
 

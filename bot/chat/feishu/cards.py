@@ -25,6 +25,7 @@ from bot.chat.feishu.text import (
 )
 from bot.chat.feishu.values import TICK, HomeValue, OpenFormValue, PressValue, Value, build_value
 from bot.chat.messages import (
+    OPEN_FORM,
     Button,
     Card,
     HomeButton,
@@ -60,8 +61,6 @@ NAME, ADDRESS = 100, 320
 """Characters of a person's name and of an e-mail address."""
 MAX_PICKED = 150
 """Most people of a picker."""
-OPEN_FORM = "form:open:"
-"""Beginning of the choices of buttons that open the form of an offered step. The step's number follows."""
 SMALL = {"text_size": "notation", "text_color": "grey"}
 _STEP_SIGNS = {StepState.DONE: "✅", StepState.WAITING: "⏳", StepState.FAILED: "❌"}
 

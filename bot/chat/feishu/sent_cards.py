@@ -16,7 +16,6 @@ from redis.asyncio import Redis
 from bot.chat.messages import MessageRef, Place
 from bot.core.clock import Clock
 from bot.queue.keys import Keys
-from bot.redis.connect import translate_redis_errors
 
 DAY_MS = 24 * 3_600_000
 POSTS_MS = 14 * DAY_MS
@@ -61,8 +60,7 @@ class SentCards:
         return ":".join((self.keys.prefix, "{sent}", self.team, *parts))
 
     async def _ask(self, answer: Any) -> Any:
-        with translate_redis_errors():
-            return await answer
+        return await answer
 
     # Posts and cards
 

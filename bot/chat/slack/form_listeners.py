@@ -33,8 +33,6 @@ _log = logging.getLogger(__name__)
 Body: TypeAlias = Mapping[str, Any]
 SHORTCUT = "cs:request"
 """Callback id of the shortcut that opens a form. With a suffix like `:expense`, it opens the form of that process."""
-
-
 _ANY_COMMAND, _SHORTCUTS, _ACTIONS = re.compile(r"^/"), re.compile(r"^cs:request(:|$)"), re.compile(r"^cs:form:")
 
 

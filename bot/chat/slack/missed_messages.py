@@ -9,8 +9,10 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
+from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Place
@@ -21,6 +23,7 @@ from bot.core import logs
 from bot.core.cancellation import cancel_and_wait
 from bot.core.clock import Clock
 from bot.core.errors import ChatRefusedError, ChatUnavailableError, StoreUnavailableError
+from bot.queue.keys import Keys
 
 log = logs.get_logger(__name__)
 
@@ -39,30 +42,70 @@ MAX_LISTED = 999
 """Conversations of a page of a list: the most that Slack gives."""
 CALL_MS, CALL_BURST = 1_300, 20
 """Rate of conversations.history and conversations.replies, which are tier 3: 50 per minute."""
+KEPT_MS = 30 * 24 * 3_600_000
+MAX_PLACES = 500
+"""Number of conversations on record: those that were active last."""
+LOOK_MS = 120_000
+"""Time for which one process may look before another one starts again (ms)."""
 
 
-class LastSeen(Protocol):
-    """Storage of when and where the bot last heard Slack (`bot.storage.last_seen.LastSeenStore`)."""
+@dataclass(frozen=True, slots=True)
+class LastSeenStore:
+    """The last contact with Slack and the active conversations, which tell where to look after an outage. Every call
+    may raise StoreUnavailableError."""
 
-    async def save_places(self, places: Mapping[str, float]) -> None: ...
+    redis: Redis
+    keys: Keys
 
-    async def list_places(self) -> list[tuple[str, float]]: ...
+    def _build_seen_key(self, name: str) -> str:
+        return self.keys.build_key(0, "seen", name)
 
-    async def note_heard(self, now_ms: int, longest_ms: int) -> None: ...
+    async def save_places(self, places: Mapping[str, float]) -> None:
+        """Save conversation → time of the last message there (epoch s)."""
+        key = self._build_seen_key("places")
+        await self.redis.zadd(key, dict(places), gt=True)
+        await self.redis.zremrangebyrank(key, 0, -MAX_PLACES - 1)
+        await self.redis.pexpire(key, KEPT_MS)
 
-    async def take_gap(self, process: str) -> int | None: ...
+    async def list_places(self) -> list[tuple[str, float]]:
+        """List the conversations that were active last, latest first."""
+        found = await self.redis.zrevrange(self._build_seen_key("places"), 0, -1, withscores=True)
+        return [(str(row[0]), float(row[1])) for row in found]
 
-    async def keep_gap(self) -> None: ...
+    async def note_heard(self, now_ms: int, longest_ms: int) -> None:
+        """Note that the platform is heard now. If no process has heard it for longer than `longest_ms`, the gap is on
+        record until `close_gap`."""
+        heard_key = self._build_seen_key("heard")
+        heard_ms = int(await self.redis.get(heard_key) or now_ms)
+        if now_ms - heard_ms > longest_ms:
+            await self.redis.set(self._build_seen_key("gap"), heard_ms, nx=True)
+        await self.redis.set(heard_key, now_ms, px=KEPT_MS)
 
-    async def close_gap(self) -> None: ...
+    async def take_gap(self, process: str) -> int | None:
+        """Take the start of the gap since when no process has heard the platform (epoch ms), for one process at a time.
+        None if no gap exists, or another process looks through it."""
+        gap = await self.redis.get(self._build_seen_key("gap"))
+        if gap is None or not await self.redis.set(self._build_seen_key("looks"), process, nx=True, px=LOOK_MS):
+            return None
+        return int(gap)
 
-    async def leave_gap(self) -> None: ...
+    async def keep_gap(self) -> None:
+        """Keep the gap for this process, which is looking through it; no other process starts again."""
+        await self.redis.pexpire(self._build_seen_key("looks"), LOOK_MS)
+
+    async def close_gap(self) -> None:
+        """Remove the gap after it was looked through."""
+        await self.redis.delete(self._build_seen_key("gap"), self._build_seen_key("looks"))
+
+    async def leave_gap(self) -> None:
+        """Release a gap that could not be looked through: any process may try again."""
+        await self.redis.delete(self._build_seen_key("looks"))
 
 
 class MissedMessages:
     """Searches for missed messages after a gap. `listeners` take the messages that are found."""
 
-    def __init__(self, client: AsyncWebClient, listeners: SlackListeners, store: LastSeen, clock: Clock) -> None:
+    def __init__(self, client: AsyncWebClient, listeners: SlackListeners, store: LastSeenStore, clock: Clock) -> None:
         self._client, self._listeners, self._store, self._clock = client, listeners, store, clock
         self._calls, self._process = LocalRateLimiter(CALL_MS, CALL_BURST), secrets.token_hex(4)
         self._seen: dict[str, float] = {}

@@ -112,7 +112,7 @@ class ScenarioEnvironment:
                     await self.driver.wait_until(lambda: not self.driver.ws.delivery.waiting, self.idle_timeout_s)
                     await self.bot.worker.wait_until_idle()
                     with contextlib.suppress(CountersignError):
-                        await relay_events(self.bot.dispatcher.handlers.cards)
+                        await relay_events(self.bot.dispatcher.cards)
                     if not self.driver.ws.delivery.waiting and not await has_pending_work(self.bot):
                         return
                     await asyncio.sleep(LOOK_S)

@@ -19,7 +19,6 @@ from bot.features.contract import Core, Feature
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
 from bot.queue.writes import HSet, Write
-from bot.redis.connect import translate_redis_errors
 from bot.storage.spending import RETENTION_DAYS
 
 Rating = Literal["good", "bad"]
@@ -53,8 +52,7 @@ class FeedbackStore:
 
     async def load_feedback(self, run: str) -> Mapping[str, Feedback]:
         """By person. Raises StoreUnavailableError."""
-        with translate_redis_errors():
-            fields: dict[str, str] = await self.redis.hgetall(self._build_feedback_key(run))  # type: ignore[assignment]
+        fields: dict[str, str] = await self.redis.hgetall(self._build_feedback_key(run))  # type: ignore[assignment]
         stored = {person: text.partition(" ") for person, text in fields.items()}
         return {
             person: Feedback("good" if rating == "good" else "bad", date.fromisoformat(day))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from bot.core.work_items import ShowFiles
 from bot.features.contract import Core, Feature, Work
 from bot.features.files.bytes_place import open_file_bytes
@@ -9,6 +11,7 @@ from bot.features.files.file_bytes import FileBytes
 from bot.features.files.file_copies import FileCleaner, FileCopier
 from bot.features.files.file_intake import FileIntake
 from bot.features.files.file_store import FileStore
+from bot.features.files.same_files import notify_of_same_files
 
 JOURNAL_KINDS = ("files.shown",)
 
@@ -23,5 +26,6 @@ def build(core: Core, file_bytes: FileBytes | None = None) -> Feature:
     return Feature(
         work=(Work(model=ShowFiles, handle=FileCopier(core, files).show_files),),
         files=FileIntake(core, files),
+        follow_event=partial(notify_of_same_files, core),
         jobs=(FileCleaner(core, files).delete_old_files,),
     )

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.chat.messages import Place
 from bot.core import logs
 from bot.core.errors import CountersignError
 from bot.core.i18n import translate
@@ -47,7 +46,7 @@ class FileCopier:
         comment = translate("file.attached", language, request=work.subject.rpartition("-")[0] or work.subject)
         if deleted:
             comment += "\n" + translate("file.deleted", language, files=choose_words(describe_files(deleted), language))
-        place = Place(team=direct.team, channel=direct.channel, thread=work.card.ts, direct=True)
+        place = direct.model_copy(update={"thread": work.card.ts})
         if there:
             await self.core.platform.chat.upload_files(
                 place, there, comment=comment, key=f"files:{work.card.ts}", again=lease.item.is_redelivery

@@ -23,7 +23,6 @@ from redis.asyncio import Redis
 from bot.chat.messages import SentFile
 from bot.features.files.file_bytes import FileBytes
 from bot.queue.keys import Keys
-from bot.redis.connect import translate_redis_errors
 from tools.characters import remove_invisible
 from tools.spec import AttachedFile, StoredModel
 
@@ -78,27 +77,24 @@ class FileStore:
         files = [one for one in files if one.id]
         if not files:
             return
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as pipe:
-                for one in files:
-                    record = FileRecord(file=describe_sent_file(one))
-                    key = self._build_key("file", person, one.id)
-                    pipe.set(key, record.model_dump_json(), nx=True, px=ANNOUNCED_MS)
-                await pipe.execute()
+        async with self.redis.pipeline(transaction=False) as pipe:
+            for one in files:
+                record = FileRecord(file=describe_sent_file(one))
+                key = self._build_key("file", person, one.id)
+                pipe.set(key, record.model_dump_json(), nx=True, px=ANNOUNCED_MS)
+            await pipe.execute()
 
     async def find_record(self, person: str, id: str) -> FileRecord | None:
-        with translate_redis_errors():
-            text: Any = await self.redis.get(self._build_key("file", person, id))
+        text: Any = await self.redis.get(self._build_key("file", person, id))
         return _parse_record(text)
 
     async def find_files(self, person: str, ids: Sequence[str]) -> Mapping[str, AttachedFile]:
         if not ids:
             return {}
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as pipe:
-                for id in ids:
-                    pipe.get(self._build_key("file", person, id))
-                texts = await pipe.execute()
+        async with self.redis.pipeline(transaction=False) as pipe:
+            for id in ids:
+                pipe.get(self._build_key("file", person, id))
+            texts = await pipe.execute()
         records = {id: _parse_record(text) for id, text in zip(ids, texts, strict=True)}
         return {id: one.file for id, one in records.items() if one is not None and not one.refused}
 
@@ -109,13 +105,12 @@ class FileStore:
         file."""
         kept = file.model_copy(update={"size": len(content), "sha256": await self.save_content(content)})
         member = f"{person}:{file.id}"
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=True) as pipe:
-                pipe.sadd(self._build_key("bytes", kept.sha256), member)
-                pipe.zadd(self._build_key("kept"), {member: now_ms})
-                pipe.zadd(self._build_key("unused"), {member: now_ms})
-                pipe.set(self._build_key("file", member), FileRecord(file=kept, unread=unread).model_dump_json())
-                await pipe.execute()
+        async with self.redis.pipeline(transaction=True) as pipe:
+            pipe.sadd(self._build_key("bytes", kept.sha256), member)
+            pipe.zadd(self._build_key("kept"), {member: now_ms})
+            pipe.zadd(self._build_key("unused"), {member: now_ms})
+            pipe.set(self._build_key("file", member), FileRecord(file=kept, unread=unread).model_dump_json())
+            await pipe.execute()
         # The last of the other records may have taken them just now.
         await self.file_bytes.save_bytes(kept.sha256, content)
         return kept
@@ -124,15 +119,14 @@ class FileStore:
         """Count a file for this person's day (UTC), once however often it is sent. Returns False for a file that
         exceeds `most` bytes. If two come at once and only one fits, both may be refused."""
         key = self._build_key("day", person, str(now_ms // DAY_MS))
-        with translate_redis_errors():
-            async with self.redis.pipeline(transaction=True) as pipe:
-                pipe.hset(key, id, str(max(size, SMALLEST)))
-                pipe.pexpire(key, 2 * DAY_MS)
-                pipe.hvals(key)
-                *_, counted = await pipe.execute()
-            has_room = sum(map(int, counted)) <= most
-            if not has_room:
-                await self.redis.hdel(key, id)
+        async with self.redis.pipeline(transaction=True) as pipe:
+            pipe.hset(key, id, str(max(size, SMALLEST)))
+            pipe.pexpire(key, 2 * DAY_MS)
+            pipe.hvals(key)
+            *_, counted = await pipe.execute()
+        has_room = sum(map(int, counted)) <= most
+        if not has_room:
+            await self.redis.hdel(key, id)
         return has_room
 
     async def save_content(self, content: bytes) -> str:
@@ -143,14 +137,12 @@ class FileStore:
 
     async def refuse_file(self, person: str, file: AttachedFile, reason: str) -> None:
         record = FileRecord(file=file, refused=reason)
-        with translate_redis_errors():
-            await self.redis.set(self._build_key("file", person, file.id), record.model_dump_json(), px=ANNOUNCED_MS)
+        await self.redis.set(self._build_key("file", person, file.id), record.model_dump_json(), px=ANNOUNCED_MS)
 
     async def load_content(self, sha256: str) -> bytes | None:
         """Load the bytes; None once they were deleted."""
-        with translate_redis_errors():
-            if not sha256 or not await self.redis.exists(self._build_key("bytes", sha256)):
-                return None
+        if not sha256 or not await self.redis.exists(self._build_key("bytes", sha256)):
+            return None
         return await self.file_bytes.load_bytes(sha256)
 
     # Retention
@@ -158,31 +150,28 @@ class FileStore:
     async def list_kept_before(self, before_ms: int, *, unused: bool = False) -> list[str]:
         """List `<person>:<id>` of files kept before then, oldest first. `unused`: only files not yet known to be on a
         request."""
-        with translate_redis_errors():
-            key = self._build_key("unused" if unused else "kept")
-            found: Any = await self.redis.zrangebyscore(key, "-inf", f"({before_ms}")
+        key = self._build_key("unused" if unused else "kept")
+        found: Any = await self.redis.zrangebyscore(key, "-inf", f"({before_ms}")
         return list(found)
 
     async def note_used_file(self, member: str) -> None:
         """Note that a file is on a request, so that nobody checks it again."""
-        with translate_redis_errors():
-            await self.redis.zrem(self._build_key("unused"), member)
+        await self.redis.zrem(self._build_key("unused"), member)
 
     async def delete_file(self, member: str) -> None:
         """Delete the record, and also the bytes if no other record has the same."""
         key = self._build_key("file", member)
-        with translate_redis_errors():
-            text: Any = await self.redis.get(key)
-            record = _parse_record(text)
-            sha256 = record.file.sha256 if record else ""
-            async with self.redis.pipeline(transaction=True) as pipe:
-                pipe.delete(key)
-                pipe.zrem(self._build_key("kept"), member)
-                pipe.zrem(self._build_key("unused"), member)
-                if sha256:
-                    pipe.srem(self._build_key("bytes", sha256), member)
-                    pipe.exists(self._build_key("bytes", sha256))
-                *_, left = await pipe.execute()
+        text: Any = await self.redis.get(key)
+        record = _parse_record(text)
+        sha256 = record.file.sha256 if record else ""
+        async with self.redis.pipeline(transaction=True) as pipe:
+            pipe.delete(key)
+            pipe.zrem(self._build_key("kept"), member)
+            pipe.zrem(self._build_key("unused"), member)
+            if sha256:
+                pipe.srem(self._build_key("bytes", sha256), member)
+                pipe.exists(self._build_key("bytes", sha256))
+            *_, left = await pipe.execute()
         if sha256 and not left:
             await self.file_bytes.delete_bytes(sha256)
 
@@ -190,8 +179,7 @@ class FileStore:
         """Delete bytes without a record, which killed processes have left, and return their number."""
         count = 0
         for sha256 in await self.file_bytes.list_hashes(older_than_s):
-            with translate_redis_errors():
-                is_known = await self.redis.exists(self._build_key("bytes", sha256))
+            is_known = await self.redis.exists(self._build_key("bytes", sha256))
             if not is_known:
                 await self.file_bytes.delete_bytes(sha256)
                 count += 1

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bot.features.contract import Core, Feature
 from bot.features.home.actions import HomeActions
-from bot.features.home.open_pages import HomeStore
+from bot.features.home.open_pages import HomeRefresher, HomeStore
 from bot.features.home.operations import OperationsReader
 from bot.features.home.page import HomeBuilder
-from bot.features.home.refresh import HomeRefresher
 from bot.storage.dead_letters import DeadLetterStore
 
 
@@ -19,8 +18,9 @@ def build(core: Core) -> Feature:
         clock=core.stores.clock,
         model=core.model.name,
     )
-    builder = HomeBuilder(core=core, pages=HomeStore(core.stores.redis, core.stores.keys), operations=operations)
+    pages = HomeStore(core.stores.redis, core.stores.keys)
+    builder = HomeBuilder(core=core, pages=pages, operations=operations)
     return Feature(
         home=HomeActions(core=core, builder=builder, operations=operations),
-        jobs=(HomeRefresher(builder).refresh_changed_homes,),
+        jobs=(HomeRefresher(core, pages, builder.build_home).refresh_changed_homes,),
     )

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from bot.core.redaction import redact_text
 from bot.queue.keys import Keys
 from bot.queue.stored_items import get_put_ms
-from bot.redis.connect import load_time_ms, translate_redis_errors
+from bot.redis.connect import load_time_ms
 
 LOOKED_AT = 200
 """Most lanes that are read in a partition, the earliest due first."""
@@ -31,11 +31,10 @@ class StuckLane:
 
 async def list_stuck_lanes(redis: Redis, keys: Keys) -> list[StuckLane]:
     """List stuck lanes, the longest waiting first. Raises StoreUnavailableError."""
-    with translate_redis_errors():
-        now_ms = await load_time_ms(redis)
-        found: list[StuckLane] = []
-        for partition in range(keys.partitions):
-            found += await _list_in_partition(redis, keys, partition, now_ms)
+    now_ms = await load_time_ms(redis)
+    found: list[StuckLane] = []
+    for partition in range(keys.partitions):
+        found += await _list_in_partition(redis, keys, partition, now_ms)
     return sorted(found, key=lambda one: -one.waited_ms)
 
 

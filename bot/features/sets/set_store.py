@@ -11,7 +11,6 @@ from redis.asyncio import Redis
 from bot.chat.messages import MessageRef, Place
 from bot.queue.keys import Keys
 from bot.queue.writes import Set, Write
-from bot.redis.connect import translate_redis_errors
 from bot.storage.approvals import RETENTION_MS
 from tools.spec import FrozenModel, StoredModel, TextRef
 
@@ -83,8 +82,7 @@ class ApprovalSetStore:
     keys: Keys
 
     async def load_set(self, set_id: str) -> ApprovalSet | None:
-        with translate_redis_errors():
-            text = await self.redis.get(self._build_set_key(set_id))
+        text = await self.redis.get(self._build_set_key(set_id))
         return ApprovalSet.model_validate_json(text) if text else None
 
     def build_save_write(self, approval_set: ApprovalSet) -> Write:

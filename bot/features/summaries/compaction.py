@@ -18,10 +18,17 @@ from bot.agent.model_in_use import ModelInUse
 from bot.chat.messages import ChatDirectory, Place
 from bot.core.records import Run
 from bot.features.budgets import is_budget_used_up
+from bot.features.summaries.compaction_range import (
+    MAX_SUMMARY_TOKENS,
+    CompactionRange,
+    build_compaction_write,
+    choose_compaction_range,
+    compute_threshold,
+)
 from bot.features.summaries.summary import EarlierTurns, Summarizer, SummaryDraft, build_summary_message
 from bot.queue.lanes import Lease, RetryLater
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
-from bot.storage.history import CompactionRange, ConversationHistory, HistoryStore, HistorySummary
+from bot.storage.history import ConversationHistory, HistoryStore, HistorySummary
 from bot.storage.spending import SYSTEM
 from bot.storage.stores import Stores
 from tools.spec import StoredModel
@@ -47,7 +54,8 @@ def build_compaction_request(
 ) -> list[Write]:
     """Build the item that compacts the conversation, if this turn makes it long enough. The item's lane is in the
     conversation's own partition, so only the commit of the turn can write it."""
-    if not history.needs_compaction(conversation_history, turn):
+    turn_tokens = sum(int(value.partition("|")[0]) for value in turn.values)
+    if conversation_history.tokens + turn_tokens <= compute_threshold(history):
         return []
     place, keys = run.message.place, history.keys
     lane = keys.derive_id("F", keys.get_partition(place.conversation), place.conversation)
@@ -72,9 +80,9 @@ class HistoryCompactor:
             raise RetryLater(BUSY_MS, "enough is folded at once")
         async with self.draft_semaphore:
             conversation = await self.stores.runs.load_conversation(fold.place.conversation, self.stores.history)
-            if conversation.history.tokens <= self.stores.history.compaction_threshold:
+            if conversation.history.tokens <= compute_threshold(self.stores.history):
                 return []
-            part = conversation.history.choose_compaction_range({one.run for one in conversation.waiting})
+            part = choose_compaction_range(conversation.history, {one.run for one in conversation.waiting})
             if part is None:
                 return []
             # The first turn that ends with budget left asks again.
@@ -84,7 +92,8 @@ class HistoryCompactor:
             zone = member.zone if member is not None else UTC
             notes = json.loads(part.summary.message)["content"] if part.summary else ""
             draft = await self.summarizer.draft_summary(
-                EarlierTurns(part.entries, zone, notes), self.stores.history.summary_tokens
+                EarlierTurns(part.entries, zone, notes),
+                min(MAX_SUMMARY_TOKENS, self.stores.history.max_tokens // 4),
             )
             # No person asked for this, so it counts on the system's account.
             usage_writes = self.stores.spending.build_usage_writes(
@@ -98,7 +107,7 @@ class HistoryCompactor:
                 await lease.checkpoint(f"failed:{tries}", *usage_writes, failed)
                 raise RetryLater(self.pause_ms * 4 ** (tries - 1), f"no summary: {draft.failure}", counts_try=True)
             summary = build_summary(part, draft.lines, zone)
-            write = self.stores.history.build_compaction_write(fold.place.conversation, part, summary)
+            write = build_compaction_write(self.stores.history, fold.place.conversation, part, summary)
             turns = len({entry.run for entry in part.entries})
             about = {"turns": turns, "in_all": summary.turns, "dropped": draft.dropped}
             folded = self._build_journal_write(fold, "history.folded", draft, **about)

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from bot.core.i18n import translate
-from bot.ops.cli.console import get_terminal_language, sanitize_for_terminal
+from bot.ops.cli.console import get_terminal_language
+from tools.characters import show_invisible
 
 app = typer.Typer()
 SHOWN = 10
@@ -24,7 +25,7 @@ def check(every: Annotated[bool, typer.Option("--all", help="Not only the first 
     gaps = list_gaps(language)
     shown = gaps if every else pick_first_gaps(gaps, SHOWN)
     for gap in shown or [translate("check.fine", language)]:
-        typer.secho(sanitize_for_terminal(gap), fg="red" if gaps else "green")
+        typer.secho(show_invisible(gap), fg="red" if gaps else "green")
     if len(shown) < len(gaps):
         typer.echo(translate("check.more", language, count=f"{len(gaps):,}", n=f"{len(gaps) - len(shown):,}"))
     sys.exit(bool(gaps))

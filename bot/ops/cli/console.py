@@ -6,7 +6,6 @@ import asyncio
 import getpass
 import json
 import os
-import select
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -22,13 +21,13 @@ from bot.app.mcp_file import load_mcp_servers
 from bot.app.redis_source import open_any_redis, open_existing_redis
 from bot.app.settings import load_settings
 from bot.core.cancellation import cancel_and_wait
-from bot.core.errors import CountersignError, SettingsError, StoreUnavailableError
+from bot.core.errors import CountersignError, SettingsError
 from bot.core.i18n import detect_terminal_language, translate
 from bot.core.redaction import redact_text
 from bot.ops.unfinished_restore import is_restore_unfinished
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
-from bot.redis.connect import connect_redis, translate_redis_errors
+from bot.redis.connect import connect_redis
 from bot.storage.journal import parse_age_ms
 from tools.characters import escape_invisible
 
@@ -74,16 +73,10 @@ async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Ke
     async with open_any_redis(settings) if make else open_existing_redis(settings) as url:
         redis = await connect_redis(url, retries=2)
         try:
-            with translate_redis_errors():  # the workflow's store does not translate the client's errors
-                if not make and await is_restore_unfinished(ScriptRunner.from_redis(redis, Keys())):
-                    raise build_error("restored.unfinished")
-                yield redis, Keys()
-        except StoreUnavailableError:
-            watched = select.poll()
-            watched.register(sys.stdout.fileno(), 0)
-            if not any(event & (select.POLLERR | select.POLLHUP) for _, event in watched.poll(0)):
-                raise
-            # Nobody reads the output any more (`| head`), which is no fault of the store. The rest is discarded.
+            if not make and await is_restore_unfinished(ScriptRunner.from_redis(redis, Keys())):
+                raise build_error("restored.unfinished")
+            yield redis, Keys()
+        except BrokenPipeError:  # nobody reads the output any more (`| head`): the rest is discarded
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(UNREAD) from None
         finally:

@@ -14,6 +14,7 @@ from bot.core.redaction import redact_text
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
 from bot.ops.cli.name_lookup import open_stored_names
+from bot.ops.dead_letters import find_dead_letter, retry_dead_letter
 from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 
 app = typer.Typer(help="Dead letters: what was given up after its tries.")
@@ -61,12 +62,12 @@ def retry(id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
     async def retry_and_report() -> None:
         async with console.open_bot_store() as (redis, keys):
             letters = DeadLetterStore(redis, keys)
-            letter = await letters.find_dead_letter(id)
+            letter = await find_dead_letter(letters, id)
             if letter is None:
                 raise console.build_error("dead.unknown", id=id)
-            done = None if letter.retried_as else await letters.retry_dead_letter(letter, by)
+            done = None if letter.retried_as else await retry_dead_letter(letters, letter, by)
             if done is None:
-                now = await letters.find_dead_letter(id) or letter
+                now = await find_dead_letter(letters, id) or letter
                 raise console.build_error("dead.already", id=id, by=now.by, retried=now.retried_as)
         console.print_sentence("dead.retried", lane=done.item.lane, id=done.retried_as)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bot.app.work_kinds import parse_work
+from bot.app.dispatch import parse_work
 from bot.core.version import VERSION
 from bot.ops.cli import console
 from bot.ops.record_check import check_records

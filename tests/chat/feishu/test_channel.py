@@ -19,7 +19,7 @@ from bot.chat.people.directory import PlatformDirectory
 from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, LeaseLost, PlaceClosedError
 from bot.core.held_lease import bind_lease
 from bot.queue.keys import Keys
-from bot.queue.rate_limits import RateLimiter
+from bot.queue.lanes import Lanes
 from tests.chat.feishu.message_server import DAY, HOUR, TENANT
 from tests.chat.feishu.sending_desk import (
     CARD,
@@ -134,7 +134,7 @@ async def test_the_shared_limiter_spaces_the_posts_of_a_chat_and_not_those_of_an
     desk: Desk, redis: Redis, keys: Keys
 ) -> None:
     channel = FeishuChannel(
-        desk.client, RateLimiter(redis, keys), desk.sent, PlatformDirectory(FeishuMembers(desk.client), {}), team=TENANT
+        desk.client, Lanes(redis, keys), desk.sent, PlatformDirectory(FeishuMembers(desk.client), {}), team=TENANT
     )
     loop = asyncio.get_running_loop()
     began = loop.time()

@@ -23,7 +23,7 @@ from bot.dev.workspace.feishu.acts import FeishuActs
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.feishu.world import FeishuSetup, convert_id
 from bot.queue.keys import Keys
-from bot.queue.rate_limits import RateLimiter
+from bot.queue.lanes import Lanes
 from tests.chat.feishu.sending_desk import CARD, OVER
 from tests.harness.workspace_server import serve_workspace
 
@@ -56,7 +56,7 @@ async def local(redis: Redis, keys: Keys) -> AsyncIterator[Local]:
         me = await identify_bot(client)
         sent = SentCards(redis, keys, me.tenant, Clock(read_now=lambda: datetime.fromtimestamp(ws.clock(), UTC)))
         directory = PlatformDirectory(FeishuMembers(client), {})
-        channel = FeishuChannel(client, RateLimiter(redis, keys), sent, directory, team=me.tenant)
+        channel = FeishuChannel(client, Lanes(redis, keys), sent, directory, team=me.tenant)
         here = Local(ws, channel, sent, me.tenant)
         ws.clock = lambda: clock() + here.passed.total_seconds()
         yield here

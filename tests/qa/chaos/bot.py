@@ -37,7 +37,7 @@ from bot.queue import scripts, store_watch
 from bot.queue.lanes import CheckpointResult, Lanes, Lease
 from bot.queue.store_watch import PauseReason, StoreWatch
 from bot.queue.writes import Write
-from bot.redis import connect
+from bot.redis import connect, outages
 from tests.qa.process import end_when_orphaned
 from tools.spec import AttachedFile
 from tools.workflow.bpmn import timers
@@ -197,9 +197,8 @@ def no_look_for_copies() -> None:
 
 def no_outages() -> None:
     """A Redis that refuses to write is taken for a mistake of ours."""
-    away = (connect.exceptions.ConnectionError, connect.exceptions.TimeoutError)
-    connect._AWAY = connect._DOWN = away  # type: ignore[assignment]
-    connect._REFUSAL = re.compile(r"(?!)")
+    outages._DOWN = (outages.exceptions.ConnectionError, outages.exceptions.TimeoutError)  # type: ignore[assignment]
+    outages._REFUSAL = re.compile(r"(?!)")
 
 
 def no_checkpoint_memory() -> None:

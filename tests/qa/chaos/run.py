@@ -15,7 +15,7 @@ from typing import Any
 
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import StoreUnavailableError
-from bot.redis.connect import connect_redis, translate_redis_errors
+from bot.redis.connect import connect_redis
 from tests.qa.chaos import facts
 from tests.qa.chaos.facts import EVERYBODY, Facts, HeldUp
 from tests.qa.chaos.outside import Outside, outside
@@ -225,11 +225,10 @@ class Running:
         """Work in Redis that is not done."""
         redis = await connect_redis(self.store.url, connections=4, retries=2)
         try:
-            with translate_redis_errors():
-                wanted = self.plan.wanted
-                soon = wanted.expires_s * 1000 + SLACK_MS if "expiry" in wanted.faults else SLACK_MS
-                engine = wanted.escalates_s * 1000 + SLACK_MS if "escalation" in wanted.faults else 0
-                return await facts.left(redis) or await facts.list_due_timers(redis, soon, engine)
+            wanted = self.plan.wanted
+            soon = wanted.expires_s * 1000 + SLACK_MS if "expiry" in wanted.faults else SLACK_MS
+            engine = wanted.escalates_s * 1000 + SLACK_MS if "escalation" in wanted.faults else 0
+            return await facts.left(redis) or await facts.list_due_timers(redis, soon, engine)
         finally:
             await redis.aclose()
 

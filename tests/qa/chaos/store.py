@@ -15,11 +15,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from redis.asyncio import Redis
-
 from bot.core.errors import StoreUnavailableError
-from bot.redis.connect import connect_redis, translate_redis_errors
+from bot.redis.connect import connect_redis
 from bot.redis.embedded import EmbeddedRedis
+from bot.redis.outages import StoreClient
 from tests.harness.cluster import Node, cluster, server, server_program
 from tests.qa.chaos.plan import OWNED, PROXIED, REPLICATED
 from tests.qa.chaos.proxy import Proxy, open_proxy
@@ -214,18 +213,16 @@ async def _process(url: str) -> int:
     """The id of a server's process. Raises StoreUnavailableError."""
     client = await connect_redis(url, connections=2, retries=2)
     try:
-        with translate_redis_errors():
-            return int((await client.info("server"))["process_id"])
+        return int((await client.info("server"))["process_id"])
     finally:
         await client.aclose()
 
 
 async def _tell(url: str, *words: str | int) -> bool:
     """Tells a server something. False when it is away. One that cannot save refuses even a PING: nobody asks first."""
-    client = Redis.from_url(url, decode_responses=True)
+    client = StoreClient.from_url(url, decode_responses=True)
     try:
-        with translate_redis_errors():
-            await client.execute_command(*words)
+        await client.execute_command(*words)
     except StoreUnavailableError:
         return False
     finally:
@@ -235,18 +232,17 @@ async def _tell(url: str, *words: str | int) -> bool:
 
 async def _fail_snapshot(url: str) -> bool:
     """A snapshot fails, because a folder stands where it belongs. False when the server is away."""
-    client = Redis.from_url(url, decode_responses=True)
+    client = StoreClient.from_url(url, decode_responses=True)
     try:
-        with translate_redis_errors():
-            there = Path(str((await client.config_get("dir"))["dir"])) / SNAPSHOT
-            there.mkdir()
-            try:
-                await client.execute_command("BGSAVE", "SCHEDULE")
-                async with asyncio.timeout(FAILED_S):
-                    while (await client.info("persistence"))["rdb_last_bgsave_status"] == "ok":
-                        await asyncio.sleep(0.02)
-            finally:
-                there.rmdir()
+        there = Path(str((await client.config_get("dir"))["dir"])) / SNAPSHOT
+        there.mkdir()
+        try:
+            await client.execute_command("BGSAVE", "SCHEDULE")
+            async with asyncio.timeout(FAILED_S):
+                while (await client.info("persistence"))["rdb_last_bgsave_status"] == "ok":
+                    await asyncio.sleep(0.02)
+        finally:
+            there.rmdir()
     except (StoreUnavailableError, TimeoutError):
         return False
     finally:

@@ -63,6 +63,7 @@ PARTS = (
         "tests/storage",
         ("tests/approvals", "tests/conversation", "tests/queue", "tests/ops/cli"),
     ),
+    Part("bot/ops", ("dead_letters.py",), "tests/ops/test_dead_letters.py", ("tests/queue", "tests/ops/cli")),
     Part("tools/mail", ("completeness.py", "send_email.py", "smtp.py"), "tests/tools/test_*.py", ("tests/approvals",)),
     Part(
         "tools/workflow/engine",

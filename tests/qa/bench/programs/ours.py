@@ -26,6 +26,7 @@ from bot.chat.platform import Platform
 from bot.core import logs
 from bot.core.history_entries import HistoryEntry
 from bot.core.timing import Timing
+from bot.features.summaries.compaction_range import compute_threshold
 from bot.queue.writes import apply_writes
 from tests.harness.memory_platform import MemoryDirectory, build_platform
 from tests.qa.bench import job as bench
@@ -139,7 +140,7 @@ class Ours:
         """The conversation of a run begins with so many earlier messages. It has just been folded: between two folds,
         which are no part of a turn, lie some dozens of them."""
         history, (place, _) = self.bot.stores.history, self.place(number)
-        history = replace(history, max_tokens=history.compaction_threshold * 3 // 4)
+        history = replace(history, max_tokens=compute_threshold(history) * 3 // 4)
         partition = history.keys.get_partition(place.conversation)
         for start in range(0, count, AT_ONCE):  # not all at once: it would leave this process another one than before
             entries = [HistoryEntry.from_content(**one) for one in bench.earlier(min(start + AT_ONCE, count), start)]

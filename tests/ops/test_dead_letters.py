@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.app.work_kinds import parse_work
+from bot.app.dispatch import parse_work
 from bot.chat.messages import Click, Message, Place
 from bot.core.records import Run, RunStatus
 from bot.core.run_state import CallStatus
 from bot.core.work_items import ButtonPressed, MessageReceived, NotifyPerson, ResumeRun
+from bot.ops.dead_letters import MARK_TIMEOUT_MS, find_dead_letter, retry_dead_letter
 from bot.queue.keys import Keys
 from bot.queue.lanes import EnqueueResult, LaneItem, Lanes, Lease
 from bot.queue.writes import apply_writes
-from bot.storage.dead_letters import MARK_TIMEOUT_MS, DeadLetter, DeadLetterStore
+from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from tools.spec import TextRef
@@ -46,7 +47,7 @@ async def buried(
     assert await lanes.enqueue(lane, id, body) is EnqueueResult.NEW
     lease = await take(lanes, lane)
     await lease.commit(*letters.build_bury_writes(lease.item, error))
-    letter = await letters.find_dead_letter(id)
+    letter = await find_dead_letter(letters, id)
     assert letter is not None
     return letter
 
@@ -77,7 +78,7 @@ async def test_what_nobody_can_read_is_a_letter_too_and_comes_back_as_it_is(
     for n, body in enumerate(("", "no json", "[]", "null", '{"kind": 3}', '{"message": 1}', '{"kind": "huddle"}')):
         letter = await buried(lanes, body, id=f"Ev{n}", lane=f"lane {n}")
         assert letter.kind in ("", "huddle") and letter.person == ""
-        assert await letters.retry_dead_letter(letter, "root")
+        assert await retry_dead_letter(letters, letter, "root")
         assert (await take(lanes, f"lane {n}")).item.body == body
 
 
@@ -93,7 +94,7 @@ async def test_messages_and_presses_come_back_as_other_ones_and_other_work_uncha
     lanes: Lanes, letters: DeadLetterStore
 ) -> None:
     letter = await buried(lanes, wrote())
-    done = await letters.retry_dead_letter(letter, "root")
+    done = await retry_dead_letter(letters, letter, "root")
     assert done is not None and done.by == "root"
     item = (await take(lanes)).item
     assert item.id == done.retried_as != "Ev1"
@@ -106,13 +107,13 @@ async def test_messages_and_presses_come_back_as_other_ones_and_other_work_uncha
     assert await lanes.enqueue(LANE, "Ev1", wrote()) is EnqueueResult.DUPLICATE, "if the platform sends it again"
     lane = CLICK.approval
     letter = await buried(lanes, ButtonPressed(click=CLICK).model_dump_json(), id="t1", lane=lane)
-    done = await letters.retry_dead_letter(letter, "root")
+    done = await retry_dead_letter(letters, letter, "root")
     assert done is not None and letter.person == "U2"
     work = parse_work((await take(lanes, lane)).item.body)
     assert work == ButtonPressed(click=CLICK.model_copy(update={"id": done.retried_as})), "not the one that has decided"
     body = NotifyPerson(person="U3", text=TextRef(key="notice.approved", params={"request": "L-1"})).model_dump_json()
     letter = await buried(lanes, body, id="N1", lane="U3")
-    await letters.retry_dead_letter(letter, "root")
+    await retry_dead_letter(letters, letter, "root")
     assert (await take(lanes, "U3")).item.body == body and letter.person == "U3"
 
 
@@ -124,7 +125,7 @@ async def test_a_run_that_was_stopped_goes_on_and_no_other_is_touched(lanes: Lan
         run.state.append_message({"role": "user", "content": "hello"})
         await apply_writes(lanes.redis, lanes.keys, home, runs.build_save_writes(run))
         resume = ResumeRun(run=run.id, uid="u1", status=CallStatus.SUCCEEDED, observation={})
-        await letters.retry_dead_letter(await buried(lanes, resume.model_dump_json(), id=status), "root")
+        await retry_dead_letter(letters, await buried(lanes, resume.model_dump_json(), id=status), "root")
         after = await runs.load_run(run.id)
         assert after is not None and after.state.messages == run.state.messages
         assert after.status is (RunStatus.RUNNING if status is RunStatus.STOPPED else status)
@@ -133,25 +134,25 @@ async def test_a_run_that_was_stopped_goes_on_and_no_other_is_touched(lanes: Lan
 
 async def test_many_at_once_put_it_back_once(lanes: Lanes, letters: DeadLetterStore) -> None:
     letter = await buried(lanes, wrote())
-    done = await asyncio.gather(*(letters.retry_dead_letter(letter, f"admin {n}") for n in range(8)))
+    done = await asyncio.gather(*(retry_dead_letter(letters, letter, f"admin {n}") for n in range(8)))
     [winner] = [one for one in done if one is not None]
     lease = await take(lanes)
     assert await lease.commit() is None, "there is one"
     assert [kind for kind, *_ in await journal(lanes)] == ["item.dead", "item.retried"]
-    found = await letters.find_dead_letter("Ev1")
+    found = await find_dead_letter(letters, "Ev1")
     assert found is not None and (found.by, found.retried_as) == (winner.by, winner.retried_as)
-    assert await letters.retry_dead_letter(found, "late") is None
+    assert await retry_dead_letter(letters, found, "late") is None
 
 
 async def test_who_dies_between_the_mark_and_the_item_loses_nothing(redis: Redis, keys: Keys) -> None:
     lanes, letters = Lanes(redis, keys), DeadLetterStore(redis, keys)
     letter = await buried(lanes, wrote())
-    mark = letters._build_mark_key(letter)
+    mark = letters.build_mark_key(letter)
     await redis.set(mark, json.dumps(["ghost", letter.retry_id, "1"]), px=MARK_TIMEOUT_MS)
-    assert await letters.retry_dead_letter(letter, "root") is None
+    assert await retry_dead_letter(letters, letter, "root") is None
     await redis.delete(mark)  # its time is over
     assert await letters.list_dead_letters() == [letter]
-    assert await letters.retry_dead_letter(letter, "root")
+    assert await retry_dead_letter(letters, letter, "root")
     assert (await take(lanes)).item.id == letter.retry_id
     assert 0 < await redis.pttl(mark) <= 90 * 24 * 3_600_000, "letters and marks end"
 
@@ -161,7 +162,7 @@ async def test_what_fails_again_is_a_letter_again_and_can_come_back_again(
 ) -> None:
     letter, ids = await buried(lanes, wrote()), ["Ev1"]
     for _ in range(3):
-        done = await letters.retry_dead_letter(letter, "root")
+        done = await retry_dead_letter(letters, letter, "root")
         assert done is not None
         lease = await take(lanes)
         ids.append(lease.item.id)
@@ -179,10 +180,10 @@ async def test_of_two_letters_with_one_id_the_one_that_waits_is_meant(lanes: Lan
             lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), letters.build_bury_writes(one, "no")
         )
     for put_ms in (3, 2, 1):
-        found = await letters.find_dead_letter(item.id)
+        found = await find_dead_letter(letters, item.id)
         assert found is not None and found.item.put_ms == put_ms
-        assert await letters.retry_dead_letter(found, "root")
-    found = await letters.find_dead_letter(item.id)
+        assert await retry_dead_letter(letters, found, "root")
+    found = await find_dead_letter(letters, item.id)
     assert found is not None and found.retried_as and await letters.list_dead_letters() == []
 
 
@@ -198,9 +199,9 @@ async def test_who_has_to_say_it_twice_puts_it_back_all_the_same(
         return await once(*args, **named)
 
     monkeypatch.setattr(redis, "set", repeat)
-    assert await letters.retry_dead_letter(letter, "root")
+    assert await retry_dead_letter(letters, letter, "root")
     assert (await take(lanes)).item.id == letter.retry_id
-    assert await letters.retry_dead_letter(letter, "late") is None
+    assert await retry_dead_letter(letters, letter, "late") is None
 
 
 async def test_whose_and_where_a_letter_is(lanes: Lanes, letters: DeadLetterStore) -> None:
