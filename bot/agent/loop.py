@@ -252,11 +252,9 @@ class AgentLoop:
             if state.result_counts[LEAKS] == MAX_LEAKS and self.model.remember_leaks is not None:
                 await self.model.remember_leaks(reply.model)
         state.record_model_call(self.model.prices.compute_usage(reply), at_ms, ms, decision.did)
-        return (
-            replace(decision, provider_details=reply.provider_details)
-            if isinstance(decision, ToolCalls) and reply.provider_details
-            else decision
-        )
+        if isinstance(decision, ToolCalls):
+            return replace(decision, provider_details=reply.provider_details)
+        return decision
 
     async def _request_timed_reply(
         self, context: RunContext, head: list[str], own: Sequence[str], body: str

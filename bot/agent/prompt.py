@@ -1,5 +1,5 @@
 """Builds the prompt in the order in which its parts change: first the part for everybody, then the person, then the
-conversation. The part that changes with every message comes last (`RunSituation`), so that an endpoint can cache
+conversation. The part that changes with every message comes last (the situation), so that an endpoint can cache
 everything before it.
 
 The system message comes first: rules, instructions for replies, the company's tone, who approves what. Two messages
@@ -16,7 +16,6 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from itertools import groupby
@@ -88,15 +87,11 @@ def render_company_rules(tone: str = "", policy: str = "") -> str:
     return "\n".join([*said, *([POLICY.format(policy=escape_tags(policy))] if policy else [])])
 
 
-def build_system_message(manual: str = "", house: str = "") -> dict[str, Any]:
-    """Build the first message: rules, instructions for replies (`ReplyFormat.render_instructions`), and the company's
-    part (`house`). Everybody gets the same text."""
-    return {"role": "system", "content": "\n".join([RULES, *filter(None, (manual, house))])}
-
-
 def dump_system_message(manual: str = "", house: str = "") -> str:
-    """Return the system message as JSON. The text is long and equal for everybody, so all runs share one copy."""
-    return sys.intern(json.dumps(build_system_message(manual, house), ensure_ascii=False))
+    """Return the first message as JSON: rules, instructions for replies (`ReplyFormat.render_instructions`), and the
+    company's part (`house`). The text is long and equal for everybody, so all runs share one copy."""
+    message = {"role": "system", "content": "\n".join([RULES, *filter(None, (manual, house))])}
+    return sys.intern(json.dumps(message, ensure_ascii=False))
 
 
 def build_facts_message(person: Person, manager: Person | None) -> dict[str, Any]:
@@ -200,39 +195,6 @@ MAX_CARDS = 10
 """Most open cards in the message. The newest are kept."""
 PLACE_SENTENCES = {True: "This is a direct message.", False: "This is a thread of a channel: others read along."}
 """Whether the place is a DM → its sentence."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSituation:
-    """The situation of a run when it begins or continues."""
-
-    caller: Caller
-    now: datetime
-    """The current time in the person's time zone."""
-    now_ms: int
-    """The current time of the clock that stamps cards (epoch ms)."""
-    calendar: WorkCalendar
-    direct: bool
-    """Whether the run is in a DM."""
-    cards: Sequence[PausedRun] = ()
-    """Cards of this conversation that wait for the person's button."""
-
-    @property
-    def messages(self) -> list[dict[str, Any]]:
-        """Messages for the model: facts known to code as a system message, the words of cards as data."""
-        note = build_now_message(self.caller, self.now, self.calendar, direct=self.direct)
-        return [note, *([build_cards_message(self.cards, self.now_ms)] if self.cards else [])]
-
-    @property
-    def fact_texts(self) -> list[str]:
-        """Texts that may support an answer, besides the days."""
-        cards = [build_cards_message(self.cards, self.now_ms)["content"]] if self.cards else []
-        return [describe_today(self.caller, self.now), *cards]
-
-    @property
-    def days(self) -> str:
-        """The named days off in the calendar, each with its weekday."""
-        return describe_calendar_days(self.calendar, self.now.date())
 
 
 def build_now_message(caller: Caller, now: datetime, calendar: WorkCalendar, *, direct: bool) -> dict[str, Any]:

@@ -1,32 +1,39 @@
 """Executes the calls of a reply. Reading calls run, gated ones become proposals for cards, and every error becomes a
-result."""
+result.
+
+A proposal shows on its card what will be executed. Invisible characters are removed from the values that a tool of ours
+stores and executes. The card says how many were removed, and from what. Tools of servers get their arguments unchanged,
+and their cards show them with escapes."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.agent.decision import ToolCallRequest
-from bot.agent.proposals import propose_call
 from bot.agent.tool_search import NOT_READ, add_card_to_error
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError
+from bot.core.i18n import load_sentences, translate_label
 from bot.core.redaction import redact_known_secrets
 from bot.core.run_state import CallRecord, CallStatus, fingerprint_call, validate_args
-from tools.characters import show_invisible
+from tools.cards.fields import FIELD_PREFIX
+from tools.characters import clean_value, count_cleaned, show_invisible
 from tools.error_advice import ADVICE
-from tools.spec import Gate, Proposal, ToolError, ToolOutcome
+from tools.spec import CardField, Gate, Proposal, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext, name_arguments
 
 log = logs.get_logger(__name__)
 
 OBSERVATION_MAX = 6_000
 """Characters of one observation in the prompt. Tools page well below this limit."""
+MAX_NAMES = 6
+"""Most names of changed values in the note of a proposal."""
 
 ToolResult = ToolOutcome | Proposal | ToolError
 ProposalCheck = Callable[[str, Proposal], Awaitable[None]]
@@ -147,6 +154,61 @@ class ToolExecutor:
                 "one_at_a_time", "Not run: only one [card] call per reply. Call it again now if it is still wanted."
             )
         return await propose_call(tool, context, request.args)
+
+
+async def propose_call(tool: Tool, context: ToolContext, args: Mapping[str, Any]) -> Proposal:
+    """Build the proposal of a gated call, with a note on what was removed from its arguments. Raises `ToolError`, also
+    if a tool of ours would store something that its card cannot show unchanged."""
+    if tool.prepare is None:  # fail closed: a call that cannot be shown is not run
+        raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
+    proposal = await tool.prepare(context, validate_args(tool.args, args))
+    if tool.server:
+        return proposal
+    left = _count_removed_by_name(proposal.args)
+    if left:
+        name = next(iter(left))
+        raise ToolError("bad_arguments", f"{name} has characters that nobody can see", field=name)
+    removed = _count_removed_by_name(args)
+    if not removed:
+        return proposal
+    fields = [field for choice in proposal.choices for field in choice.fields]
+    labels: dict[str, str | dict[str, str]] = {
+        one.name.removeprefix(FIELD_PREFIX): one.label for one in reversed(fields) if one.name.startswith(FIELD_PREFIX)
+    }
+    names: dict[str, list[str]] = {"zh": [], "en": []}
+    for name in list(removed)[:MAX_NAMES]:
+        label = labels.get(name, name)
+        is_known = not isinstance(label, str) or f"label.{label}" in load_sentences()
+        for language, several in names.items():
+            several.append(translate_label(label, language) if is_known else str(label))
+    listed = {"zh": "、".join(names["zh"]), "en": ", ".join(names["en"])}
+    note = TextRef(key="fact.removed", params={"n": sum(removed.values()), "from": listed})
+    return proposal.with_card_fields((*proposal.fields, CardField(label="invisible", value=note)))
+
+
+def clean_form(form: Mapping[str, str]) -> dict[str, str]:
+    """Return the answers of a dialog without invisible characters."""
+    return {name: clean_value(text) for name, text in form.items()}
+
+
+def _count_removed_by_name(args: Mapping[str, Any]) -> Counter[str]:
+    """Count removed characters by the innermost name of their value."""
+    counts = Counter[str]()
+    for name, text in _walk_texts("", args):
+        if count := count_cleaned(text):
+            counts[name] += count
+    return counts
+
+
+def _walk_texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _walk_texts(str(key).removeprefix(FIELD_PREFIX), one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _walk_texts(name, one)
 
 
 def format_observation(result: ToolOutcome | ToolError, advice: str = "") -> str:

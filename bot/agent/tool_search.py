@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import Field
 
@@ -163,16 +163,6 @@ class ToolPrompt:
     """Tools whose calls are read. Our tools may be called by name even without an offer."""
 
 
-class PriorConversation(Protocol):
-    """The conversation before a message."""
-
-    def join_earlier_messages(self) -> str:
-        """Return the text of earlier messages."""
-
-    def list_called_tools(self) -> Sequence[str]:
-        """Return names of the called tools, the newest last."""
-
-
 class ToolSelector:
     """Selects the tools offered to the runs of a loop. `offered` below is a run's own offer (`RunState.offered_tools`).
 
@@ -194,9 +184,11 @@ class ToolSelector:
         self._sheets: dict[tuple[str, tuple[int, ...]], ToolPrompt] = {}
         self._daily: tuple[object, Sequence[Tool]] = (), ()
 
-    def choose_offered_tools(self, question: str, conversation: PriorConversation | None = None) -> list[str] | None:
+    def choose_offered_tools(
+        self, question: str, earlier_text: str = "", called_tools: Sequence[str] = ()
+    ) -> list[str] | None:
         """Return the names that a new run is offered. Return None if there are no server tools, so that the run gets
-        the common tools."""
+        the common tools. `earlier_text`: that of earlier messages. `called_tools`: names, the newest last."""
         daily = [tool.name for tool in self._list_common_tools()]
         if not self.more:
             return None
@@ -204,10 +196,8 @@ class ToolSelector:
         if not self._has_too_many_tools():
             return [*daily, *(tool.name for tool in theirs)]
         beside = self._beside.update_tools([*(tool for tool in self.own if tool.name not in daily), *theirs])
-        words, called = (
-            (conversation.join_earlier_messages(), conversation.list_called_tools()) if conversation else ("", ())
-        )
-        return [*daily, *choose_tool_names(beside, max(self.most - len(daily), 0), question, words, called)]
+        room = max(self.most - len(daily), 0)
+        return [*daily, *choose_tool_names(beside, room, question, earlier_text, called_tools)]
 
     def rank_tools(self, query: str) -> Sequence[Tool]:
         """Return all relevant tools, the best first."""

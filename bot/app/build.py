@@ -191,7 +191,6 @@ def _build_turns(base: Resources, tool_services: ToolServices, features: Feature
         ),
         features=features,
         company_rules=base.company_rules,
-        list_settings=settings.list_masked_values,
         on_run_ended=base.on_run_ended,
         down_ms=int(base.timing.outage_retry_s * 1000),
     )

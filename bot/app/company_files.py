@@ -9,9 +9,9 @@ from pathlib import Path
 from bot.agent.limits import Budget
 from bot.agent.model_in_use import PriceTable, parse_prices
 from bot.agent.prompt import MAX_PERSONA
-from bot.app.settings import Settings, read_setting_file
+from bot.app.settings import Settings, name_setting, read_setting_file
 from bot.core.errors import SettingsError
-from tools.handbook.folder import Handbook, HandbookError
+from tools.handbook.folder import Handbook
 from tools.workflow.process.calendar import WorkCalendar, read_calendar
 from tools.workflow.process.checks import check_policy
 from tools.workflow.process.forms import Form
@@ -20,34 +20,24 @@ from tools.workflow.process.policy import PolicyRow, parse_policy
 
 def load_calendar(settings: Settings) -> WorkCalendar:
     """Load the calendar. Raises SettingsError, which names the setting or the file and the problem."""
-    calendar = WorkCalendar()
-    for setting, overrides in (
-        ("CALENDAR_COUNTRY", ""),
-        ("CALENDAR_FILE", read_setting_file("CALENDAR_FILE", settings.calendar_file)),
-    ):
-        try:
-            calendar = read_calendar(settings.calendar_country, overrides)
-        except ValueError as wrong:
-            raise SettingsError(f"{setting}: {wrong}") from wrong
-    return calendar
+    with name_setting("CALENDAR_COUNTRY"):
+        read_calendar(settings.calendar_country, "")
+    with name_setting("CALENDAR_FILE"):
+        return read_calendar(settings.calendar_country, read_setting_file("CALENDAR_FILE", settings.calendar_file))
 
 
 def load_policy(settings: Settings, forms: Iterable[Form]) -> tuple[PolicyRow, ...]:
     """Load the rows of the policy file, checked against their forms. Raises SettingsError."""
     rows = read_policy(settings)
-    try:
+    with name_setting("POLICY_FILE"):
         check_policy(rows, forms)
-    except ValueError as wrong:
-        raise SettingsError(f"POLICY_FILE: {wrong}") from wrong
     return rows
 
 
 def read_policy(settings: Settings) -> tuple[PolicyRow, ...]:
     """Read the rows of the policy file, for all processes. Raises SettingsError."""
-    try:
+    with name_setting("POLICY_FILE"):
         return parse_policy(read_setting_file("POLICY_FILE", settings.policy_file))
-    except ValueError as wrong:
-        raise SettingsError(f"POLICY_FILE: {wrong}") from wrong
 
 
 def build_form_numbers(settings: Settings) -> dict[str, Decimal]:
@@ -58,14 +48,10 @@ def build_form_numbers(settings: Settings) -> dict[str, Decimal]:
 def load_prices(settings: Settings) -> PriceTable:
     """Load the prices of tokens. Raises SettingsError for an unusable file, and for a money budget with a model without
     a price."""
-    try:
-        prices = (
-            parse_prices(read_setting_file("PRICES_FILE", settings.prices_file))
-            if settings.prices_file
-            else PriceTable()
-        )
-    except ValueError as wrong:
-        raise SettingsError(f"PRICES_FILE: {wrong}") from wrong
+    prices = PriceTable()
+    if settings.prices_file:
+        with name_setting("PRICES_FILE"):
+            prices = parse_prices(read_setting_file("PRICES_FILE", settings.prices_file))
     asked = (settings.openai_model, settings.openai_fallback_model) if settings.has_real_model else ()
     lacking = [name for name in asked if name and name not in prices.models]
     if settings.budget_per_day and lacking:
@@ -83,10 +69,8 @@ def open_handbook(folder: Path | None) -> Handbook:
     """Read the handbook once, so that an unusable file is reported at the start. Raises SettingsError, which names the
     file."""
     handbook = Handbook(folder)
-    try:
+    with name_setting("HANDBOOK_DIR"):
         handbook.load_snapshot()
-    except HandbookError as wrong:
-        raise SettingsError(f"HANDBOOK_DIR: {wrong}") from wrong
     return handbook
 
 

@@ -10,8 +10,7 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 
 from bot.app.company_files import build_form_numbers, load_calendar, load_policy
-from bot.app.settings import Settings
-from bot.core.errors import SettingsError
+from bot.app.settings import Settings, name_setting
 from tools.ports import AttachedFiles, Directory
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.enrich import CommandEnricher
@@ -19,7 +18,7 @@ from tools.workflow.engine.port import Engine
 from tools.workflow.engine.store import RedisStore
 from tools.workflow.process.definition import load_shipped_processes
 from tools.workflow.remote.engine import RemoteEngine
-from tools.workflow.remote.engine_users import InvalidUsersError, read_users
+from tools.workflow.remote.engine_users import read_users
 from tools.workflow.remote.key_value_store import KeyValueStore
 from tools.workflow.remote.open_engine import EngineAddress, open_api
 from tools.workflow.remote.process_versions import RemoteVersions
@@ -60,10 +59,8 @@ async def open_engine_from_settings(
         )
         return
 
-    try:
+    with name_setting("ENGINE_USERS_FILE"):
         users_by_name = read_users(address.users_file)
-    except InvalidUsersError as refused:
-        raise SettingsError(f"ENGINE_USERS_FILE: {refused}") from refused
     async with open_api(address) as (_, api):
         known = await RemoteVersions(api, marks, processes).list_processes()
         policy = load_policy(settings, [process.form for process in known])

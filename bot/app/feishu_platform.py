@@ -8,7 +8,6 @@ from functools import partial
 
 from bot.app.services import Services
 from bot.app.settings import Settings
-from bot.chat.directory_file import DirectoryFile
 from bot.chat.feishu.callbacks import build_callback_app
 from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.channel_readers import FeishuReaderClassifier
@@ -25,6 +24,7 @@ from bot.chat.http_mode import open_http_server
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Ingress
 from bot.chat.people.directory import PlatformDirectory
+from bot.chat.people.directory_file import DirectoryFile
 from bot.chat.platform import IsConnected, Platform, is_listening
 from bot.core.errors import SettingsError
 from bot.core.timing import Timing

@@ -28,10 +28,9 @@ from bot.chat.messages import (
     SuggestedPrompt,
 )
 from bot.chat.platform import Platform
-from bot.conversation.commands import parse_command
+from bot.conversation.endings import deliver_message
 from bot.conversation.notices import start_overflow
-from bot.conversation.reply import deliver_message
-from bot.conversation.stops import stop_running_work
+from bot.conversation.stops import is_stop, stop_running_work
 from bot.core import logs
 from bot.core.errors import CountersignError, StoreRefusedError, StoreUnavailableError, StoreUnconfirmedError
 from bot.core.i18n import translate
@@ -71,7 +70,7 @@ class LaneIngress:
     """Work that continues after the platform was answered."""
 
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
-        if parse_command(message.text) == "stop":  # it is accepted like any message, too, so that it gets an answer
+        if is_stop(message.text):  # it is accepted like any message, too, so that it gets an answer
             await stop_running_work(self.stores, self.platform, message.place, message.person, message.at, self._go_on)
         body = MessageReceived(message=message).model_dump_json()
         lane, person = message.place.conversation, message.person

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bot.app.settings import Settings, load_environment, read_setting_file
-from bot.core.errors import SettingsError
+from bot.app.settings import Settings, load_environment, name_setting, read_setting_file
 from bot.core.redaction import MIN_SECRET_LENGTH, is_secret_name, read_url_secrets, remember_secrets
 from tools.mcp.config import McpServer, read_servers
 
 
 def load_mcp_servers(settings: Settings) -> tuple[McpServer, ...]:
     """Load the MCP servers that the settings name. Their file may use environment variables. Raises SettingsError."""
-    try:
+    with name_setting("MCP_FILE"):
         servers = read_servers(read_setting_file("MCP_FILE", settings.mcp_file), load_environment())
-    except ValueError as wrong:
-        raise SettingsError(f"MCP_FILE: {wrong}") from wrong
     remember_secrets(secret for server in servers for secret in list_server_secrets(server))
     return servers
 

@@ -14,9 +14,10 @@ from zoneinfo import ZoneInfo
 from redis.asyncio import Redis
 
 from bot.agent import prompt
-from bot.agent.model import FallbackModel, MeteredModel, Model
+from bot.agent.model import MeteredModel, Model
 from bot.agent.model_in_use import ModelInUse, PriceTable
-from bot.agent.probe import LeakRecorder, choose_formats
+from bot.agent.models.fallback import FallbackModel
+from bot.agent.models.probe import LeakRecorder, choose_formats
 from bot.agent.prompt import describe_policies
 from bot.app.company_files import build_daily_budget, load_persona, load_policy, load_prices
 from bot.app.engine import build_engine_address, open_engine_from_settings

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import time
 from decimal import Decimal, InvalidOperation
 from email.utils import parseaddr
@@ -539,3 +540,12 @@ def read_setting_file(setting: str, path: Path | None) -> str:
         raise SettingsError(f"{setting}: {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:
         raise SettingsError(f"{setting}: {path} is not UTF-8") from None
+
+
+@contextmanager
+def name_setting(setting: str) -> Iterator[None]:
+    """Say which setting is at fault: a `ValueError` in the context becomes a SettingsError with this name."""
+    try:
+        yield
+    except ValueError as wrong:
+        raise SettingsError(f"{setting}: {wrong}") from wrong

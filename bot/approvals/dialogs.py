@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from bot.agent.proposals import clean_form, propose_call
+from bot.agent.tool_executor import clean_form, propose_call
 from bot.approvals import render
 from bot.approvals.authorization import authorize_press
 from bot.approvals.cards import Cards

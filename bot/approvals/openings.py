@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from bot.agent.proposals import propose_call
+from bot.agent.tool_executor import propose_call
 from bot.approvals.cards import Cards
 from bot.approvals.delivery import (
     can_decide_card,

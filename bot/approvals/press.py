@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from bot.agent.proposals import clean_form
+from bot.agent.tool_executor import clean_form
 from bot.approvals import render
 from bot.approvals.authorization import RECOVERY_CHOICES, RENEWAL_CHOICES, authorize_press
 from bot.approvals.cards import Cards

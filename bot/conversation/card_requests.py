@@ -9,8 +9,9 @@ from dataclasses import replace
 from bot.agent.events import RunPaused
 from bot.approvals.render import describe_proposal
 from bot.chat.messages import Post
-from bot.conversation.reply import can_show_in, post_pointer
+from bot.conversation.endings import post_pointer
 from bot.conversation.turn_context import TurnContext, Turns
+from bot.core.disclosure import can_show_in
 from bot.core.i18n import render_value, translate
 from bot.core.records import Approval, CardSummary, OpenCard, RunStatus
 from bot.core.run_state import CallStatus
@@ -24,7 +25,7 @@ from tools.requests.processes import START_PROCESS, WITHDRAW_REQUEST
 from tools.spec import Gate, Privacy
 
 
-async def request_card(turns: Turns, context: TurnContext, event: RunPaused) -> OpenCard:
+async def request_card(turns: Turns, context: TurnContext, event: RunPaused) -> None:
     """Pause the run and build its card. The run records the card that it waits for."""
     run, place = context.run, context.run.message.place
     can_show_here = await can_show_in(turns.platform, place, Privacy.PRIVATE)
@@ -50,15 +51,14 @@ async def request_card(turns: Turns, context: TurnContext, event: RunPaused) -> 
         is_same = former.proposal.args.get("form", form) == form
         changes = build_change_fields(fields, proposal.fields, render_value, is_same=is_same)
         proposal = proposal.with_card_fields((*changes, *proposal.fields))
-    requested_card = build_open_card(turns.stores.keys, run, event.call, proposal, event.gate, here=can_show_here)
+    run.requested_card = build_open_card(turns.stores.keys, run, event.call, proposal, event.gate, here=can_show_here)
     index = run.state.calls.index(event.call)
-    run.state.calls[index] = replace(event.call, approval=requested_card.approval)
-    run.requested_card, run.status = requested_card, RunStatus.PAUSED
+    run.state.calls[index] = replace(event.call, approval=run.requested_card.approval)
+    run.status = RunStatus.PAUSED
     text = describe_proposal(proposal, context.caller.person)
     run.card_summary = CardSummary(text=text, made_ms=turns.stores.clock.now_ms())
     if not can_show_here and event.gate is Gate.CONFIRM:
         run.dm_place = await turns.platform.chat.open_dm(run.message.person)
-    return requested_card
 
 
 async def post_card_location(turns: Turns, context: TurnContext, requested_card: OpenCard) -> None:

@@ -20,8 +20,7 @@ from bot.agent.recall import (
     name_offered_call,
 )
 from bot.chat.messages import Place
-from bot.conversation.progress import render_receipt
-from bot.conversation.reply import DeliveryResult
+from bot.conversation.endings import DeliveryResult, render_receipt
 from bot.conversation.turn_context import Turns
 from bot.core.history_entries import EntryKind, HistoryEntry, PastCall
 from bot.core.i18n import translate
@@ -50,56 +49,42 @@ def build_answer_writes(
 ) -> tuple[AppendHistory, list[Write]]:
     """Build the entries of question, calls, answer and changes: for the conversation, and for the DM if there is
     one."""
-    place = run.message.place
+    place, calls = run.message.place, RunMemory()
     question = [] if run.is_in_history else [_build_question_entry(turns, run)]
     was_in_dm = run.dm_place is not None  # the run's card has been in the DM
     run.dm_place = delivery_result.direct or run.dm_place
     answer = [_build_answer_entry(turns, run, text), *_build_effect_entries(turns, run)]
     if delivery_result.in_conversation:
-        calls = _build_call_entries(turns, run, place) if _can_show_details(run, delivery_result) else RunMemory()
-        entries_here = RunMemory([*question, *calls.entries, *answer], calls.calls)
+        calls = _build_call_entries(turns, run, place) if _can_show_details(run, delivery_result) else calls
+        here = [*question, *calls.entries, *answer]
     else:
-        entries_here = RunMemory(
-            [
-                *question,
-                _build_answer_entry(turns, run, delivery_result.pointer),
-                *_build_effect_entries(turns, run, in_channel=True),
-            ]
-        )
-    append, *writes = _build_history_writes(turns, place, entries_here)
+        effects = _build_effect_entries(turns, run, in_channel=True)
+        here = [*question, _build_answer_entry(turns, run, delivery_result.pointer), *effects]
+    append, *writes = _build_history_writes(turns, place, RunMemory(here, calls.calls))
     assert isinstance(append, AppendHistory)
     if run.dm_place is None:
         return append, writes
     calls = _build_call_entries(turns, run, run.dm_place)
-    entries = [*calls.entries, *answer] if was_in_dm else [_build_question_entry(turns, run), *calls.entries, *answer]
+    entries = [*([] if was_in_dm else [_build_question_entry(turns, run)]), *calls.entries, *answer]
     return append, [*writes, _build_direct_history_item(run, "end", RunMemory(entries, calls.calls))]
 
 
 def build_waiting_writes(turns: Turns, run: Run) -> list[Write]:
     """Build the entries that are remembered while a card of the run waits. If the card is in a DM, that DM lists it
     as open."""
-    requested_card, place = run.requested_card, run.message.place
+    requested_card, place, writes = run.requested_card, run.message.place, list[Write]()
     if requested_card is None:
         return []
-    question, first = [] if run.is_in_history else [_build_question_entry(turns, run)], not run.is_in_history
+    question = [] if run.is_in_history else [_build_question_entry(turns, run)]
     run.is_in_history = True
     if place.direct:
         calls = _build_call_entries(turns, run, place)
         return _build_history_writes(turns, place, RunMemory([*question, *calls.entries], calls.calls))
-    waiting_events = [
-        build_event_entry(
-            WAITING_NOTE.format(
-                tool=name_offered_call(
-                    turns.loop.executor.find_tool, requested_card.tool, requested_card.proposal.args
-                )[0]
-            ),
-            turns.stores.clock.today_ms(),
-            ZoneInfo(run.timezone),
-            run=run.id,
-            said="",
-        )
-    ]
-    writes = _build_history_writes(turns, place, RunMemory([*question, *waiting_events])) if first else []
+    if question:
+        args = requested_card.proposal.args
+        tool, _ = name_offered_call(turns.loop.executor.find_tool, requested_card.tool, args)
+        note = _build_event_entry(turns, run, WAITING_NOTE.format(tool=tool), said="")
+        writes = _build_history_writes(turns, place, RunMemory([*question, note]))
     if run.dm_place is None:
         return writes
     calls = _build_call_entries(turns, run, run.dm_place)
@@ -112,8 +97,7 @@ def build_silent_end_writes(turns: Turns, run: Run) -> list[Write]:
     nothing more."""
     is_stopped = run.status is RunStatus.STOPPED
     sentence = translate("command.card_stopped" if is_stopped else "command.taken_back", run.language)
-    note = STOPPED_NOTE if is_stopped else CANCELLED_NOTE
-    event = build_event_entry(note, turns.stores.clock.today_ms(), ZoneInfo(run.timezone), run=run.id, said=sentence)
+    event = _build_event_entry(turns, run, STOPPED_NOTE if is_stopped else CANCELLED_NOTE, said=sentence)
     question = [] if run.is_in_history else [_build_question_entry(turns, run)]
     writes = _build_history_writes(turns, run.message.place, RunMemory([*question, event]))
     return [*writes, _build_direct_history_item(run, "end", RunMemory([event]))] if run.dm_place else writes
@@ -135,11 +119,8 @@ async def build_direct_history_writes(turns: Turns, work: AppendDirectHistory) -
         HistoryEntry(message=message, run=work.run, shown_text=said, at_ms=at_ms, kind=EntryKind("".join(kind)))
         for message, said, at_ms, *kind in work.entries
     ]
-    writes = (
-        _build_history_writes(turns, work.place, RunMemory(entries, [PastCall(*row) for row in work.calls]))
-        if entries
-        else []
-    )
+    part = RunMemory(entries, [PastCall(*row) for row in work.calls])
+    writes = _build_history_writes(turns, work.place, part) if entries else []
     if not work.run:
         return writes
     if work.approval:
@@ -219,10 +200,11 @@ def _build_effect_entries(turns: Turns, run: Run, *, in_channel: bool = False) -
     said = "\n".join(lines)
     if last and last.unverified and not in_channel:
         lines.append(NOT_VERIFIED + " · ".join(last.unverified))
-    event = build_event_entry(
-        "\n".join(lines), turns.stores.clock.today_ms(), ZoneInfo(run.timezone), run=run.id, said=said
-    )
-    return [event] if lines else []
+    return [_build_event_entry(turns, run, "\n".join(lines), said=said)] if lines else []
+
+
+def _build_event_entry(turns: Turns, run: Run, text: str, *, said: str) -> HistoryEntry:
+    return build_event_entry(text, turns.stores.clock.today_ms(), ZoneInfo(run.timezone), run=run.id, said=said)
 
 
 def _build_answer_entry(turns: Turns, run: Run, text: str) -> HistoryEntry:

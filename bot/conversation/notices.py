@@ -8,8 +8,8 @@ from typing import cast
 from redis.asyncio import Redis
 
 from bot.chat.messages import NamedPerson, Post, RichText
+from bot.conversation.endings import deliver_message
 from bot.conversation.memory import build_event_write
-from bot.conversation.reply import deliver_message
 from bot.conversation.turn_context import Turns
 from bot.core import logs
 from bot.core.errors import ChatError

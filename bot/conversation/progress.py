@@ -1,4 +1,4 @@
-"""Shows a run to people: its steps while it works, its receipt at the end.
+"""Shows people the steps of a run while it works.
 
 Displays: `plan` (one message that is rewritten while the run works, and ends as *Worked for 4 s*), `replies` (one reply
 for each step, merged while the platform's rate limit is near), `quiet` (nothing before the answer). In a DM the steps
@@ -7,18 +7,16 @@ are in the thread under the message, and the answer is beside the message."""
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Literal
 
 from bot.agent.events import CALL_MISTAKES, RunStep
 from bot.agent.limits import StopReason
 from bot.chat.messages import (
     Message,
-    NamedPeople,
     Post,
     RateSlot,
     SessionStatus,
@@ -27,20 +25,18 @@ from bot.chat.messages import (
     StepState,
 )
 from bot.chat.platform import Platform
-from bot.conversation.reply import can_show_in
 from bot.core import logs
 from bot.core.clock import Clock
-from bot.core.disclosure import Disclosure, decide_channel_disclosure
+from bot.core.disclosure import Disclosure, can_show_in, decide_channel_disclosure
 from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, PlaceClosedError
-from bot.core.i18n import format_amount, load_sentences, render_receipt_line, render_value, translate
-from bot.core.records import Approval, Run, RunResult, RunStatus
+from bot.core.i18n import load_sentences, render_value, translate
+from bot.core.records import Run, RunStatus
 from bot.core.redaction import redact_text
-from bot.core.run_state import CallRecord, CallStatus, RunState
+from bot.core.run_state import CallStatus
 from bot.core.work_items import RefreshProgress, build_show_lane
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
 from tools.platform_ids import PERSON_ID
-from tools.spec import ReceiptLine
 
 log = logs.get_logger(__name__)
 
@@ -54,20 +50,7 @@ ERROR_REASONS = frozenset({StopReason.FAILURES, StopReason.MALFORMED, StopReason
 _STEP_STATES = {CallStatus.SUCCEEDED: StepState.DONE, CallStatus.AWAITING: StepState.WAITING}
 _NUMBER = re.compile(r"^\d+\. ")
 SUBJECT_MAX = 80
-UNDONE_SHOWN, SHORT_VALUE = 3, 30
-"""Most undone calls that are named, and most characters of a value by which people recognize one."""
-_CODE = re.compile(r"True|False|[a-z][a-z0-9_]*")
-"""A value that only programs know, such as `sick` or `approve`."""
 REASON_MAX = 160
-GREETING = re.compile(
-    r"(?:[\s,，.。!！~～、]|(?:你|您|大家)?好(?:的|呀|啊)?|早(?:上好|安)?|晚上好|下午好|在吗|嗨|谢+了?|多谢|辛苦了?|感谢|收到|明白了?|再见|拜拜"
-    r"|hi|hello|hey|good (?:morning|afternoon|evening)|thanks?|thank you|thx|ok(?:ay)?|bye|there|so much|a lot"
-    r"|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])*+",
-    re.IGNORECASE,
-)
-"""A message that asks for nothing."""
-MAX_GREETING = 40
-"""Longest greeting, in characters."""
 SESSION_TITLE_MAX = 80
 """Most characters of a message that name its session."""
 
@@ -249,13 +232,13 @@ def render_step_line(
     result = render_value(step.note, language)
     if audience is Disclosure.DM_WITH_POINTER:
         waits = f" {result}" if step.title is not None else ""
-        action = _describe_action(step.call.tool, language)
+        action = describe_action(step.call.tool, language)
         return translate("steps.line_private", language, number=number, action=action) + waits
     if step.title is not None:
         title = render_value(step.ready if step.ready and audience is Disclosure.HERE else step.title, language)
         line = translate("steps.line_waiting", language, number=number, title=title, result=result)
     else:
-        action = _describe_action(step.call.tool, language)
+        action = describe_action(step.call.tool, language)
         if tries > 1:
             action = translate("steps.again", language, action=action, n=tries)
         names = ("name", "person", "request", "request_id", "task", "task_id", "to")
@@ -268,117 +251,9 @@ def render_step_line(
     return f"{line}\n_{reason}_" if reason else line
 
 
-def _describe_action(tool: str, language: str) -> str:
+def describe_action(tool: str, language: str) -> str:
     """Describe the action of a call. For a server's tool: the server, and its name for the tool."""
     if f"tool.{tool}" in load_sentences():
         return translate(f"tool.{tool}", language)
     server, between, name = tool.partition("__")
     return translate("steps.server", language, server=server, tool=name[:64]) if between else tool[:40]
-
-
-def render_run_result(
-    run: Run, result: RunResult, candidates: NamedPeople | None = None, *, in_channel: bool = False
-) -> Post:
-    """The answer as people see it, before features add to it: unsupported parts are marked. `candidates`: the people
-    whom a name may mean, to choose from. `in_channel`: other people read the receipt too."""
-    text = result.text
-    if result.unverified:
-        text += "\n\n" + translate("evidence.unverified", run.language, what=" · ".join(result.unverified))
-    receipt = "" if is_small_talk(run, result) else render_receipt(run, in_channel=in_channel)
-    return Post(text, receipt=receipt, people=candidates)
-
-
-def is_greeting(text: str) -> bool:
-    return len(text) <= MAX_GREETING and GREETING.fullmatch(text.strip()) is not None
-
-
-def is_small_talk(run: Run, result: RunResult) -> bool:
-    """True for an answer to a greeting that looked nothing up, did nothing, and claims nothing else."""
-    text = run.message.text.strip()
-    return not (run.state.calls or run.receipt_lines or result.stop_reason or result.unverified) and is_greeting(text)
-
-
-def describe_stop(run: Run, reason: StopReason, renewal: datetime) -> str:
-    """Describe why a run stopped, what became of its request, and what the person can do. `renewal`: begin of the next
-    day's budget, in their time zone. The text comes from code, not from a model."""
-    undone = translate("stopped.undone", run.language)
-    if reason is StopReason.BUDGET:
-        until = renewal.strftime("%Y-%m-%d %H:%M")
-        undone = translate("share.anew", run.language, undone=_describe_settled_call(run) or undone, until=until)
-    return translate(f"stopped.{reason.value}", run.language, undone=undone)
-
-
-def _describe_settled_call(run: Run) -> str:
-    """Describe the outcome of the card that the run has just waited for."""
-    latest = [call for call in run.state.calls if call.uid.startswith(f"{run.id}:{run.state.steps}:")]
-    status = next((call.status for call in latest if call.approval), None)
-    return translate(f"share.{status.value}", run.language) if status else ""
-
-
-def build_run_figures(state: RunState) -> dict[str, Any]:
-    """Build the figures of a run for the journal. Cost is text, because it is exact; cost is left out if no price is
-    known."""
-    figures: dict[str, Any] = {
-        "steps": state.steps,
-        "ms": state.active_ms,
-        "tokens_in": state.tokens_in,
-        "cached": state.tokens_cached,
-        "tokens_out": state.tokens_out,
-        "malformed": state.malformed,
-        "model": state.model,
-    }
-    figures |= {"cost": format_amount(state.cost), "currency": state.currency} if state.currency else {}
-    figures |= {"unpriced": state.unpriced} if state.unpriced else {}
-    return figures | ({"claimed": state.claims, "supported": state.supported_claims} if state.claims else {})
-
-
-def render_receipt(run: Run, *, in_channel: bool = False) -> str:
-    """Render the run's changes, from what the code has recorded. `in_channel`: everybody there reads it, so a private
-    change is only mentioned."""
-    effects = join_receipt_lines(run.receipt_lines, run.language, in_channel=in_channel)
-    return translate(f"receipt.{'changed' if effects else 'nothing'}", run.language, effects=effects)
-
-
-def render_current_states(states: Sequence[ReceiptLine], language: str, *, in_channel: bool) -> str:
-    """Render the current states of requests in one line; in a channel only those that may be shown there."""
-    shown = [one for one in states if not in_channel or decide_channel_disclosure(one.privacy) is Disclosure.HERE]
-    told = " · ".join(render_receipt_line(one, language) for one in shown)
-    return translate("receipt.now", language, states=told) if told else ""
-
-
-def render_open_cards(cards: Sequence[Approval], language: str) -> str:
-    """Render the cards that nobody has pressed yet, in one line."""
-    titles = " · ".join(render_value(one.proposal.get_title_for(one.owner), language) for one in cards)
-    return translate("receipt.open_cards", language, titles=titles) if titles else ""
-
-
-def render_undone_calls(calls: Sequence[CallRecord], words: Mapping[str, str], language: str) -> str:
-    """Render the calls that were asked for and not done, in one line. `words`: those of codes in forms."""
-    told = list[str]()
-    for call in calls[:UNDONE_SHOWN]:
-        subject = ", ".join(dict.fromkeys(_list_short_values(call.args, words, language)))[:SUBJECT_MAX]
-        action = _describe_action(call.tool, language)
-        told.append(translate("receipt.about", language, action=action, subject=subject) if subject else action)
-    return translate("receipt.undone", language, what=" · ".join(told)) if told else ""
-
-
-def _list_short_values(value: Any, words: Mapping[str, str], language: str) -> Iterator[str]:
-    """List the values by which people recognize a call: its days, figures and names, and codes that have words."""
-    if isinstance(value, dict):
-        for one in value.values():
-            yield from _list_short_values(one, words, language)
-    elif isinstance(value, str | int | float):
-        text = " ".join(str(value).split())
-        if text in words or f"choice.{text}" in load_sentences():
-            yield words.get(text) or translate(f"choice.{text}", language)
-        elif text and len(text) <= SHORT_VALUE and not (PERSON_ID.fullmatch(text) or _CODE.fullmatch(text)):
-            yield text
-
-
-def join_receipt_lines(receipt_lines: Sequence[ReceiptLine], language: str, *, in_channel: bool = False) -> str:
-    """Render receipt lines in words, on one line. `in_channel`: everybody there reads it."""
-    lines = list[str]()
-    for one in receipt_lines:
-        is_hidden = in_channel and decide_channel_disclosure(one.privacy) is not Disclosure.HERE
-        lines.append(translate("receipt.private", language) if is_hidden else render_receipt_line(one, language))
-    return " · ".join(dict.fromkeys(lines) if in_channel else lines)

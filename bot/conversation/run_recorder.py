@@ -9,11 +9,12 @@ from bot.agent.events import RunStep
 from bot.agent.limits import StopReason
 from bot.chat.messages import Message, RateSlot
 from bot.conversation import memory
-from bot.conversation.progress import build_run_figures, render_receipt
-from bot.conversation.reply import DeliveryResult
+from bot.conversation.endings import DeliveryResult, render_receipt
 from bot.conversation.turn_context import TurnContext, Turns
 from bot.core import metrics
+from bot.core.i18n import format_amount
 from bot.core.records import Run, RunResult, RunStatus
+from bot.core.run_state import RunState
 from bot.queue.lanes import CheckpointResult
 from bot.queue.writes import EnqueueItem, Write
 from tools.catalog import TOOLS
@@ -86,7 +87,7 @@ def build_finish_writes(
             text=render_receipt(run),
             **({"why": result.stop_reason} if result.stop_reason else {}),
             **({"said": result.endpoint_error} if result.endpoint_error else {}),
-            **build_run_figures(run.state),
+            **_build_run_figures(run.state),
         ),
     ]
 
@@ -98,7 +99,7 @@ def build_silent_end_writes(turns: Turns, run: Run) -> Sequence[Write]:
     end_writes, history_writes = _end_run(turns, run, run.status), memory.build_silent_end_writes(turns, run)
     why = {"why": StopReason.USER.value} if is_stopped else {}
     kind = "run.stopped" if is_stopped else "run.cancelled"
-    journal_write = build_journal_write(turns, run.message, kind, run=run.id, **why, **build_run_figures(run.state))
+    journal_write = build_journal_write(turns, run.message, kind, run=run.id, **why, **_build_run_figures(run.state))
     return [*end_writes, *history_writes, journal_write]
 
 
@@ -119,6 +120,23 @@ def build_burial_writes(turns: Turns, run: Run) -> Sequence[Write]:
     """Build the end of a run that failed every time and whose person could not be told. A card that it requested
     still comes."""
     return build_pause_writes(turns, run) if run.status is RunStatus.PAUSED else _end_run(turns, run, RunStatus.STOPPED)
+
+
+def _build_run_figures(state: RunState) -> dict[str, Any]:
+    """Build the figures of a run for the journal. Cost is text, because it is exact; cost is left out if no price is
+    known."""
+    figures: dict[str, Any] = {
+        "steps": state.steps,
+        "ms": state.active_ms,
+        "tokens_in": state.tokens_in,
+        "cached": state.tokens_cached,
+        "tokens_out": state.tokens_out,
+        "malformed": state.malformed,
+        "model": state.model,
+    }
+    figures |= {"cost": format_amount(state.cost), "currency": state.currency} if state.currency else {}
+    figures |= {"unpriced": state.unpriced} if state.unpriced else {}
+    return figures | ({"claimed": state.claims, "supported": state.supported_claims} if state.claims else {})
 
 
 def _end_run(turns: Turns, run: Run, status: RunStatus) -> Sequence[Write]:

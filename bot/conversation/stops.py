@@ -16,12 +16,13 @@ from bot.chat.messages import Place, SessionStatus
 from bot.chat.platform import Platform
 from bot.conversation.turn_context import Turns
 from bot.core.history_entries import PausedRun
-from bot.core.i18n import translate
+from bot.core.i18n import load_sentences, translate
 from bot.core.records import STOPPED_CHOICE
 from bot.core.work_items import SessionStopped, StopOpenCard
 from bot.queue.lanes import ANYBODY, Lease
 from bot.queue.writes import Write
 from bot.storage.stores import Stores
+from tools.languages import LANGUAGES, choose_words
 from tools.spec import Caller, Gate
 
 RECENT_ENTRIES = 20
@@ -42,6 +43,18 @@ class StopResult:
 
 
 # At once, ahead of the queue
+
+
+def is_word_of(text: str, key: str) -> bool:
+    """Whether a message consists of one of the words that people type for a command, and nothing else. `key`: the
+    sentence with these words."""
+    words = ",".join(choose_words(load_sentences()[key], language) for language in LANGUAGES)
+    return text.strip().strip("/!！。.?？").strip().lower() in map(str.strip, words.split(","))
+
+
+def is_stop(text: str) -> bool:
+    """Whether a message is the word *stop*, in a DM or a shared channel."""
+    return is_word_of(text, "command.stop_words")
 
 
 async def stop_running_work(

@@ -14,28 +14,19 @@ from functools import partial
 
 from bot.agent.events import RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
 from bot.agent.loop import RunContext
-from bot.agent.recall import list_call_results, list_undone_calls
-from bot.agent.request_numbers import find_requests, normalize_text
 from bot.chat.messages import Message
-from bot.conversation import card_requests, endings, run_loader, run_recorder, triage
-from bot.conversation.agreements import answer_agreement, list_open_cards
+from bot.conversation import card_requests, endings, run_recorder, triage, turn_context
 from bot.conversation.notices import build_given_up_notice
-from bot.conversation.progress import describe_stop, is_small_talk, render_undone_calls
-from bot.conversation.prompt_head import build_prompt_head
-from bot.conversation.reply import DeliveryResult
 from bot.conversation.turn_context import TurnContext, Turns
 from bot.core import logs
 from bot.core.errors import NEEDS_ADMINISTRATOR, ChatRefusedError, ModelUnavailableError
 from bot.core.i18n import translate
-from bot.core.records import STOPPED_CHOICE, Approval, Run, RunResult, RunStatus
+from bot.core.records import STOPPED_CHOICE, Run, RunResult, RunStatus
 from bot.core.run_state import CallStatus
 from bot.core.work_items import RefreshProgress, ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from bot.storage.file_keeper import TakenFiles
-from tools.cards.fields import describe_files
-from tools.languages import choose_words
-from tools.requests.status import describe_current_states, load_code_words
 from tools.spec import Privacy
 from tools.tool import ToolContext
 
@@ -62,9 +53,9 @@ async def handle_message(turns: Turns, lease: Lease, message: Message) -> Sequen
         writes = await triage.answer_without_model(turns, lease, message, caller, taken)
         if writes is not None:
             return writes
-        context = await run_loader.load_or_start_run(turns, lease, message, caller)
+        context = await turn_context.load_or_start_run(turns, lease, message, caller)
         logs.bind_context(run=context.run.id)
-        writes = await answer_agreement(turns, context)
+        writes = await triage.answer_agreement(turns, context)
         return await _run_agent(turns, context) if writes is None else writes
 
 
@@ -82,7 +73,7 @@ async def _complete_message(turns: Turns, message: Message) -> Message:
 
 async def resume_run(turns: Turns, lease: Lease, resume: ResumeRun) -> Sequence[Write]:
     """Continue a paused run: the result of its call is now an observation."""
-    paused = await run_loader.load_paused_run(turns, lease, resume.run)
+    paused = await turn_context.load_paused_run(turns, lease, resume.run)
     if paused is None:
         return []
     run, conversation = paused
@@ -101,7 +92,7 @@ async def resume_run(turns: Turns, lease: Lease, resume: ResumeRun) -> Sequence[
     caller = await turns.platform.directory.find_caller(run.message.person)
     if caller is None:
         return run_recorder.build_leaver_writes(turns, run)
-    await run_loader.refresh_start_tools(turns)
+    await turn_context.refresh_start_tools(turns)
     context = TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
     if is_new:
         await run_recorder.checkpoint_run(turns, context, f"resume:{resume.uid}")
@@ -127,10 +118,7 @@ async def _run_agent(turns: Turns, context: TurnContext) -> Sequence[Write]:
     if context.is_redelivery:
         await turns.progress.flush_lines(run, again=True)
     if run.status is RunStatus.PAUSED:
-        if run.requested_card is not None:  # the crash may have come before this was said
-            await card_requests.post_card_location(turns, context, run.requested_card)
-        await turns.progress.settle_session(run, is_waiting=True)
-        return _build_pause_writes(turns, context)
+        return await _finish_pause(turns, context)
     if run.result is not None:
         return await _post_run_result(turns, context, run.result, None)
     turns.progress.show_working(run)
@@ -138,7 +126,7 @@ async def _run_agent(turns: Turns, context: TurnContext) -> Sequence[Write]:
     try:
         files = turns.stores.files.keeper.list_usable_files(run, context.conversation.waiting_files)
         use = ToolContext(turns.tool_services, caller, turns.stores.clock.today(caller.person.zone), files=files)
-        head, sources = await build_prompt_head(turns, context)
+        head, sources = await turn_context.build_prompt_head(turns, context)
         budget = turns.loop.model.daily_budget.compute_remaining_budget(used.tokens, used.cost, run.state)
         check = partial(turns.features.check_proposal, context.conversation.waiting, run)
         running = RunContext(run.id, head, run.state, use, context.lease.stopped, sources, budget, check)
@@ -149,7 +137,10 @@ async def _run_agent(turns: Turns, context: TurnContext) -> Sequence[Write]:
                         await _show_steps(turns, context, steps)
                         turns.progress.show_working(run)
                     case RunPaused():
-                        return await _pause_run(turns, context, event)
+                        await card_requests.request_card(turns, context, event)
+                        await _show_steps(turns, context, event.steps)
+                        await turns.progress.flush_lines(run, again=context.is_redelivery)
+                        return await _finish_pause(turns, context)
                     case RunFinished() | RunStopped():
                         return await _finish_run(turns, context, event)
     except ModelUnavailableError as outage:
@@ -187,19 +178,14 @@ async def _show_steps(turns: Turns, context: TurnContext, steps: Sequence[RunSte
     await turns.progress.show_progress(run, again=context.is_redelivery, wait_ms=result.wait_ms)
 
 
-async def _pause_run(turns: Turns, context: TurnContext, event: RunPaused) -> Sequence[Write]:
-    """Pause the run for a card. The card's own lane delivers it, so a crash right here cannot lose it."""
+async def _finish_pause(turns: Turns, context: TurnContext) -> Sequence[Write]:
+    """Say where the card is, and pause the run. The card's own lane delivers it, so a crash right here cannot lose
+    it."""
     run = context.run
-    requested_card = await card_requests.request_card(turns, context, event)
-    await _show_steps(turns, context, event.steps)
-    await turns.progress.flush_lines(run, again=context.is_redelivery)
-    await card_requests.post_card_location(turns, context, requested_card)
+    if run.requested_card is not None:
+        await card_requests.post_card_location(turns, context, run.requested_card)
     await turns.progress.settle_session(run, is_waiting=True)
-    return _build_pause_writes(turns, context)
-
-
-def _build_pause_writes(turns: Turns, context: TurnContext) -> Sequence[Write]:
-    return [*run_recorder.build_pause_writes(turns, context.run), *_build_late_writes(turns, context)]
+    return [*run_recorder.build_pause_writes(turns, run), *_build_late_writes(turns, context)]
 
 
 def _build_late_writes(turns: Turns, context: TurnContext) -> list[Write]:
@@ -214,7 +200,7 @@ async def _finish_run(turns: Turns, context: TurnContext, event: RunFinished | R
         result = RunResult(text=event.text, unverified=event.unverified)
     else:
         renewal = turns.stores.spending.get_next_day_start().astimezone(context.caller.person.zone)
-        text, reason = describe_stop(context.run, event.reason, renewal), event.reason.value
+        text, reason = endings.describe_stop(context.run, event.reason, renewal), event.reason.value
         result = RunResult(text=text, stop_reason=reason, endpoint_error=event.endpoint_message)
     context.run.result = result
     slot = turns.platform.chat.find_rate_slot(context.run.message.place)
@@ -225,34 +211,9 @@ async def _finish_run(turns: Turns, context: TurnContext, event: RunFinished | R
 async def _post_run_result(
     turns: Turns, context: TurnContext, result: RunResult, wait_ms: int | None
 ) -> Sequence[Write]:
-    run, caller = context.run, context.caller
-    await turns.progress.flush_lines(run, again=context.is_redelivery)
-    # The current states of the requests that the answer names or that the run has changed.
-    calls = zip(run.state.calls, list_call_results(run.state), strict=True)
-    changed = [found for call, found in calls if call.approval and call.status is CallStatus.SUCCEEDED]
-    numbers = find_requests("\n".join([normalize_text(result.text), *changed]))
-    use = ToolContext(turns.tool_services, caller, turns.stores.clock.today(caller.person.zone))
-    sent, waiting = {one.id for one in run.message.files}, context.conversation.waiting_files
-    left = [one for one in turns.stores.files.keeper.list_usable_files(run, waiting) if one.id in sent]
-    notes, cards = list[str](), list[Approval]()
-    if undone := list_undone_calls(run.state, turns.loop.executor.is_gated):
-        notes.append(render_undone_calls(undone, await load_code_words(use, run.language), run.language))
-    if left:
-        files = choose_words(describe_files(left), run.language)
-        notes.append(translate("file.kept", run.language, files=files))
-    if not (run.receipt_lines or is_small_talk(run, result)):  # an answer could say of such a card that it is done
-        cards = await list_open_cards(turns, context)
-    delivery_result = await endings.post_run_result(
-        turns,
-        run,
-        result,
-        again=context.is_redelivery,
-        wait_ms=wait_ms,
-        states=await describe_current_states(use, numbers),
-        cards=cards,
-        notes=notes,
-    )
-    await turns.progress.settle_session(run, is_waiting=context.is_other_run_waiting)
+    await turns.progress.flush_lines(context.run, again=context.is_redelivery)
+    delivery_result = await endings.post_run_result(turns, context, result, wait_ms)
+    await turns.progress.settle_session(context.run, is_waiting=context.is_other_run_waiting)
     finish_writes = run_recorder.build_finish_writes(turns, context, result, delivery_result)
     return [*finish_writes, *_build_late_writes(turns, context)]
 
@@ -262,45 +223,43 @@ async def refresh_progress(turns: Turns, lease: Lease, refresh: RefreshProgress)
 
 
 async def give_up_message(turns: Turns, item: LaneItem, message: Message) -> Sequence[Write]:
-    """Give up a message that failed every time. A proposed card is still delivered; otherwise the person is
-    told."""
-    run = await run_loader.load_run_of_message(turns, message)
-    if run is not None and run.status is RunStatus.PAUSED:
-        return run_recorder.build_pause_writes(turns, run)
-    text, delivery_result = await endings.post_failure(turns, item, message, run)
-    return await _end_given_up_run(turns, run, text, delivery_result) if run else []
+    """Give up a message that failed every time."""
+    return await _give_up_run(turns, item, message, await turn_context.load_run_of_message(turns, message))
 
 
 async def give_up_resume(turns: Turns, item: LaneItem, resume: ResumeRun) -> Sequence[Write]:
     """Give up a run that failed every time after a button. The person is told what it changed, even if nothing else
     can be said."""
-    run = await run_loader.load_unfinished_run(turns, resume.run)
+    run = await turn_context.load_unfinished_run(turns, resume.run)
     if run is None:
         return []
     _settle_call(turns, run, resume)
-    if run.status is RunStatus.PAUSED:
+    return await _give_up_run(turns, item, run.message, run)
+
+
+async def _give_up_run(turns: Turns, item: LaneItem, message: Message, run: Run | None) -> Sequence[Write]:
+    """Tell the person, and end the run if there is one. A card that it has proposed is still delivered instead."""
+    if run is not None and run.status is RunStatus.PAUSED:
         return run_recorder.build_pause_writes(turns, run)
-    text, delivery_result = await endings.post_failure(turns, item, run.message, run)
-    return await _end_given_up_run(turns, run, text, delivery_result)
+    text, delivery_result = await endings.post_failure(turns, item, message, run)
+    if run is None:
+        return []
+    await turns.progress.show_failure(run)
+    await turns.progress.settle_session(run)
+    return run_recorder.build_give_up_writes(turns, run, text, delivery_result)
 
 
 async def bury_message(turns: Turns, message: Message) -> Sequence[Write]:
     """End the run of a message that could not even be given up. Its person is told later, by a notice."""
-    run = await run_loader.load_run_of_message(turns, message)
+    run = await turn_context.load_run_of_message(turns, message)
     return run_recorder.build_burial_writes(turns, run) if run is not None and not run.ended_ms else []
 
 
 async def bury_resume(turns: Turns, item: LaneItem, resume: ResumeRun) -> Sequence[Write]:
     """End a run that could not even be given up after a button, and tell its person by a notice."""
-    run = await run_loader.load_unfinished_run(turns, resume.run)
+    run = await turn_context.load_unfinished_run(turns, resume.run)
     if run is None:
         return []
     _settle_call(turns, run, resume)
     notice = build_given_up_notice(item, run.message.person)
     return [*run_recorder.build_burial_writes(turns, run), notice]
-
-
-async def _end_given_up_run(turns: Turns, run: Run, text: str, delivery_result: DeliveryResult) -> Sequence[Write]:
-    await turns.progress.show_failure(run)
-    await turns.progress.settle_session(run)
-    return run_recorder.build_give_up_writes(turns, run, text, delivery_result)

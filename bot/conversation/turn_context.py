@@ -1,29 +1,52 @@
-"""The context of all turns, which functions of this room take first, and that of one."""
+"""The context of all turns, which functions of this room take first, and that of one: a run that is new or as it was
+stored, with its caller, its conversation, and everything that the model reads before its own messages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from bot.agent.events import RunStep
+from bot.agent import prompt
+from bot.agent.events import AnswerSources, RunStep
 from bot.agent.loop import AgentLoop
-from bot.chat.messages import Post
+from bot.agent.recall import format_history, name_offered_call
+from bot.chat.messages import Message, Post
 from bot.chat.platform import Platform
 from bot.conversation.progress import ProgressReporter
 from bot.core.history_entries import PausedRun
-from bot.core.records import Run, RunResult
+from bot.core.logs import bind_context
+from bot.core.records import Approval, ApprovalState, Run, RunResult, RunStatus
 from bot.queue.lanes import Lease
 from bot.queue.writes import AppendHistory, Write
 from bot.storage.history import ConversationHistory
-from bot.storage.runs import ConversationState
+from bot.storage.runs import ConversationState, derive_run_id
+from bot.storage.spending import DailyUsageQuery
 from bot.storage.stores import Stores
-from tools.spec import Caller, Proposal
+from tools.requests.processes import START_PROCESS
+from tools.spec import Caller, Privacy, Proposal
 from tools.tool import ToolServices
+
+MAX_ENTRIES, MAX_ENTRY_LENGTH = 12, 400
+"""Most entries by which tools are chosen, and most characters of each."""
+MAX_CARDS = 5
+"""Most open cards that are named, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandReply:
+    """The answer to a command, with its writes."""
+
+    command: str
+    text: str
+    writes: tuple[Write, ...] = ()
 
 
 class TurnFeatures(Protocol):
     """The additions of all features to turns; see `bot.features.contract`."""
+
+    async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
+        """Answer a command by code alone. Returns None for any other message."""
 
     async def complete_answer(self, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
         """Add to an answer. `is_here`: whether it stands where it was asked."""
@@ -48,8 +71,6 @@ class Turns:
     features: TurnFeatures
     company_rules: str = ""
     """The company's additions to the rules of the model (`prompt.render_company_rules`)."""
-    list_settings: Callable[[], Mapping[str, str]]
-    """All settings as an administrator may see them, with masked secrets."""
     on_run_ended: Callable[[Run], object]
     """Gets every run that ends, just before the end is stored. Returns at once and raises nothing."""
     down_ms: int = 5_000
@@ -76,3 +97,107 @@ class TurnContext:
     def is_redelivery(self) -> bool:
         """Whether another process may have posted some of this already."""
         return self.lease.item.is_redelivery
+
+
+async def load_or_start_run(turns: Turns, lease: Lease, message: Message, caller: Caller) -> TurnContext:
+    """Return the run of the message: a new one, or the stored one if the message was begun before."""
+    run_id, usage_query = derive_run_id(turns.stores.keys, message), _build_usage_query(turns, message.person)
+    stored_run_id = run_id if lease.item.is_redelivery else ""
+    conversation = await turns.stores.runs.load_conversation(
+        lease.lane, turns.stores.history, stored_run_id, usage_query
+    )
+    run, person = conversation.run, caller.person
+    if run is None:
+        run = Run(
+            id=run_id,
+            message=message,
+            language=person.language,
+            timezone=person.timezone,
+            created_ms=turns.stores.clock.now_ms(),
+        )
+        run.state.privacy = Privacy.PUBLIC  # the run has seen nothing but the conversation
+        await refresh_start_tools(turns)
+        if turns.loop.server_tools:  # otherwise there is nothing to choose, and the history is not read
+            history = conversation.history
+            visible = [one.visible_text[:MAX_ENTRY_LENGTH] for one in history.entries if one.is_visible]
+            earlier, called = " ".join(visible[-MAX_ENTRIES:]), history.list_called_tools()
+            run.state.offered_tools = turns.loop.selector.choose_offered_tools(message.text, earlier, called)
+        files = turns.stores.files.keeper.list_usable_files(run, conversation.waiting_files)
+        today = turns.stores.clock.today(person.zone)
+        run.state.append_message(prompt.build_user_message(caller, message.text, today, files))
+    return TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
+
+
+async def refresh_start_tools(turns: Turns) -> None:
+    """Update the start tools from the processes that exist now."""
+    await turns.loop.start_tools.refresh_tools(turns.tool_services.engine)
+
+
+async def load_paused_run(turns: Turns, lease: Lease, run_id: str) -> tuple[Run, ConversationState] | None:
+    """Load a paused run that goes on after a button, with its conversation. None if the run has ended."""
+    conversation = await turns.stores.runs.load_conversation(lease.lane, turns.stores.history, run_id)
+    run = _find_unfinished_run(conversation.run)
+    if run is None:
+        return None
+    bind_context(run=run.id)
+    lease.set_person(run.message.person)
+    if usage_query := _build_usage_query(turns, run.message.person):
+        conversation = replace(conversation, usage=await turns.stores.spending.load_daily_usage(usage_query))
+    return run, conversation
+
+
+async def load_run_of_message(turns: Turns, message: Message) -> Run | None:
+    return await turns.stores.runs.load_run(derive_run_id(turns.stores.keys, message))
+
+
+async def load_unfinished_run(turns: Turns, run_id: str) -> Run | None:
+    return _find_unfinished_run(await turns.stores.runs.load_run(run_id))
+
+
+def _build_usage_query(turns: Turns, person: str) -> DailyUsageQuery | None:
+    """Build the query for the person's usage today, if a budget is set."""
+    model = turns.loop.model
+    return turns.stores.spending.build_daily_query(person, model.prices.currency) if model.daily_budget else None
+
+
+def _find_unfinished_run(run: Run | None) -> Run | None:
+    return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
+
+
+async def build_prompt_head(turns: Turns, context: TurnContext) -> tuple[list[str], AnswerSources]:
+    """Build rules, server tools, person, history and situation, with the most variable parts last. The head is JSON
+    in few pieces, because every step sends it. Also returns the sources in it that may support an answer."""
+    run, caller, person = context.run, context.caller, context.caller.person
+    now, now_ms, cards = turns.stores.clock.today(person.zone), turns.stores.clock.now_ms(), list[PausedRun]()
+    for card in context.conversation.waiting:
+        if card.run == run.id or not card.is_of(run.message.person, direct=run.message.place.direct):
+            continue
+        waiting_run = await turns.stores.runs.load_run(card.run) if card.tool == START_PROCESS.name else None
+        if waiting_run is not None and waiting_run.requested_card is not None:
+            args = waiting_run.requested_card.proposal.args  # named by the call that models are offered
+            card = replace(card, tool=name_offered_call(turns.loop.executor.find_tool, card.tool, args)[0])
+        cards.append(card)
+    direct, calendar = run.message.place.direct, turns.tool_services.calendar
+    now_note = prompt.build_now_message(caller, now, calendar, direct=direct)
+    open_cards = [prompt.build_cards_message(cards, now_ms)] if cards else []
+    manager = await turns.platform.directory.find_person(person.manager) if person.manager else None
+    fields, reply_format = prompt.build_facts_message(person, manager), turns.loop.get_reply_format(run.state)
+    run.state.style = reply_format.name
+    messages = context.conversation.history.list_messages(without=run.id)
+    history = format_history(messages, reply_format)
+    sheet = turns.loop.get_tool_prompt(run.state)
+    tools = [prompt.build_tools_message(sheet.server_tools)] if sheet.server_tools else []
+    rules = prompt.dump_system_message(sheet.instructions, turns.company_rules)
+    start, end = (prompt.dump_messages(some) for some in ([*tools, fields], [now_note, *open_cards]))
+    told = [prompt.describe_today(caller, now), *(one["content"] for one in open_cards)]
+    days = prompt.describe_calendar_days(calendar, now.date())
+    sources = AnswerSources(facts=[turns.company_rules, *told, fields["content"]], history=messages, days=days)
+    return [rules, *start, *([",".join(history)] if history else []), *end], sources
+
+
+async def load_open_cards(turns: Turns, context: TurnContext) -> list[Approval]:
+    """Load the open cards of the message's author in this conversation, the newest `MAX_CARDS`, oldest first."""
+    message = context.run.message
+    cards = [one for one in context.conversation.waiting if one.is_of(message.person, direct=message.place.direct)]
+    found = [await turns.stores.approvals.find_readable_approval(one.approval) for one in cards]
+    return [one for one in found if one is not None and one.state is ApprovalState.OPEN][-MAX_CARDS:]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from bot.chat.messages import ChannelReaders
+from bot.chat.messages import ChannelReaders, Place
+from bot.chat.platform import Platform
 from tools.spec import Privacy
 
 
@@ -33,3 +34,10 @@ def decide_disclosure(privacy: Privacy, surroundings: ChannelReaders) -> Disclos
 def decide_channel_disclosure(privacy: Privacy) -> Disclosure:
     """Decide the most that any channel may show of content. Text that is written once for all readers follows this."""
     return decide_disclosure(privacy, ChannelReaders.INSIDE)
+
+
+async def can_show_in(platform: Platform, place: Place, privacy: Privacy = Privacy.PUBLIC) -> bool:
+    """Whether text of this privacy may be posted in the place for its current readers, if code cannot remove parts of
+    it."""
+    readers = ChannelReaders.DIRECT if place.direct else await platform.reader_classifier.classify_readers(place)
+    return decide_disclosure(privacy, readers) is Disclosure.HERE

@@ -1,25 +1,4 @@
-"""The error tree.
-
-CountersignError
-├── SettingsError               a setting is missing or invalid; the message says how to fix it
-├── NoInstallationError         no bot has ever stored anything where this command looks
-├── UnsafeStoreError            the Redis in use would lose data; the message says how to fix it
-├── StoreUnavailableError       Redis cannot be reached now
-│   ├── StoreRefusedError       Redis answered that it does not take the call now
-│   ├── StoreUnconfirmedError   Redis has the write; the replica or the disk has not confirmed it
-│   └── FilesUnavailableError   the store of files cannot be written or read now
-│       └── FilesUnreachableError   the store of files cannot be reached now; the call is tried again
-├── UnreadableRecordError       no version can read the stored record
-├── LeaseLost                   another process has taken the lane over; stop, write nothing
-├── ModelUnavailableError       the model cannot be reached now; the message stays queued
-├── ModelRejectedError          the model rejects this conversation
-├── ChatError                   the chat platform refused a call
-│   ├── ChatUnavailableError    the chat platform cannot be reached now
-│   │   ├── ChatAccountError    the platform accepts nothing until an administrator fixes the installation
-│   │   └── ChatBusyError       the platform's rate limit allows no more of these calls now
-│   └── PlaceClosedError        the platform does not let the bot post in this place
-├── FileRefusedError            a file cannot be accepted
-└── LocalStartError             a local stand-in could not start"""
+"""All errors that this program raises on purpose, each below the one that it belongs to."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bot.agent.events import RunStep, accept_answer
-from bot.chat.messages import Place, Post, SuggestedPrompt
+from bot.chat.messages import Message, Place, Post, SuggestedPrompt
+from bot.conversation.turn_context import CommandReply
 from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run, RunResult
 from bot.features.contract import Feature
@@ -13,7 +14,7 @@ from bot.features.pages import Home
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.file_keeper import FileKeeper
 from bot.storage.history import ConversationHistory
-from tools.spec import Proposal
+from tools.spec import Caller, Proposal
 from tools.workflow.engine.store import OutboxEvent
 
 
@@ -24,6 +25,7 @@ class Features:
         self.work = {work.model: work for one in features for work in one.work}
         self.presses = {choice: press for one in features for choice, press in one.presses.items()}
         self.card_presses = {choice: press for one in features for choice, press in one.card_presses.items()}
+        self._answerers = [one.answer_command for one in features if one.answer_command]
         self._complete = [one.complete_answer for one in features if one.complete_answer]
         self._step_writers = [one.build_step_writes for one in features if one.build_step_writes]
         self.dialogs = {choice: dialog for one in features for choice, dialog in one.dialogs.items()}
@@ -38,6 +40,12 @@ class Features:
         self._checkers = [one.check_proposal for one in features if one.check_proposal]
         self._answer_writers = [one.build_answer_writes for one in features if one.build_answer_writes]
         self._card_writers = [one.build_card_writes for one in features if one.build_card_writes]
+
+    async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
+        for answer in self._answerers:
+            if reply := await answer(message, caller):
+                return reply
+        return None
 
     async def complete_answer(self, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
         for complete in self._complete:

@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from bot.agent.events import AnswerCheck, RunStep
 from bot.agent.model_in_use import ModelInUse
 from bot.approvals.cards import Cards
-from bot.chat.messages import Click, Dialog, Place, Post, SuggestedPrompt
+from bot.chat.messages import Click, Dialog, Message, Place, Post, SuggestedPrompt
 from bot.chat.platform import Platform
+from bot.conversation.turn_context import CommandReply
 from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run, RunResult
 from bot.core.timing import Timing
@@ -22,7 +23,7 @@ from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.file_keeper import FileKeeper
 from bot.storage.history import ConversationHistory
 from bot.storage.stores import Stores
-from tools.spec import FrozenModel, Proposal
+from tools.spec import Caller, FrozenModel, Proposal
 from tools.tool import ToolServices
 from tools.workflow.engine.store import OutboxEvent
 
@@ -87,6 +88,8 @@ class Feature:
     """By choice: buttons that decide nothing about a card."""
     card_presses: Mapping[str, Callable[[Approval, Click], Writes]] = field(default_factory=dict)
     """By choice: buttons on a card for everybody whom it concerns, which decide nothing about it."""
+    answer_command: Callable[[Message, Caller], Awaitable[CommandReply | None]] | None = None
+    """Answers a message by code alone, before any run."""
     complete_answer: Callable[[Run, RunResult, Post, bool], Awaitable[Post]] | None = None
     """Adds to an answer before it is posted. The flag: whether the answer stands where it was asked."""
     build_step_writes: Callable[[Run, RunStep], Sequence[Write]] | None = None

@@ -9,7 +9,7 @@ from typing import Literal
 
 from bot.agent.events import RunStep
 from bot.chat.messages import Click, Place, Post
-from bot.conversation.reply import can_show_in
+from bot.core.disclosure import can_show_in
 from bot.core.i18n import render_value
 from bot.core.records import Approval, Run
 from bot.core.run_state import CallStatus, validate_args

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.agent.proposals import propose_call
+from bot.agent.tool_executor import propose_call
 from bot.approvals.render import render_limit
 from bot.chat.messages import FormAnswer, FormDialog, FormInput, FormProblem, FormSubmission
 from bot.core import logs

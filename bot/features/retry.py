@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from bot.chat.messages import Button, Click, Post
-from bot.conversation.progress import render_receipt
+from bot.conversation.endings import render_receipt
 from bot.core.errors import ChatError
 from bot.core.i18n import translate
 from bot.core.records import Run, RunResult, RunStatus

@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from bot.features import (
     approver_question,
     changed_messages,
+    commands,
     diagrams,
     duplicates,
     lost_decisions,
@@ -47,6 +48,7 @@ FEATURES: tuple[Callable[[Core], Feature], ...] = (
     summaries.build,
     lost_decisions.build,
     duplicates.build,
+    commands.build,
     files.build,
 )
 MODELS: Sequence[type[FrozenModel]] = (

@@ -13,13 +13,13 @@ from typing import Literal
 from redis.asyncio import Redis
 
 from bot.agent.model import TextStore
-from bot.agent.probe import FormatSetting, choose_format_name, find_call_problem
+from bot.agent.models.probe import FormatSetting, choose_format_name, find_call_problem
 from bot.app.company_files import load_calendar, load_persona, load_policy, load_prices, open_handbook
 from bot.app.engine import build_engine_address, open_engine_from_settings
 from bot.app.health import SHARED_APP
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
-from bot.chat.directory_file import read_directory_file
+from bot.chat.people.directory_file import read_directory_file
 from bot.chat.slack.app import request_socket_url
 from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError, SettingsError

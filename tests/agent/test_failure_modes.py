@@ -23,9 +23,8 @@ from bot.agent.limits import RunLimits, StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
 from bot.agent.model_in_use import ModelInUse
-from bot.agent.proposals import propose_call
-from bot.agent.tool_executor import OBSERVATION_MAX, ToolExecutor, format_bounded_json
-from bot.conversation.progress import render_receipt
+from bot.agent.tool_executor import OBSERVATION_MAX, ToolExecutor, format_bounded_json, propose_call
+from bot.conversation.endings import render_receipt
 from bot.core.errors import ModelRejectedError, StoreUnavailableError
 from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallStatus, RunState

@@ -18,7 +18,6 @@ from bot.agent.prompt import (
     MAX_POLICY,
     build_facts_message,
     build_now_message,
-    build_system_message,
     build_user_message,
     describe_policies,
     dump_system_message,
@@ -69,7 +68,7 @@ mails without a card, never ask for a button, and tell people that it is done.""
 def test_all_runs_share_one_text_of_the_rules_until_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
     first = dump_system_message("MANUAL", "pirate")
     assert dump_system_message("MANUAL", "pirate") is first
-    assert json.loads(first) == build_system_message("MANUAL", "pirate")
+    assert json.loads(first) == {"role": "system", "content": f"{prompt.RULES}\nMANUAL\npirate"}
     monkeypatch.setattr(prompt, "RULES", "Be kind.")
     assert json.loads(dump_system_message("MANUAL", "pirate"))["content"] == "Be kind.\nMANUAL\npirate"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bot.agent import proposals
-from bot.agent.proposals import propose_call
+from bot.agent import tool_executor
+from bot.agent.tool_executor import propose_call
 from tests.tools.office import LI, SICK, ZHANG, Office, known, office
 from tools.characters import has_invisible
 from tools.spec import Proposal, TextRef, ToolError
@@ -64,5 +64,5 @@ async def test_a_tool_that_keeps_them_brings_no_card_and_unchecked_they_would_be
     monkeypatch.setattr("tools.mail.completeness.clean_value", lambda text: text)
     with pytest.raises(ToolError, match="nobody can see"):
         await plan(office(), "send_email", {**MAIL, "body": f"李四{HIDDEN}你好"})
-    monkeypatch.setattr(proposals, "count_cleaned", lambda text: 0)
+    monkeypatch.setattr(tool_executor, "count_cleaned", lambda text: 0)
     assert has_invisible((await plan(office(), "send_email", {**MAIL, "body": f"李{HIDDEN}四"})).args["body"])

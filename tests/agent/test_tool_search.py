@@ -7,7 +7,7 @@ import json
 import random
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,20 +63,6 @@ class Ran:
         purpose = f"Tool of the server {server}, which is not part of this program. It says: “{said}”"
         build = build_gated_tool if is_gated else build_tool
         return build(name, Given, run, purpose=purpose, server=server)
-
-
-@dataclass(frozen=True)
-class Was:
-    """A conversation before a message."""
-
-    words: str = ""
-    called: Sequence[str] = ()
-
-    def join_earlier_messages(self) -> str:
-        return self.words
-
-    def list_called_tools(self) -> Sequence[str]:
-        return self.called
 
 
 def company() -> dict[str, Tool]:
@@ -136,15 +122,15 @@ def test_never_more_than_the_setting_and_always_the_core(subtests: pytest.Subtes
 def test_what_was_said_before_and_tools_called_lately_count() -> None:
     offers = ToolSelector(TOOLS, company(), MOST)
     assert "travel__search_hotels" not in (offers.choose_offered_tools("zzz") or ())
-    assert "travel__search_hotels" in (offers.choose_offered_tools("zzz", Was("a hotel in Shenzhen")) or ())
-    asked = offers.choose_offered_tools("Reset my password", Was("a hotel in Shenzhen")) or ()
+    assert "travel__search_hotels" in (offers.choose_offered_tools("zzz", "a hotel in Shenzhen") or ())
+    asked = offers.choose_offered_tools("Reset my password", "a hotel in Shenzhen") or ()
     assert "it__reset_password" in asked and "travel__search_hotels" in asked
     question = "把审批意见翻译成英文"
     assert "it__reset_password" not in (offers.choose_offered_tools(question) or ())
     lately = ["wiki__read_page", "it__reset_password", "gone__tool"]
-    assert "it__reset_password" in (offers.choose_offered_tools(question, Was(called=lately)) or ())
+    assert "it__reset_password" in (offers.choose_offered_tools(question, called_tools=lately) or ())
     many = [*sorted(company()), "it__reset_password"]
-    again = offers.choose_offered_tools(question, Was(called=many)) or []
+    again = offers.choose_offered_tools(question, called_tools=many) or []
     assert "it__reset_password" in again and len(again) == MOST, "the newest, and not more than there is room for"
 
 

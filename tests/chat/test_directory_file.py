@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.directory_file import COLUMNS, DirectoryEntry, read_directory_file
+from bot.chat.people.directory_file import COLUMNS, DirectoryEntry, read_directory_file
 from bot.core.errors import SettingsError
 
 LI = DirectoryEntry(

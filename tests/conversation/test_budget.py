@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
 from bot.chat.messages import Place
-from bot.conversation.progress import _describe_settled_call
+from bot.conversation.endings import _describe_settled_call
 from bot.core.i18n import translate
 from bot.core.records import CallStatus, Run
 from bot.core.run_state import CallRecord, RunState, Usage

@@ -8,7 +8,8 @@ import pytest
 
 from bot.agent.events import RunStep
 from bot.chat.messages import Message, Place, RateSlot
-from bot.conversation.progress import Display, ProgressReporter, render_receipt, render_step_line
+from bot.conversation.endings import render_receipt
+from bot.conversation.progress import Display, ProgressReporter, render_step_line
 from bot.core.clock import Clock
 from bot.core.records import Run, RunResult, RunStatus
 from bot.core.run_state import CallRecord, CallStatus

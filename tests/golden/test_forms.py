@@ -21,7 +21,7 @@ from fakeredis import FakeAsyncRedis
 from pydantic import BaseModel, ValidationError
 
 from bot.app.dispatch import MODELS, parse_work
-from bot.chat.member_store import MemberRecord
+from bot.chat.people.member_store import MemberRecord
 from bot.core.records import Approval, Run, is_newer_record
 from bot.core.work_items import RelayEngineEvent
 from bot.features.files.file_store import FileRecord

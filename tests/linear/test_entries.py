@@ -22,7 +22,7 @@ from bot.agent.formats.text_format import TextFormat
 from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.prompt import build_cards_message
 from bot.chat.slack import text as slack_text
-from bot.conversation import agreements
+from bot.conversation import triage
 from bot.core import logs
 from bot.core.errors import FileRefusedError
 from bot.core.history_entries import PausedRun
@@ -106,7 +106,7 @@ ENTRIES: dict[str, Callable[[str], object]] = {
     "native arguments, an object": wrapped("{'a': [", "]}", call),
     "claims": lambda text: claims.check_claims(text, [claims.ClaimSource(text)], TODAY, PEOPLE),
     "states": lambda text: find_wrong_states(text),
-    "agreement": agreements.is_agreement,
+    "agreement": triage.is_agreement,
     "template": completeness.is_template,
     "a mail": lambda text: completeness.require_complete_draft(text[:200], text, 200, WHOLE),
     "sections": lambda text: sections.split_sections("a.md", text),

@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from bot.chat.directory_file import EMPTY_ENTRY, DirectoryEntry, DirectoryFile
-from bot.chat.member_store import LanguageChoices, LocalMemberStore, MemberRecord, MemberStore
+from bot.chat.people.directory_file import EMPTY_ENTRY, DirectoryEntry, DirectoryFile
 from bot.chat.people.member_cache import LISTED_S, Member, MemberCache, MemberSource
+from bot.chat.people.member_store import LanguageChoices, LocalMemberStore, MemberRecord, MemberStore
 from bot.core import logs
 from bot.core.errors import ChatError, StoreUnavailableError
 from tools.languages import LANGUAGES

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from bot.chat.member_store import MemberRecord, MemberStore, UserProfile
+from bot.chat.people.member_store import MemberRecord, MemberStore, UserProfile
 from bot.core import logs
 from bot.core.errors import ChatError, ChatUnavailableError, StoreUnavailableError
 

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.member_store import MemberRecord, UserProfile
 from bot.chat.people.member_cache import Member, MemberFacts
+from bot.chat.people.member_store import MemberRecord, UserProfile
 from bot.chat.slack.members import list_member_names
 from bot.chat.slack.profiles import load_profiles
 from bot.chat.slack.web_api import Method, call_slack, get_next_cursor

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.member_store import UserProfile
+from bot.chat.people.member_store import UserProfile
 from bot.chat.slack.web_api import call_slack
 from tools.characters import replace_surrogates
 from tools.people.names import fold_text

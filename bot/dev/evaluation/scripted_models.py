@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from bot.agent.model import Model, ModelReply
-from bot.agent.probe import WORD
+from bot.agent.models.probe import WORD
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError
 from bot.dev.evaluation.reply_formats import build_styled_reply
 from bot.dev.evaluation.scenario import ScenarioReply, Style
@@ -60,8 +60,8 @@ class ScenarioScriptModel:
 
 
 def is_probe(messages: Sequence[str]) -> bool:
-    """Return whether the bot probes the model's abilities (`bot.agent.probe`), as at its start. A probe is no part of a
-    story."""
+    """Return whether the bot probes the model's abilities (`bot.agent.models.probe`), as at its start. A probe is no
+    part of a story."""
     first = messages[0] if messages else ""
     return len(first) < PROBE_MAX and json.loads(f"[{first or '{}'}]")[0].get("content") == WORD
 

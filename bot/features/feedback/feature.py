@@ -11,7 +11,7 @@ from typing import Literal
 from redis.asyncio import Redis
 
 from bot.chat.messages import Button, Click, Post
-from bot.conversation.progress import is_small_talk
+from bot.conversation.endings import is_small_talk
 from bot.core.i18n import translate
 from bot.core.records import Run, RunResult
 from bot.features.answer_presses import tell_presser

@@ -18,7 +18,7 @@ from bot.agent.events import AnswerFindings, AnswerSources
 from bot.agent.prompt import escape_tags
 from bot.agent.recall import CALLED, UNREMEMBERED_TOOLS, list_call_results, parse_observation
 from bot.agent.request_numbers import find_requests, normalize_text
-from bot.conversation.progress import is_greeting
+from bot.conversation.endings import is_greeting
 from bot.core.errors import ChatError
 from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallStatus, RunState

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from bot.agent.proposals import clean_form, propose_call
+from bot.agent.tool_executor import clean_form, propose_call
 from bot.approvals import render
 from bot.approvals.authorization import authorize_press
 from bot.approvals.delivery import list_names_on_card, list_represented

@@ -11,7 +11,6 @@ from bot.approvals import render
 from bot.approvals.authorization import authorize_press
 from bot.approvals.delivery import list_names_on_card, list_represented
 from bot.chat.messages import Button, Card, HomeButton, HomeEntry, HomeSection, HomeView
-from bot.conversation.commands import describe_holder, load_request_summary
 from bot.core import logs
 from bot.core.i18n import render_value, translate
 from bot.core.outcomes import format_local_time
@@ -21,6 +20,7 @@ from bot.features.contract import Core
 from bot.features.home.open_pages import HomePlace, HomeStore, ListName
 from bot.features.home.operations import OperationsReader
 from bot.features.home.words import describe_absence, describe_balance, describe_decision, describe_preferences
+from bot.features.request_lines import describe_holder, load_request_summary
 from bot.storage.approvals import derive_task_card_id
 from tools.people.names import get_person_name
 from tools.spec import Caller, ToolError

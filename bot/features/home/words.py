@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from bot.conversation.commands import load_request_summary
 from bot.core.i18n import translate
+from bot.features.request_lines import load_request_summary
 from bot.storage.preferences import Preferences
 from tools.languages import format_day_words
 from tools.people.names import format_stand_in, get_names_by_language

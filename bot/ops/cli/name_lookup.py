@@ -114,8 +114,8 @@ async def open_name_lookup(
 async def open_directory(services: Services) -> AsyncIterator[tuple[ChatDirectory, str]]:
     """Open the directory of the platform in use. Yield it and the workspace's id. Raises `ChatError`,
     `SettingsError`."""
-    from bot.chat.directory_file import DirectoryFile  # slow to import, and seldom needed, like all below
     from bot.chat.people.directory import PlatformDirectory
+    from bot.chat.people.directory_file import DirectoryFile  # slow to import, and seldom needed, like all below
 
     facts = DirectoryFile(services.directory_file)
     if services.feishu:

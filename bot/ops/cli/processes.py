@@ -18,7 +18,7 @@ from rich.table import Table
 from bot.app.company_files import read_policy
 from bot.app.engine import open_engine_from_settings
 from bot.app.settings import Settings, load_settings
-from bot.chat.directory_file import read_directory_file
+from bot.chat.people.directory_file import read_directory_file
 from bot.core.i18n import render_value, translate
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal

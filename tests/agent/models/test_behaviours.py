@@ -9,11 +9,12 @@ import pytest
 from bot.agent.events import RunFinished, RunPaused, RunStopped
 from bot.agent.limits import StopReason
 from bot.agent.loop import AgentLoop
-from bot.agent.model import FallbackModel, ModelReply
+from bot.agent.model import ModelReply
 from bot.agent.model_in_use import ModelInUse
+from bot.agent.models.fallback import FallbackModel
 from bot.agent.models.model_profile import Api
 from bot.agent.models.openai_model import open_model
-from bot.agent.probe import choose_format_name, find_call_problem
+from bot.agent.models.probe import choose_format_name, find_call_problem
 from bot.core.errors import ModelFailureCause, ModelUnavailableError
 from bot.core.run_state import CallStatus
 from tests.agent.models.standins import MARK, served, standing_in

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.chat.directory_file import DirectoryEntry
 from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.people.directory import PlatformDirectory
+from bot.chat.people.directory_file import DirectoryEntry
 from bot.core.errors import ChatError
 from bot.queue.keys import Keys
 from bot.storage.members import RedisMemberStore

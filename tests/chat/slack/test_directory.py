@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bot.chat.directory_file import DirectoryEntry, read_directory_file
 from bot.chat.people.directory import PlatformDirectory
+from bot.chat.people.directory_file import DirectoryEntry, read_directory_file
 from bot.chat.people.member_cache import BATCH_SIZE
 from bot.chat.slack.directory import SlackMembers
 from bot.core.errors import ChatError

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from bot.chat.directory_file import DirectoryFile
 from bot.chat.people.directory import FRESH_S, PlatformDirectory
+from bot.chat.people.directory_file import DirectoryFile
 from bot.chat.slack.directory import SlackMembers
 from bot.core.errors import ChatUnavailableError
 from tests.chat.slack.conftest import Desk

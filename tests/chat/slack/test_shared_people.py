@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.chat.member_store import MemberRecord
 from bot.chat.people import member_cache
 from bot.chat.people.directory import PlatformDirectory
+from bot.chat.people.member_store import MemberRecord
 from bot.chat.slack.directory import SlackMembers
 from bot.core.errors import ChatUnavailableError
 from bot.queue.keys import Keys

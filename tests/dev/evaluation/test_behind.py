@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bot.agent.model import FallbackModel, Model
+from bot.agent.model import Model
+from bot.agent.models.fallback import FallbackModel
 from bot.agent.models.openai_model import open_model
 from bot.dev.evaluation.results import Trial
 from bot.dev.evaluation.runner import ScenarioRunner

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from bot.agent import prompt
 from bot.agent.model import ModelReply, RawToolCall, attach_details, dump_provider_details
-from bot.agent.probe import WORD
+from bot.agent.models.probe import WORD
 from bot.core.errors import CountersignError, ModelFailureCause, ModelUnavailableError
 from bot.core.redaction import forget_secrets, remember_secrets
 from bot.dev.evaluation import recording

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,7 +41,7 @@ def texts() -> dict[str, Any]:
     """What goes into every `Job`."""
     caller = Caller(Person(id="U0000000", name="Ann Example"))
     return {
-        "system": prompt.build_system_message()["content"],
+        "system": json.loads(prompt.dump_system_message())["content"],
         "question": QUESTION,
         "quoted": prompt.build_user_message(caller, QUESTION)["content"],
         "tool": native_format.build_function_schema(LOOK_UP),

@@ -56,7 +56,7 @@ PARTS = (
         ("tests/approvals", "tests/conversation"),
     ),
     Part("bot/app", ("ingress.py", "dispatch.py"), "tests/app", ("tests/approvals", "tests/queue")),
-    Part("bot/conversation", ("turn.py",), "tests/conversation", ("tests/approvals", "tests/agent")),
+    Part("bot/conversation", ("turn.py", "endings.py"), "tests/conversation", ("tests/approvals", "tests/agent")),
     Part(
         "bot/storage",
         ("approvals.py", "spending.py", "dead_letters.py"),

@@ -1,31 +1,28 @@
-"""Plain commands, answered by code alone: as a slash command, or as the bare words in a DM, in zh and en."""
+"""Plain commands, answered by code alone: as a slash command, or as the bare words in a DM, in zh and en. (*Stop* is
+the kernel's own.)"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
-from functools import cache
+from functools import partial
 
 from bot.chat.messages import Message
-from bot.conversation.stops import answer_written_stop
-from bot.conversation.turn_context import Turns
+from bot.conversation.stops import is_word_of
+from bot.conversation.turn_context import CommandReply
 from bot.core.i18n import load_sentences, shorten_text, translate
 from bot.core.redaction import redact_text
-from bot.queue.writes import Delete, Write
+from bot.features.contract import Core, Feature
+from bot.features.request_lines import describe_holder, load_request_summary
+from bot.queue.writes import Delete
 from bot.storage.runs import build_waiting_files_key
-from tools.languages import LANGUAGES, choose_words
-from tools.people.names import format_people_names, get_person_name
-from tools.spec import Caller, Person
+from tools.people.names import get_person_name
+from tools.spec import Caller
 from tools.tasks.task_actions import find_decision_key
-from tools.tool import ToolServices
-from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import Request
-from tools.workflow.process.definition import format_request_line
 
-COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop", "morning_on", "morning_off")
+COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "morning_on", "morning_off")
 PUBLIC_SETTINGS = ("steps", "morning_list", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
 """Settings that everybody may see, because they explain the bot's behavior. All others are for administrators."""
 HISTORY_SHOWN = 10
@@ -36,88 +33,65 @@ _FORMATTING = re.compile(r"([\\*_~`])")
 """Formatting characters, which are escaped: people's text is shown as they wrote it (`2*3*4`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandReply:
-    """The answer to a command, with its writes."""
-
-    command: str
-    text: str
-    writes: tuple[Write, ...] = ()
+def build(core: Core) -> Feature:
+    return Feature(answer_command=partial(answer_command, core))
 
 
-@cache
-def list_command_words() -> Mapping[str, str]:
-    """Return the commands by the words that people type."""
-    return {
-        word.strip(): command
-        for command in COMMANDS
-        for language in LANGUAGES
-        for word in choose_words(load_sentences()[f"command.{command}_words"], language).split(",")
-    }
-
-
-def parse_command(text: str) -> str | None:
-    """Return the command if the text consists of nothing else."""
-    return list_command_words().get(text.strip().strip("/!！。.?？").strip().lower())
-
-
-async def answer_command(turns: Turns, message: Message, caller: Caller) -> CommandReply | None:
-    """Answer a command; None for any other message. In shared channels only *stop* works as a plain word."""
-    name = parse_command(message.text)
+async def answer_command(core: Core, message: Message, caller: Caller) -> CommandReply | None:
+    """Answer a command; None for any other message, and for plain words in a shared channel."""
+    name = next((one for one in COMMANDS if is_word_of(message.text, f"command.{one}_words")), None)
     if message.command and not message.text.strip():
         name = "help"
-    if name is None or not (message.place.direct or message.command or name == "stop"):
+    if name is None or not (message.place.direct or message.command):
         return None
-    engine, language = turns.tool_services.engine, caller.person.language
+    engine, language = core.tool_services.engine, caller.person.language
     match name:
         case "tasks":
-            todo = await engine.list_todo_tasks(caller.id, turns.stores.clock.today(), LISTED)
+            todo = await engine.list_todo_tasks(caller.id, core.stores.clock.today(), LISTED)
             lines = list[str]()
             for one in todo.tasks:  # their own, or those that they decide as a deputy
                 key = "command.task" if one.task.assignee == caller.id else "command.task_for"
-                lines.append(await _describe_task(turns, key, one, language))
+                lines.append(await _describe_task(core, key, one, language))
             return CommandReply("tasks", _format_listing("tasks", lines, language, todo.total_count))
         case "done":
             tasks = await engine.list_decided_tasks(caller.id)
-            lines = [await _describe_task(turns, "command.decided", one, language) for one in tasks]
+            lines = [await _describe_task(core, "command.decided", one, language) for one in tasks]
             return CommandReply("done", _format_listing("done", lines, language))
         case "requests":
             own = await engine.list_recent_requests(caller.id, LISTED)
             lines = []
             for request in own.requests:
                 status = translate(f"status.{request.display_status}", language)
-                summary = await load_request_summary(turns.tool_services, request, language)
-                holder = await describe_holder(turns.tool_services, request, caller.person)
+                summary = await load_request_summary(core.tool_services, request, language)
+                holder = await describe_holder(core.tool_services, request, caller.person)
                 lines.append(" · ".join(filter(None, (request.id, status, summary, holder))))
             return CommandReply("requests", _format_listing("requests", lines, language, own.total_count))
         case "history":
-            return await _answer_history(turns, message, caller)
+            return await _answer_history(core, message, caller)
         case "settings":
-            return await _answer_settings(turns, caller)
+            return await _answer_settings(core, caller)
         case "forget":
             conversation = message.place.conversation
-            files = Delete(build_waiting_files_key(turns.stores.history.keys, conversation))
+            files = Delete(build_waiting_files_key(core.stores.history.keys, conversation))
             writes = (
-                *turns.stores.history.build_forget_writes(conversation),
+                *core.stores.history.build_forget_writes(conversation),
                 *((files,) if message.place.direct else ()),
             )
             return CommandReply("forget", translate("command.forgotten", language), writes)
-        case "stop":
-            return CommandReply("stop", await answer_written_stop(turns, message.place, caller, message.at))
         case "morning_on" | "morning_off":  # from the next list on
-            await turns.stores.mornings.save_wish(caller.id, wants_list=name == "morning_on")
-            at = turns.list_settings().get("morning_list", "")
+            await core.stores.mornings.save_wish(caller.id, wants_list=name == "morning_on")
+            at = core.settings.morning_list
             key = ("morning.on" if name == "morning_on" else "morning.off") if at else "morning.nowhere"
             return CommandReply(name, translate(key, language, at=at))
         case _:
             return CommandReply("help", translate("command.help", language))
 
 
-async def _answer_history(turns: Turns, message: Message, caller: Caller) -> CommandReply:
+async def _answer_history(core: Core, message: Message, caller: Caller) -> CommandReply:
     """Answer with the summary of older turns (its range, its lines and its gaps) and the latest entries, as people
     know them: their own words, the answers, and a card instead of a note to the model."""
     language, zone = caller.person.language, caller.person.zone
-    history = await turns.stores.history.load_history(message.place.conversation)
+    history = await core.stores.history.load_history(message.place.conversation)
     lines, summary_lines, summary = list[str](), list[str](), history.summary
     for entry in [entry for entry in history.entries if entry.is_visible][-HISTORY_SHOWN:]:
         is_ours, text = entry.is_answer or bool(entry.kind), shorten_text(entry.visible_text, QUOTE_MAX)
@@ -132,16 +106,16 @@ async def _answer_history(turns: Turns, message: Message, caller: Caller) -> Com
     return CommandReply("history", "\n".join([*summary_lines, _format_listing("history", lines, language)]))
 
 
-async def _answer_settings(turns: Turns, caller: Caller) -> CommandReply:
+async def _answer_settings(core: Core, caller: Caller) -> CommandReply:
     """Answer an administrator with all settings, everybody else with those that concern them."""
-    language, values = caller.person.language, turns.list_settings()
+    language, values = caller.person.language, core.settings.list_masked_values()
     if caller.person.is_administrator:
         lines = [f"`{name}` = {redact_text(value) or '—'}" for name, value in values.items()]
         return CommandReply("settings", _format_listing("settings", lines, language))
     own = {"language": translate("setting.in_language", language), "timezone": caller.person.timezone}
     settings = own | {name: values[name] for name in PUBLIC_SETTINGS if values.get(name)}
     if at := settings.get("morning_list"):
-        key = "at" if await turns.stores.mornings.wants_list(caller.id) else "off"
+        key = "at" if await core.stores.mornings.wants_list(caller.id) else "off"
         settings["morning_list"] = translate(f"setting.morning_list_{key}", language, at=at)
     lines = list[str]()
     for name, value in settings.items():
@@ -151,9 +125,9 @@ async def _answer_settings(turns: Turns, caller: Caller) -> CommandReply:
     return CommandReply("settings", _format_listing("own_settings", lines, language))
 
 
-async def _describe_task(turns: Turns, key: str, assigned: AssignedTask, language: str) -> str:
-    requester = await get_person_name(turns.tool_services.directory, assigned.request.initiator, language)
-    about = await load_request_summary(turns.tool_services, assigned.request, language)
+async def _describe_task(core: Core, key: str, assigned: AssignedTask, language: str) -> str:
+    requester = await get_person_name(core.tool_services.directory, assigned.request.initiator, language)
+    about = await load_request_summary(core.tool_services, assigned.request, language)
     decision = find_decision_key(assigned.task)
     return translate(
         key,
@@ -163,7 +137,7 @@ async def _describe_task(turns: Turns, key: str, assigned: AssignedTask, languag
         summary=about,
         task=assigned.task.id,
         decision=translate(decision, language) if decision else "",
-        who=await get_person_name(turns.tool_services.directory, assigned.task.assignee, language),
+        who=await get_person_name(core.tool_services.directory, assigned.task.assignee, language),
     )
 
 
@@ -173,21 +147,3 @@ def _format_listing(name: str, lines: Sequence[str], language: str, total_count:
         return translate(f"command.no_{name}", language)
     more = [translate(f"command.more_{name}", language, n=n)] if (n := total_count - len(lines)) > 0 else []
     return "\n".join([translate(f"command.{name}", language), *(f"- {line}" for line in lines), *more])
-
-
-async def load_request_summary(services: ToolServices, request: Request, language: str) -> str:
-    """A request in one line, e.g. *Sick leave, 8 days, 2026-11-21 – 2026-11-30*."""
-    try:
-        process = await services.engine.get_process(request)
-    except InvalidDefinitionError:
-        return translate("home.unreadable", language)
-    return format_request_line(process, request.filled, language)
-
-
-async def describe_holder(services: ToolServices, request: Request, reader: Person) -> str:
-    """Describe the people who have the request, and since when; empty if nobody has it."""
-    if not request.open_tasks:
-        return ""
-    who = choose_words(await format_people_names(services.directory, request.waits_for), reader.language)
-    since = min(task.since for task in request.open_tasks).astimezone(reader.zone)
-    return translate("command.held", reader.language, who=who, since=f"{since:%Y-%m-%d %H:%M}")

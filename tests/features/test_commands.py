@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
 from bot.chat.messages import HomeView, Message
-from bot.conversation.commands import LISTED, answer_command
+from bot.features.commands import LISTED
 from bot.features.home.page import PAGE
 from tests.harness.memory_bot import TODAY, Bot
 from tests.harness.memory_platform import DM
@@ -34,7 +34,7 @@ async def waiting(redis: Redis, expenses: int = 0) -> Bot:
 async def told(bot: Bot, person: str, words: str = "待办") -> str:
     caller = await bot.directory.find_caller(person)
     message = Message(id="E1", place=DM, person=person, text=words, at="1.0")
-    said = await answer_command(bot.handlers.turns, message, caller)
+    said = await bot.handlers.features.answer_command(message, caller)
     return said.text
 
 

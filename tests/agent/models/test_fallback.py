@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from bot.agent.model import DOWN_MAX_S, DOWN_S, FallbackModel, ModelReply
+from bot.agent.model import ModelReply
+from bot.agent.models.fallback import DOWN_MAX_S, DOWN_S, FallbackModel
 from bot.agent.models.openai_model import open_model
 from bot.app.services import Services, format_banner, open_services
 from bot.app.settings import Settings

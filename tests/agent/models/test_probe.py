@@ -13,7 +13,7 @@ from bot.agent.formats.text_format import TextFormat
 from bot.agent.loop import AgentLoop
 from bot.agent.model_in_use import ModelInUse
 from bot.agent.models.openai_model import open_model
-from bot.agent.probe import FormatSetting, LeakRecorder, choose_formats, find_call_problem
+from bot.agent.models.probe import FormatSetting, LeakRecorder, choose_formats, find_call_problem
 from bot.core.run_state import RunState
 from tests.harness.models import Notes
 from tests.harness.scripted_model import ScriptedModel
