@@ -9,7 +9,7 @@ from bot.chat.messages import Message, Place, Post, SuggestedPrompt
 from bot.conversation.turn_context import CommandReply
 from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run, RunResult
-from bot.features.contract import Feature
+from bot.features.contract import DialogPress, Feature
 from bot.features.pages import Home
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.file_keeper import FileKeeper
@@ -23,12 +23,15 @@ class Features:
 
     def __init__(self, features: Sequence[Feature] = ()) -> None:
         self.work = {work.model: work for one in features for work in one.work}
-        self.presses = {choice: press for one in features for choice, press in one.presses.items()}
+        presses = {choice: press for one in features for choice, press in one.presses.items()}
+        self.dialogs = {choice: press for choice, press in presses.items() if isinstance(press, DialogPress)}
+        self.presses = {
+            choice: press.handle if isinstance(press, DialogPress) else press for choice, press in presses.items()
+        }
         self.card_presses = {choice: press for one in features for choice, press in one.card_presses.items()}
         self._answerers = [one.answer_command for one in features if one.answer_command]
         self._complete = [one.complete_answer for one in features if one.complete_answer]
         self._step_writers = [one.build_step_writes for one in features if one.build_step_writes]
-        self.dialogs = {choice: dialog for one in features for choice, dialog in one.dialogs.items()}
         self._followers = [one.follow_event for one in features if one.follow_event]
         self.home = next((one.home for one in features if one.home), Home())
         self.forms = next((one.forms for one in features if one.forms), None)

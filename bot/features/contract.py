@@ -29,6 +29,7 @@ from tools.workflow.engine.store import OutboxEvent
 
 W = TypeVar("W", bound=FrozenModel)
 Writes: TypeAlias = Awaitable[Sequence[Write]]
+PressHandler: TypeAlias = Callable[[Lease, Click], Writes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +71,10 @@ class Work(Generic[W]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PressDialog:
-    """The dialog that a button opens."""
+class DialogPress:
+    """A press of a button that opens a dialog first."""
 
+    handle: PressHandler
     build: Callable[[Click], Awaitable[Dialog | None]]
     """Returns None if the press is refused; the press itself then says why."""
     check: Callable[[Click], dict[str, str]]
@@ -84,7 +86,7 @@ class Feature:
     """The additions of one feature to the bot."""
 
     work: Sequence[Work[Any]] = ()
-    presses: Mapping[str, Callable[[Lease, Click], Writes]] = field(default_factory=dict)
+    presses: Mapping[str, PressHandler | DialogPress] = field(default_factory=dict)
     """By choice: buttons that decide nothing about a card."""
     card_presses: Mapping[str, Callable[[Approval, Click], Writes]] = field(default_factory=dict)
     """By choice: buttons on a card for everybody whom it concerns, which decide nothing about it."""
@@ -106,8 +108,6 @@ class Feature:
     """Lists messages that a person could write in their DM."""
     greet: Callable[[str, Place], Awaitable[Sequence[EnqueueItem]]] | None = None
     """Items for a person who has opened their DM."""
-    dialogs: Mapping[str, PressDialog] = field(default_factory=dict)
-    """By choice: those of `presses` that open a dialog first."""
     follow_event: Callable[[OutboxEvent], Awaitable[None]] | None = None
     """Follows each event of the engine once its cards and notices are on their way."""
     home: Home | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bot.core.work_items import REJECT_SET, SET_CHOICES, OpenSet, RefreshSet
-from bot.features.contract import Core, Feature, PressDialog, Work
+from bot.features.contract import Core, DialogPress, Feature, Work
 from bot.features.sets.day_facts import DayFacts, TeamIndex
 from bot.features.sets.morning_lists import MorningLists, OpenMorningList, StartMorning
 from bot.features.sets.set_store import ApprovalSetStore
@@ -31,8 +31,10 @@ def build(core: Core) -> Feature:
             Work(model=StartMorning, handle=mornings.start_morning),
             Work(model=OpenMorningList, handle=mornings.open_list),
         ),
-        presses=dict.fromkeys(SET_CHOICES, sets.handle_press),
-        dialogs={REJECT_SET: PressDialog(build=sets.build_dialog, check=sets.check_dialog)},
+        presses={
+            **dict.fromkeys(SET_CHOICES, sets.handle_press),
+            REJECT_SET: DialogPress(handle=sets.handle_press, build=sets.build_dialog, check=sets.check_dialog),
+        },
         follow_event=mornings.follow_event,
         jobs=(mornings.plan_mornings,),
     )
