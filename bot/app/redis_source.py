@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,15 +13,13 @@ from bot.app.settings import Settings
 from bot.core.errors import NoInstallationError, SettingsError
 from bot.core.i18n import detect_terminal_language, translate
 from bot.core.private import make_private_folder
-from bot.queue.store_watch import repeat_job
 from bot.redis.embedded import EmbeddedRedis
 
 if TYPE_CHECKING:
     from bot.queue.worker import Job
 
 UPKEEP_INTERVAL_S = 2.0
-"""Time between two checks of the embedded server (s). One that has died is restarted: all acknowledged data are on
-disk."""
+"""Time between two checks of the embedded server (s)."""
 
 
 def has_redis(settings: Settings) -> bool:
@@ -58,7 +58,7 @@ async def open_redis_from_settings(settings: Settings) -> AsyncIterator[tuple[st
     server = _build_embedded_redis(settings)
     url = await server.ensure_running()
     try:
-        yield url, (repeat_job(server.ensure_running, UPKEEP_INTERVAL_S),)
+        yield url, (partial(_restart_embedded_redis, server),)
     finally:
         await server.close()
 
@@ -75,3 +75,9 @@ def require_writable_folder(folder: Path) -> None:
         (folder / ".writable").unlink(missing_ok=True)
     except OSError as error:
         raise SettingsError(f"DATA_DIR: {folder} cannot be written to ({error.strerror})") from error
+
+
+async def _restart_embedded_redis(embedded: EmbeddedRedis) -> None:
+    """Restart the embedded server if it has died. All acknowledged data are on disk."""
+    await asyncio.sleep(UPKEEP_INTERVAL_S)
+    await embedded.ensure_running()
