@@ -64,7 +64,7 @@ def hide(text: str) -> list[str]:
 
 def sort_entries(lines: Sequence[str]) -> list[str]:
     """Sort the entries of a table: which card expires first depends on the day, because people's hours do."""
-    head, *entries = re.split(r"\n(?=<time>)", "\n".join(lines).rstrip())
+    head, *entries = re.split(r"\n(?= *<time>)", "\n".join(lines).rstrip())
     return "\n".join([head, *sorted(entries)]).split("\n")
 
 
