@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 71_723,
+    "product lines": 71_726,
     "lines of the second platform": 6_469,
     "kernel lines": 16_454,
     "helpers used once, of 1,000 functions": 92,

@@ -106,7 +106,7 @@ async def test_nobody_else_presses_the_button_and_a_decided_card_stays_decided(r
     await change(bot)
     [button] = find_buttons(bot)
     await bot.press_retry(button, person=LI.id)
-    assert bot.chat.cards() == [card] and "只有写这条消息的人" in bot.chat.ephemerals[-1][1]
+    assert bot.chat.cards() == [card] and "这个按钮只给写这条消息的人用" in bot.chat.ephemerals[-1][1]
     await bot.press(card, "confirm")
     await bot.press_retry(button, id="late")
     [request] = await bot.engine.list_own_requests("U1")

@@ -83,7 +83,7 @@ async def test_only_its_writer_may(redis: Redis) -> None:
     bot = await stopped(redis, DONE, place=CHANNEL)
     [button] = bot.chat.buttons("C1")
     await bot.press_retry(button, person="U2", id="other", place=CHANNEL)
-    assert len(answers(bot, "C1")) == 1 and "只有写这条消息的人" in bot.chat.ephemerals[-1][1]
+    assert len(answers(bot, "C1")) == 1 and "这个按钮只给写这条消息的人用" in bot.chat.ephemerals[-1][1]
     bot.directory.change("U2", active=False)
     await bot.press_retry(button, person="U2", id="left", place=CHANNEL)
     assert bot.chat.ephemerals[-1][0] == "U2" and len(answers(bot, "C1")) == 1
