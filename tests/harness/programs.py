@@ -112,20 +112,22 @@ def invoke(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *argum
 
 async def printed(child: Program, text: str) -> str:
     """Read its output until it contains this text."""
-    assert child.stdout is not None
+    assert child.stdout is not None and child.stderr is not None
     said = ""
     async with asyncio.timeout(PATIENCE_S):
         while text not in said:
             line = (await child.stdout.readline()).decode()
-            assert line, f"it ended without a word of {text!r}: {said}"
+            assert line, f"it ended without a word of {text!r}: {said}{(await child.stderr.read()).decode()}"
             said += line
     return said
 
 
 def free_ports(count: int = 2) -> int:
-    """Find the first of that many free ports in a row, below those that the system assigns by itself."""
+    """Find the first of that many free ports in a row, below those that the system assigns by itself. Each test process
+    has a thousand of its own: a port that another one has just found looks free until its program is up."""
+    own = 20_000 + 1_000 * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 10)
     while True:
-        first = random.SystemRandom().randrange(20_000, 30_000)
+        first = random.SystemRandom().randrange(own, own + 1_000 - count)
         with ExitStack() as stack:
             try:
                 for port in range(first, first + count):
