@@ -217,14 +217,11 @@ async def work(door: IngressGate, pieces: int) -> float:
 
 
 async def test_three_hundred_half_sent_bodies_hold_nobody_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measured before this was so: 0.13 s → 5.2 s for 50 pieces of work."""
+    """None of them passes the door, at which turns wait; the next test measures what each would cost."""
     monkeypatch.setattr(http_mode, "BODY_S", 2.0)
     door = Counting()
     async with serve(desk, door) as address, AsyncExitStack() as stack:
-        alone = await work(door, 50)
         readers = [await half_sent(stack, address, headers_too=True) for _ in range(300)]
-        beside = await work(door, 50)
-        assert beside < max(3 * alone, 0.5), f"{alone:.3f} s → {beside:.3f} s"
         assert (await post(address, EVENT, sign(EVENT)))[0] == 200, "Slack is served meanwhile"
         async with asyncio.timeout(10):
             answers = [await reader.readline() for reader in readers]
