@@ -14,12 +14,6 @@ StartEngine = Callable[[str], str]
 """Starts an engine of a kind, if it does not run yet, and gives the URL of its API. Skips where it cannot be had."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of real engines first. They go to one process of tests then, which starts each engine once; among
-    all others every process would start its own."""
-    items.sort(key=lambda item: "start_engine" not in getattr(item, "fixturenames", ()))
-
-
 @pytest.fixture(scope="session")
 def start_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartEngine]:
     with ExitStack() as stack:
