@@ -90,6 +90,7 @@ class Proxy:
         finally:
             self.lines.discard(line)
             line.cut()
+            await asyncio.gather(writer.wait_closed(), out.wait_closed(), return_exceptions=True)  # a reset is no fault
 
     async def _pass(
         self, line: Line, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
