@@ -65,7 +65,7 @@ def run_days(
 
 
 def _run_suite(environment: dict[str, str], words: list[str]) -> int:
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "4", "--dist", "worksteal", "-m", "not slow", *words]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "-m", "not slow", *words]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}).returncode
 
 
