@@ -28,6 +28,8 @@ HELD_BACK = 2
 """Number of servers that may become the master. A third one has everything at once, but Sentinel never prefers it."""
 DOWN_MS = 2_000
 """Silence after which the master counts as dead (ms)."""
+ACCEPTED = b'"kind":"message_received"'
+"""Stands in a server's file where a message was accepted."""
 SOURCE = Path(__file__).with_name("synced.c")
 
 
@@ -92,8 +94,8 @@ async def open_watched_servers(folder: Path) -> AsyncIterator[LossyStore]:
 async def open_server_with_power_cuts(
     folder: Path, fsync: str = "everysec", least: int = 0
 ) -> AsyncIterator[LossyStore]:
-    """A server without replicas. A power cut kills it, and its files end where they were flushed last. It comes in a
-    moment in which at least so many bytes are not flushed, or after twenty seconds without such a moment."""
+    """A server without replicas. A power cut kills it, and its files end where they were flushed last. With `least` it
+    comes when a message and at least so many bytes after it are not flushed, or after twenty seconds without that."""
     if not server_program() or not shutil.which("cc"):
         raise Absent("a power cut needs a Redis server of version 7 or later and a C compiler (cc)")
     folder.mkdir(parents=True)
@@ -115,10 +117,15 @@ async def open_server_with_power_cuts(
             ]
             return [(file, flushed, file.stat().st_size - flushed) for file, flushed in notes if file.exists()]
 
+        def count_bytes_since_message() -> int:
+            """Bytes from the first message that is not flushed to the end of its file."""
+            tails = [file.read_bytes()[flushed:] for file, flushed, _ in list_unflushed()]
+            return sum(len(tail) - tail.find(ACCEPTED) for tail in tails if ACCEPTED in tail)
+
         async def lose() -> int:
             with suppress(TimeoutError):
                 async with asyncio.timeout(20):
-                    while sum(left for _, _, left in list_unflushed()) < least:
+                    while count_bytes_since_message() < least:
                         await asyncio.sleep(0.005)
             await node.kill()
             proxy.cut_all()
