@@ -81,6 +81,7 @@ async def run_for_a_while(folder: Path, visit: Callable[[str], Awaitable[None]] 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2 * START_S)
 @pytest.mark.skipif(NO_JAVA, reason="Java 17 and Maven are not installed")
 async def test_one_command_starts_the_bot_with_an_engine_that_keeps_what_it_has(tmp_path: Path) -> None:
     first, deployed = await run_for_a_while(tmp_path)
@@ -90,6 +91,7 @@ async def test_one_command_starts_the_bot_with_an_engine_that_keeps_what_it_has(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2 * START_S)
 @pytest.mark.skipif(NO_JAVA or bool(ABSENT), reason=ABSENT or "Java 17 and Maven are not installed")
 async def test_the_way_from_one_command_to_an_approved_leave(tmp_path: Path) -> None:
     """If `README_PICTURE` is set to a path, the README's picture with an engine is taken there."""

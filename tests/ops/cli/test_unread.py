@@ -270,6 +270,7 @@ async def printed(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 async def test_no_secret_is_read_in_what_any_command_prints_logs_writes_or_sends(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
