@@ -145,7 +145,7 @@ SPOILED: dict[str, tuple[str, Callable[[Facts], Facts]]] = {
     ),
     "a press is ignored": (
         "authority",
-        lambda f: replace(f, journal=without(f.journal, lambda r: r.kind == "approval.refused")),
+        lambda f: replace(f, counts={**f.counts, "presses taken": 1 + count_answers(f)}),
     ),
     "an effect is begun twice": (
         "effects",
@@ -237,6 +237,11 @@ def without_its_file(facts: Facts) -> Facts:
 
 def with_its_file_twice(facts: Facts) -> Facts:
     return with_files(facts, lambda files: (*files, *files))
+
+
+def count_answers(facts: Facts) -> int:
+    """At least as many as presses were answered, however often a busy machine made the bots try again."""
+    return len(facts.journal) + sum(one.version for one in facts.approvals)
 
 
 def waited(one: Approval) -> bool:
