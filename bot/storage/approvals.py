@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -125,13 +124,11 @@ class ApprovalStore:
         sets = (*(one for one in approval.sets if one != set_id), set_id)[-MAX_SETS:]
         return HSet(self.build_approval_key(approval.id), {"sets": json.dumps(sets)})
 
-    def build_open_writes(self, approval: Approval, reminds_after: timedelta | None = None) -> tuple[Write, ...]:
-        """Build the writes of record, index entry, and the timers for reminder (None: at half time) and expiry. These
-        timers replace those of the previous version."""
+    def build_open_writes(self, approval: Approval, remind_ms: int) -> tuple[Write, ...]:
+        """Build the writes of record, index entry, and the timers for reminder and expiry. These timers replace those
+        of the previous version."""
         reminder, expiry = self._build_timer_ids(approval.id, approval.version)
         earlier_timers = self._build_timer_ids(approval.id, approval.version - 1)
-        after = reminds_after or timedelta(milliseconds=approval.expires_ms - approval.created_ms) / 2
-        remind_ms = approval.created_ms + int(after.total_seconds() * 1000)
         return (
             self.build_delivery_write(approval),
             self.build_save_write(approval),
