@@ -12,7 +12,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from redis.asyncio import Redis, RedisCluster
@@ -48,24 +48,6 @@ class JournalRecord:
     channel: str
     text: str
     more: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalFilter:
-    """The records to return; empty means all."""
-
-    kinds: frozenset[str] = field(default=frozenset())
-    run: str = ""
-    channel: str = ""
-    person: str = ""
-
-    def __call__(self, record: JournalRecord) -> bool:
-        return (
-            (not self.kinds or record.kind in self.kinds)
-            and self.run in ("", record.run)
-            and self.channel in ("", record.channel)
-            and self.person in ("", record.person)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +90,11 @@ class Journal:
         `since` is epoch ms, or an age like `90s`, `15m`, `1h`, `7d`. None means all records, or with `follow` only new
         ones. While it follows, the call waits for an unreachable store, and calls `waits` once per outage. Raises
         StoreUnavailableError, and ValueError for an invalid age."""
-        record_filter = JournalFilter(kinds=frozenset(kinds), run=run, channel=channel, person=person)
+
+        def is_wanted(record: JournalRecord) -> bool:
+            wanted = (run in ("", record.run), channel in ("", record.channel), person in ("", record.person))
+            return all(wanted) and (not kinds or record.kind in kinds)
+
         positions = dict.fromkeys(range(self.keys.partitions), (await self._compute_start_ms(since, follow) - 1, 2**63))
         pages = {partition: await self._load_next_page(partition, positions) for partition in positions}
         while any(pages.values()):
@@ -117,7 +103,7 @@ class Journal:
             positions[oldest] = parse_stream_id(record.id)
             if not pages[oldest]:
                 pages[oldest] = await self._load_next_page(oldest, positions)
-            if record_filter(record):
+            if is_wanted(record):
                 yield record
         is_away = False
         while follow:
@@ -129,7 +115,7 @@ class Journal:
                     waits()
                 is_away, records = True, []
                 await asyncio.sleep(RECONNECT_S)
-            for record in filter(record_filter, records):
+            for record in filter(is_wanted, records):
                 yield record
 
     async def delete_old_records(self) -> int:
@@ -143,21 +129,11 @@ class Journal:
             count += int(await self.redis.xtrim(self._build_journal_key(partition), minid=limit, approximate=False))
         return count
 
-    async def has_record(self, record_filter: JournalFilter, since: int | str) -> bool:
-        """Whether a record since then matches; `since` as for `stream_records`. Raises StoreUnavailableError."""
-        start_ms = await self._compute_start_ms(since, follow=False)
-        for partition in range(self.keys.partitions):
-            start = f"{start_ms}-0"
-            while page := await self._load_page(partition, start):
-                if any(record_filter(_parse_record(id_, fields)) for id_, fields in page):
-                    return True
-                start = f"({page[-1][0]}"
+    async def has_record(self, since: int | str, **wanted: Any) -> bool:
+        """Whether there is a record that `stream_records` would yield. Raises StoreUnavailableError."""
+        async for _ in self.stream_records(since=since, **wanted):
+            return True
         return False
-
-    async def _load_page(self, partition: int, start: str) -> list[tuple[str, dict[str, str]]]:
-        """Load entries of a partition from this id on: Redis finds the id without reading those before."""
-        entries: Any = await self.redis.xrange(self._build_journal_key(partition), start, "+", count=_PAGE)
-        return list(entries)
 
     def _build_journal_key(self, partition: int) -> str:
         return self.keys.build_key(partition, "j")
@@ -170,8 +146,10 @@ class Journal:
         return max(1, await load_time_ms(self.redis) - (parse_age_ms(since) if since else 0))
 
     async def _load_next_page(self, partition: int, positions: dict[int, StreamId]) -> list[JournalRecord]:
-        """Load the next page of a partition, newest first, so that `pop` returns the oldest."""
-        entries = await self._load_page(partition, "({}-{}".format(*positions[partition]))
+        """Load the next page of a partition, newest first, so that `pop` returns the oldest. Redis finds the position
+        without reading the entries before it."""
+        key, start = self._build_journal_key(partition), "({}-{}".format(*positions[partition])
+        entries: Any = await self.redis.xrange(key, start, "+", count=_PAGE)
         return [_parse_record(id_, fields) for id_, fields in reversed(entries)]
 
     async def _load_new_records(self, positions: dict[int, StreamId]) -> list[JournalRecord]:
