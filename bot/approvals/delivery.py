@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from bot.approvals import render
 from bot.approvals.cards import Cards
+from bot.approvals.render import Names, format_local_time
 from bot.approvals.state import keep_copies, record_delivery
 from bot.chat.messages import Card, ChannelReaders, MessageRef, Place, Post
 from bot.core import disclosure, logs
 from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, ChatUnavailableError
 from bot.core.i18n import translate
-from bot.core.outcomes import Names, format_local_time
 from bot.core.records import Approval
 from tools.people.names import list_names_by_language
 from tools.spec import Gate, Person, Privacy, TextRef

@@ -21,11 +21,11 @@ from bot.approvals.lifecycle import (
     build_file_writes,
     build_journal_write,
     build_refresh_request,
+    notify_waiter,
 )
 from bot.approvals.opinion_drafts import has_draft, has_new_draft
 from bot.approvals.render import ADVICE_LABEL
 from bot.approvals.state import OpenPeriod, add_waiter, create_approval, edit_args, open_next_version
-from bot.approvals.waiters import notify_waiter
 from bot.chat.messages import Click
 from bot.core.clock import to_ms
 from bot.core.records import Approval, ApprovalState, OpenCard

@@ -27,6 +27,7 @@ from bot.approvals.state import (
     confirm_effect,
     decide_approval,
     fail_effect,
+    is_resumable,
     keep_copies,
     lose_effect,
     merge_args,
@@ -37,7 +38,6 @@ from bot.chat.messages import Click
 from bot.core import metrics
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import UnreadableRecordError
-from bot.core.outcomes import is_resumable
 from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
 from bot.core.run_state import validate_args
 from bot.queue.lanes import Lease, RetryLater

@@ -76,6 +76,11 @@ def has_ended(approval: Approval) -> bool:
     return undecided or approval.effect in ENDED_EFFECTS
 
 
+def is_resumable(approval: Approval) -> bool:
+    """Whether an effect with parts can be resumed: for each part it is known whether it is done."""
+    return bool(approval.parts) and PartState.BEGUN not in approval.parts.values()
+
+
 # The copies, in every state
 
 

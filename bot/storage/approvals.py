@@ -128,6 +128,8 @@ class ApprovalStore:
         """Build the writes of record, index entry, and the timers for reminder and expiry. These timers replace those
         of the previous version."""
         reminder, expiry = self._build_timer_ids(approval.id, approval.version)
+        remind = RemindDeciders(version=approval.version).model_dump_json()
+        expire = ExpireCard(version=approval.version).model_dump_json()
         earlier_timers = self._build_timer_ids(approval.id, approval.version - 1)
         return (
             self.build_delivery_write(approval),
@@ -135,18 +137,8 @@ class ApprovalStore:
             *(CancelTimer(timer, approval.id) for timer in earlier_timers),
             *self.build_home_marks(approval),
             ZAdd(self._build_open_key(self.keys.get_partition(approval.id)), approval.id, approval.expires_ms),
-            SetTimer(
-                id=reminder,
-                lane=approval.id,
-                due_ms=remind_ms,
-                body=RemindDeciders(version=approval.version).model_dump_json(),
-            ),
-            SetTimer(
-                id=expiry,
-                lane=approval.id,
-                due_ms=approval.expires_ms,
-                body=ExpireCard(version=approval.version).model_dump_json(),
-            ),
+            SetTimer(reminder, approval.id, remind_ms, remind),
+            SetTimer(expiry, approval.id, approval.expires_ms, expire),
         )
 
     def build_close_writes(self, approval: Approval) -> tuple[Write, ...]:

@@ -9,9 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.approvals.delivery import DeliveredCard, can_decide_card, list_card_events, list_represented
-from bot.approvals.lifecycle import build_end_writes, build_journal_write, end_approval, give_up_press
+from bot.approvals.lifecycle import build_end_writes, build_journal_write, end_approval, give_up_press, notify_waiter
 from bot.approvals.state import IllegalTransitionError
-from bot.approvals.waiters import notify_waiter
 from bot.chat.messages import Click, MessageRef
 from bot.conversation.stops import cancel_cards
 from bot.core.errors import ChatUnavailableError
