@@ -16,9 +16,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from bot.approvals import lifecycle, outbox, press
 from bot.approvals.cards import Cards
-from bot.approvals.lifecycle import build_set_refresh
+from bot.approvals.lifecycle import build_set_refresh, notify_undelivered
 from bot.approvals.openings import open_card
-from bot.approvals.waiters import notify_undelivered
 from bot.chat.messages import Click
 from bot.conversation import memory, notices, stops, turn
 from bot.conversation.notices import build_given_up_notice, notify_sender

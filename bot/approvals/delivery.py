@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from bot.approvals import render
 from bot.approvals.cards import Cards
+from bot.approvals.render import Names, format_local_time
 from bot.approvals.state import keep_copies, record_delivery
 from bot.chat.messages import Card, ChannelReaders, MessageRef, Place, Post
 from bot.core import disclosure, logs
 from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, ChatUnavailableError
 from bot.core.i18n import translate
-from bot.core.outcomes import Names, format_local_time
 from bot.core.records import Approval
 from tools.people.names import list_names_by_language
 from tools.spec import Gate, Person, Privacy, TextRef
@@ -36,15 +36,17 @@ class DeliveredCard:
 
 
 async def list_recipients(cards: Cards, approval: Approval) -> list[str]:
-    """List the recipients: in a conversation the requester, otherwise the deciders and their deputies. Nobody is a
-    deputy for a confirmation."""
+    """List the recipients: in a conversation the requester, otherwise the deciders and their deputies."""
     if approval.place:
         return [approval.caller]
-    people = list(approval.proposal.deciders)
-    if approval.gate is Gate.APPROVE:
-        engine, today = cards.tool_services.engine, cards.stores.clock.today()
-        people += await engine.list_task_deputies(approval.proposal.subject, today)
-    return list(dict.fromkeys(people))
+    return list(dict.fromkeys((*approval.proposal.deciders, *await _list_deputies(cards, approval))))
+
+
+async def _list_deputies(cards: Cards, approval: Approval) -> Sequence[str]:
+    """List the deputies of the deciders now. Nobody is a deputy for a confirmation."""
+    if approval.gate is not Gate.APPROVE:
+        return ()
+    return await cards.tool_services.engine.list_task_deputies(approval.proposal.subject, cards.stores.clock.today())
 
 
 async def can_decide_card(cards: Cards, approval: Approval, person: str) -> bool:
@@ -54,11 +56,9 @@ async def can_decide_card(cards: Cards, approval: Approval, person: str) -> bool
 
 async def list_represented(cards: Cards, approval: Approval, person: str) -> frozenset[str]:
     """List the deciders for whom this person is a deputy now."""
-    if approval.gate is not Gate.APPROVE or person in approval.proposal.deciders:
-        return frozenset()
-    engine, today = cards.tool_services.engine, cards.stores.clock.today()
-    deputies = await engine.list_task_deputies(approval.proposal.subject, today)
-    return frozenset(approval.proposal.deciders if person in deputies else ())
+    deciders = approval.proposal.deciders
+    is_deputy = person not in deciders and person in await _list_deputies(cards, approval)
+    return frozenset(deciders if is_deputy else ())
 
 
 async def post_card(cards: Cards, approval: Approval, key_part: str, *, again: bool) -> DeliveredCard:
@@ -172,11 +172,6 @@ async def list_card_events(cards: Cards, approval: Approval, excluded: Collectio
         return {}
     told = [one for one in readers if one is not None and one.id not in excluded]
     return {one.id: render.describe_card_event(approval, one, names) for one in told}
-
-
-async def post_reminder(cards: Cards, approval: Approval, *, again: bool) -> dict[str, str]:
-    """Remind the deciders at half time. Returns the sentences that they got, by person."""
-    return await post_note(cards, approval, TextRef(key="card.reminder"), f"{approval.version}:remind", again=again)
 
 
 async def post_note(cards: Cards, approval: Approval, note: TextRef, key_part: str, *, again: bool) -> dict[str, str]:

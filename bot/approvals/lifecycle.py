@@ -1,10 +1,11 @@
 """Ends cards without a press: expired, closed elsewhere, cancelled in chat, given up. Also reminds deciders.
 
-The commit that closes the record also notifies the runs that wait for the card."""
+The commit that closes the record also notifies the runs that wait for the card: the outcome of the call, as data, and
+the changes outside."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,44 +16,45 @@ from bot.approvals.delivery import (
     list_card_events,
     post_expiry,
     post_note,
-    post_reminder,
     rewrite_copies,
     update_copies,
 )
+from bot.approvals.render import list_parts
 from bot.approvals.state import (
-    ApprovalEffect,
-    CardCancelled,
-    CardExpired,
-    CardSettled,
-    ClaimDecision,
-    EffectAbandoned,
-    JournalLine,
-    NotifyWaiter,
-    ReminderDue,
-    SaveEnd,
-    SaveOpening,
-    SaveRecord,
-    SubjectClosed,
+    abandon_effect,
+    cancel_approval,
+    close_approval,
+    expire_approval,
     has_ended,
+    is_open,
     keep_copies,
-    transition,
-    try_transition,
+    settle_approval,
 )
-from bot.approvals.waiters import notify_stopped, notify_waiter
 from bot.chat.messages import Click, MessageRef
 from bot.core.clock import to_ms
 from bot.core.errors import ChatBusyError, ChatUnavailableError
-from bot.core.records import STOPPED_CHOICE, TAKEN_BACK_CHOICE, Approval, ApprovalState
+from bot.core.records import (
+    STOPPED_CHOICE,
+    TAKEN_BACK_CHOICE,
+    Approval,
+    ApprovalState,
+    ApprovalWaiter,
+    EffectState,
+    OpenCard,
+)
+from bot.core.run_state import CallStatus
 from bot.core.work_items import (
     CancelOpenCard,
     CloseCard,
     ExpireCard,
     ForgetCopies,
     JoinSet,
+    NotifyPerson,
     RecordDirectEvent,
     RefreshCard,
     RefreshSet,
     RemindDeciders,
+    ResumeRun,
     SettleCard,
     ShowFiles,
     StopOpenCard,
@@ -60,7 +62,26 @@ from bot.core.work_items import (
 )
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
-from tools.spec import Gate, TextRef
+from tools.spec import Gate, Privacy, ReceiptLine, TextRef
+
+UNKNOWN_MESSAGE = (
+    "It was begun and nobody can say whether it happened. The person is asked on the card. "
+    "Do not propose it again; say honestly that it is unknown."
+)
+HAPPENED_MESSAGE = (
+    "It was not known whether it happened; a person has looked and says that it did. Do not propose it again."
+)
+EXPIRED_MESSAGE = (
+    "Nobody answered in time. That is not a no: nothing was decided. The card can be renewed with one press."
+)
+UNDELIVERED_MESSAGE = (
+    "The card could not be brought to the person who decides (they may have left). Nothing was done; say so."
+)
+CANCELLED_MESSAGE = (
+    "The person has cancelled the card; nothing was done. Do not propose it again unless they ask for it."
+)
+STOPPED_MESSAGE = "The person stopped the run; nothing was done."
+CLOSED_MESSAGE = "The matter of the card ended elsewhere; nothing was done here."
 
 
 async def end_approval(
@@ -75,43 +96,25 @@ async def end_approval(
     # Their DM gets the card's end from the run that goes on.
     run_readers = {approval.caller, *(one for one, ref in approval.copies if ref.channel in lanes)}
     sentences = await list_card_events(cards, approval, run_readers if waiters else ())
-    settled, effects = transition(approval, CardSettled(silent=silent), cards.stores.clock.now())
     return [
-        *write_effects(cards, settled, effects),
+        *build_end_writes(cards, item, approval, silent=silent),
         *build_event_writes(item, sentences),
         *build_refresh_request(item, shown),
-        *build_end_notices(item, settled),
     ]
 
 
-def write_effects(cards: Cards, approval: Approval, effects: Iterable[ApprovalEffect]) -> list[Write]:
-    """Build the writes for the effects of transitions, in the same order. `approval`: the record to store, with the
-    copies that people have."""
-    writes = list[Write]()
-    for effect in effects:
-        match effect:
-            case SaveOpening(reminds_after):
-                writes += cards.stores.approvals.build_open_writes(approval, reminds_after)
-            case SaveRecord():
-                writes.append(cards.stores.approvals.build_save_write(approval))
-            case SaveEnd():
-                writes += cards.stores.approvals.build_close_writes(approval)
-            case ClaimDecision(click, becomes, now_ms):
-                writes += cards.stores.approvals.build_decide_writes(click, ends=becomes, now_ms=now_ms)
-            case JournalLine(kind, person, run, details):
-                writes.append(build_journal_write(cards, approval, kind, person=person, run=run, **details))
-            case NotifyWaiter(waiter, silent):
-                writes.append(notify_waiter(approval, waiter, silent=silent))
-    return writes
-
-
-def write_shown_effects(
-    cards: Cards, item: LaneItem, card: DeliveredCard, effects: Iterable[ApprovalEffect]
-) -> Sequence[Write]:
-    """Build the writes for the effects of a delivered card. Adds the files for its new copies, and an item that updates
-    the copies that could not be reached."""
-    shows = build_file_writes(card)
-    return [*write_effects(cards, card.approval, effects), *shows, *build_refresh_request(item, card)]
+def build_end_writes(cards: Cards, item: LaneItem, approval: Approval, *, silent: bool = False) -> list[Write]:
+    """Build the writes that close the record of a card that has ended, and that notify the waiting runs and every set
+    that shows the card. The sets are notified by way of the card's own lane. On a cluster, a write to another partition
+    would arrive before its commit, and the set would still find the card open."""
+    settled, id_ = settle_approval(approval), f"{item.id}:{item.lane}"
+    kind = f"effect.{approval.effect.value}" if approval.effect else f"approval.{approval.state.value}"
+    return [
+        *cards.stores.approvals.build_close_writes(settled),
+        build_journal_write(cards, approval, kind, person=approval.decided_by, choice=approval.choice),
+        *(notify_waiter(settled, waiter, silent=silent) for waiter in approval.waiters),
+        *(EnqueueItem(approval.id, f"{id_}:{one}", JoinSet(set=one).model_dump_json()) for one in approval.sets),
+    ]
 
 
 def build_refresh_request(item: LaneItem, card: DeliveredCard) -> Sequence[Write]:
@@ -173,24 +176,22 @@ async def settle_card(cards: Cards, lease: Lease, work: SettleCard) -> Sequence[
 
 async def remind_deciders(cards: Cards, lease: Lease, work: RemindDeciders) -> Sequence[Write]:
     """Remind everybody who has not decided, at half time."""
-    approval, now = cards.stores.approvals.read_from_lease(lease), cards.stores.clock.now()
-    result = try_transition(approval, ReminderDue(work.version), now)
-    if result is None:
+    approval = cards.stores.approvals.read_from_lease(lease)
+    if approval is None or not is_open(approval, work.version):
         return []
-    approval, effects = result
-    sentences = await post_reminder(cards, approval, again=lease.item.is_redelivery)
-    return [*write_effects(cards, approval, effects), *build_event_writes(lease.item, sentences)]
+    note, key_part = TextRef(key="card.reminder"), f"{work.version}:remind"
+    sentences = await post_note(cards, approval, note, key_part, again=lease.item.is_redelivery)
+    return [build_journal_write(cards, approval, "approval.reminded"), *build_event_writes(lease.item, sentences)]
 
 
 async def expire_card(cards: Cards, lease: Lease, work: ExpireCard) -> Sequence[Write]:
     """End a card whose time is over. Silence is not a rejection, and the card says so. People who have not decided are
     told: for a confirmation by the run that waits for it, otherwise here."""
-    approval, now = cards.stores.approvals.read_from_lease(lease), cards.stores.clock.now()
-    result = try_transition(approval, CardExpired(work.version), now)
-    if result is None:
+    approval, again = cards.stores.approvals.read_from_lease(lease), lease.item.is_redelivery
+    expired = expire_approval(approval, work.version, cards.stores.clock.now()) if approval else None
+    if expired is None:
         return []
-    again = lease.item.is_redelivery
-    card = await post_expiry(cards, result[0], again=again)
+    card = await post_expiry(cards, expired, again=again)
     if card.approval.gate is Gate.APPROVE or not card.approval.waiters:
         note, key_part = TextRef(key="card.unanswered"), f"{work.version}:unanswered"
         await post_note(cards, card.approval, note, key_part, again=again)
@@ -200,8 +201,8 @@ async def expire_card(cards: Cards, lease: Lease, work: ExpireCard) -> Sequence[
 async def close_card(cards: Cards, item: LaneItem, close: CloseCard) -> Sequence[Write]:
     """Close a card whose task ended elsewhere (withdrawn, or decided in another way). Nobody can ask again."""
     approval = await cards.stores.approvals.load_approval(close.approval)
-    result = try_transition(approval, SubjectClosed(close.by, close.why), cards.stores.clock.now())
-    return await end_approval(cards, item, result[0]) if result else []
+    closed = close_approval(approval, close.by, close.why, cards.stores.clock.now()) if approval else None
+    return await end_approval(cards, item, closed) if closed else []
 
 
 async def cancel_card(cards: Cards, item: LaneItem, cancel: CancelOpenCard | StopOpenCard) -> Sequence[Write]:
@@ -209,14 +210,16 @@ async def cancel_card(cards: Cards, item: LaneItem, cancel: CancelOpenCard | Sto
     card says nothing more, because the chat answers the person. A card that has to be approved belongs to its task and
     stays; only the stopped run stops waiting for it."""
     approval, now = await cards.stores.approvals.load_approval(cancel.approval), cards.stores.clock.now()
-    if isinstance(cancel, StopOpenCard) and approval is not None and not approval.owner:
+    if approval is None:
+        return []
+    if isinstance(cancel, StopOpenCard) and not approval.owner:
         return notify_stopped(approval, cancel.run)
     choice = STOPPED_CHOICE if isinstance(cancel, StopOpenCard) else TAKEN_BACK_CHOICE
-    result = try_transition(approval, CardCancelled(cancel.person, choice), now)
-    if approval is None or result is None:
+    cancelled = cancel_approval(approval, cancel.person, choice, now)
+    if cancelled is None:
         return []
     verdict = await cards.stores.approvals.decide_cancellation(approval, cancel.person, choice, to_ms(now))
-    return await end_approval(cards, item, result[0], silent=True) if verdict == "ok" else []
+    return await end_approval(cards, item, cancelled, silent=True) if verdict == "ok" else []
 
 
 async def join_set(cards: Cards, lease: Lease, work: JoinSet) -> Sequence[Write]:
@@ -230,47 +233,42 @@ async def join_set(cards: Cards, lease: Lease, work: JoinSet) -> Sequence[Write]
 async def give_up_press(cards: Cards, item: LaneItem, click: Click) -> Sequence[Write]:
     """End a decision that could not be carried out. The record says what is known of it, and so does the card if it can
     be reached."""
-    ended = _resolve_stranded(cards, item, await cards.stores.approvals.load_approval(item.lane), click)
+    ended = _resolve_stranded(item, await cards.stores.approvals.load_approval(item.lane), click)
     return await end_approval(cards, item, ended) if ended else []
 
 
 def bury_press(cards: Cards, lease: Lease, click: Click) -> Sequence[Write]:
     """End a decision like `give_up_press`, while nobody can be reached. The record says what is known, and the copies
     are updated later."""
-    ended = _resolve_stranded(cards, lease.item, cards.stores.approvals.read_from_lease(lease), click)
+    ended = _resolve_stranded(lease.item, cards.stores.approvals.read_from_lease(lease), click)
     if ended is None:
         return []
-    settled, effects = transition(ended, CardSettled(silent=False), cards.stores.clock.now())
-    refresh = request_refresh(settled.id, f"refresh:{lease.item.id}")
-    return [*write_effects(cards, settled, effects), refresh, *build_end_notices(lease.item, settled)]
+    refresh = request_refresh(ended.id, f"refresh:{lease.item.id}")
+    return [*build_end_writes(cards, lease.item, ended), refresh]
 
 
 async def give_up_expiry(cards: Cards, item: LaneItem, work: ExpireCard) -> Sequence[Write]:
     """Expire the card even if not everybody can be notified."""
     approval = await cards.stores.approvals.load_approval(item.lane)
-    result = try_transition(approval, CardExpired(work.version), cards.stores.clock.now())
-    return await end_approval(cards, item, result[0]) if result else []
+    expired = expire_approval(approval, work.version, cards.stores.clock.now()) if approval else None
+    return await end_approval(cards, item, expired) if expired else []
 
 
-def _resolve_stranded(cards: Cards, item: LaneItem, approval: Approval | None, click: Click) -> Approval | None:
+def _resolve_stranded(item: LaneItem, approval: Approval | None, click: Click) -> Approval | None:
     """End a decision that was not fully carried out. Returns None if its effect has ended, or the click did not decide
     it."""
     if approval is None or approval.press_id != click.id:
         return None
-    if approval.state is not ApprovalState.DECIDED:
-        return approval
-    result = try_transition(approval, EffectAbandoned(is_doubted=item.doubt_ms >= 0), cards.stores.clock.now())
-    return result[0] if result else None
+    is_decided = approval.state is ApprovalState.DECIDED
+    return abandon_effect(approval, is_doubted=item.doubt_ms >= 0) if is_decided else approval
 
 
-def build_journal_write(
-    cards: Cards, approval: Approval, kind: str, *, person: str = "", run: str = "", **more: Any
-) -> Write:
+def build_journal_write(cards: Cards, approval: Approval, kind: str, *, person: str = "", **more: Any) -> Write:
     more |= {"raised_to": approval.on_behalf} if approval.on_behalf else {}
     return cards.stores.journal.build_record_write(
         approval.id,
         kind,
-        run=run or approval.journal_run,
+        run=approval.journal_run,
         person=person,
         channel=approval.place.channel if approval.place else "",
         text=approval.tool,
@@ -319,10 +317,66 @@ def build_set_refresh(item: LaneItem, set_id: str, **refused: Any) -> Write:
     return EnqueueItem(set_id, f"{item.id}:{item.lane}:{set_id}", RefreshSet(**refused).model_dump_json())
 
 
-def build_end_notices(item: LaneItem, approval: Approval) -> list[Write]:
-    """Build the notices of a card's end for every set that shows it, by way of the card's own lane. On a cluster, a
-    write to another partition would arrive before its commit, and the set would still find the card open."""
-    return [
-        EnqueueItem(approval.id, f"{item.id}:{item.lane}:{one}", JoinSet(set=one).model_dump_json())
-        for one in approval.sets
-    ]
+# The runs that wait for a card
+
+
+def notify_waiter(approval: Approval, waiter: ApprovalWaiter, *, silent: bool = False) -> Write:
+    """Build the write that resumes a waiting run with the card's end. `silent`: the run ends without a message."""
+    status, observation, line, privacy = _describe_card_end(approval)
+    end = {"status": status, "observation": observation, "receipt_line": line, "privacy": privacy}
+    return _build_resume_write(waiter, **end, is_silent=silent)
+
+
+def notify_stopped(approval: Approval, run: str) -> list[Write]:
+    """Build the writes that end a stopped run which waits for somebody else's decision. The card stays."""
+    observation = {"error": STOPPED_CHOICE, "message": STOPPED_MESSAGE}
+    end = {"status": CallStatus.DENIED, "observation": observation, "privacy": Privacy.PUBLIC, "is_silent": True}
+    return [_build_resume_write(waiter, **end) for waiter in approval.waiters if waiter.run == run]
+
+
+def notify_undelivered(requested_card: OpenCard) -> list[Write]:
+    """Notify the waiting run, or the requester, at once that a card could not be delivered to anybody, not only when it
+    would have expired."""
+    if requested_card.waiter:
+        observation = {"error": "undelivered", "message": UNDELIVERED_MESSAGE}
+        end = {"status": CallStatus.FAILED, "observation": observation, "privacy": Privacy.PUBLIC}
+        return [_build_resume_write(requested_card.waiter, **end)]
+    requester, subject = requested_card.proposal.requester, requested_card.proposal.subject
+    if not requester:
+        return []
+    notice = NotifyPerson(person=requester, text=TextRef(key="notice.undelivered", params={"task": subject}))
+    return [EnqueueItem(f"notice:{requester}", f"undelivered:{subject}", notice.model_dump_json())]
+
+
+def _build_resume_write(waiter: ApprovalWaiter, **end: Any) -> Write:
+    resume = ResumeRun(run=waiter.run, uid=waiter.uid, **end)
+    return EnqueueItem(waiter.lane, f"resume:{waiter.uid}", resume.model_dump_json())
+
+
+def _describe_card_end(approval: Approval) -> tuple[CallStatus, dict[str, Any], ReceiptLine | None, Privacy]:
+    """Describe the card's end: status, data, receipt line and privacy. Sentences of the code are public. The tool's
+    outcome has the privacy that the tool states."""
+    if approval.effect is EffectState.DONE and approval.outcome is not None:
+        privacy = approval.outcome.privacy or Privacy.PRIVATE
+        return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.receipt_line, privacy
+    if approval.effect is EffectState.DONE:  # somebody has said so, after nobody could know
+        return CallStatus.SUCCEEDED, {"result": "done", "message": HAPPENED_MESSAGE}, None, Privacy.PUBLIC
+    if approval.effect is EffectState.FAILED:
+        code = approval.failure.key.removeprefix("error.") if approval.failure else "failed"
+        observation = {"error": code, "message": approval.failure_for_model, **_build_parts_data(approval)}
+        return CallStatus.FAILED, observation, approval.possible_change, Privacy.PRIVATE
+    if approval.effect is EffectState.UNKNOWN:
+        unknown = ReceiptLine(text=TextRef(key="effect.unknown"), privacy=Privacy.PUBLIC)
+        parts = _build_parts_data(approval)
+        observation = {"error": "unknown", "message": UNKNOWN_MESSAGE, **parts}
+        return CallStatus.UNKNOWN, observation, unknown, Privacy.PRIVATE if parts else Privacy.PUBLIC
+    if approval.state is ApprovalState.EXPIRED:
+        return CallStatus.EXPIRED, {"error": "expired", "message": EXPIRED_MESSAGE}, None, Privacy.PUBLIC
+    if approval.choice == STOPPED_CHOICE:
+        return CallStatus.DENIED, {"error": STOPPED_CHOICE, "message": STOPPED_MESSAGE}, None, Privacy.PUBLIC
+    message = CANCELLED_MESSAGE if approval.state is ApprovalState.CANCELLED else CLOSED_MESSAGE
+    return CallStatus.DENIED, {"error": approval.state.value, "message": message}, None, Privacy.PUBLIC
+
+
+def _build_parts_data(approval: Approval) -> dict[str, Any]:
+    return {"parts": parts} if (parts := list_parts(approval, "")) else {}

@@ -4,7 +4,6 @@ confirmation. Every new version is validated, shown and sealed. The buttons of o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from bot.agent.tool_executor import propose_call
 from bot.approvals.cards import Cards
@@ -22,25 +21,13 @@ from bot.approvals.lifecycle import (
     build_file_writes,
     build_journal_write,
     build_refresh_request,
-    write_effects,
-    write_shown_effects,
+    notify_waiter,
 )
 from bot.approvals.opinion_drafts import has_draft, has_new_draft
 from bot.approvals.render import ADVICE_LABEL
-from bot.approvals.state import (
-    ApprovalEffects,
-    CardEdited,
-    CardRedrafted,
-    CardRenewed,
-    CardRequested,
-    ConfirmationRequired,
-    OpenPeriod,
-    WaiterAdded,
-    edit_args,
-    transition,
-)
-from bot.approvals.waiters import notify_waiter
+from bot.approvals.state import OpenPeriod, add_waiter, create_approval, edit_args, open_next_version
 from bot.chat.messages import Click
+from bot.core.clock import to_ms
 from bot.core.records import Approval, ApprovalState, OpenCard
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
@@ -57,9 +44,10 @@ async def open_card(cards: Cards, lease: Lease, requested_card: OpenCard) -> Seq
     approval = cards.stores.approvals.read_from_lease(lease)
     if approval is not None and approval.is_settled:
         return [notify_waiter(approval, requested_card.waiter)] if requested_card.waiter else []
-    approval, effects = await _bring_up_to_date(cards, requested_card, approval)
-    if effects:  # stored before it is shown: an immediate press finds it, also on a server that takes over
-        await lease.checkpoint("open", *write_effects(cards, approval, effects), confirm=True)
+    approval, period = await _bring_up_to_date(cards, requested_card, approval)
+    if period:  # stored before it is shown: an immediate press finds it, also on a server that takes over
+        opened = cards.stores.approvals.build_open_writes(approval, period.reminder_ms)
+        await lease.checkpoint("open", *opened, confirm=True)
     unseen, caller = approval.delivered_version != approval.version, requested_card.caller
     item, again = lease.item, lease.item.is_redelivery
     # A decider who asks for the card is shown it again, and their own draft notifies nobody else. For other
@@ -93,23 +81,23 @@ async def open_card(cards: Cards, lease: Lease, requested_card: OpenCard) -> Seq
 
 async def _bring_up_to_date(
     cards: Cards, requested_card: OpenCard, approval: Approval | None
-) -> tuple[Approval, ApprovalEffects]:
-    """Return the record with its new waiter: a new card, the next version for a new draft, or the unchanged version."""
-    now = cards.stores.clock.now()
-    effects: ApprovalEffects = ()
+) -> tuple[Approval, OpenPeriod | None]:
+    """Return the record with its new waiter: a new card, the next version for a new draft, or the unchanged version,
+    which has no new period."""
+    period = None
     if approval is None or approval.state is not ApprovalState.OPEN:
-        period = await measure_open_time(cards, requested_card.proposal, requested_card.caller, now)
-        approval, effects = transition(approval, CardRequested(card=requested_card, period=period), now)
+        period = await measure_open_time(cards, requested_card.proposal, requested_card.caller)
+        approval = create_approval(approval, requested_card, period)
     elif has_new_draft(approval, requested_card.proposal, requested_card.caller) and await can_decide_card(
         cards, approval, requested_card.caller
     ):
         suggestion = [fact for fact in approval.proposal.fields if fact.label == ADVICE_LABEL]
         proposal = requested_card.proposal.with_card_fields((*requested_card.proposal.fields, *suggestion))
-        period = await measure_open_time(cards, proposal, approval.caller, now)
-        approval, effects = transition(approval, CardRedrafted(proposal=proposal, period=period), now)
+        period = await measure_open_time(cards, proposal, approval.caller)
+        approval = open_next_version(approval, proposal, period)
     if requested_card.waiter and requested_card.waiter not in approval.waiters:
-        approval, _ = transition(approval, WaiterAdded(requested_card.waiter), now)
-    return approval, effects
+        approval = add_waiter(approval, requested_card.waiter)
+    return approval, period
 
 
 async def edit_card(cards: Cards, lease: Lease, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:
@@ -119,42 +107,59 @@ async def edit_card(cards: Cards, lease: Lease, approval: Approval, person: Call
         return []
     context = ToolContext(cards.tool_services, person, cards.stores.clock.today(person.person.zone))
     proposal = await propose_call(tool, context, edit_args(approval, click))
-    now = cards.stores.clock.now()
-    period = await measure_open_time(cards, proposal, approval.caller, now)
-    edited, effects = transition(approval, CardEdited(proposal=proposal, person=click.person, period=period), now)
-    shown = await replace_card(cards, approval, edited, click.id, again=lease.item.is_redelivery)
-    return write_shown_effects(cards, lease.item, shown, effects)
+    return await _show_next_version(cards, lease, approval, proposal, click.id, "approval.edited", click.person)
 
 
 async def renew_card(cards: Cards, lease: Lease, approval: Approval, person: Caller) -> Sequence[Write]:
     """Renew an expired card: the same arguments, open again, for the same people."""
-    now = cards.stores.clock.now()
-    period = await measure_open_time(cards, approval.proposal, approval.caller, now)
-    renewal = CardRenewed(proposal=approval.proposal, person=person.id, period=period)
-    renewed, effects = transition(approval, renewal, now)
-    shown = await post_card(cards, renewed, "renewed", again=lease.item.is_redelivery)
-    return write_shown_effects(cards, lease.item, shown, effects)
+    proposal, was = approval.proposal, ApprovalState.EXPIRED
+    return await _show_next_version(cards, lease, approval, proposal, "renewed", "approval.renewed", person.id, was=was)
 
 
 async def reopen_card(cards: Cards, lease: Lease, approval: Approval, proposal: Proposal) -> Sequence[Write]:
     """Reopen a card whose tool did nothing. The card now says what the presser did not know, and needs another
     press."""
-    now = cards.stores.clock.now()
-    period = await measure_open_time(cards, proposal, approval.caller, now)
-    reopened, effects = transition(approval, ConfirmationRequired(proposal=proposal, period=period), now)
-    asked, again = f"again:{approval.version}", lease.item.is_redelivery
-    shown = await replace_card(cards, approval, reopened, asked, again=again)
-    return write_shown_effects(cards, lease.item, shown, effects)
+    asked, by, was = f"again:{approval.version}", approval.decided_by, ApprovalState.DECIDED
+    return await _show_next_version(cards, lease, approval, proposal, asked, "approval.asked_again", by, was=was)
 
 
-async def measure_open_time(cards: Cards, proposal: Proposal, caller: str, now: datetime) -> OpenPeriod:
+async def _show_next_version(
+    cards: Cards,
+    lease: Lease,
+    approval: Approval,
+    proposal: Proposal,
+    key_part: str,
+    kind: str,
+    person: str,
+    *,
+    was: ApprovalState = ApprovalState.OPEN,
+) -> Sequence[Write]:
+    """Open the next version of a card that was in this state, and show it. Readers of an expired card get a new one.
+    `kind`, `person`: of the journal line."""
+    period = await measure_open_time(cards, proposal, approval.caller)
+    opened, again = open_next_version(approval, proposal, period, after=was), lease.item.is_redelivery
+    if was is ApprovalState.EXPIRED:
+        shown = await post_card(cards, opened, key_part, again=again)
+    else:
+        shown = await replace_card(cards, approval, opened, key_part, again=again)
+    return [
+        *cards.stores.approvals.build_open_writes(shown.approval, period.reminder_ms),
+        build_journal_write(cards, opened, kind, person=person),
+        *build_file_writes(shown),
+        *build_refresh_request(lease.item, shown),
+    ]
+
+
+async def measure_open_time(cards: Cards, proposal: Proposal, caller: str) -> OpenPeriod:
     """Compute the open time of a card that opens now. `caller`: the person who is asked if the card names no
     deciders."""
+    now, calendar = cards.stores.clock.now(), cards.tool_services.calendar
     person = await cards.platform.directory.find_person(next(iter(proposal.deciders), caller))
-    zone, calendar = person.zone if person else now.tzinfo, cards.tool_services.calendar
+    zone = person.zone if person else now.tzinfo
     assert zone is not None
     end = calendar.add_working_time(now, cards.open_for, zone)
-    return OpenPeriod(end - now, calendar.add_working_time(now, cards.open_for, zone, share=0.5) - now)
+    reminder = calendar.add_working_time(now, cards.open_for, zone, share=0.5)
+    return OpenPeriod(to_ms(now), to_ms(reminder), to_ms(end))
 
 
 async def build_task_card(cards: Cards, reader: Caller, task: str, follow_up: TextRef | None = None) -> OpenCard:

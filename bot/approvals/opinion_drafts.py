@@ -6,8 +6,6 @@ id) and `meant` (`approve`, `reject`, `return`, or empty if the author did not s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from bot.chat.messages import Click
 from bot.core.records import Approval, ApprovalState
 from tools.spec import CardChoice, CardField, Gate, Proposal
@@ -64,9 +62,9 @@ def read_form_answers(proposal: Proposal, choice: CardChoice, click: Click) -> d
 
 def has_new_draft(approval: Approval, proposal: Proposal, person: str) -> bool:
     """Whether this person has a draft that the open card does not have yet."""
-    drafted: Mapping[str, object] = {name: proposal.args.get(name) for name in ("draft", "drafted_by", "meant")}
-    shows = all(approval.proposal.args.get(name) == value for name, value in drafted.items())
-    return approval.gate is Gate.APPROVE and has_draft(proposal, person) and not shows
+    shown, names = approval.proposal.args, ("draft", "drafted_by", "meant")
+    is_shown = all(shown.get(name) == proposal.args.get(name) for name in names)
+    return approval.gate is Gate.APPROVE and has_draft(proposal, person) and not is_shown
 
 
 def has_draft(proposal: Proposal, person: str) -> bool:

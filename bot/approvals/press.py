@@ -15,31 +15,29 @@ from bot.approvals import render
 from bot.approvals.authorization import RECOVERY_CHOICES, RENEWAL_CHOICES, authorize_press
 from bot.approvals.cards import Cards
 from bot.approvals.delivery import list_represented
-from bot.approvals.lifecycle import end_approval, request_refresh, write_effects
+from bot.approvals.lifecycle import build_journal_write, end_approval, request_refresh
 from bot.approvals.openings import edit_card, renew_card, reopen_card
 from bot.approvals.opinion_drafts import read_form_answers
 from bot.approvals.refusals import post_refusal, refuse_press, replace_unreadable_card
 from bot.approvals.state import (
     ENDED_EFFECTS,
-    DecisionMade,
-    EffectConfirmed,
-    EffectEnd,
-    EffectFailed,
-    EffectLost,
-    EffectRetried,
-    EffectStarted,
-    EffectSucceeded,
     IllegalTransitionError,
-    PartsChanged,
+    change_parts,
+    complete_effect,
+    confirm_effect,
+    decide_approval,
+    fail_effect,
+    is_resumable,
     keep_copies,
+    lose_effect,
     merge_args,
-    transition,
+    retry_effect,
+    start_effect,
 )
 from bot.chat.messages import Click
 from bot.core import metrics
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import UnreadableRecordError
-from bot.core.outcomes import is_resumable
 from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
 from bot.core.run_state import validate_args
 from bot.queue.lanes import Lease, RetryLater
@@ -147,22 +145,25 @@ async def _decide_approval(
     """Decide once, with one write. A repeatable effect starts in the same write."""
     form = click.form or {}
     removed, click = sum(map(count_cleaned, form.values())), click.with_form(clean_form(form))
-    decision = DecisionMade(click, removed, runs=choice.executes)
     try:
-        decided, effects = transition(approval, decision, cards.stores.clock.now())
+        decided = decide_approval(approval, click, removed, cards.stores.clock.now(), runs=choice.executes)
     except IllegalTransitionError as illegal:  # its time ran out since the check
         return await refuse_press(cards, lease, click, approval, illegal.code)
-    writes, started = write_effects(cards, decided, effects), None
-    if choice.executes and await is_repeatable(cards, decided):
-        started, effects = transition(decided, EffectStarted(), cards.stores.clock.now())
-        writes += write_effects(cards, started, effects)
-    result = await lease.checkpoint("decide", *writes)
+    decide = cards.stores.approvals.build_decide_writes(click, ends=decided.state, now_ms=decided.decided_ms)
+    started = start_effect(decided) if choice.executes and await is_repeatable(cards, decided) else None
+    begin = _build_start_writes(cards, started) if started else ()
+    result = await lease.checkpoint("decide", *decide, *begin)
     if result.refused:
         return await refuse_press(cards, lease, click, approval, result.refused)
     metrics.PRESSES.labels("decided").inc()
     if started:
         return await run_effect(cards, lease, started, await find_presser(cards, started))
     return await carry_out_effect(cards, lease, decided)
+
+
+def _build_start_writes(cards: Cards, started: Approval) -> Sequence[Write]:
+    noted = build_journal_write(cards, started, "effect.started", person=started.decided_by)
+    return [cards.stores.approvals.build_save_write(started), noted]
 
 
 def _add_pressed_copy(approval: Approval, click: Click, standing: frozenset[str]) -> Approval:
@@ -190,15 +191,15 @@ async def carry_out_effect(cards: Cards, lease: Lease, approval: Approval) -> Se
         return await end_approval(cards, lease.item, approval)
     is_started, is_safe = approval.effect is EffectState.STARTED, await is_repeatable(cards, approval)
     if is_started and not is_safe and not is_resumable(approval):
-        return await _end_effect(cards, lease, approval, EffectLost())
+        return await _end_effect(cards, lease, lose_effect(approval))
     presser = await find_presser(cards, approval)
     if not is_started:  # a process that dies before this write has run nothing
-        approval, effects = transition(approval, EffectStarted(), cards.stores.clock.now())
-        seq, writes = f"begin:{approval.attempts}", write_effects(cards, approval, effects)
+        approval = start_effect(approval)
+        seq, writes = f"begin:{approval.attempts}", _build_start_writes(cards, approval)
         if is_safe:
             await lease.checkpoint(seq, *writes, confirm=True)
         elif not await lease.begin(seq, *writes):
-            return await _end_effect(cards, lease, approval, EffectLost())
+            return await _end_effect(cards, lease, lose_effect(approval))
     return await run_effect(cards, lease, approval, presser)
 
 
@@ -229,15 +230,15 @@ async def run_effect(cards: Cards, lease: Lease, approval: Approval, presser: Ca
         with metrics.EFFECT_TIMES.labels(_get_tool_label(approval)).time():
             showing = asyncio.create_task(show_later())
             try:
-                end = await _execute_until_kept(cards, lease, approval, presser)
+                ended = await _execute_until_kept(cards, lease, approval, presser)
             finally:
                 await cancel_and_wait([showing])
     except ConfirmAgainError as asked:
         return await reopen_card(cards, lease, approval, asked.plan)
-    return await _end_effect(cards, lease, approval, end)
+    return await _end_effect(cards, lease, ended)
 
 
-async def _execute_until_kept(cards: Cards, lease: Lease, approval: Approval, presser: Caller | None) -> EffectEnd:
+async def _execute_until_kept(cards: Cards, lease: Lease, approval: Approval, presser: Caller | None) -> Approval:
     """Execute the tool until one server has confirmed the writes before and after it. Another Redis server may take
     over while the engine works, and may lack the decision or the engine's result. A command of the engine can be
     repeated."""
@@ -247,21 +248,21 @@ async def _execute_until_kept(cards: Cards, lease: Lease, approval: Approval, pr
     seq = f"kept:{approval.attempts}"
     before = await lease.confirm_effect(seq)
     while True:
-        end = await _execute_tool(cards, lease, approval, presser)
+        ended = await _execute_tool(cards, lease, approval, presser)
         if (after := await lease.confirm_effect(seq)) == before:
-            return end
+            return ended
         before = after
 
 
-async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser: Caller | None) -> EffectEnd:
+async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser: Caller | None) -> Approval:
     """Run exactly what the card showed, with the values that the pressed button and its dialog add. Nothing runs if the
     lease was lost since the start."""
     tool = cards.tools.get(approval.tool)
     if tool is None or tool.stored_args is None or presser is None:
-        return EffectFailed(failure=TextRef(key="error.gone"), why="The tool or the person is not here any more.")
+        return fail_effect(approval, TextRef(key="error.gone"), "The tool or the person is not here any more.")
     if compute_seal(approval.tool, approval.proposal) != approval.seal:
         why = "The stored arguments are not the shown ones; nothing was run."
-        return EffectFailed(failure=TextRef(key="error.altered"), why=why)
+        return fail_effect(approval, TextRef(key="error.altered"), why)
 
     saved = approval
 
@@ -271,11 +272,11 @@ async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser:
         is_first = not is_resumable(saved)
         if is_first and state is PartState.BEGUN and len(parts.states) == 1:
             return
-        saved, effects = transition(approval, PartsChanged(parts.states), cards.stores.clock.now())
-        seq, writes = f"part:{name}:{state}", write_effects(cards, saved, effects)
+        saved = change_parts(approval, parts.states)
+        seq, write = f"part:{name}:{state}", cards.stores.approvals.build_save_write(saved)
         if is_first or state is not PartState.BEGUN:
-            await lease.checkpoint(seq, *writes)
-        elif not await lease.begin(seq, *writes):
+            await lease.checkpoint(seq, write)
+        elif not await lease.begin(seq, write):
             raise EffectUnknownError("begun before another server took over")
 
     parts = EffectParts(dict(approval.parts), save_part)  # each part is saved before the tool goes on
@@ -294,22 +295,21 @@ async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser:
     except ToolError as error:
         if error.is_temporary and parts.states and lease.item.tries <= len(TRY_AGAIN_S):
             # The card says why. The press comes again by itself and does the parts that are left.
-            postponed, effects = transition(approval, PartsChanged(parts.states, error.note), cards.stores.clock.now())
+            postponed = change_parts(approval, parts.states, error.note)
             id = f"postponed:{approval.attempt_key}:{lease.item.tries}"
-            shown = request_refresh(postponed.id, id)
-            await lease.checkpoint("postponed", *write_effects(cards, postponed, effects), shown)
+            saved_write = cards.stores.approvals.build_save_write(postponed)
+            await lease.checkpoint("postponed", saved_write, request_refresh(postponed.id, id))
             delay_s = TRY_AGAIN_S[lease.item.tries - 1]
             raise RetryLater(int(delay_s * 1000), error.text, counts_try=True) from None
-        return EffectFailed(failure=error.note, why=error.text, possible_change=error.maybe, parts=parts.states)
+        return fail_effect(approval, error.note, error.text, error.maybe, parts.states)
     except EffectUnknownError:
-        return EffectLost(parts.states)
-    return EffectSucceeded(outcome, parts.states)
+        return lose_effect(approval, parts.states)
+    return complete_effect(approval, outcome, parts.states)
 
 
-async def _end_effect(cards: Cards, lease: Lease, approval: Approval, end: EffectEnd) -> Sequence[Write]:
+async def _end_effect(cards: Cards, lease: Lease, ended: Approval) -> Sequence[Write]:
     """Show the end of an effect on its card, and return the writes that store it."""
-    ended, _ = transition(approval, end, cards.stores.clock.now())
-    metrics.EFFECTS.labels(_get_tool_label(approval), ended.effect.value).inc()
+    metrics.EFFECTS.labels(_get_tool_label(ended), ended.effect.value).inc()
     return await end_approval(cards, lease.item, ended)
 
 
@@ -322,7 +322,5 @@ async def recover_effect(cards: Cards, lease: Lease, approval: Approval, click: 
     """Recover an effect after *failed* or *unknown*: a person confirms that it happened, or has it done again. Both
     make the pressed buttons stale, so that a double press runs the effect only once."""
     if click.choice != "happened":
-        retried, _ = transition(approval, EffectRetried(click), cards.stores.clock.now())
-        return await carry_out_effect(cards, lease, retried)
-    confirmed, _ = transition(approval, EffectConfirmed(click), cards.stores.clock.now())
-    return await end_approval(cards, lease.item, confirmed)
+        return await carry_out_effect(cards, lease, retry_effect(approval, click))
+    return await end_approval(cards, lease.item, confirm_effect(approval, click))

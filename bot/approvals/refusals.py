@@ -10,11 +10,11 @@ from bot.approvals.cards import Cards
 from bot.approvals.delivery import list_names_on_card, update_copies
 from bot.approvals.lifecycle import build_refresh_request, build_set_refresh
 from bot.approvals.openings import build_task_card
+from bot.approvals.render import describe_dated_outcome, describe_own_decision
 from bot.chat.messages import Click, Post
 from bot.core import logs, metrics
 from bot.core.errors import ChatError
 from bot.core.i18n import render_value, translate
-from bot.core.outcomes import describe_dated_outcome, describe_own_decision
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.queue.lanes import Lease
 from bot.queue.writes import Delete, EnqueueItem, Write

@@ -1,9 +1,12 @@
-"""Renders cards. Code chooses every sentence on a card, from stored and validated arguments."""
+"""Renders cards. Code chooses every sentence on a card, from stored and validated arguments. The words of a closed card
+say its outcome, its decider and time, its result, and its subject as a statement; none reads like an open question."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import cast
+from zoneinfo import ZoneInfo
 
 from bot.approvals.opinion_drafts import fill_draft, list_draft_fields
 from bot.chat.messages import (
@@ -19,22 +22,24 @@ from bot.chat.messages import (
     Post,
     RichText,
 )
-from bot.core.i18n import render_value, shorten_text, translate, translate_label, translate_pieces
-from bot.core.outcomes import (
-    Names,
-    describe_consequence,
+from bot.core.i18n import (
     describe_matter,
-    describe_outcome,
-    format_local_time,
-    get_names,
+    load_sentences,
+    render_receipt_line,
+    render_value,
+    shorten_text,
+    translate,
+    translate_label,
+    translate_pieces,
 )
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.redaction import redact_known_secrets, shorten_private_text
 from tools.cards.fields import FIELD_PREFIX
-from tools.languages import choose_words
+from tools.effect_parts import PartState
+from tools.languages import LANGUAGES, choose_words
 from tools.people.identities import identify_people
-from tools.people.names import get_person_name
-from tools.spec import CardChoice, CardField, DialogField, Gate, Identities, Identity, Person, Proposal
+from tools.people.names import format_stand_in, get_person_name
+from tools.spec import CardChoice, CardField, DialogField, Gate, Identities, Identity, Person, Proposal, TextRef
 from tools.tasks.todo import DECIDE_TASK
 
 UNRECOVERABLE_ERRORS = frozenset(
@@ -56,6 +61,12 @@ TITLE_MAX = 24
 """Most characters of a dialog's title on every platform."""
 ADVICE_LABEL = "advice"
 """Label of the model's suggestion."""
+SHOWN_ORDER = (PartState.DONE, PartState.BEGUN, PartState.REFUSED, PartState.OPEN)
+"""Order in which the parts of an effect are named."""
+SAID_BY_FIRST_LINE = frozenset({"effect.approved", "effect.rejected", "effect.resubmitted"})
+"""Results that the outcome line of a card says already."""
+Names = Mapping[str, dict[str, str]]
+"""Person id → names by language."""
 
 
 def render_card(approval: Approval, reader: Person, names: Names, *, is_shared: bool = False) -> Post:
@@ -194,10 +205,7 @@ def render_card_fields(fields: Iterable[CardField], language: str) -> tuple[tupl
         if not isinstance(value, Identities):
             rendered.append((label, render_value(value, language)))
             continue
-        people = tuple(
-            NamedPerson(p.id, p.get_name(language), p.email, marks=tuple(_list_identity_marks(p, language)))
-            for p in value.people
-        )
+        people = tuple(_render_person(one, language) for one in value.people)
         rendered.append((label, NamedPeople(people, render_value(value.text, language) if value.text else "")))
     return tuple(rendered)
 
@@ -211,30 +219,20 @@ async def render_candidates(directory: ChatDirectory, people: Sequence[str], lan
     for identity in (await identify_people(directory, people)).people:
         person = await directory.find_person(identity.id)
         manager = await get_person_name(directory, person.manager, language) if person and person.manager else ""
-        details = [
-            person.department if person else "",
-            translate("card.manager_is", language, name=manager) if manager else "",
-        ]
-        marks = tuple(_list_identity_marks(identity, language))
-        candidates.append(
-            NamedPerson(
-                id=identity.id,
-                name=identity.get_name(language),
-                email=identity.email,
-                more=tuple(filter(None, details)),
-                marks=marks,
-            )
-        )
+        led_by = translate("card.manager_is", language, name=manager) if manager else ""
+        details = filter(None, [person.department if person else "", led_by])
+        candidates.append(_render_person(identity, language, *details))
     return NamedPeople(tuple(candidates), translate("card.candidates", language))
 
 
-def _list_identity_marks(person: Identity, language: str) -> Iterator[str]:
-    if person.is_name_shared:
-        yield translate("card.name_shared", language)
-    if person.is_name_misleading:
-        yield translate("card.name_misleading", language)
-    if person.is_in_directory is False:
-        yield translate("card.not_in_directory", language)
+def _render_person(person: Identity, language: str, *details: str) -> NamedPerson:
+    marks = {
+        "card.name_shared": person.is_name_shared,
+        "card.name_misleading": person.is_name_misleading,
+        "card.not_in_directory": person.is_in_directory is False,
+    }
+    shown = tuple(translate(key, language) for key, applies in marks.items() if applies)
+    return NamedPerson(person.id, person.get_name(language), person.email, details, shown)
 
 
 def describe_card_fields(fields: Iterable[CardField], language: str) -> tuple[tuple[str, str], ...]:
@@ -266,6 +264,123 @@ def build_moment(ms: int, reader: Person) -> Moment:
 def _join_deciders(approval: Approval, names: Names, language: str) -> str:
     people = (choose_words(get_names(names, one), language) for one in approval.proposal.deciders)
     return translate("card.comma", language).join(people)
+
+
+# The words of a closed card
+
+
+def describe_outcome(approval: Approval, reader: Person, names: Names, *, is_shared: bool = True) -> str:
+    """Describe the outcome of a card and its decider in one line. `is_shared`: other people or a model read it too;
+    otherwise its reader is *you*."""
+    language = reader.language
+    if not is_shared and approval.decided_by == reader.id:
+        names = {**names, reader.id: {one: translate("card.you", one) for one in LANGUAGES}}
+    if approval.state is not ApprovalState.DECIDED:
+        key = f"outcome.{approval.state.value}_{approval.choice}"  # why it was cancelled, or ended elsewhere
+        key = key if key in load_sentences() else f"outcome.{approval.state.value}"
+        by = names.get(approval.decided_by) or translate("card.system", language)
+        return _capitalize_start(translate(key, language, by=by))
+    by = get_names(names, approval.decided_by)
+    if approval.on_behalf:
+        by = format_stand_in(by, get_names(names, approval.on_behalf))
+    choice = translate(f"choice.{approval.choice}", language)
+    key = f"outcome.{approval.choice}" + ("_revoke" if approval.proposal.title.key == "title.revoke" else "")
+    if approval.effect in (EffectState.FAILED, EffectState.UNKNOWN):
+        key = f"outcome.{approval.effect.value}"
+    elif approval.effect is not EffectState.DONE or key not in load_sentences():
+        key = "outcome.pressed"
+    return _capitalize_start(translate(key, language, by=by, choice=choice))
+
+
+def _capitalize_start(sentence: str) -> str:
+    """Capitalize *you* at the start of a sentence; a name stays as it is."""
+    return sentence[:1].upper() + sentence[1:] if sentence.startswith("you ") else sentence
+
+
+def describe_dated_outcome(approval: Approval, reader: Person, names: Names) -> str:
+    """Describe the outcome and its time, for its reader alone."""
+    at = format_local_time(approval.decided_ms, reader)
+    outcome = describe_outcome(approval, reader, names, is_shared=False)
+    return translate("card.dated", reader.language, outcome=outcome, at=at)
+
+
+def describe_own_decision(approval: Approval, reader: Person) -> str:
+    """Say what this reader has done with the card. Empty for others, for what is not done, and for a withdrawal."""
+    key = f"refused.already_{approval.choice.removesuffix('_with')}"
+    is_own = approval.effect is EffectState.DONE and approval.decided_by == reader.id and key in load_sentences()
+    return translate(key, reader.language) if is_own and approval.proposal.title.key != "title.revoke" else ""
+
+
+def get_names(names: Names, person: str) -> dict[str, str]:
+    """Return the names of a person by language; their id where no names are known."""
+    return names.get(person, {language: person for language in LANGUAGES})
+
+
+def describe_consequence(approval: Approval, language: str) -> str:
+    """Describe the result and the opinion given with the decision, one line each."""
+    if approval.state is ApprovalState.DECIDED:
+        # The opinion is on one line, so that a person's text never begins a line of ours.
+        opinion, removed = " ".join(approval.form.get("opinion", "").split()), approval.removed_characters
+        lines = [
+            _describe_effect_result(approval, language),
+            describe_effect_parts(approval, language),
+            translate("card.opinion", language, opinion=opinion) if opinion else "",
+            translate("card.removed", language, n=removed) if removed else "",
+        ]
+        return "\n".join(filter(None, lines))
+    key = f"card.{approval.state.value}"
+    return translate(key, language) if key in load_sentences() else ""
+
+
+def _describe_effect_result(approval: Approval, language: str) -> str:
+    if approval.effect is EffectState.DONE and approval.outcome is not None:
+        effect, note = approval.outcome.receipt_line, approval.outcome.summary
+        if effect is not None and effect.text.key in SAID_BY_FIRST_LINE:
+            return ""
+        return translate(
+            "card.done",
+            language,
+            result=render_receipt_line(effect, language) if effect else render_value(note, language),
+        )
+    if approval.effect is EffectState.FAILED:
+        return translate(
+            "card.failed", language, problem=render_value(approval.failure or TextRef(key="error.gone"), language)
+        )
+    if approval.effect is EffectState.STARTED and approval.failure is not None:
+        return translate("card.effect_postponed", language, problem=render_value(approval.failure, language))
+    return translate(f"card.effect_{approval.effect.value or 'none'}", language)
+
+
+def format_local_time(ms: int, reader: Person) -> str:
+    """Format a time in this reader's time zone."""
+    return datetime.fromtimestamp(ms / 1000, UTC).astimezone(ZoneInfo(reader.timezone)).strftime("%Y-%m-%d %H:%M")
+
+
+def list_parts(approval: Approval, language: str) -> dict[PartState, list[str]]:
+    """List the parts that are done, unclear and not done, by the names on the card. Empty if no part exists or all are
+    done, and for an effect with one part only, which is done or not as a whole."""
+    if len(approval.parts) == 1 or all(state is PartState.DONE for state in approval.parts.values()):
+        return {}
+    fields = (fact.value for fact in approval.proposal.fields)
+    people = (one for value in fields if isinstance(value, Identities) for one in value.people)
+    names = {one.id: one.get_name(language) for one in people}
+    names_by_state = {
+        state: [names.get(one, one) for one, part_state in approval.parts.items() if part_state is state]
+        for state in SHOWN_ORDER
+    }
+    return {state: found for state, found in names_by_state.items() if found}
+
+
+def describe_effect_parts(approval: Approval, language: str) -> str:
+    """Describe the parts of the effect on one line; empty if `list_parts` is."""
+    sentences = [
+        translate(f"parts.{state.value}", language, names=translate("card.comma", language).join(people))
+        for state, people in list_parts(approval, language).items()
+    ]
+    return translate("parts.gap", language).join(sentences)
+
+
+# Dialogs
 
 
 def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click: Click) -> Dialog:

@@ -150,7 +150,7 @@ def _build_direct_history_item(
         place=run.dm_place,
         person=run.message.person,
         entries=tuple((one.message, one.shown_text, one.at_ms, one.kind.value) for one in part.entries),
-        calls=tuple(one.row for one in part.calls),
+        calls=tuple(part.calls),
         approval=requested_card.approval if requested_card else "",
         tool=requested_card.tool if requested_card else "",
         card_summary=run.card_summary if requested_card else None,

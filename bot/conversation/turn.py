@@ -27,6 +27,7 @@ from bot.core.work_items import RefreshProgress, ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from bot.storage.file_keeper import TakenFiles
+from bot.storage.spending import DailyUsage
 from tools.spec import Privacy
 from tools.tool import ToolContext
 
@@ -114,7 +115,7 @@ def _settle_call(turns: Turns, run: Run, resume: ResumeRun) -> bool:
 
 async def _run_agent(turns: Turns, context: TurnContext) -> Sequence[Write]:
     """Run the loop, event by event, after finishing what a crash left half done."""
-    run, caller, used = context.run, context.caller, context.conversation.usage
+    run, caller, model = context.run, context.caller, turns.loop.model
     if context.is_redelivery:
         await turns.progress.flush_lines(run, again=True)
     if run.status is RunStatus.PAUSED:
@@ -127,7 +128,10 @@ async def _run_agent(turns: Turns, context: TurnContext) -> Sequence[Write]:
         files = turns.stores.files.keeper.list_usable_files(run, context.conversation.waiting_files)
         use = ToolContext(turns.tool_services, caller, turns.stores.clock.today(caller.person.zone), files=files)
         head, sources = await turn_context.build_prompt_head(turns, context)
-        budget = turns.loop.model.daily_budget.compute_remaining_budget(used.tokens, used.cost, run.state)
+        used = DailyUsage()
+        if model.daily_budget:
+            used = await turns.stores.spending.load_daily_usage(run.message.person, model.prices.currency)
+        budget = model.daily_budget.compute_remaining_budget(used.tokens, used.cost, run.state)
         check = partial(turns.features.check_proposal, context.conversation.waiting, run)
         running = RunContext(run.id, head, run.state, use, context.lease.stopped, sources, budget, check)
         async with contextlib.aclosing(turns.loop.run(running)) as events:

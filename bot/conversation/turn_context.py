@@ -21,7 +21,6 @@ from bot.queue.lanes import Lease
 from bot.queue.writes import AppendHistory, Write
 from bot.storage.history import ConversationHistory
 from bot.storage.runs import ConversationState, derive_run_id
-from bot.storage.spending import DailyUsageQuery
 from bot.storage.stores import Stores
 from tools.requests.processes import START_PROCESS
 from tools.spec import Caller, Privacy, Proposal
@@ -101,11 +100,9 @@ class TurnContext:
 
 async def load_or_start_run(turns: Turns, lease: Lease, message: Message, caller: Caller) -> TurnContext:
     """Return the run of the message: a new one, or the stored one if the message was begun before."""
-    run_id, usage_query = derive_run_id(turns.stores.keys, message), _build_usage_query(turns, message.person)
+    run_id = derive_run_id(turns.stores.keys, message)
     stored_run_id = run_id if lease.item.is_redelivery else ""
-    conversation = await turns.stores.runs.load_conversation(
-        lease.lane, turns.stores.history, stored_run_id, usage_query
-    )
+    conversation = await turns.stores.runs.load_conversation(lease.lane, turns.stores.history, stored_run_id)
     run, person = conversation.run, caller.person
     if run is None:
         run = Run(
@@ -141,8 +138,6 @@ async def load_paused_run(turns: Turns, lease: Lease, run_id: str) -> tuple[Run,
         return None
     bind_context(run=run.id)
     lease.set_person(run.message.person)
-    if usage_query := _build_usage_query(turns, run.message.person):
-        conversation = replace(conversation, usage=await turns.stores.spending.load_daily_usage(usage_query))
     return run, conversation
 
 
@@ -152,12 +147,6 @@ async def load_run_of_message(turns: Turns, message: Message) -> Run | None:
 
 async def load_unfinished_run(turns: Turns, run_id: str) -> Run | None:
     return _find_unfinished_run(await turns.stores.runs.load_run(run_id))
-
-
-def _build_usage_query(turns: Turns, person: str) -> DailyUsageQuery | None:
-    """Build the query for the person's usage today, if a budget is set."""
-    model = turns.loop.model
-    return turns.stores.spending.build_daily_query(person, model.prices.currency) if model.daily_budget else None
 
 
 def _find_unfinished_run(run: Run | None) -> Run | None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 _ANSWER = '{"role": "assistant"'
 _NARROW = re.compile("[\u0000-\u2e7f]+")
@@ -32,9 +32,9 @@ class EntryKind(StrEnum):
     """The calls of a run and their results, one line each."""
 
 
-@dataclass(frozen=True, slots=True)
-class PastCall:
-    """A call of an earlier run, independent of reply formats: each model reads it in its own format."""
+class PastCall(NamedTuple):
+    """A call of an earlier run, stored as a row. It is independent of reply formats: each model reads it in its own
+    format."""
 
     uid: str
     tool: str
@@ -44,11 +44,6 @@ class PastCall:
     """The status at its end, as in `bot.core.run_state.CallStatus`."""
     result: str
     """The beginning of the result, as the model read it."""
-
-    @property
-    def row(self) -> tuple[str, str, dict[str, Any], str, str, str]:
-        """The call as it is stored."""
-        return (self.uid, self.tool, self.args, self.reason, self.status, self.result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

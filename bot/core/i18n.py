@@ -18,7 +18,7 @@ from string import Formatter
 
 import tools
 from tools.languages import FOLDER, LANGUAGES, choose_words
-from tools.spec import Identities, ReceiptLine, TextRef
+from tools.spec import Identities, Person, Proposal, ReceiptLine, TextRef
 
 
 @cache
@@ -111,6 +111,15 @@ def render_receipt_line(receipt_line: ReceiptLine, language: str) -> str:
     """Render a change, after its decider if the effect names one. Effects of the previous version name none."""
     by, changed = receipt_line.text.params.get("by"), render_value(receipt_line.text, language)
     return translate("receipt.by", language, by=by, changed=changed) if by else changed
+
+
+def describe_matter(proposal: Proposal, reader: Person) -> str:
+    """Describe the subject of a card as a statement: *leave request L-0001 of 张三*. Cards of tools without such a
+    sentence keep their title."""
+    title = proposal.get_title_for(reader.id)
+    key = title.key.replace("title.", "matter.", 1)
+    known = TextRef(key=key, params=title.params) if key in load_sentences() else title
+    return render_value(known, reader.language)
 
 
 def detect_terminal_language() -> str:

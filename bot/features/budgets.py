@@ -10,5 +10,5 @@ async def is_budget_used_up(model: ModelInUse, spending: UsageStore, person: str
     """Whether the person has used up today's budget. The store is asked only if there is a budget."""
     if not model.daily_budget:
         return False
-    used = await spending.load_daily_usage(spending.build_daily_query(person, model.prices.currency))
+    used = await spending.load_daily_usage(person, model.prices.currency)
     return model.daily_budget.is_used_up(used.tokens, used.cost)

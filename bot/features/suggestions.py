@@ -19,9 +19,9 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from bot.agent.model import MeteredModel, Model, ModelReply
 from bot.agent.prompt import escape_tags, quote_name
 from bot.approvals.delivery import update_copies
-from bot.approvals.lifecycle import write_shown_effects
+from bot.approvals.lifecycle import build_journal_write, build_refresh_request
 from bot.approvals.render import ADVICE_LABEL, describe_card_fields
-from bot.approvals.state import SuggestionAdded, try_transition
+from bot.approvals.state import add_suggestion
 from bot.core import logs
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.core.i18n import shorten_text, translate
@@ -98,14 +98,16 @@ async def draft_suggestion(core: Core, lease: Lease, advise: DraftSuggestion) ->
 
 async def show_suggestion(core: Core, lease: Lease, advised: ShowSuggestion) -> Sequence[Write]:
     """Adds the suggestion to the card if it still waits. The seal does not cover it."""
-    fact = CardField(label=ADVICE_LABEL, value=advised.text)
-    suggestion = SuggestionAdded(advised.version, fact, advised.text.key)
-    added = try_transition(core.stores.approvals.read_from_lease(lease), suggestion, core.stores.clock.now())
-    if added is None:
+    approval, fact = core.stores.approvals.read_from_lease(lease), CardField(label=ADVICE_LABEL, value=advised.text)
+    advised_card = add_suggestion(approval, advised.version, fact) if approval else None
+    if advised_card is None:
         return []
-    approval, effects = added
-    shown = await update_copies(core.cards, approval)
-    return write_shown_effects(core.cards, lease.item, shown, effects)
+    shown = await update_copies(core.cards, advised_card)
+    return [
+        core.stores.approvals.build_save_write(shown.approval),
+        build_journal_write(core.cards, shown.approval, "approval.advised", recommendation=advised.text.key),
+        *build_refresh_request(lease.item, shown),
+    ]
 
 
 # The model

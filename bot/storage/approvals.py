@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -125,31 +124,21 @@ class ApprovalStore:
         sets = (*(one for one in approval.sets if one != set_id), set_id)[-MAX_SETS:]
         return HSet(self.build_approval_key(approval.id), {"sets": json.dumps(sets)})
 
-    def build_open_writes(self, approval: Approval, reminds_after: timedelta | None = None) -> tuple[Write, ...]:
-        """Build the writes of record, index entry, and the timers for reminder (None: at half time) and expiry. These
-        timers replace those of the previous version."""
+    def build_open_writes(self, approval: Approval, remind_ms: int) -> tuple[Write, ...]:
+        """Build the writes of record, index entry, and the timers for reminder and expiry. These timers replace those
+        of the previous version."""
         reminder, expiry = self._build_timer_ids(approval.id, approval.version)
+        remind = RemindDeciders(version=approval.version).model_dump_json()
+        expire = ExpireCard(version=approval.version).model_dump_json()
         earlier_timers = self._build_timer_ids(approval.id, approval.version - 1)
-        after = reminds_after or timedelta(milliseconds=approval.expires_ms - approval.created_ms) / 2
-        remind_ms = approval.created_ms + int(after.total_seconds() * 1000)
         return (
             self.build_delivery_write(approval),
             self.build_save_write(approval),
             *(CancelTimer(timer, approval.id) for timer in earlier_timers),
             *self.build_home_marks(approval),
             ZAdd(self._build_open_key(self.keys.get_partition(approval.id)), approval.id, approval.expires_ms),
-            SetTimer(
-                id=reminder,
-                lane=approval.id,
-                due_ms=remind_ms,
-                body=RemindDeciders(version=approval.version).model_dump_json(),
-            ),
-            SetTimer(
-                id=expiry,
-                lane=approval.id,
-                due_ms=approval.expires_ms,
-                body=ExpireCard(version=approval.version).model_dump_json(),
-            ),
+            SetTimer(reminder, approval.id, remind_ms, remind),
+            SetTimer(expiry, approval.id, approval.expires_ms, expire),
         )
 
     def build_close_writes(self, approval: Approval) -> tuple[Write, ...]:

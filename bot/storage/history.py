@@ -141,7 +141,7 @@ class HistoryStore:
             CALL_TOKENS + estimate_tokens(json.dumps(one.args, ensure_ascii=False)) + estimate_tokens(one.result)
             for one in calls
         )
-        rows = json.dumps([one.row for one in calls], ensure_ascii=False)
+        rows = json.dumps(calls, ensure_ascii=False)
         value = TAB.join((entry.run, str(entry.at_ms), str(sum(costs)), rows))
         return RPush(self._build_calls_key(conversation), [value], ttl_ms=self.kept_ms, most=MAX_CALL_ENTRIES)
 

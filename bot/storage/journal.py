@@ -12,7 +12,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from redis.asyncio import Redis, RedisCluster
@@ -26,9 +26,8 @@ from bot.redis.connect import load_time_ms
 
 SCHEMA = "1"
 _PAGE = 500
-_BLOCK_MS = 2_000
-RECONNECT_S = 0.5
-"""Pause between two checks of an unreachable store (s)."""
+POLL_S = 0.25
+"""Pause between two looks for new records, and between two checks of an unreachable store (s)."""
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 StreamId = tuple[int, int]
@@ -48,24 +47,6 @@ class JournalRecord:
     channel: str
     text: str
     more: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalFilter:
-    """The records to return; empty means all."""
-
-    kinds: frozenset[str] = field(default=frozenset())
-    run: str = ""
-    channel: str = ""
-    person: str = ""
-
-    def __call__(self, record: JournalRecord) -> bool:
-        return (
-            (not self.kinds or record.kind in self.kinds)
-            and self.run in ("", record.run)
-            and self.channel in ("", record.channel)
-            and self.person in ("", record.person)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,29 +89,39 @@ class Journal:
         `since` is epoch ms, or an age like `90s`, `15m`, `1h`, `7d`. None means all records, or with `follow` only new
         ones. While it follows, the call waits for an unreachable store, and calls `waits` once per outage. Raises
         StoreUnavailableError, and ValueError for an invalid age."""
-        record_filter = JournalFilter(kinds=frozenset(kinds), run=run, channel=channel, person=person)
+
+        def is_wanted(record: JournalRecord) -> bool:
+            wanted = (run in ("", record.run), channel in ("", record.channel), person in ("", record.person))
+            return all(wanted) and (not kinds or record.kind in kinds)
+
         positions = dict.fromkeys(range(self.keys.partitions), (await self._compute_start_ms(since, follow) - 1, 2**63))
-        pages = {partition: await self._load_next_page(partition, positions) for partition in positions}
-        while any(pages.values()):
-            oldest = min((n for n, page in pages.items() if page), key=lambda n: parse_stream_id(pages[n][-1].id))
-            record = pages[oldest].pop()
-            positions[oldest] = parse_stream_id(record.id)
-            if not pages[oldest]:
-                pages[oldest] = await self._load_next_page(oldest, positions)
-            if record_filter(record):
-                yield record
+        pages, unread = dict[int, list[JournalRecord]](), set(positions)
         is_away = False
-        while follow:
+        while True:
             try:
-                records = await self._load_new_records(positions)
-                is_away = False
+                if unread:
+                    pages |= await self._load_pages({partition: positions[partition] for partition in unread})
+                unread, is_away = set(), False
             except StoreUnavailableError:
+                if not follow or not pages:
+                    raise
                 if not is_away:
                     waits()
-                is_away, records = True, []
-                await asyncio.sleep(RECONNECT_S)
-            for record in filter(record_filter, records):
-                yield record
+                is_away = True
+                await asyncio.sleep(POLL_S)
+                continue
+            if filled := [partition for partition, page in pages.items() if page]:
+                oldest = min(filled, key=lambda partition: parse_stream_id(pages[partition][-1].id))
+                record = pages[oldest].pop()
+                positions[oldest] = parse_stream_id(record.id)
+                unread |= set() if pages[oldest] else {oldest}
+                if is_wanted(record):
+                    yield record
+            elif follow:
+                await asyncio.sleep(POLL_S)
+                unread = set(positions)
+            else:
+                return
 
     async def delete_old_records(self) -> int:
         """Trim records older than `kept_ms`, also in partitions without new records. Returns their number. Raises
@@ -143,21 +134,11 @@ class Journal:
             count += int(await self.redis.xtrim(self._build_journal_key(partition), minid=limit, approximate=False))
         return count
 
-    async def has_record(self, record_filter: JournalFilter, since: int | str) -> bool:
-        """Whether a record since then matches; `since` as for `stream_records`. Raises StoreUnavailableError."""
-        start_ms = await self._compute_start_ms(since, follow=False)
-        for partition in range(self.keys.partitions):
-            start = f"{start_ms}-0"
-            while page := await self._load_page(partition, start):
-                if any(record_filter(_parse_record(id_, fields)) for id_, fields in page):
-                    return True
-                start = f"({page[-1][0]}"
+    async def has_record(self, since: int | str, **wanted: Any) -> bool:
+        """Whether there is a record that `stream_records` would yield. Raises StoreUnavailableError."""
+        async for _ in self.stream_records(since=since, **wanted):
+            return True
         return False
-
-    async def _load_page(self, partition: int, start: str) -> list[tuple[str, dict[str, str]]]:
-        """Load entries of a partition from this id on: Redis finds the id without reading those before."""
-        entries: Any = await self.redis.xrange(self._build_journal_key(partition), start, "+", count=_PAGE)
-        return list(entries)
 
     def _build_journal_key(self, partition: int) -> str:
         return self.keys.build_key(partition, "j")
@@ -169,29 +150,17 @@ class Journal:
             return 1
         return max(1, await load_time_ms(self.redis) - (parse_age_ms(since) if since else 0))
 
-    async def _load_next_page(self, partition: int, positions: dict[int, StreamId]) -> list[JournalRecord]:
-        """Load the next page of a partition, newest first, so that `pop` returns the oldest."""
-        entries = await self._load_page(partition, "({}-{}".format(*positions[partition]))
-        return [_parse_record(id_, fields) for id_, fields in reversed(entries)]
-
-    async def _load_new_records(self, positions: dict[int, StreamId]) -> list[JournalRecord]:
-        """Wait a while for new records and return them."""
-        if isinstance(self.redis, RedisCluster):  # one command cannot wait for streams of several nodes
-            await asyncio.sleep(_BLOCK_MS / 4000)
-            pages = [await self._load_next_page(partition, positions) for partition in positions]
-            page_by_partition = {n: list(reversed(page)) for n, page in zip(positions, pages, strict=True)}
-        else:
-            streams: dict[Any, Any] = {self._build_journal_key(n): "{}-{}".format(*at) for n, at in positions.items()}
-            answer: Any = await self.redis.xread(streams, count=_PAGE, block=_BLOCK_MS)
-            page_by_partition = {
-                self.keys.parse_partition(key): [_parse_record(id_, fields) for id_, fields in entries]
-                for key, entries in (answer or {}).items()
-            }
-        for partition, records in page_by_partition.items():
-            positions[partition] = max([positions[partition], *(parse_stream_id(record.id) for record in records)])
-        return sorted(
-            (r for records in page_by_partition.values() for r in records), key=lambda r: parse_stream_id(r.id)
-        )
+    async def _load_pages(self, positions: dict[int, StreamId]) -> dict[int, list[JournalRecord]]:
+        """Load the page after each position, by partition, newest first, so that `pop` returns the oldest. One server
+        reads all of them at the same moment, without the entries before them."""
+        async with self.redis.pipeline(transaction=not isinstance(self.redis, RedisCluster)) as pipe:
+            for partition, position in positions.items():
+                pipe.xrange(self._build_journal_key(partition), "({}-{}".format(*position), "+", count=_PAGE)
+            pages: list[Any] = await pipe.execute()
+        return {
+            partition: [_parse_record(id_, fields) for id_, fields in reversed(page)]
+            for partition, page in zip(positions, pages, strict=True)
+        }
 
 
 _AGE = re.compile(r"(\d{1,6})([smhd])")

@@ -1,17 +1,6 @@
 """The people of the workspace in Redis, for all processes of an installation: one process reads the list for all.
 
-All keys share the hash tag `{people}` and name the workspace:
-
-===================================  ===============================================================================
-`cs:{people}:<team>:members`         hash: id → `MemberRecord` as JSON
-`cs:{people}:<team>:changes`         stream: ids whose records were saved, with commas between; the last 1,000 entries
-`cs:{people}:<team>:listing`         hash: `cursor` of the next page; `listed_ms`, when the list was read last (Redis
-                                     clock)
-`cs:{people}:<team>:seen`            set: ids on the pages that were read so far
-`cs:{people}:<team>:lock`            the process that reads the list, as long as it shows signs of life
-`cs:{people}:<team>:turn:<name>`     set while this turn is taken
-===================================  ===============================================================================
-
+All keys share the hash tag `{people}` and name the workspace (`bot/README.md` lists them).
 The data are a copy of the platform's: if lost, they are read again."""
 
 from __future__ import annotations

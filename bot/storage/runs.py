@@ -19,7 +19,6 @@ from bot.core.records import CardSummary, Run, RunStatus
 from bot.queue.keys import Keys
 from bot.queue.writes import Delete, HDel, HSet, RPush, Set, Write
 from bot.storage.history import ConversationHistory, HistoryStore
-from bot.storage.spending import DailyUsage, DailyUsageQuery
 
 RETENTION_MS = 7 * 24 * 3_600_000
 """Time for which a run and its messages are kept after the last change (ms)."""
@@ -37,8 +36,6 @@ class ConversationState:
     run: Run | None
     waiting: tuple[PausedRun, ...]
     history: ConversationHistory
-    usage: DailyUsage = field(default_factory=DailyUsage)
-    """Its person's usage of the model today, if it was requested."""
     waiting_files: Mapping[str, str] = field(default_factory=dict)
     """Files that were sent in it and are on no request yet, as stored: see `bot.features.files`."""
 
@@ -69,26 +66,19 @@ class RunStore:
         pipe.lrange(self._build_run_key(run, "m"), 0, -1)
         pipe.lrange(self._build_run_key(run, "k"), 0, -1)
 
-    async def load_conversation(
-        self, conversation: str, history: HistoryStore, run: str = "", today: DailyUsageQuery | None = None
-    ) -> ConversationState:
-        """Load history, paused runs, the run to resume and a person's usage today, if any, in one round trip. Raises
-        StoreUnavailableError."""
+    async def load_conversation(self, conversation: str, history: HistoryStore, run: str = "") -> ConversationState:
+        """Load history, paused runs and the run to resume, if any, in one round trip. Raises StoreUnavailableError."""
         async with self.redis.pipeline(transaction=False) as all_of_it:
             history.queue_reads(all_of_it, conversation)
             all_of_it.hgetall(self._build_paused_key(conversation))
             all_of_it.hgetall(build_waiting_files_key(self.keys, conversation))
             if run:
                 self._queue_run_reads(all_of_it, run)
-            if today:
-                today.queue_reads(all_of_it)
-            entries, calls, waiting, files, *values = await all_of_it.execute()
-        read, used = (_parse_run(*values[:3]), values[3:]) if run else (None, values)
+            entries, calls, waiting, files, *stored_run = await all_of_it.execute()
         return ConversationState(
-            run=read,
+            run=_parse_run(*stored_run) if run else None,
             waiting=tuple(_parse_paused_run(id, *about.split(" ", 4)) for id, about in waiting.items()),
             history=history.parse_reads(entries, calls),
-            usage=today.parse_reads(used) if today else DailyUsage(),
             waiting_files=files,
         )
 

@@ -19,7 +19,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from redis.asyncio import Redis
-from redis.asyncio.client import Pipeline
 
 from bot.core import metrics
 from bot.core.clock import Clock
@@ -71,26 +70,6 @@ class UsageRow:
     """Currency → cost."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """The counts of features, by name (`UsageStore.build_count_writes`)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DailyUsageQuery:
-    """One person's counters of one day, for a shared pipeline: `queue_reads` queues the reads, `parse_reads` adds up
-    the answers."""
-
-    spending: UsageStore
-    person: str
-    day: date
-    currency: str
-
-    def queue_reads(self, pipe: Pipeline) -> None:
-        fields = [_build_counter_field(self.person, TOTAL, what) for what in ("tokens", COST + self.currency)]
-        for key in self.spending.list_day_keys(self.day):
-            pipe.hmget(key, fields)
-
-    def parse_reads(self, answers: Sequence[Sequence[str | None]]) -> DailyUsage:
-        tokens, cost = (sum(int(found or 0) for found in column) for column in zip(*answers, strict=True))
-        return DailyUsage(tokens, _from_cost_units(cost))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +130,15 @@ class UsageStore:
             self.redis, self.keys, self.keys.get_partition(person), self.build_usage_writes(person, person, usage)
         )
 
-    def build_daily_query(self, person: str, currency: str) -> DailyUsageQuery:
-        return DailyUsageQuery(spending=self, person=person, day=self.get_company_day(), currency=currency)
-
-    async def load_daily_usage(self, today: DailyUsageQuery) -> DailyUsage:
-        """Load one person's usage of one day. Raises StoreUnavailableError."""
+    async def load_daily_usage(self, person: str, currency: str) -> DailyUsage:
+        """Load one person's usage of today. Raises StoreUnavailableError."""
+        fields = [_build_counter_field(person, TOTAL, what) for what in ("tokens", COST + currency)]
         async with self.redis.pipeline(transaction=False) as pipe:
-            today.queue_reads(pipe)
-            return today.parse_reads(await pipe.execute())
+            for key in self._list_day_keys(self.get_company_day()):
+                pipe.hmget(key, fields)
+            answers: list[Any] = await pipe.execute()
+        tokens, cost = (sum(int(found or 0) for found in column) for column in zip(*answers, strict=True))
+        return DailyUsage(tokens, _from_cost_units(cost))
 
     def get_company_day(self) -> date:
         """The company's current day."""
@@ -172,7 +152,7 @@ class UsageStore:
     async def list_usage_rows(self, days: int) -> list[UsageRow]:
         """List the usage of the last `days` days, today included. Raises StoreUnavailableError."""
         dates = [self.get_company_day() - timedelta(days=n) for n in range(min(days, RETENTION_DAYS))]
-        places = [(day, key) for day in dates for key in self.list_day_keys(day)]
+        places = [(day, key) for day in dates for key in self._list_day_keys(day)]
         async with self.redis.pipeline(transaction=False) as pipe:
             for _, key in places:
                 pipe.hgetall(key)
@@ -192,7 +172,7 @@ class UsageStore:
             rows.append(UsageRow(day, person, model, runs, replies, *tokens, unpriced, costs, amounts))
         return rows
 
-    def list_day_keys(self, day: date) -> list[str]:
+    def _list_day_keys(self, day: date) -> list[str]:
         """List the hashes of a day."""
         return [self._build_day_key(partition, day) for partition in range(self.keys.partitions)]
 

@@ -4,40 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from inspect import getmembers, isfunction
 from random import Random
-from typing import Any, get_args
+from typing import Any
 
 from bot.approvals import state
-from bot.approvals.state import (
-    ApprovalEffects,
-    ApprovalEvent,
-    CardCancelled,
-    CardEdited,
-    CardExpired,
-    CardRedrafted,
-    CardRenewed,
-    CardRequested,
-    CardSettled,
-    ClaimDecision,
-    ConfirmationRequired,
-    DecisionMade,
-    EffectAbandoned,
-    EffectConfirmed,
-    EffectFailed,
-    EffectLost,
-    EffectRetried,
-    EffectStarted,
-    EffectSucceeded,
-    IllegalTransitionError,
-    OpenPeriod,
-    PartsChanged,
-    ReminderDue,
-    SaveEnd,
-    SubjectClosed,
-    SuggestionAdded,
-    WaiterAdded,
-)
+from bot.approvals.state import IllegalTransitionError, OpenPeriod
 from bot.chat.messages import Click, Place
 from bot.core.clock import to_ms
 from bot.core.records import (
@@ -57,29 +31,34 @@ STEPS = 40
 """Number of events in one walk."""
 BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 LASTS = timedelta(hours=72)
-PERIOD = OpenPeriod(LASTS)
 OWNER, OTHER = "U1", "U2"
 PLACE = Place(team="T", channel="D1")
-LEGAL: Mapping[str, set[type]] = {
-    "absent": {CardRequested},
+REOPENINGS = {
+    "redraft": ApprovalState.OPEN,
+    "renew": ApprovalState.EXPIRED,
+    "confirm again": ApprovalState.DECIDED,
+}
+"""Reasons for a next version → the state that it follows."""
+LEGAL: Mapping[str, set[str]] = {
+    "absent": {"create_approval"},
     "open": {
-        *(WaiterAdded, CardRedrafted, CardEdited, ReminderDue, CardExpired, SuggestionAdded),
-        *(SubjectClosed, CardCancelled, DecisionMade),
+        *("add_waiter", "redraft", "expire_approval", "add_suggestion"),
+        *("close_approval", "cancel_approval", "decide_approval"),
     },
-    "decided": {CardRequested, EffectStarted, EffectAbandoned},
+    "decided": {"create_approval", "start_effect", "abandon_effect"},
     "started": {
-        *(CardRequested, ConfirmationRequired, PartsChanged),
-        *(EffectSucceeded, EffectFailed, EffectLost, EffectAbandoned),
+        *("create_approval", "confirm again", "change_parts"),
+        *("complete_effect", "fail_effect", "lose_effect", "abandon_effect"),
     },
-    "done": {CardSettled},
-    "failed": {CardRequested, EffectRetried, CardSettled},
-    "unknown": {EffectRetried, EffectConfirmed, CardSettled},
-    "cancelled": {CardRequested, CardCancelled, CardSettled},
-    "expired": {CardRequested, CardRenewed, SubjectClosed, CardSettled},
-    "closed": {CardSettled},
+    "done": {"settle_approval"},
+    "failed": {"create_approval", "retry_effect", "settle_approval"},
+    "unknown": {"retry_effect", "confirm_effect", "settle_approval"},
+    "cancelled": {"create_approval", "cancel_approval", "settle_approval"},
+    "expired": {"create_approval", "renew", "close_approval", "settle_approval"},
+    "closed": {"settle_approval"},
 }
 """Phase → events that may happen to a card, if its version, time and person fit."""
-REOPENS = (CardRequested, CardRenewed, ConfirmationRequired)
+REOPENS = ("create_approval", "renew", "confirm again")
 """Events that open a card again as its next version."""
 DECISION = ("decided_by", "choice", "form", "removed_characters", "decided_ms")
 """The fields that record the decision, its person and its time."""
@@ -104,8 +83,26 @@ def build_card(proposal: Proposal, **changes: Any) -> Approval:
     return Approval(proposal=proposal, seal=compute_seal(card["tool"], proposal), **card)
 
 
-def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
-    """Make an event of this kind that mostly fits the card: its version, its owner, its time."""
+def make_period(now: datetime) -> OpenPeriod:
+    return OpenPeriod(to_ms(now), to_ms(now + LASTS / 2), to_ms(now + LASTS))
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event that may happen to a card, with all that a rule may ask of it."""
+
+    name: str
+    version: int
+    person: str
+    choice: str
+    click: Click
+    waiter: ApprovalWaiter
+    apply: Callable[[Any], Approval | None]
+    """Gets the card, or None."""
+
+
+def make_event(name: str, pick: Pick, card: Approval | None, now: datetime) -> Event:
+    """Make an event of this name that mostly fits the card: its version, its owner, its time."""
     version = (card.version if card else 1) + pick((0, 0, 0, -1, 1))
     person, n = pick((OWNER, OWNER, OTHER)), pick(range(4))
     place, gate = (
@@ -115,36 +112,35 @@ def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
     click = Click(
         id=f"c{n}", approval="A", version=version, choice="send", person=person, place=PLACE, form={"opinion": f"{n}"}
     )
-    parts = {OTHER: pick(tuple(PartState))}
-    made: dict[type, Callable[[], ApprovalEvent]] = {
-        CardRequested: lambda: CardRequested(
-            card=OpenCard(approval="A", tool="t", gate=gate, proposal=make_plan(n), caller=OWNER, place=place),
-            period=PERIOD,
-        ),
-        CardRedrafted: lambda: CardRedrafted(proposal=make_plan(n), period=PERIOD),
-        CardEdited: lambda: CardEdited(proposal=make_plan(n), period=PERIOD, person=person),
-        CardRenewed: lambda: CardRenewed(
-            proposal=card.proposal if card else make_plan(n), period=PERIOD, person=person
-        ),
-        ConfirmationRequired: lambda: ConfirmationRequired(proposal=make_plan(n), period=PERIOD),
-        WaiterAdded: lambda: WaiterAdded(ApprovalWaiter(run=f"R{n}", uid=f"u{n}", lane="D1")),
-        ReminderDue: lambda: ReminderDue(version),
-        CardExpired: lambda: CardExpired(version),
-        SuggestionAdded: lambda: SuggestionAdded(version, CardField(label="advice", value=f"{n}"), "advice.approve"),
-        SubjectClosed: lambda: SubjectClosed(person, "withdrawn"),
-        CardCancelled: lambda: CardCancelled(person, STOPPED_CHOICE if n % 2 else TAKEN_BACK_CHOICE),
-        DecisionMade: lambda: DecisionMade(_taking_back(click, card) if n == 3 else click, 0, runs=n > 0),
-        EffectStarted: EffectStarted,
-        PartsChanged: lambda: PartsChanged(parts),
-        EffectSucceeded: lambda: EffectSucceeded(ToolOutcome(data={}, summary=TextRef(key="done")), parts),
-        EffectFailed: lambda: EffectFailed(failure=TextRef(key="error.x"), why="x", parts=parts),
-        EffectLost: EffectLost,
-        EffectAbandoned: EffectAbandoned,
-        EffectRetried: lambda: EffectRetried(click),
-        EffectConfirmed: lambda: EffectConfirmed(click),
-        CardSettled: CardSettled,
+    if name == "decide_approval" and n == 3:
+        click = _taking_back(click, card)
+    parts, choice = {OTHER: pick(tuple(PartState))}, STOPPED_CHOICE if n % 2 else TAKEN_BACK_CHOICE
+    waiter = ApprovalWaiter(run=f"R{n}", uid=f"u{n}", lane="D1")
+    asked = OpenCard(approval="A", tool="t", gate=gate, proposal=make_plan(n), caller=OWNER, place=place)
+    period, advice = make_period(now), CardField(label="advice", value=f"{n}")
+    failure, outcome = TextRef(key="error.x"), ToolOutcome(data={}, summary=TextRef(key="done"))
+    applied: dict[str, Callable[[Any], Approval | None]] = {
+        "create_approval": lambda card: state.create_approval(card, asked, period),
+        "redraft": lambda card: state.open_next_version(card, make_plan(n), period),
+        "renew": lambda card: state.open_next_version(card, card.proposal, period, after=ApprovalState.EXPIRED),
+        "confirm again": lambda card: state.open_next_version(card, make_plan(n), period, after=ApprovalState.DECIDED),
+        "add_waiter": lambda card: state.add_waiter(card, waiter),
+        "expire_approval": lambda card: state.expire_approval(card, version, now),
+        "add_suggestion": lambda card: state.add_suggestion(card, version, advice),
+        "close_approval": lambda card: state.close_approval(card, person, "withdrawn", now),
+        "cancel_approval": lambda card: state.cancel_approval(card, person, choice, now),
+        "decide_approval": lambda card: state.decide_approval(card, click, 0, now, runs=n > 0),
+        "start_effect": lambda card: state.start_effect(card),
+        "change_parts": lambda card: state.change_parts(card, parts),
+        "complete_effect": lambda card: state.complete_effect(card, outcome, parts),
+        "fail_effect": lambda card: state.fail_effect(card, failure, "x", parts=parts),
+        "lose_effect": lambda card: state.lose_effect(card),
+        "abandon_effect": lambda card: state.abandon_effect(card),
+        "retry_effect": lambda card: state.retry_effect(card, click),
+        "confirm_effect": lambda card: state.confirm_effect(card, click),
+        "settle_approval": lambda card: state.settle_approval(card),
     }
-    return made[kind]()
+    return Event(name, version, person, choice, click, waiter, applied[name])
 
 
 def _taking_back(click: Click, card: Approval | None) -> Click:
@@ -152,9 +148,17 @@ def _taking_back(click: Click, card: Approval | None) -> Click:
     return Click(**{**dict(click), "id": card.build_cancelling_press(TAKEN_BACK_CHOICE)}) if card else click
 
 
-def list_kinds() -> list[type]:
-    """List every kind of event."""
-    return sorted(get_args(ApprovalEvent), key=lambda kind: kind.__name__)
+BESIDE = {"record_delivery", "keep_copies", "compute_seal"}
+"""Functions in the module that return something of a card and are no event: copies change in every state."""
+
+
+def list_events() -> list[str]:
+    """List every event: the functions that return a changed card. The next version has several reasons."""
+    functions = {
+        name for name, one in getmembers(state, isfunction) if "Approval" in str(one.__annotations__.get("return"))
+    }
+    events = {name for name in functions - BESIDE if not name.startswith("_")} - {"open_next_version"}
+    return sorted(events | set(REOPENINGS))
 
 
 def name_phase(card: Approval | None) -> str:
@@ -163,35 +167,34 @@ def name_phase(card: Approval | None) -> str:
     return card.effect.value or card.state.value
 
 
-def is_legal(card: Approval | None, event: ApprovalEvent, now_ms: int) -> bool:
+def is_legal(card: Approval | None, event: Event, now_ms: int) -> bool:
     """Whether the event is legal, written independently of the machine."""
-    if type(event) not in LEGAL[name_phase(card)]:
+    if event.name not in LEGAL[name_phase(card)]:
         return False
-    in_time = card is not None and now_ms < card.expires_ms
-    match event:
-        case CardCancelled(person, choice):
-            again = card is not None and card.state is ApprovalState.CANCELLED
-            name = "stop" if choice == STOPPED_CHOICE else "cancel"
-            same = card is not None and card.press_id == f"{name}:A:{card.version}"
-            theirs = card is not None and card.gate is Gate.CONFIRM and (name == "stop" or person == OWNER)
-            return theirs and (same if again else in_time)
-        case DecisionMade(click):
-            return card is not None and click.version == card.version and in_time
-        case ReminderDue(version) | CardExpired(version) | SuggestionAdded(version):
-            return card is not None and version == card.version
-        case EffectRetried(click) | EffectConfirmed(click):
-            return card is not None and click.version == card.version
-        case WaiterAdded(waiter):
-            return card is not None and waiter not in card.waiters
+    if card is None:
+        return True
+    in_time, fits = now_ms < card.expires_ms, event.version == card.version
+    match event.name:
+        case "cancel_approval":
+            name = "stop" if event.choice == STOPPED_CHOICE else "cancel"
+            same = card.press_id == f"{name}:A:{card.version}"
+            theirs = card.gate is Gate.CONFIRM and (name == "stop" or event.person == OWNER)
+            return theirs and (same if card.state is ApprovalState.CANCELLED else in_time)
+        case "decide_approval":
+            return fits and in_time
+        case "expire_approval" | "add_suggestion" | "retry_effect" | "confirm_effect":
+            return fits
+        case "add_waiter":
+            return event.waiter not in card.waiters
     return True
 
 
-def list_likely(phase: str) -> list[type]:
+def list_likely(phase: str) -> list[str]:
     """List the likely events of a phase: mostly decisions and effects, but also all others."""
-    kinds = list_kinds()
-    legal = [kind for kind in kinds if kind in LEGAL[phase]]
-    forward = [kind for kind in legal if kind in (DecisionMade, EffectStarted, EffectLost)]
-    return legal * 4 + forward * 16 + kinds
+    events = list_events()
+    legal = [name for name in events if name in LEGAL[phase]]
+    forward = [name for name in legal if name in ("decide_approval", "start_effect", "lose_effect")]
+    return legal * 4 + forward * 16 + events
 
 
 WAITS = (*(timedelta(hours=hours) for hours in (0, 0, 0, 0, 0, 1, 1, 1, 1)), LASTS)
@@ -205,7 +208,7 @@ class Walk:
         self.pick, self.card, self.now = pick, None, BEGIN
         self.card: Approval | None
         self.decided = Counter[int]()
-        self.made = set[type]()
+        self.made = set[str]()
 
     def go(self, steps: int) -> list[str]:
         """Return the properties that the first bad event breaks; empty when all hold to the end."""
@@ -213,33 +216,38 @@ class Walk:
             self.now += self.pick(WAITS)
             if name_phase(self.card) in ("done", "closed") and self.pick((True, False)):
                 self.card, self.decided = None, Counter()
-            event = make_event(self.pick(LIKELY[name_phase(self.card)]), self.pick, self.card)
+            event = make_event(self.pick(LIKELY[name_phase(self.card)]), self.pick, self.card, self.now)
             if broken := sorted(set(self._step(event))):
                 return [*broken, f"{event} on {self.card}"]
         return []
 
-    def _step(self, event: ApprovalEvent) -> Iterator[str]:
+    def _step(self, event: Event) -> Iterator[str]:
         """Yield the names of the properties that this event breaks."""
         before, snapshot = self.card, self.card.model_dump_json() if self.card else ""
+        if before is None and event.name != "create_approval":
+            return  # there is nothing that it may happen to
         legal = is_legal(before, event, to_ms(self.now))
         try:
-            after, effects = state.transition(before, event, self.now)
+            after = event.apply(before)
         except IllegalTransitionError:
+            after = None
+        is_changed = before is not None and before.model_dump_json() != snapshot
+        if after is None:
             if legal:
                 yield "legal moves are made"
-            if before is not None and before.model_dump_json() != snapshot:
+            if is_changed:
                 yield "what is refused changes nothing"
             return
         if not legal:
             yield "illegal moves are refused"
-        if before is not None and before.model_dump_json() != snapshot:
+        if is_changed:
             yield "what was is left as it was"
         self.card = after
-        self.made.add(type(event))
+        self.made.add(event.name)
         yield from self._find_broken_seal(before, after)
-        yield from self._find_broken_decision(before, after, event, effects)
+        yield from self._find_broken_decision(before, after, event)
         yield from self._find_broken_effect(before, after)
-        if any(isinstance(effect, SaveEnd) for effect in effects) and name_phase(after) in UNENDED:
+        if event.name == "settle_approval" and name_phase(after) in UNENDED:
             yield "what is not over is not closed"
 
     def _find_broken_seal(self, before: Approval | None, after: Approval) -> Iterator[str]:
@@ -250,20 +258,19 @@ class Walk:
         if before is not None and not 0 <= after.version - before.version <= 1:
             yield "versions count up"
 
-    def _find_broken_decision(
-        self, before: Approval | None, after: Approval, event: ApprovalEvent, effects: ApprovalEffects
-    ) -> Iterator[str]:
-        self.decided[after.version] += sum(isinstance(effect, ClaimDecision) for effect in effects)
+    def _find_broken_decision(self, before: Approval | None, after: Approval, event: Event) -> Iterator[str]:
+        is_decision = event.name == "decide_approval"
+        self.decided[after.version] += is_decision
         if self.decided[after.version] > 1:
             yield "a version is decided once"
-        if any(isinstance(one, ClaimDecision) and one.now_ms >= after.expires_ms for one in effects):
+        if is_decision and after.decided_ms >= after.expires_ms:
             yield "nothing is decided when its time is over"
         if after.state is ApprovalState.OPEN and (after.decided_by or after.press_id or after.choice or after.effect):
             yield "nobody has decided what is open"
         if before is None:
             return
         reopened = after.state is ApprovalState.OPEN and before.state is not ApprovalState.OPEN
-        next_version = isinstance(event, REOPENS) and after.version == before.version + 1
+        next_version = event.name in REOPENS and after.version == before.version + 1
         if reopened and (before.is_settled or not next_version):
             yield "what has ended stays ended"
         decided = before.state is after.state is ApprovalState.DECIDED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,16 +15,20 @@ from bot.approvals.delivery import (
     post_card,
     post_expiry,
     post_note,
-    post_reminder,
     replace_card,
     update_copies,
 )
+from bot.approvals.lifecycle import remind_deciders
 from bot.approvals.refusals import post_refusal
 from bot.approvals.render import render_card, render_moved_card
 from bot.chat.messages import Card, Click, MessageRef, Post
 from bot.core.errors import ChatError, ChatRefusedError, ChatUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import Approval, ApprovalState, EffectState
+from bot.core.work_items import RemindDeciders
+from bot.queue.lanes import LaneItem
+from bot.queue.writes import EnqueueItem, XAdd
+from bot.storage.approvals import _format_approval_fields
 from tests.approvals.approval_walk import build_card
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
@@ -255,13 +260,16 @@ async def test_somebody_who_cannot_be_told_keeps_no_word_from_the_others(bot: Bo
 
 async def test_a_reminder_is_told_once_a_version(bot: Bot) -> None:
     (copy,) = stand(bot, "DU2")
-    card = make_card((LI.id, copy))
-    assert await post_reminder(name_deputies(bot), card, again=False) == await post_reminder(
-        name_deputies(bot), card, again=True
-    )
-    assert len(bot.chat.posts) == 2 and "提醒" in bot.chat.posts[1].post.text
-    await post_reminder(name_deputies(bot), card.model_copy(update={"version": 3}), again=True)
-    assert len(bot.chat.posts) == 3
+    card, cards = make_card((LI.id, copy)), name_deputies(bot)
+    for version, tries, posts in ((2, 1, 2), (2, 2, 2), (3, 2, 3)):
+        item = LaneItem(lane=card.id, id="x", body="", tries=tries)
+        record = _format_approval_fields(card.model_copy(update={"version": version}))
+        lease: Any = SimpleNamespace(item=item, record=record)
+        noted, event = await remind_deciders(cards, lease, RemindDeciders(version=version))
+        assert isinstance(noted, XAdd) and noted.fields["k"] == "approval.reminded"
+        assert isinstance(event, EnqueueItem) and "提醒" in event.body
+        assert len(bot.chat.posts) == posts and "提醒" in bot.chat.posts[1].post.text
+    assert await remind_deciders(cards, lease, RemindDeciders(version=2)) == [] and len(bot.chat.posts) == 3
 
 
 @corpus(

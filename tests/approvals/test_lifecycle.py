@@ -9,7 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.approvals.delivery import DeliveredCard, can_decide_card, list_card_events, list_represented
-from bot.approvals.lifecycle import build_journal_write, end_approval, give_up_press
+from bot.approvals.lifecycle import build_end_writes, build_journal_write, end_approval, give_up_press, notify_waiter
+from bot.approvals.state import IllegalTransitionError
 from bot.chat.messages import Click, MessageRef
 from bot.conversation.stops import cancel_cards
 from bot.core.errors import ChatUnavailableError
@@ -28,13 +29,14 @@ from bot.core.work_items import (
     CancelOpenCard,
     CloseCard,
     ExpireCard,
+    JoinSet,
     RecordDirectEvent,
     RefreshCard,
     RemindDeciders,
     StopOpenCard,
 )
 from bot.queue.lanes import LaneItem
-from bot.queue.writes import EnqueueItem, apply_writes
+from bot.queue.writes import EnqueueItem, XAdd, apply_writes
 from bot.storage.approvals import ApprovalStore
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot, every_edge
@@ -278,6 +280,37 @@ async def test_every_dm_that_has_the_card_remembers_its_end_but_those_whose_run_
     assert all(words[person] for person in remembered)
 
 
+ENDS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"state": ApprovalState.CLOSED, "decided_by": "U1", "choice": "withdrawn"}, "approval.closed"),
+    ({"state": ApprovalState.EXPIRED}, "approval.expired"),
+    (
+        {"state": ApprovalState.DECIDED, "decided_by": "U2", "choice": "approve", "effect": EffectState.DONE},
+        "effect.done",
+    ),
+)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize(("changes", "kind"), ENDS)
+async def test_an_end_closes_the_record_once_with_a_line_and_tells_who_waits_and_each_set(
+    redis: Redis, changes: dict[str, Any], kind: str, silent: bool
+) -> None:
+    bot = await requested(redis)
+    waiter = ApprovalWaiter(run="R1", uid="u", lane=DM.conversation)
+    told = {"waiters": (waiter,), "sets": ("set:U2:a", "set:U2:b"), **changes}
+    ended = (await bot.load_approval()).model_copy(update=told)
+    item = LaneItem(lane=ended.id, id="x", body="", tries=1)
+    writes = build_end_writes(bot.handlers.cards, item, ended, silent=silent)
+    closed = bot.approvals.build_close_writes(ended.model_copy(update={"waiters": ()}))
+    line = build_journal_write(bot.handlers.cards, ended, kind, person=ended.decided_by, choice=ended.choice)
+    resumed = notify_waiter(ended, waiter, silent=silent)
+    sets = [EnqueueItem(ended.id, f"x:{ended.id}:{one}", JoinSet(set=one).model_dump_json()) for one in told["sets"]]
+    assert writes == [*closed, line, resumed, *sets]
+    assert isinstance(line, XAdd) and line.fields["run"] == "R1"
+    with pytest.raises(IllegalTransitionError):
+        build_end_writes(bot.handlers.cards, item, await bot.load_approval())
+
+
 async def test_the_journal_says_of_a_card_what_it_is_about_where_it_stands_and_of_which_run(redis: Redis) -> None:
     bot = await requested(redis)
     asked = await bot.load_approval()
@@ -286,7 +319,7 @@ async def test_the_journal_says_of_a_card_what_it_is_about_where_it_stands_and_o
     about = {"approval": asked.id, "subject": "L-0001-1"}
     for card, given, run, channel, more in (
         (here, {}, "R1", DM.channel, about),
-        (here, {"run": "R2", "choice": "approve"}, "R2", DM.channel, about | {"choice": "approve"}),
+        (here, {"choice": "approve"}, "R1", DM.channel, about | {"choice": "approve"}),
         (stood_in, {}, "R1", "", about | {"raised_to": "U2"}),
     ):
         write = build_journal_write(bot.handlers.cards, card, "effect.tried", person="U9", **given)

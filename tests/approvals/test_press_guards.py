@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from bot.approvals.render import describe_consequence
 from bot.core.errors import LeaseLost
 from bot.core.i18n import translate
-from bot.core.outcomes import describe_consequence
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.work_items import ExpireCard
 from tests.harness.corpus import corpus

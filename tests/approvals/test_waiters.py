@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.approvals.waiters import (
+from bot.approvals.lifecycle import (
     CANCELLED_MESSAGE,
     CLOSED_MESSAGE,
     EXPIRED_MESSAGE,

@@ -62,7 +62,7 @@ async def judge(
     runs, approvals = RunStore(redis, keys), ApprovalStore(redis, keys)
     writes = [
         *(runs.build_save_writes(other) if other else ()),
-        *(approvals.build_open_writes(approval) if approval else ()),
+        *(approvals.build_open_writes(approval, approval.expires_ms - 1) if approval else ()),
     ]
     if writes:
         await apply_writes(redis, keys, 0, writes)

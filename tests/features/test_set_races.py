@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 import pytest
 from redis.asyncio import Redis
 
-from bot.approvals.state import CardRequested, OpenPeriod, transition
+from bot.approvals.openings import measure_open_time
+from bot.approvals.state import create_approval
 from bot.chat.messages import Click
 from bot.core.records import Approval, ApprovalState, OpenCard
 from bot.core.timing import Timing
@@ -80,8 +81,10 @@ async def open_cards(bot: Bot, count: int) -> list[Approval]:
         )
         id_ = bot.keys.derive_id("A", bot.keys.get_partition(task), task)
         asked = OpenCard(approval=id_, tool="sign", gate=Gate.APPROVE, proposal=proposal, caller="", place=None)
-        card, _ = transition(None, CardRequested(card=asked, period=OpenPeriod(bot.handlers.cards.open_for)), bot.now())
-        await apply_writes(bot.redis, bot.keys, bot.keys.get_partition(id_), bot.approvals.build_open_writes(card))
+        period = await measure_open_time(bot.handlers.cards, proposal, "")
+        card = create_approval(None, asked, period)
+        opened = bot.approvals.build_open_writes(card, period.reminder_ms)
+        await apply_writes(bot.redis, bot.keys, bot.keys.get_partition(id_), opened)
         cards.append(card)
     return cards
 

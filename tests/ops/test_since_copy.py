@@ -41,7 +41,7 @@ def line(kind: str, at_ms: int = 2_000, **more: Any) -> bytes:
 async def settle(redis: Redis, *lines: bytes, here: bool = False) -> tuple[Settlement, Approval]:
     """Open the card of the copy, then apply these journal lines."""
     store, partition = ApprovalStore(redis, KEYS), KEYS.get_partition(CARD.id)
-    await apply_writes(redis, KEYS, partition, store.build_open_writes(CARD))
+    await apply_writes(redis, KEYS, partition, store.build_open_writes(CARD, 1))
     journal = JournalSince()
     read_journal(lines, COPIED_MS, journal)
     settlement = await settle_since_copy(ScriptRunner.from_redis(redis, KEYS), journal, lambda tool: here)

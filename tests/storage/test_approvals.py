@@ -106,13 +106,11 @@ async def test_bringing_it_to_people_changes_no_decision(store: ApprovalStore) -
     assert await store.load_approval(ID) == FULL.model_copy(update=brought)
 
 
-async def test_an_open_card_reminds_at_half_time_and_expires_instead_of_the_version_before(
-    store: ApprovalStore, keys: Keys
-) -> None:
+async def test_an_open_card_reminds_and_expires_instead_of_the_version_before(store: ApprovalStore, keys: Keys) -> None:
     before = BARE.model_copy(update={"version": 1, "created_ms": 0, "expires_ms": 2_000})
-    await write(store, store.build_open_writes(before))
+    await write(store, store.build_open_writes(before, 1_000))
     assert await read_timers(store) == {f"remind:{ID}:1": 1_000, f"expire:{ID}:1": 2_000}
-    await write(store, store.build_open_writes(BARE))
+    await write(store, store.build_open_writes(BARE, 2_500))
     assert await read_timers(store) == {f"remind:{ID}:2": 2_500, f"expire:{ID}:2": 4_000}
     lanes = Lanes(store.redis, keys)
     assert await lanes.move_due_timers() == 2
@@ -125,8 +123,8 @@ async def test_an_open_card_reminds_at_half_time_and_expires_instead_of_the_vers
 
 async def test_what_is_closed_is_out_of_the_open_ones_and_has_no_timers(store: ApprovalStore) -> None:
     later = BARE.model_copy(update={"id": OTHER, "expires_ms": 3_000})
-    await write(store, store.build_open_writes(BARE))
-    await write(store, store.build_open_writes(later), OTHER)
+    await write(store, store.build_open_writes(BARE, 2_500))
+    await write(store, store.build_open_writes(later, 2_500), OTHER)
     assert [one.id for one in await store.list_open_approvals()] == [OTHER, ID], "the first to expire first"
     await write(store, store.build_close_writes(BARE.model_copy(update={"state": ApprovalState.EXPIRED})))
     assert await read_timers(store) == {}
@@ -140,7 +138,7 @@ async def test_what_is_closed_is_out_of_the_open_ones_and_has_no_timers(store: A
 
 async def test_a_press_is_written_whole_and_once(store: ApprovalStore) -> None:
     later = BARE.model_copy(update={"id": f"{ID[:-1]}y"})
-    await write(store, [*store.build_open_writes(BARE), *store.build_open_writes(later)])
+    await write(store, [*store.build_open_writes(BARE, 2_500), *store.build_open_writes(later, 2_500)])
     for id, answer in (("c", "ok"), ("c", "ok"), ("d", "already")):
         click = Click(id=id, approval=ID, version=2, choice="send", person="U1", place=PLACE, form={"opinion": "好"})
         decide = store.build_decide_writes(click, ends=ApprovalState.DECIDED, now_ms=3_999)
@@ -175,7 +173,7 @@ async def test_what_cannot_be_decided_stays_as_it_is(store: ApprovalStore, recor
 @pytest.mark.parametrize("place", [None, PLACE])
 async def test_a_card_is_taken_back_once_by_who_says_so(store: ApprovalStore, place: Place | None) -> None:
     approval = BARE.model_copy(update={"place": place})
-    await write(store, store.build_open_writes(approval))
+    await write(store, store.build_open_writes(approval, 2_500))
     for _ in range(2):
         assert await store.decide_cancellation(approval, "U1", TAKEN_BACK_CHOICE, 3_999) == "ok"
     taken = await store.load_approval(ID)

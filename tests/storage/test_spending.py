@@ -27,17 +27,10 @@ async def test_what_a_person_used_in_several_conversations_adds_up(either: Redis
         counts = spending.build_usage_writes(lane, "U1", SPENT, begun=True)
         await apply_writes(either, keys, keys.get_partition(lane), counts)
     assert len({keys.get_partition(lane) for lane in LANES}) > 4, "or it proves less"
-    today = spending.build_daily_query("U1", "USD")
-    wanted = DailyUsage(1200, Decimal("0.0012"))
-    recalled = await RunStore(either, keys).load_conversation(
-        LANES[0], HistoryStore(either, keys), "R00nothing12345", today
-    )
-    assert recalled.usage == wanted and recalled.run is None
-    assert (
-        await RunStore(either, keys).load_conversation(LANES[0], HistoryStore(either, keys), today=today)
-    ).usage == wanted
-    assert (await RunStore(either, keys).load_conversation(LANES[0], HistoryStore(either, keys))).usage == DailyUsage()
-    assert await spending.load_daily_usage(today) == wanted
+    assert await spending.load_daily_usage("U1", "USD") == DailyUsage(1200, Decimal("0.0012"))
+    runs, history = RunStore(either, keys), HistoryStore(either, keys)
+    assert (await runs.load_conversation(LANES[0], history, "R00nothing12345")).run is None
+    assert (await runs.load_conversation(LANES[0], history)).run is None
     [row] = await spending.list_usage_rows(2)
     assert (row.runs, row.replies, row.tokens_in, row.costs) == (12, 12, 1080, {"USD": Decimal("0.0012")})
 
@@ -95,10 +88,8 @@ async def test_what_is_counted_of_replies_and_nothing_of_none(redis: Redis) -> N
     costs = {"USD": Decimal("0.0001"), "CNY": Decimal("0.5")}
     day = NOON.date()
     assert rows[0] == UsageRow(day, "U1", "a", 0, 2, tokens_in=99, cached=5, tokens_out=11, costs=costs)
-    query = store.build_daily_query("U1", "CNY")
-    assert (query.person, query.day) == ("U1", day)
-    assert await store.load_daily_usage(query) == DailyUsage(124, Decimal("0.5"))
-    assert await store.load_daily_usage(store.build_daily_query("U3", "CNY")) == DailyUsage()
+    assert await store.load_daily_usage("U1", "CNY") == DailyUsage(124, Decimal("0.5"))
+    assert await store.load_daily_usage("U3", "CNY") == DailyUsage()
 
 
 async def test_days_are_listed_back_from_today_and_no_further_than_they_are_kept(redis: Redis) -> None:

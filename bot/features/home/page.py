@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from bot.approvals import render
 from bot.approvals.authorization import authorize_press
 from bot.approvals.delivery import list_names_on_card, list_represented
+from bot.approvals.render import format_local_time
 from bot.chat.messages import Button, Card, HomeButton, HomeEntry, HomeSection, HomeView
 from bot.core import logs
 from bot.core.i18n import render_value, translate
-from bot.core.outcomes import format_local_time
 from bot.core.records import ApprovalState
 from bot.core.work_items import SEVERAL, build_set_id
 from bot.features.contract import Core
@@ -233,7 +233,7 @@ class HomeBuilder:
         preferences = self.core.stores.preferences.get_preferences(caller.id)
         lines = [*describe_preferences(preferences, self.core.settings.steps, caller.person)]
         if at := self.core.settings.morning_list:
-            name = "on" if await self.core.stores.mornings.wants_list(caller.id) else "off"
+            name = "on" if await self.core.stores.preferences.wants_morning_list(caller.id) else "off"
             value = translate(f"home.morning_{name}", language, at=at)
             lines.append(translate("setting.morning_list", language, value=value))
         button = HomeButton(translate("home.change", language), "settings")

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 from bot.approvals.opinion_drafts import list_draft_fields
-from bot.approvals.render import ADVICE_LABEL
+from bot.approvals.render import ADVICE_LABEL, Names, describe_consequence, describe_dated_outcome, get_names
 from bot.chat.messages import Button, Card, Dialog, FormInput, MessageRef, Place, Post, TickList, TickOption
 from bot.core.i18n import render_value, shorten_text, translate, translate_label
-from bot.core.outcomes import Names, describe_consequence, describe_dated_outcome, get_names
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.redaction import redact_text
 from bot.core.work_items import APPROVE_SET, REJECT_SET, TICKED

@@ -12,7 +12,7 @@ from bot.app.settings import Settings
 from bot.ops.cli import console
 from bot.ops.cli.name_lookup import open_name_lookup
 from bot.queue.keys import Keys
-from bot.storage.journal import KINDS, Journal, JournalFilter
+from bot.storage.journal import KINDS, Journal
 from tools.people.names import describe_person, find_people
 from tools.platform_ids import MENTION
 
@@ -25,7 +25,7 @@ NEAR = 5
 async def require_known_kinds(journal: Journal, kinds: Sequence[str], *, since: str) -> None:
     """Raise CountersignError for a kind that is neither written by this version nor in the record."""
     for kind in kinds:
-        if kind in KINDS or await journal.has_record(JournalFilter(kinds=frozenset({kind})), since):
+        if kind in KINDS or await journal.has_record(since, kinds=(kind,)):
             continue
         from bot.features.shipped import JOURNAL_KINDS  # takes long, and most kinds are found before
 
@@ -45,7 +45,7 @@ async def require_known_run(journal: Journal, keys: Keys, run: str, *, since: st
     from bot.storage.runs import RunStore
 
     is_kept = await RunStore(journal.redis, keys).load_run(run) is not None
-    if not is_kept and not await journal.has_record(JournalFilter(run=run), since):
+    if not is_kept and not await journal.has_record(since, run=run):
         raise console.build_error("tail.no_run", run=run, since=since)
 
 
@@ -56,7 +56,7 @@ async def require_known_channel(journal: Journal, channel: str, *, since: str, f
         return
     if not CHANNEL.fullmatch(channel):
         raise console.build_error("tail.odd_channel", channel=channel)
-    if await journal.has_record(JournalFilter(channel=channel), since):
+    if await journal.has_record(since, channel=channel):
         return
     if not follow:
         raise console.build_error("tail.no_channel", channel=channel, since=since)
@@ -72,7 +72,7 @@ async def find_person_id(journal: Journal, settings: Settings, text: str, *, sin
     text = text.strip()
     mention = MENTION.match(text)
     person = mention[1] if mention else text
-    if not person or (PERSON.fullmatch(person) and await journal.has_record(JournalFilter(person=person), since)):
+    if not person or (PERSON.fullmatch(person) and await journal.has_record(since, person=person)):
         return person
     async with open_name_lookup(settings) as names:
         if PERSON.fullmatch(person) and await names.find_name(person):
@@ -85,6 +85,6 @@ async def find_person_id(journal: Journal, settings: Settings, text: str, *, sin
         language = console.get_terminal_language()
         named = (f"{describe_person(one, people, language)} {one.id}" for one in found.people[:NEAR])
         raise console.build_error("tail.some_people", person=text, candidates="; ".join(named))
-    if await journal.has_record(JournalFilter(person=person), since):  # for example a user of this system
+    if await journal.has_record(since, person=person):  # for example a user of this system
         return person
     raise console.build_error("tail.no_person" if people else "tail.no_person_nor_names", person=text, since=since)

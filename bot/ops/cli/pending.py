@@ -7,8 +7,7 @@ from rich import box
 from rich.table import Table
 
 from bot.app.settings import load_settings
-from bot.core.i18n import load_sentences, translate
-from bot.core.outcomes import describe_matter
+from bot.core.i18n import describe_matter, load_sentences, translate
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, format_terminal_time, sanitize_for_terminal
 from bot.ops.cli.name_lookup import open_stored_names

@@ -144,7 +144,7 @@ async def test_who_follows_may_wait_for_a_channels_first_word(there: Office, red
 
 
 PLACES = {
-    **dict.fromkeys(("build_record_write", "append_record", "_build_journal_write", "_make_journal_line"), 1),
+    **dict.fromkeys(("build_record_write", "append_record", "_build_journal_write"), 1),
     "build_journal_write": 2,
 }
 """Function → place of the kind among its arguments."""
@@ -209,7 +209,7 @@ async def test_nothing_that_is_kept_drives_the_terminal(
         id="A00aaaaaaaaaaaa", version=1, tool="send_email" + EVIL, gate=Gate.CONFIRM, proposal=plan, seal="",
         caller=LI + EVIL, place=None, created_ms=1, expires_ms=2**41,
     )  # fmt: skip
-    opened = ApprovalStore(redis, keys).build_open_writes(card)
+    opened = ApprovalStore(redis, keys).build_open_writes(card, card.expires_ms - 1)
     await apply_writes(redis, keys, keys.get_partition(card.id), opened)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REDIS_URL", valkey)

@@ -27,7 +27,7 @@ PARTS = (
         "bot/approvals",
         (
             "state.py", "authorization.py", "press.py",
-            "dialogs.py", "refusals.py", "lifecycle.py", "openings.py", "delivery.py", "waiters.py",
+            "dialogs.py", "refusals.py", "lifecycle.py", "openings.py", "delivery.py",
             "render.py", "opinion_drafts.py", "outbox.py",
         ),
         "tests/approvals",
@@ -45,7 +45,7 @@ PARTS = (
     ),
     Part(
         "bot/core",
-        ("records.py", "outcomes.py", "redaction.py", "logs.py", "disclosure.py"),
+        ("records.py", "redaction.py", "logs.py", "disclosure.py"),
         "tests/core",
         ("tests/approvals", "tests/conversation", "tests/linear", "tests/ops/cli", "tests/tracing"),
     ),

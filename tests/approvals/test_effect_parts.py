@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bot.core.outcomes import describe_effect_parts, is_resumable, list_parts
+from bot.approvals.render import describe_effect_parts, list_parts
+from bot.approvals.state import is_resumable
 from bot.core.records import Approval, compute_seal
 from tests.approvals.approval_walk import PLACE, make_plan
 from tools.effect_parts import PartState
