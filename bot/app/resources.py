@@ -33,9 +33,9 @@ from bot.core.records import Run
 from bot.core.redaction import remember_secrets
 from bot.core.timing import Timing
 from bot.core.work_items import SHOW_SUFFIX
-from bot.queue.confirmation import Confirmation, ConfirmedBy
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
+from bot.queue.scripts import Confirmation, ConfirmedBy
 from bot.queue.store_watch import StoreWatch
 from bot.redis.check import require_fit_redis
 from bot.redis.connect import connect_redis

@@ -21,8 +21,7 @@ from statistics import median
 
 from bot.core import logs
 from bot.core.clock import Clock
-from bot.queue.confirmation import SILENT_S, Confirmation
-from bot.queue.scripts import ScriptRunner
+from bot.queue.scripts import SILENT_S, Confirmation, ScriptRunner
 
 MAX_OFFSET_MS = 30_000
 """Largest difference from the store's time with which a process takes work (ms)."""
