@@ -13,15 +13,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 71_549,
+    "product lines": 71_547,
     "lines of the second platform": 6_466,
-    "kernel lines": 15_920,
+    "kernel lines": 15_918,
     "helpers used once, of 1,000 functions": 92,
-    "helpers of three lines or fewer": 22,
+    "helpers of three lines or fewer": 21,
     "clauses as subjects in docstrings": 0,
     "clauses as subjects in papers": 0,
-    "files that run for a message": 116,
-    "files that run for a click": 88,
+    "files that run for a message": 117,
+    "files that run for a click": 89,
 }
 KERNEL = ("agent", "approvals", "conversation", "queue", "storage", "core", "chat", "app")
 BESIDE_KERNEL = re.compile(

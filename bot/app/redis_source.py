@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,8 +36,14 @@ async def open_redis(settings: Settings, *, make: bool = False) -> AsyncIterator
     elif not server.has_data:
         raise NoInstallationError(translate("local_store.no_bot", language, folder=folder.absolute()))
     url = await server.ensure_running()
+
+    async def restart_dead_server() -> None:
+        """Restart the server if it has died. All acknowledged data are on disk."""
+        await asyncio.sleep(UPKEEP_INTERVAL_S)
+        await server.ensure_running()
+
     try:
-        yield url, (partial(_restart_embedded_redis, server),)
+        yield url, (restart_dead_server,)
     finally:
         await server.close()
 
@@ -51,9 +56,3 @@ def require_writable_folder(folder: Path) -> None:
         (folder / ".writable").unlink(missing_ok=True)
     except OSError as error:
         raise SettingsError(f"DATA_DIR: {folder} cannot be written to ({error.strerror})") from error
-
-
-async def _restart_embedded_redis(embedded: EmbeddedRedis) -> None:
-    """Restart the embedded server if it has died. All acknowledged data are on disk."""
-    await asyncio.sleep(UPKEEP_INTERVAL_S)
-    await embedded.ensure_running()
