@@ -1,7 +1,7 @@
 """The composition root: settings → outside services → stores → tools → loop → platform. Only this file and
 `bot.app.resources` construct, which opens and closes all resources.
 
-Read `build_core` to see the bot's parts, and `bot.app.lifecycle` to see how it runs."""
+Read `build_core` to see the bot's parts, and `bot.ops.cli.run` to see how it runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from bot.agent.loop import AgentLoop
 from bot.agent.model import Model
 from bot.app.company_files import load_calendar, open_handbook
 from bot.app.dispatch import WorkDispatcher
-from bot.app.health import HealthState, ProcessReport
 from bot.app.ingress import CardActions, LaneIngress
 from bot.app.resources import OpenPlatform, Resources, open_resources
 from bot.app.services import Services
@@ -56,7 +55,6 @@ class Application:
     dispatcher: WorkDispatcher
     worker: Worker
     ingress: LaneIngress
-    health: HealthState
     alerts: AdministratorAlerts
 
     def connect(self) -> AbstractAsyncContextManager[IsConnected]:
@@ -139,13 +137,10 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
         dispatcher,
         bury=DeadLetterStore(stores.redis, stores.keys).build_bury_writes,
         concurrency=settings.concurrency,
-        jobs=(jobs := [*_list_jobs(base, cards, alerts), *added.jobs]),
+        jobs=[*_list_jobs(base, cards, alerts), *added.jobs],
         timing=base.timing,
         watch=stores.watch,
     )
-    health = HealthState(stores=stores, platform=platform, worker=worker)
-    # It tells of the worker itself.
-    jobs.append(ProcessReport(health=health, alerts=alerts, model=base.model.name).announce_process)
     ingress = LaneIngress(stores=stores, platform=platform, worker=worker, cards=core.cards, features=added)
     return Application(
         resources=base,
@@ -153,7 +148,6 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
         dispatcher=dispatcher,
         worker=worker,
         ingress=ingress,
-        health=health,
         alerts=alerts,
     )
 

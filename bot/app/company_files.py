@@ -40,11 +40,6 @@ def read_policy(settings: Settings) -> tuple[PolicyRow, ...]:
         return parse_policy(read_setting_file("POLICY_FILE", settings.policy_file))
 
 
-def build_form_numbers(settings: Settings) -> dict[str, Decimal]:
-    """Return the settings that replace numbers in the forms."""
-    return {"threshold": Decimal(settings.finance_threshold), "annual_days": Decimal(settings.annual_leave_days)}
-
-
 def load_prices(settings: Settings) -> PriceTable:
     """Load the prices of tokens. Raises SettingsError for an unusable file, and for a money budget with a model without
     a price."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from functools import partial
 
 from pydantic import SecretStr
 from redis.asyncio import Redis
 
-from bot.app.company_files import build_form_numbers, load_calendar, load_policy
+from bot.app.company_files import load_calendar, load_policy
 from bot.app.settings import Settings, name_setting
 from tools.ports import AttachedFiles, Directory
 from tools.workflow.engine.embedded import EmbeddedEngine
@@ -49,7 +50,9 @@ async def open_engine_from_settings(
 ) -> AsyncIterator[Engine]:
     """The engine, while the context is open. `compute_number_floor`: see `RedisStore`. Raises `SettingsError`."""
     processes = load_shipped_processes()
-    calendar, numbers, marks = load_calendar(settings), build_form_numbers(settings), KeyValueStore(redis)
+    calendar, marks = load_calendar(settings), KeyValueStore(redis)
+    # The settings that replace numbers in the forms.
+    numbers = {"threshold": Decimal(settings.finance_threshold), "annual_days": Decimal(settings.annual_leave_days)}
     if (address := build_engine_address(settings)) is None:
         store = RedisStore(redis, compute_number_floor=compute_number_floor)
         known = await EmbeddedEngine(store, processes, directory).list_processes()  # deployed ones too

@@ -130,19 +130,14 @@ class LaneIngress:
         if self.stores.watch.is_held and accepted is EnqueueResult.NEW:
             self._go_on(self._notify_held(click))
 
-    async def withdraw_click(self, click: Click, failed: Exception) -> Acceptance:
-        return await self._withdraw_item(click.approval, click.id, failed)
-
-    async def withdraw_message(self, message: Message, failed: Exception) -> Acceptance:
-        return await self._withdraw_item(message.place.conversation, message.id, failed)
-
-    async def _withdraw_item(self, lane: str, id: str, failed: Exception) -> Acceptance:
-        """Withdraw an item that could not be accepted. A store that refused the item may refuse this too; the item is
+    async def withdraw(self, event: Click | Message, failed: Exception) -> Acceptance:
+        """Withdraw an event that could not be accepted. A store that refused its item may refuse this too; the item is
         certainly not stored then. A store that has the item and may lose it keeps it."""
         if isinstance(failed, StoreUnconfirmedError):
             return Acceptance.UNKNOWN
+        lane = event.approval if isinstance(event, Click) else event.place.conversation
         try:
-            return Acceptance.NOT_TAKEN if await self.stores.lanes.withdraw_item(lane, id) else Acceptance.TAKEN
+            return Acceptance.NOT_TAKEN if await self.stores.lanes.withdraw_item(lane, event.id) else Acceptance.TAKEN
         except StoreUnavailableError:
             return Acceptance.NOT_TAKEN if isinstance(failed, StoreRefusedError) else Acceptance.UNKNOWN
 
@@ -202,12 +197,10 @@ class LaneIngress:
             await self._accept_item(item.lane, item.id, item.body, submission.person)
         return answer
 
-    async def list_prompts(self, person: str) -> Sequence[SuggestedPrompt]:
-        return await self.features.list_prompts(person)
-
-    async def welcome_person(self, person: str, place: Place) -> None:
+    async def welcome_person(self, person: str, place: Place) -> Sequence[SuggestedPrompt]:
         for item in await self.features.greet(person, place):
             await self.worker.accept_item(item.lane, item.id, item.body, person=person)
+        return await self.features.list_prompts(person)
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
         await self.stores.files.keeper.announce_files(form.person, form.files)

@@ -33,9 +33,9 @@ from bot.core.records import Run
 from bot.core.redaction import remember_secrets
 from bot.core.timing import Timing
 from bot.core.work_items import SHOW_SUFFIX
-from bot.queue.confirmation import Confirmation, ConfirmedBy
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
+from bot.queue.scripts import Confirmation, ConfirmedBy
 from bot.queue.store_watch import StoreWatch
 from bot.redis.check import require_fit_redis
 from bot.redis.connect import connect_redis
@@ -117,7 +117,11 @@ async def open_resources(
         if servers := load_mcp_servers(settings):
             from tools.mcp.fleet import open_toolset  # the SDK is slow to import
 
-            mcp_tools = await stack.enter_async_context(open_toolset(servers, _log_server_event))
+            usual = ("server.tools", "server.said")
+            toolset = open_toolset(
+                servers, lambda event, **about: (log.info if event in usual else log.warning)(event, **about)
+            )
+            mcp_tools = await stack.enter_async_context(toolset)
         sender = None
         if settings.traces != "off":  # the packages come with the extra `ops`
             opening = open_sender_from_settings(
@@ -234,11 +238,6 @@ async def _open_models(settings: Settings, services: Services, stores: Stores) -
         ]  # fmt: skip
         first, *second = [await stack.enter_async_context(one) for one in opening]
         yield FallbackModel(first=first, second=second[0]) if second else first
-
-
-def _log_server_event(event: str, **about: object) -> None:
-    """Log the events of a server."""
-    (log.info if event in ("server.tools", "server.said") else log.warning)(event, **about)
 
 
 async def _choose_reply_formats(

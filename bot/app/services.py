@@ -6,9 +6,8 @@ import asyncio
 import json
 import os
 import secrets
-import shutil
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,14 +16,12 @@ from typing import Literal
 from pydantic import SecretStr
 
 from bot.app.claim import claim_folder
-from bot.app.redis_source import has_redis, open_existing_redis, open_redis_from_settings, require_writable_folder
+from bot.app.redis_source import open_redis, require_writable_folder
 from bot.app.settings import Settings
-from bot.core.errors import LocalStartError
+from bot.core.errors import LocalStartError, NoInstallationError
 from bot.core.i18n import detect_terminal_language
-from bot.core.redaction import redact_text
 from bot.queue.worker import Job
 
-OPENAI = "api.openai.com"
 FEISHU_URLS = {"feishu": "https://open.feishu.cn", "lark": "https://open.larksuite.com"}
 DEMO = Path(__file__).parent.parent / "dev" / "demo"
 LOOPBACK = "127.0.0.1"
@@ -92,7 +89,9 @@ async def open_services(settings: Settings, *, start: bool = True) -> AsyncItera
     missing = (*([] if settings.redis_url else ["redis"]), *services)
     async with AsyncExitStack() as stack:
         if not start:
-            url = await stack.enter_async_context(open_existing_redis(settings)) if has_redis(settings) else ""
+            url = ""
+            with suppress(NoInstallationError):
+                url, _ = await stack.enter_async_context(open_redis(settings))
             yield build_services(settings, url, {}, missing)
             return
         require_writable_folder(settings.data_dir)
@@ -103,7 +102,7 @@ async def open_services(settings: Settings, *, start: bool = True) -> AsyncItera
             folder, language = settings.data_dir.absolute(), detect_terminal_language()
             claim = claim_folder(folder, alone=has_stateful_standin, address=page, language=language)
             lock = await stack.enter_async_context(claim)
-        redis_url, upkeep = await stack.enter_async_context(open_redis_from_settings(settings))
+        redis_url, upkeep = await stack.enter_async_context(open_redis(settings, make=True))
         local = await stack.enter_async_context(_run_standins(settings, services, redis_url, lock)) if services else {}
         yield replace(build_services(settings, redis_url, local, missing), upkeep_jobs=upkeep)
 
@@ -198,32 +197,3 @@ async def _wait_for_standins(child: asyncio.subprocess.Process) -> dict[str, str
             await asyncio.wait_for(child.wait(), END_S)
         raise LocalStartError("the local stand-ins could not start (see above)")
     return dict(json.loads(line))
-
-
-def format_banner(services: Services, servers: Mapping[str, int] | None = None) -> str:
-    """Describe the running parts, which of them are stand-ins, and where to look. `servers`: MCP servers and their
-    number of tools."""
-    chat = "Feishu" if services.feishu else "Slack"
-    rows = [
-        ("workspace", f"local stand-in for {chat}" if "workspace" in services.standins else services.workspace_url),
-        ("model", describe_models(services) if "model" not in services.standins else "rehearsal: rules, not a model"),
-        ("redis", "embedded, for this machine" if "redis" in services.standins else "by REDIS_URL"),
-        ("mail", "local mailbox, nothing leaves this machine" if "mail" in services.standins else "by SMTP_URL"),
-    ]  # fmt: skip
-    if servers:
-        told = (f"{name} ({n or 'not reached yet; no'} tools)" for name, n in servers.items())
-        rows.append(("servers", ", ".join(told)))
-    lines = ["", "Countersign is running.", *(f"  {name:<10} {what}" for name, what in rows)]
-    if services.page_url:
-        command = "countersign"  # this installation's
-        if not shutil.which(command):
-            script, here = Path(sys.executable).with_name(command), Path.cwd()
-            command = str(script.relative_to(here) if script.is_relative_to(here) else script)
-        lines += ["", f"  Open {services.page_url}", f"  Follow it: {command} tail -f      Stop it: Ctrl-C"]
-    return "\n".join([*lines, *filter(None, [services.real_models]), ""])
-
-
-def describe_models(services: Services) -> str:
-    """Describe the models in use and their addresses."""
-    named = [f"{one.name} at {one.url or OPENAI}" for one in (services.model, services.fallback) if one]
-    return redact_text("; while it is down ".join(named))

@@ -71,8 +71,8 @@ def find_variable_references(*files: Path | None) -> frozenset[str]:
 def find_wrong_names(
     names: Iterable[EnvironmentName], setting_names: Collection[str], used: Collection[str] = ()
 ) -> Iterator[str]:
-    """Describe the problem of each name that looks like one of `setting_names` and is not. Values are never
-    repeated."""
+    """Describe the problem of each name that looks like one of `setting_names` and is not. All programs share the
+    environment, so only close misspellings count there. Values are never repeated."""
     for wrong_name in names:
         tidy = _normalize_name(wrong_name.name)
         if wrong_name.name.upper() in setting_names and wrong_name.is_set:
@@ -86,18 +86,9 @@ def find_wrong_names(
             continue
         elif near:
             yield f"{_describe_place(wrong_name)} is not a setting; did you mean {near}?"
-        elif kin := sorted(name for name in setting_names if name.partition("_")[0] == word in OUR_FIRST_WORDS):
+        elif wrong_name.line and word in OUR_FIRST_WORDS:
+            kin = sorted(name for name in setting_names if name.partition("_")[0] == word)
             yield f"{_describe_place(wrong_name)} is not a setting; those of this kind are {', '.join(kin)}"
-
-
-def find_misspelt_names(names: Iterable[str], setting_names: Collection[str]) -> Iterator[str]:
-    """Find wrong names in the environment, which all programs share: only close misspellings of a setting."""
-    for name in sorted(names):
-        tidy = _normalize_name(name)
-        if name.upper() in setting_names or tidy in FOREIGN_NAMES or tidy.startswith(FOREIGN_PREFIXES):
-            continue
-        if near := _find_nearest(tidy, setting_names):
-            yield f"{_format_visible_name(name)} in the environment is not a setting; did you mean {near}?"
 
 
 def _read_optional_text(file: Path) -> str:
@@ -110,12 +101,9 @@ def _read_optional_text(file: Path) -> str:
 
 
 def _describe_place(one: EnvironmentName) -> str:
-    return f"{_format_visible_name(one.name)} in line {one.line} of .env"
-
-
-def _format_visible_name(name: str) -> str:
-    """Format a name on one line, at most 60 characters, without invisible characters."""
-    return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in name[:60])
+    """Describe where a name is, of which at most 60 characters are shown, and none of them invisible."""
+    shown = "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in one.name[:60])
+    return f"{shown} in line {one.line} of .env" if one.line else f"{shown} in the environment"
 
 
 def _normalize_name(name: str) -> str:

@@ -20,7 +20,7 @@ from dotenv import dotenv_values
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from bot.app.setting_names import find_misspelt_names, find_variable_references, find_wrong_names, read_env_file
+from bot.app.setting_names import EnvironmentName, find_variable_references, find_wrong_names, read_env_file
 from bot.core.errors import SettingsError
 from bot.core.redaction import MIN_SECRET_LENGTH, is_secret_name, read_url_secrets, remember_secrets, spell_secret
 
@@ -396,7 +396,7 @@ def find_misspelt_variables() -> tuple[str, ...]:
     """Find near misspellings of settings in the environment and describe them. All programs of the machine share it, so
     this is a warning and no error."""
     used = find_variable_references(_find_mcp_file(None))
-    return tuple(find_misspelt_names(os.environ.keys() - used, _KNOWN_NAMES))
+    return tuple(find_wrong_names(map(EnvironmentName, sorted(os.environ)), _KNOWN_NAMES, used))
 
 
 def _find_mcp_file(settings: Settings | None) -> Path | None:

@@ -10,11 +10,10 @@ from slack_bolt.async_app import AsyncApp
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.chat.http_mode import open_http_server
-from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Ingress
 from bot.chat.people.directory import PlatformDirectory
 from bot.chat.people.directory_file import DirectoryFile
-from bot.chat.platform import IsConnected, Platform, is_listening
+from bot.chat.platform import IngressGate, IsConnected, Platform, is_listening
 from bot.chat.slack import app as slack
 from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.channel_readers import SlackReaderClassifier

@@ -1,5 +1,5 @@
-"""HTTP mode of any platform: listens, and reads bodies that nobody has verified yet. These cost bounded work and
-memory, and end by a time-out."""
+"""HTTP: listens, and reads bodies that nobody has verified yet. These cost bounded work and memory, and end by a
+time-out."""
 
 from __future__ import annotations
 
@@ -87,17 +87,19 @@ def build_http_runner(application: web.Application) -> web.AppRunner:
 
 
 @asynccontextmanager
-async def open_http_server(application: web.Application, host: str, port: int) -> AsyncIterator[None]:
-    """Listen while the context is open. Raises SettingsError."""
+async def open_http_server(
+    application: web.Application, host: str, port: int, setting: str = "HTTP"
+) -> AsyncIterator[None]:
+    """Listen while the context is open. Raises SettingsError, which names the settings of the address by their first
+    word."""
     runner = build_http_runner(application)
     try:
         await runner.setup()
         try:
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
-            raise SettingsError(
-                f"cannot listen on {host}:{port} ({error.strerror}); set HTTP_HOST or HTTP_PORT"
-            ) from error
+            taken = f"cannot listen on {host}:{port} ({error.strerror})"
+            raise SettingsError(f"{taken}; set {setting}_HOST or {setting}_PORT") from error
         yield
     finally:
         await runner.cleanup()

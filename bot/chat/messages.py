@@ -642,12 +642,9 @@ class Ingress(Protocol):
     async def accept_click(self, click: Click) -> None:
         """Put a press into its lane."""
 
-    async def withdraw_click(self, click: Click, failed: Exception) -> Acceptance:
-        """Return the outcome of a click for which `accept_click` has raised `failed`. A click that was not stored never
-        will be."""
-
-    async def withdraw_message(self, message: Message, failed: Exception) -> Acceptance:
-        """Return the outcome of a message, as `withdraw_click` does."""
+    async def withdraw(self, event: Click | Message, failed: Exception) -> Acceptance:
+        """Return the outcome of an event whose acceptance has raised `failed`. An event that was not stored never will
+        be."""
 
     async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
         """Accept a press of the platform's own *Stop*, which acts like the word, without a message to answer. `id` is
@@ -675,11 +672,9 @@ class Ingress(Protocol):
     async def submit_home_dialog(self, submission: HomeSubmission) -> HomeAnswer:
         """Check a submitted dialog of Home, and put its consequences into a lane."""
 
-    async def list_prompts(self, person: str) -> Sequence[SuggestedPrompt]:
-        """List prompts that this person could send to the bot now. Return none for people who are not served."""
-
-    async def welcome_person(self, person: str, place: Place) -> None:
-        """Welcome a person who has opened their DM with the bot for the first time."""
+    async def welcome_person(self, person: str, place: Place) -> Sequence[SuggestedPrompt]:
+        """Welcome a person who has opened their DM with the bot for the first time. Return prompts that they could send
+        now, and none for people who are not served."""
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
         """Build the page of a form with its input so far. Return a text in the person's language if they get no

@@ -260,8 +260,7 @@ def get_known_language(directory: ChatDirectory, person: str) -> str:
 async def welcome_person(intake: Ingress, channel: Channel, person: str, place: Place) -> None:
     """Welcome a person who has opened their DM with the bot."""
     try:
-        await intake.welcome_person(person, place)
-        await channel.suggest_prompts(place, await intake.list_prompts(person))
+        await channel.suggest_prompts(place, await intake.welcome_person(person, place))
     except (StoreUnavailableError, ChatError) as failed:
         log.warning("nothing shown in the DM that was opened", reason=str(failed))
 

@@ -1,4 +1,4 @@
-"""The metrics of a process, for Prometheus. `bot.app.health` serves them.
+"""The metrics of a process, for Prometheus. `bot.ops.health` serves them.
 
 Each kind of action has one histogram: how often, how it ended (`outcome`), how long it took. Labels have few values,
 all of them ours: kinds of work, names of scripts, of Slack's methods, of the models in the settings, of our tools. No

@@ -22,8 +22,7 @@ from redis.client import NEVER_DECODE
 from redis.exceptions import ResponseError
 
 from bot.core.errors import CountersignError
-from bot.queue.keys import Keys
-from bot.queue.stored_items import split_stored_item
+from bot.queue.keys import Keys, split_stored_item
 from bot.queue.writes import EnqueueItem, apply_writes
 from bot.redis.connect import load_time_ms
 

@@ -16,7 +16,6 @@ from bot.agent.model import TextStore
 from bot.agent.models.probe import FormatSetting, choose_format_name, find_call_problem
 from bot.app.company_files import load_calendar, load_persona, load_policy, load_prices, open_handbook
 from bot.app.engine import build_engine_address, open_engine_from_settings
-from bot.app.health import SHARED_APP
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
 from bot.chat.people.directory_file import read_directory_file
@@ -27,6 +26,7 @@ from bot.core.i18n import translate
 from bot.features.files.bytes_place import check_bucket, check_files_folder
 from bot.ops.cli.console import explain_error
 from bot.ops.cli.name_lookup import open_directory
+from bot.ops.health import SHARED_APP
 from bot.ops.held_store import list_held_partitions
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner

@@ -16,8 +16,8 @@ from bot.approvals.render import find_choice
 from bot.core.records import ApprovalState, EffectState
 from bot.core.work_items import SET_DECISIONS, ButtonPressed, NotifyPerson, RefreshCard, SettleCard, build_show_lane
 from bot.ops.holds import stream_waiting_items
+from bot.queue.keys import build_stored_item, get_put_ms, split_stored_item
 from bot.queue.scripts import ScriptRunner
-from bot.queue.stored_items import build_stored_item, get_put_ms, split_stored_item
 from bot.queue.writes import EnqueueItem, apply_writes
 from bot.storage.approvals import ApprovalStore
 from tools.spec import TextRef

@@ -19,8 +19,7 @@ from redis.asyncio import Redis
 from bot.core.errors import UnreadableRecordError
 from bot.core.records import Approval
 from bot.ops.backup import stream_key_pages
-from bot.queue.keys import Keys
-from bot.queue.stored_items import split_stored_item
+from bot.queue.keys import Keys, split_stored_item
 from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import find_work_person
 from bot.storage.history import TAB

@@ -14,8 +14,7 @@ from redis.exceptions import ResponseError
 
 from bot.core.errors import UnreadableRecordError
 from bot.core.records import is_newer_record
-from bot.queue.keys import Keys
-from bot.queue.stored_items import split_stored_item
+from bot.queue.keys import Keys, split_stored_item
 from bot.storage.approvals import ApprovalStore
 from bot.storage.runs import RunStore
 from tools.workflow.engine.store import RedisStore

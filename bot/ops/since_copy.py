@@ -18,8 +18,8 @@ from bot.core.errors import CountersignError
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.work_items import MessageReceived, SettleCard
 from bot.ops.holds import stream_waiting_items
+from bot.queue.keys import split_stored_item
 from bot.queue.scripts import ScriptRunner
-from bot.queue.stored_items import split_stored_item
 from bot.queue.writes import EnqueueItem, apply_writes
 from bot.storage.approvals import ApprovalStore
 from bot.storage.runs import derive_run_id

@@ -1,5 +1,5 @@
-"""Names of keys. All keys of a partition share a hash tag, so that one script can write all of them, even on a Redis
-Cluster."""
+"""Names of keys, and the form of an item in a lane. All keys of a partition share a hash tag, so that one script can
+write all of them, even on a Redis Cluster."""
 
 from __future__ import annotations
 
@@ -73,3 +73,20 @@ class Keys:
     def stop_channel(self) -> str:
         """The pub/sub channel that announces each *stop*."""
         return f"{self.prefix}:stop"
+
+
+def split_stored_item(row: str) -> tuple[str, str]:
+    """Split a stored item (time, length of the id in bytes, id, body: `enqueue` in `lua/common.lua`) into (id, body).
+    Raises ValueError if the row is no item."""
+    _, length, rest = row.split("|", 2)
+    encoded, end = rest.encode(), int(length)
+    return encoded[:end].decode(), encoded[end:].decode()
+
+
+def get_put_ms(row: str) -> int:
+    """Return the time of the enqueue (epoch ms). Raises ValueError if the row is no item."""
+    return int(row.partition("|")[0])
+
+
+def build_stored_item(put_ms: int, id: str, body: str) -> str:
+    return f"{put_ms}|{len(id.encode())}|{id}{body}"

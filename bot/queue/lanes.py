@@ -9,7 +9,6 @@ a call after a broken connection."""
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import secrets
 import time
@@ -26,11 +25,9 @@ from bot.core import metrics
 from bot.core.cancellation import StopEvent
 from bot.core.errors import LeaseLost, StoreUnavailableError, StoreUnconfirmedError
 from bot.core.held_lease import get_held_lease
-from bot.queue.confirmation import DOUBT_MS, Confirmation
-from bot.queue.keys import ENGINE, Keys
-from bot.queue.scripts import ScriptRunner
-from bot.queue.stored_items import split_stored_item
-from bot.queue.writes import EnqueueItem, RefuseBegun, Write, XAdd, encode_writes, format_optional, split_by_partition
+from bot.queue.keys import ENGINE, Keys, split_stored_item
+from bot.queue.scripts import DOUBT_MS, Arg, Confirmation, ScriptRunner
+from bot.queue.writes import EnqueueItem, RefuseBegun, Write, XAdd, format_optional, split_by_partition
 from bot.redis.outages import translate_redis_errors
 
 ANYBODY = "*"
@@ -168,11 +165,11 @@ class Lease:
     ) -> CheckpointResult:
         """Apply writes once per `seq` of this item, extend the lease, and set `stopped` if a stop was recorded. With
         `slot`, the same call reserves the next slot of that rate unless it is more than `most_ms` away. With `confirm`,
-        the call returns once everything written so far is confirmed (`bot.queue.confirmation`), however long that
+        the call returns once everything written so far is confirmed (`bot.queue.scripts`), however long that
         takes."""
         row = await self._lanes.prepare_writes(self.lane, writes)
         rate = self._lanes.build_slot_args(self.lane, slot, most_ms)
-        args: list[str | int] = [
+        args: list[Arg] = [
             self.lane, self.token, self.item.id, len(self._written), seq, self._lanes.lease_ms, *rate, *row
         ]  # fmt: skip
         companion, asked_ms, server = self.lane + self._lanes.companion_suffix, get_elapsed_ms(), ""
@@ -220,7 +217,7 @@ class Lease:
         lease. Returns None if there is none; the lane is then released. Raises ValueError for a write that may refuse:
         the writes behind it would be lost with the item."""
         if refusing := next((one for one in writes if one.can_refuse()), None):
-            raise ValueError(f"no write of a commit may refuse: {' '.join(refusing.to_op()[:2])}")
+            raise ValueError(f"no write of a commit may refuse: {' '.join(map(str, refusing.encode()[:2]))}")
         row, asked_ms = await self._lanes.prepare_writes(self.lane, writes), get_elapsed_ms()
         head = (self.lane, self.token, self.item.id, len(self._written), self._lanes.lease_ms)
         answer = await self._lanes.run_lane_script("commit", self.lane, *head, *self._lanes.beside, int(more), *row)
@@ -311,11 +308,11 @@ class Lanes:
         metrics.TAKEOVERS.inc()
         _log.warning("another server has taken over; %s accepted items were missing there", again)
 
-    async def run_lane_script(self, script: str, lane: str, *args: str | int) -> Any:
+    async def run_lane_script(self, script: str, lane: str, *args: Arg) -> Any:
         """Run a script in the partition of a lane."""
         return await self.scripts.run_script(script, self.keys.get_partition(lane), *args)
 
-    async def run_confirmed_script(self, script: str, lane: str, *args: str | int) -> tuple[Any, bool, str]:
+    async def run_confirmed_script(self, script: str, lane: str, *args: Arg) -> tuple[Any, bool, str]:
         """Run a script as `run_lane_script` does. Returns its answer, whether its writes were confirmed in time, and
         the replication id of the server that has them (True and empty if nothing has to be confirmed)."""
         command = self.find_confirm_command(lane)
@@ -324,7 +321,7 @@ class Lanes:
         partition = self.keys.get_partition(lane)
         return await self.scripts.run_confirmed_script(script, partition, command, *args)
 
-    async def run_until_confirmed(self, script: str, lane: str, *args: str | int) -> tuple[Any, str]:
+    async def run_until_confirmed(self, script: str, lane: str, *args: Arg) -> tuple[Any, str]:
         """Run a script repeatedly until its writes are confirmed or it has written nothing. Returns the answer and the
         server."""
         while True:
@@ -344,22 +341,22 @@ class Lanes:
         """Return the command that waits for the confirmation of a write; empty if nothing has to be confirmed."""
         return self._confirmation.build_command(self.keys.get_partition(lane))
 
-    async def prepare_writes(self, lane: str, writes: Sequence[Write]) -> list[str]:
+    async def prepare_writes(self, lane: str, writes: Sequence[Write]) -> list[Arg]:
         """Encode writes for a script of this lane. On a cluster, a script cannot reach another partition: writes for
         lanes there are written and confirmed first, because a server that lacks them could take what follows. All of
         them are safe to repeat after a crash. Raises ValueError for a foreign key."""
         own, others = split_by_partition(writes, self.keys.get_partition(lane), self.keys)
-        row = encode_writes(own)
+        row: list[Arg] = [one.encode() for one in own]
         for partition, elsewhere in others.items():
             if self.scripts.wakeup_list:
-                row += ("at", "1", self.keys.build_key(partition, "z"), *encode_writes(elsewhere))
+                row += (["at", self.keys.build_key(partition, "z")], *(one.encode() for one in elsewhere))
             else:
                 await self.apply_until_confirmed(elsewhere[0].lane, *elsewhere)
         return row
 
     async def apply_until_confirmed(self, lane: str, *writes: Write) -> None:
         """Apply writes of a lane's partition outside a lease. They are confirmed on return."""
-        await self.run_until_confirmed("apply", lane, secrets.token_hex(8), *encode_writes(writes))
+        await self.run_until_confirmed("apply", lane, secrets.token_hex(8), *(one.encode() for one in writes))
 
     def build_slot_args(self, lane: str, slot: RateSlot | None, most_ms: int | None) -> tuple[str, int, int, str]:
         """Build the arguments with which a script of this lane reserves a slot. On a cluster, a script cannot reach a
@@ -406,11 +403,8 @@ class Lanes:
     ) -> EnqueueResult | Lease:  # fmt: skip
         """Accept an item as `enqueue` does, and claim the lane for the owner, if any, at once if it is idle and due.
         `note`: a journal line in the lane's partition, written if the item is accepted."""
-        note_text = ""
-        if note is not None:
-            fields = [part for pair in note.fields.items() for part in pair]
-            note_text = json.dumps([note.key, str(note.max_age_ms or 0), *fields], ensure_ascii=False)
-        rules = (self.cap, self.dedupe_ms, owner, self.lease_ms, person, CREDIT_MS, COST_MS, note_text, *self.beside)
+        noted = note.encode() if note else ""
+        rules = (self.cap, self.dedupe_ms, owner, self.lease_ms, person, CREDIT_MS, COST_MS, noted, *self.beside)
         nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
         answer, is_confirmed, _ = await self.run_confirmed_script("put", lane, nonce, lane, *rules, body, id, *aliases)
         lease = Lease(self, answer[1], asked_ms) if answer[0] == "taken" else None

@@ -1,4 +1,9 @@
-"""The Lua scripts. Each consists of `common.lua`, of `writes.lua` if it applies writes, and of its own file."""
+"""The Lua scripts, and the confirmation of their writes. Each script consists of `common.lua`, of `writes.lua` if it
+applies writes, and of its own file.
+
+Nobody relies on a write before the replicas or the disk have it: a server that dies loses every write that neither its
+disk nor the replica that takes over has yet. Three things therefore wait for the confirmation: the acknowledgement of a
+message or a press, an effect outside, and the word that it is done."""
 
 from __future__ import annotations
 
@@ -6,7 +11,8 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cache
 from importlib import resources
 from typing import Any, TypeVar
@@ -16,14 +22,55 @@ from redis.exceptions import NoScriptError
 
 from bot.core import metrics
 from bot.core.errors import StoreUnavailableError
-from bot.queue.confirmation import SILENT_S, is_confirmed
 from bot.queue.keys import Keys
 from bot.redis.outages import translate_redis_errors
 
-_WRITING = frozenset({"apply", "checkpoint", "commit"})
+_WRITING = frozenset({"apply", "checkpoint", "commit", "put"})
 _MAX_WAKEUPS = 256
-Arg = str | int
+TIMEOUT_MS = 1_000
+"""Longest wait of one call (ms). Slack wants an answer within three seconds."""
+DOUBT_MS = 60_000
+"""Time after a takeover in which new items may be old ones of the former server, or follow from such ones (ms)."""
+SILENT_S = 5
+"""Silence after which a replica is no longer waited for (s). A replica answers every second."""
+Arg = str | int | Sequence[object]
 T = TypeVar("T")
+
+
+class ConfirmedBy(StrEnum):
+    """The place that confirms a write (`REDIS_CONFIRM`)."""
+
+    AUTO = "auto"
+    """Every replica that follows. While there is none: the server, which writes to its disk as configured."""
+    SERVER = "server"
+    REPLICA = "replica"
+    DISK = "disk"
+
+
+@dataclass(slots=True)
+class Confirmation:
+    by: ConfirmedBy = ConfirmedBy.SERVER
+    replicas: Mapping[int, int] = field(default_factory=dict)
+    """Number of replicas of each partition's server that have answered it lately, as of the last look (`StoreWatch`).
+    All of them are waited for: after the server's death, the one that takes over need not be the fastest."""
+    servers: Mapping[int, str] = field(default_factory=dict)
+    """Replication id of each partition's server, as of the last look."""
+
+    def build_command(self, partition: int) -> tuple[str | int, ...]:
+        """Build the command that waits for what the same connection has written. Empty if nothing is waited for."""
+        if self.by is ConfirmedBy.DISK:
+            return ("WAITAOF", 1, 0, TIMEOUT_MS)
+        replicas = self.replicas.get(partition, 0)
+        if self.by is ConfirmedBy.REPLICA or (self.by is ConfirmedBy.AUTO and replicas):
+            return ("WAIT", max(replicas, 1), TIMEOUT_MS)
+        return ()
+
+
+def is_confirmed(command: Sequence[str | int], answer: Any, replicas: int) -> bool:
+    """Whether this answer of the command says that the disk, or all replicas, have the write. `replicas`: the number of
+    them that the server knows, which may be more than were known here. WAITAOF also answers the number of replicas,
+    which is ignored."""
+    return int(answer[0]) > 0 if isinstance(answer, list) else int(answer) >= max(int(command[1]), replicas)
 
 
 @cache
@@ -71,9 +118,9 @@ class ScriptRunner:
         return told
 
     async def run_confirmed_script(
-        self, name: str, partition: int, confirm: Sequence[Arg], *args: Arg
+        self, name: str, partition: int, confirm: Sequence[str | int], *args: Arg
     ) -> tuple[Any, bool, str]:
-        """Run a script and wait until its writes are confirmed by `confirm` (`bot.queue.confirmation`). Both use one
+        """Run a script and wait until its writes are confirmed by `confirm` (see `Confirmation`). Both use one
         connection, so that no other server can confirm writes that it does not have. Returns the answer, whether it was
         confirmed in time, and the replication id of the server."""
         key, text = self.keys.build_key(partition, "z"), build_script_source(name)
@@ -119,7 +166,8 @@ class ScriptRunner:
         return await self._unwrap_answers(dict(enumerate(answers)))
 
     def _pack_args(self, args: Sequence[Arg]) -> str:
-        return json.dumps([self.wakeup_list, *map(str, args)], ensure_ascii=False)
+        packed = (str(one) if isinstance(one, int) else one for one in args)
+        return json.dumps([self.wakeup_list, *packed], ensure_ascii=False)
 
     async def _unwrap_answers(self, answers: Mapping[int, Any]) -> list[Any]:
         """Return the answers without their wakeup flags. Scripts that cannot reach the wakeup list answer whether a

@@ -18,11 +18,11 @@ from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from bot.core import logs
 from bot.core.clock import Clock
-from bot.queue.confirmation import SILENT_S, Confirmation
-from bot.queue.scripts import ScriptRunner
+from bot.queue.scripts import SILENT_S, Confirmation, ScriptRunner
 
 MAX_OFFSET_MS = 30_000
 """Largest difference from the store's time with which a process takes work (ms)."""
@@ -47,8 +47,7 @@ class PauseReason(StrEnum):
     """A copy is being made; this pause ends by itself (`bot.ops.holds`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownPartition:
+class KnownPartition(NamedTuple):
     """Id and mark of one partition, as a process has last seen them."""
 
     id: str = ""
@@ -113,7 +112,7 @@ class StoreWatch:
                 seen = [KnownPartition(str(id), int(mark)) for id, mark in content]
             self._known = seen if len(seen) == partitions else [KnownPartition()] * partitions
         fresh = secrets.token_hex(6)
-        known = [part for one in self._known for part in (("", 0) if self.may_lose_data else (one.id, one.mark))]
+        known = [part for one in self._known for part in (KnownPartition() if self.may_lose_data else one)]
         before_ms = self.read_time_ms()
         answers = await self.scripts.run_in_all_partitions("watch", fresh, TOLERANCE_MS, SILENT_S, *known)
         engine = await self.scripts.run_script("watch", -1, fresh, TOLERANCE_MS, SILENT_S)
@@ -132,12 +131,11 @@ class StoreWatch:
         self.offset_ms = round(now_ms - median(int(answer[3]) for answer in answers))
         if self.memory is not None and time.monotonic() - self._saved_s >= _SAVE_S:
             self._saved_s = time.monotonic()
-            content = json.dumps([[one.id, one.mark] for one in self._known])
             with suppress(OSError):  # the process then remembers them only while it runs
                 self.memory.parent.mkdir(parents=True, exist_ok=True)
                 draft = self.memory.with_suffix(f".{secrets.token_hex(4)}")
                 draft.touch(mode=0o600, exist_ok=False)
-                draft.write_text(content, encoding="utf-8")
+                draft.write_text(json.dumps(self._known), encoding="utf-8")
                 draft.replace(self.memory)
         clock_reason = PauseReason.CLOCK if abs(self.offset_ms) > MAX_OFFSET_MS else PauseReason.NONE
         held = filter(None, (str(answer[2]) for answer in answers))

@@ -95,7 +95,9 @@ class Worker:
     ) -> None:
         self._watch = watch
         self._lanes, self._handler, self._bury = lanes, handler, bury
-        self.concurrency, self._burst, self._jobs, self._timing = concurrency, burst, jobs, timing or Timing()
+        self.concurrency, self._burst, self._timing = concurrency, burst, timing or Timing()
+        self.jobs = list(jobs)
+        """The background jobs. More can be added until `run`."""
         self.owner = f"{platform.node()}-{secrets.token_hex(4)}"
         """The name of this process: its machine and a random suffix."""
         self._held: dict[str, ActiveLease] = {}
@@ -157,7 +159,7 @@ class Worker:
         self._running = True
         background: list[tuple[Job, float]] = [(self._extend_leases, self._lanes.lease_ms / 4000)]
         background += [
-            (job, self._timing.relay_pause_s) for job in (self._listen_for_wakeups, self._listen_for_stops, *self._jobs)
+            (job, self._timing.relay_pause_s) for job in (self._listen_for_wakeups, self._listen_for_stops, *self.jobs)
         ]
         running = [
             asyncio.create_task(self._supervise_job(job, pause), name=_get_job_name(job)) for job, pause in background

@@ -6,33 +6,43 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, fields
+from typing import ClassVar, Literal, NamedTuple
 
 from redis.asyncio import Redis
 
 from bot.queue.keys import Keys
-from bot.queue.scripts import ScriptRunner
-
-Op = tuple[str, ...]
+from bot.queue.scripts import Arg, ScriptRunner
 
 
+@dataclass(frozen=True, slots=True)
 class Write(ABC):
-    """One write. With `ttl_ms` None, the key is kept until deleted, even if an earlier write set an expiry."""
+    """One write: a call of `op` in `lua/writes.lua`, whose arguments are the fields in their order. With `ttl_ms` None,
+    the key is kept until deleted, even if an earlier write set an expiry."""
+
+    op: ClassVar[str]
 
     @abstractmethod
     def get_partition(self, keys: Keys) -> int:
         """Return the partition that the write belongs to."""
 
-    @abstractmethod
-    def to_op(self) -> Op:
-        """Encode name and arguments for `lua/writes.lua`; a repeated argument comes last."""
-
     def can_refuse(self) -> bool:
         """Return whether the write may refuse. Such a write belongs in a checkpoint, which tells its caller."""
         return False
 
+    def encode(self) -> list[Arg]:
+        """Encode the call. A mapping becomes a list of names and values in turn."""
+        row: list[Arg] = [self.op]
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, Mapping):
+                row.append([str(part) for pair in value.items() for part in pair])
+            else:
+                row.append(format_optional(value) if value is None or type(value) is int else value)
+        return row
 
+
+@dataclass(frozen=True, slots=True)
 class KeyWrite(Write):
     """A write to one key."""
 
@@ -42,6 +52,7 @@ class KeyWrite(Write):
         return keys.parse_partition(self.key)
 
 
+@dataclass(frozen=True, slots=True)
 class LaneWrite(Write):
     """A write that puts an item into a lane, now or later, or takes a timer back. The lane may be of another partition:
     on a cluster, it is then written before the script runs."""
@@ -56,46 +67,34 @@ class LaneWrite(Write):
 class Set(KeyWrite):
     """Sets a string."""
 
-    key: str
+    op = "set"
     value: str
     ttl_ms: int | None = None
-
-    def to_op(self) -> Op:
-        return ("set", self.key, format_optional(self.ttl_ms), self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Delete(KeyWrite):
     """Deletes a key of any type."""
 
-    key: str
-
-    def to_op(self) -> Op:
-        return ("delete", self.key)
+    op = "delete"
 
 
 @dataclass(frozen=True, slots=True)
 class HDel(KeyWrite):
     """Deletes a field of a hash."""
 
-    key: str
+    op = "unfield"
     field: str
-
-    def to_op(self) -> Op:
-        return ("unfield", self.key, self.field)
 
 
 @dataclass(frozen=True, slots=True)
 class RPush(KeyWrite):
     """Appends values (at least one) to a list. With `most`, the list keeps only the latest ones."""
 
-    key: str
+    op = "push"
     values: Sequence[str]
     ttl_ms: int | None = None
     most: int | None = None
-
-    def to_op(self) -> Op:
-        return ("push", self.key, format_optional(self.ttl_ms), format_optional(self.most), *self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +102,10 @@ class AppendHistory(KeyWrite):
     """Appends values `"tokens|text"` to a list, trimmed from the left to `max_tokens`. Each value is stored as
     `"tokens:sum|text"`. The newest value always stays, and so does a summary (`bot.storage.history`)."""
 
-    key: str
+    op = "remember"
     values: Sequence[str]
     max_tokens: int
     ttl_ms: int | None = None
-
-    def to_op(self) -> Op:
-        return ("remember", self.key, format_optional(self.ttl_ms), str(self.max_tokens), *self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +114,7 @@ class ReplaceHistory(KeyWrite):
     these values are still `before` and newer ones follow; the oldest of them may have been trimmed meanwhile. Otherwise
     the write refuses with `changed`, and nothing after it is written."""
 
-    key: str
+    op = "replace"
     before: Sequence[str]
     after: Sequence[str]
     max_tokens: int
@@ -126,44 +122,32 @@ class ReplaceHistory(KeyWrite):
     def can_refuse(self) -> bool:
         return True
 
-    def to_op(self) -> Op:
-        return ("replace", self.key, str(self.max_tokens), str(len(self.before)), *self.before, *self.after)
-
 
 @dataclass(frozen=True, slots=True)
 class ZAdd(KeyWrite):
     """Adds a member to a sorted set, or changes its score."""
 
-    key: str
+    op = "member"
     member: str
     score: int
     ttl_ms: int | None = None
-
-    def to_op(self) -> Op:
-        return ("member", self.key, format_optional(self.ttl_ms), self.member, str(self.score))
 
 
 @dataclass(frozen=True, slots=True)
 class ZRem(KeyWrite):
     """Removes a member from a sorted set."""
 
-    key: str
+    op = "unmember"
     member: str
-
-    def to_op(self) -> Op:
-        return ("unmember", self.key, self.member)
 
 
 @dataclass(frozen=True, slots=True)
 class XAdd(KeyWrite):
     """Adds an entry to a stream. Entries older than `max_age_ms` may be trimmed."""
 
-    key: str
+    op = "entry"
     fields: Mapping[str, str]
     max_age_ms: int | None = None
-
-    def to_op(self) -> Op:
-        return ("entry", self.key, format_optional(self.max_age_ms), *_flatten_fields(self.fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,17 +155,9 @@ class HIncrBy(KeyWrite):
     """Adds whole numbers (at least one) to fields of a hash. A repeated write would count twice, so it belongs in a
     checkpoint or a commit, which happen once."""
 
-    key: str
+    op = "count"
     amounts: Mapping[str, int]
     ttl_ms: int | None = None
-
-    def to_op(self) -> Op:
-        return (
-            "count",
-            self.key,
-            format_optional(self.ttl_ms),
-            *_flatten_fields({name: str(n) for name, n in self.amounts.items()}),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,38 +165,29 @@ class EnqueueItem(LaneWrite):
     """Enqueues an item, once per `id`. On a cluster, an item for a lane of another partition may arrive although the
     commit was refused, so its id must say what it is about."""
 
-    lane: str
+    op = "put"
     id: str
     body: str
     only_if_idle: bool = False
     """Whether the item is dropped if the lane has items already."""
-
-    def to_op(self) -> Op:
-        return ("put", self.lane, self.id, self.body, *(["idle"] if self.only_if_idle else []))
 
 
 @dataclass(frozen=True, slots=True)
 class SetTimer(LaneWrite):
     """Sets a timer that puts an item into its lane at `due_ms` (epoch), once. A timer with a known id is moved."""
 
+    op = "timer"
     id: str
-    lane: str
     due_ms: int
     body: str
-
-    def to_op(self) -> Op:
-        return ("timer", self.id, self.lane, str(self.due_ms), self.body)
 
 
 @dataclass(frozen=True, slots=True)
 class CancelTimer(LaneWrite):
     """Cancels a timer. `lane`: the lane that its item would go to."""
 
+    op = "untimer"
     id: str
-    lane: str
-
-    def to_op(self) -> Op:
-        return ("untimer", self.id)
 
 
 WRITE, SKIP = "write", "skip"
@@ -243,7 +210,7 @@ class HSet(KeyWrite):
     """Sets fields of a hash; all others stay as they are. The first rule that holds decides: the fields are set or stay
     as they are, or the write refuses with a code, and nothing after it is written. If none holds, they are set."""
 
-    key: str
+    op = "fields"
     fields: Mapping[str, str]
     ttl_ms: int | None = None
     rules: Sequence[Rule] = ()
@@ -251,35 +218,17 @@ class HSet(KeyWrite):
     def can_refuse(self) -> bool:
         return any(rule.verdict not in (WRITE, SKIP) for rule in self.rules)
 
-    def to_op(self) -> Op:
-        rules = (part for rule in self.rules for part in rule)
-        count, fields = str(len(self.rules)), _flatten_fields(self.fields)
-        return ("fields", self.key, format_optional(self.ttl_ms), count, *rules, *fields)
-
 
 @dataclass(frozen=True, slots=True)
 class RefuseBegun(KeyWrite):
     """Refuses if the key is there, by which a process says that it began something before another server took over. For
     `laying_down_ms` after that, the write refuses with the rest of this time (ms)."""
 
-    key: str
+    op = "begin"
     laying_down_ms: int
 
     def can_refuse(self) -> bool:
         return True
-
-    def to_op(self) -> Op:
-        return ("begin", self.key, str(self.laying_down_ms))
-
-
-def encode_writes(writes: Iterable[Write]) -> list[str]:
-    """Encode writes as the flat row that the scripts read: name, number of arguments, arguments; then the next
-    write."""
-    row: list[str] = []
-    for write in writes:
-        name, *args = write.to_op()
-        row += (name, str(len(args)), *args)
-    return row
 
 
 def split_by_partition(
@@ -312,14 +261,10 @@ async def apply_writes(redis: Redis, keys: Keys, partition: int, writes: Sequenc
         return "ok"
     return str(
         await ScriptRunner.from_redis(redis, keys).run_script(
-            "apply", partition, secrets.token_hex(8), *encode_writes(own)
+            "apply", partition, secrets.token_hex(8), *(one.encode() for one in own)
         )
     )
 
 
 def format_optional(value: int | None) -> str:
     return "" if value is None else str(value)
-
-
-def _flatten_fields(fields: Mapping[str, str]) -> list[str]:
-    return [part for pair in fields.items() for part in pair]

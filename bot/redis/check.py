@@ -18,10 +18,9 @@ from redis.asyncio import Redis, RedisCluster
 
 from bot.core.errors import StoreUnavailableError, UnsafeStoreError
 from bot.core.i18n import translate
-from bot.queue.confirmation import Confirmation, ConfirmedBy
 from bot.queue.keys import Keys
-from bot.queue.scripts import ScriptRunner
-from bot.queue.writes import Delete, Set, apply_writes, encode_writes
+from bot.queue.scripts import Confirmation, ConfirmedBy, ScriptRunner
+from bot.queue.writes import Delete, Set, apply_writes
 from bot.redis.outages import translate_redis_errors
 
 MIN_VERSION = (6, 2)
@@ -159,7 +158,7 @@ async def _confirms_early(redis: Redis, keys: Keys, partition: int) -> bool:
     confirm, began = Confirmation(ConfirmedBy.DISK).build_command(partition), 0.0
     for _ in range(2):
         began = time.monotonic()
-        await scripts.run_confirmed_script("apply", partition, confirm, secrets.token_hex(8), *encode_writes([write]))
+        await scripts.run_confirmed_script("apply", partition, confirm, secrets.token_hex(8), write.encode())
     return time.monotonic() - began < _FLUSH_S / 2
 
 

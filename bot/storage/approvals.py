@@ -134,7 +134,7 @@ class ApprovalStore:
         return (
             self.build_delivery_write(approval),
             self.build_save_write(approval),
-            *(CancelTimer(timer, approval.id) for timer in earlier_timers),
+            *(CancelTimer(approval.id, timer) for timer in earlier_timers),
             *self.build_home_marks(approval),
             ZAdd(self._build_open_key(self.keys.get_partition(approval.id)), approval.id, approval.expires_ms),
             SetTimer(reminder, approval.id, remind_ms, remind),
@@ -144,7 +144,7 @@ class ApprovalStore:
     def build_close_writes(self, approval: Approval) -> tuple[Write, ...]:
         """Build the writes of a closed approval: its record, without index entry and timers."""
         timers = tuple(
-            CancelTimer(timer, approval.id) for timer in self._build_timer_ids(approval.id, approval.version)
+            CancelTimer(approval.id, timer) for timer in self._build_timer_ids(approval.id, approval.version)
         )
         index = ZRem(self._build_open_key(self.keys.get_partition(approval.id)), approval.id)
         return (self.build_save_write(approval), index, *self.build_home_marks(approval), *timers)

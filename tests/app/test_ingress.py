@@ -39,10 +39,10 @@ async def test_what_a_store_refuses_for_certain_is_told_as_not_taken(redis: Redi
     try:
         with pytest.raises(StoreUnavailableError) as refused:
             await bot.ingress.accept_click(click)
-        assert await bot.ingress.withdraw_click(click, refused.value) is Acceptance.NOT_TAKEN
-        assert await bot.ingress.withdraw_click(taken, refused.value) is Acceptance.TAKEN
-        assert await bot.ingress.withdraw_click(click, StoreUnavailableError("no answer")) is Acceptance.UNKNOWN
-        assert await bot.ingress.withdraw_click(taken, StoreUnconfirmedError("by none")) is Acceptance.UNKNOWN
+        assert await bot.ingress.withdraw(click, refused.value) is Acceptance.NOT_TAKEN
+        assert await bot.ingress.withdraw(taken, refused.value) is Acceptance.TAKEN
+        assert await bot.ingress.withdraw(click, StoreUnavailableError("no answer")) is Acceptance.UNKNOWN
+        assert await bot.ingress.withdraw(taken, StoreUnconfirmedError("by none")) is Acceptance.UNKNOWN
     finally:
         await (redis.replicaof("NO", "ONE") if setting == "replica" else redis.config_set(setting, 0))
 

@@ -49,7 +49,7 @@ STARTED = """
 import json, sys
 from bot.app.build import choose_platform
 from bot.app.services import FeishuApp, ModelEndpoint, Services
-import bot.app.lifecycle
+import bot.ops.cli.run
 
 named = dict(redis_url="", slack_api_url="", bot_token="", model=ModelEndpoint(url="", key="", name=""), smtp_url="")
 feishu = FeishuApp(url="", app_id="cli_1", secret="") if sys.argv[1] == "feishu" else None

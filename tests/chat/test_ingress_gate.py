@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bot.chat.ingress_gate import MAX_WAIT_S, IngressGate
+from bot.chat.platform import MAX_WAIT_S, IngressGate
 
 
 async def waits(task: asyncio.Task[None]) -> bool:

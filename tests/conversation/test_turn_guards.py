@@ -13,8 +13,8 @@ import structlog
 from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply
-from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Message, MessageRef, Place, Post, RateSlot
+from bot.chat.platform import IngressGate
 from bot.conversation import turn
 from bot.conversation.turn import DOWN_MAX_MS
 from bot.conversation.turn_context import Turns

@@ -55,8 +55,7 @@ async def test_the_bot_works_without_a_feature(redis: Redis, left_out: str) -> N
     page = await bot.ingress.build_home("U1", is_opened=True)
     assert (page is not None) == _has(left_out, "home")
     await bot.ingress.handle_home_press(HomePress(id="t", person="U1", action="settings", value=""))
-    await bot.ingress.welcome_person("U1", DM)
-    assert bool(await bot.ingress.list_prompts("U1")) == _has(left_out, "welcome")
+    assert bool(await bot.ingress.welcome_person("U1", DM)) == _has(left_out, "welcome")
     form = await bot.ingress.build_form(FormSubmission(id="V1", person="U1", process="leave"))
     assert isinstance(form, FormDialog) == _has(left_out, "request_forms")
     assert await DeadLetterStore(redis, bot.keys).list_dead_letters() == []

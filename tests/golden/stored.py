@@ -129,20 +129,27 @@ class Shapes:
         patch.setattr(Redis, "script_load", watch_load)
         patch.setattr(Redis, "evalsha", watch_run)
 
-    def _add_write(self, op: str, key: str, *rest: str) -> None:
-        """A write by its parts; names and values that stand in a row as fields."""
-        if op == "fields":  # rules in front of the fields
-            end = 2 + 4 * int(rest[1])
-            rest = (" ".join(map(_describe_argument, rest[:end])) if end > 2 else rest[0], *rest[end:])
-        where, names, values = f"{op} {generalize(key)}", rest[1::2], rest[2::2]
+    def _add_write(self, op: str, key: str, *rest: Any) -> None:
+        """A write by its parts; names and values that stand in a row as fields, behind all others."""
+        texts, rows = [], list[list[Any]]()
+        for one in rest:
+            if isinstance(one, list):
+                rows.append(one)
+            elif one is not False:
+                texts.append(str(one))
+        if op == "fields":
+            texts += [part for rule in rows.pop() for part in rule]
+        where, row = f"{op} {generalize(key)}", [part for one in rows for part in one]
+        names, values = row[::2], row[1::2]
         if not names or len(names) != len(values) or not all(map(_FIELD.fullmatch, names)):
-            self.add(where, " | ".join(map(_describe_argument, rest)))
+            self.add(where, " | ".join(map(_describe_argument, (*texts, *row))))
             return
+        first = " ".join(map(_describe_argument, texts))
         fields = {generalize(one): describe_shape(value, one) for one, value in zip(names, values, strict=True)}
         if op == "entry":  # what is told of each kind
-            self.add(where, f"{rest[0]} | {' '.join(f'{name}={shape}' for name, shape in fields.items())}")
+            self.add(where, f"{first} | {' '.join(f'{name}={shape}' for name, shape in fields.items())}")
         else:
-            self.add_fields(where, fields, rest[0])
+            self.add_fields(where, fields, first)
 
     async def add_keys(self, redis: Redis) -> None:
         """The keys that there are now: each with its type, how long it is kept, and the shape of its value."""
@@ -189,19 +196,15 @@ def _describe_argument(text: str) -> str:
     return hidden if re.fullmatch(r"[\w:{}<>./-]*", hidden) else "…"
 
 
-def _read_writes(script: str, args: list[str]) -> Iterator[list[str]]:
-    """The writes that a script is given: a row of name, number of arguments, arguments, from where the script itself
-    says; and the whole row of one that puts an item into a lane."""
+def _read_writes(script: str, args: list[Any]) -> Iterator[list[Any]]:
+    """The writes that a script is given, each with name and arguments, from where the script itself says; and the whole
+    row of one that puts an item into a lane."""
     begins = re.search(r"\bapply\((\d+)\)", script)
     if begins is None:
-        if any(one.startswith("{") for one in args):
-            yield ["script", *args]
+        if any(isinstance(one, str) and one.startswith("{") for one in args):
+            yield ["script", *(one if isinstance(one, str) else json.dumps(one) for one in args)]
         return
-    at = int(begins[1]) - 1
-    while at < len(args):
-        count = int(args[at + 1])
-        yield [args[at], *args[at + 2 : at + 2 + count]]
-        at += 2 + count
+    yield from args[int(begins[1]) - 1 :]
 
 
 def _format_ttl(ttl_ms: int) -> str:

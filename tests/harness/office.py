@@ -47,6 +47,7 @@ from bot.dev.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSet
 from bot.dev.workspace.world import WorkspaceMember, read_world
 from bot.features import retry
 from bot.features.approver_question import MANAGER_CHOICE
+from bot.ops.health import attach_health
 from bot.queue.keys import Keys
 from bot.queue.store_watch import PauseReason
 from bot.storage.approvals import ApprovalStore
@@ -161,6 +162,7 @@ class Office:
         ):
             await self._reached(settings)
             self._wake_when_work_is_held(bot)
+            attach_health(bot)
             working = asyncio.create_task(bot.worker.run())
             self.bot = bot
             try:

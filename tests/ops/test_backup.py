@@ -31,10 +31,9 @@ from bot.ops.held_store import (
     list_held_partitions,
     load_store_ids,
 )
-from bot.queue.keys import Keys
+from bot.queue.keys import Keys, split_stored_item
 from bot.queue.lanes import EnqueueResult, Lanes
 from bot.queue.scripts import ScriptRunner
-from bot.queue.stored_items import split_stored_item
 from bot.redis.connect import load_time_ms
 
 KEYS = Keys()

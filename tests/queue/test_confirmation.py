@@ -23,11 +23,10 @@ from bot.core.errors import LeaseLost, StoreUnconfirmedError
 from bot.core.records import EffectState
 from bot.core.work_items import APPROVE_SET, TICKED, OpenSet
 from bot.ops.doctor import describe_replicas
-from bot.queue import confirmation
-from bot.queue.confirmation import Confirmation, ConfirmedBy, is_confirmed
+from bot.queue import scripts
 from bot.queue.keys import Keys
 from bot.queue.lanes import CheckpointResult, EnqueueResult, Lanes, Lease
-from bot.queue.scripts import ScriptRunner
+from bot.queue.scripts import Confirmation, ConfirmedBy, ScriptRunner, is_confirmed
 from bot.queue.store_watch import StoreWatch
 from bot.queue.worker import GIVE_UP_TRIES
 from bot.queue.writes import EnqueueItem, Set, apply_writes
@@ -89,7 +88,7 @@ class Pair:
 async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pair]:
     if not server_program():
         pytest.skip("no server program of version 7 or later")
-    monkeypatch.setattr(confirmation, "TIMEOUT_MS", 200)
+    monkeypatch.setattr(scripts, "TIMEOUT_MS", 200)
     async with open_pair(tmp_path) as opened:
         yield opened
 
@@ -226,7 +225,7 @@ async def test_by_itself_it_waits_for_a_replica_as_long_as_there_is_one(pair: Pa
 
 
 async def test_the_disk_confirms_where_that_is_asked_for(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confirmation, "TIMEOUT_MS", 5_000)
+    monkeypatch.setattr(scripts, "TIMEOUT_MS", 5_000)
     async with connected(pair) as redis:
         await redis.config_set("appendfsync", "everysec")
         lanes = Lanes(redis, KEYS, confirmation=Confirmation(ConfirmedBy.DISK))
@@ -236,7 +235,7 @@ async def test_the_disk_confirms_where_that_is_asked_for(pair: Pair, monkeypatch
             await lanes.enqueue("D1", "E2", "{}")
 
 
-@pytest.mark.parametrize(("silence_s", "count"), [(confirmation.SILENT_S, 1), (0, 0)])
+@pytest.mark.parametrize(("silence_s", "count"), [(scripts.SILENT_S, 1), (0, 0)])
 async def test_a_replica_that_is_silent_for_too_long_does_not_count(pair: Pair, silence_s: int, count: int) -> None:
     async with connected(pair) as redis:
         known = ("", 0) * KEYS.partitions
@@ -312,7 +311,7 @@ async def test_the_next_item_of_a_lease_counts_as_begun_however_long_ago_the_tak
             await lanes.enqueue("D1", id, "{}")
         async with taken_over(pair, redis, lanes, is_laid_down=True):
             pass
-        passed_ms, inbox = 2 * confirmation.DOUBT_MS, KEYS.build_key(HOME, "in", "D1")
+        passed_ms, inbox = 2 * scripts.DOUBT_MS, KEYS.build_key(HOME, "in", "D1")
         await redis.hincrby(KEYS.build_key(HOME, "life"), "since", -passed_ms)
         for n, item in enumerate(await redis.lrange(inbox, 0, -1)):
             put_ms, _, rest = item.partition("|")

@@ -204,8 +204,8 @@ async def test_every_script_called_twice_answers_the_same_and_acts_once(lanes: L
     assert following == LaneItem(LANE, "E2", "2", 1, lease.item.put_ms)
     assert await lanes.extend([lease]) == []
     assert await lease.commit(RPush(log, ["commit 2"])) is None
-    await write(lanes, SetTimer("T1", LANE, await now_ms(lanes.redis) + 60_000, "{}"))
-    await write(lanes, CancelTimer("T1", LANE))
+    await write(lanes, SetTimer(LANE, "T1", await now_ms(lanes.redis) + 60_000, "{}"))
+    await write(lanes, CancelTimer(LANE, "T1"))
     await lanes.request_stop(LANE, "1.0")
     assert await lanes.redis.lrange(log, 0, -1) == ["checkpoint", "commit", "commit 2"]
     assert len(stutter.answers) >= 13
@@ -287,8 +287,8 @@ async def test_a_commit_applies_every_kind_of_write_at_once(lanes: Lanes) -> Non
         XAdd(stream, {"k": "v"}, max_age_ms=1000),
         EnqueueItem(other, "P1", "{}"),
         EnqueueItem(LANE, "P2", "{}"),
-        SetTimer("T1", other, later, "{}"),
-        SetTimer("T2", LANE, later, "{}"),
+        SetTimer(other, "T1", later, "{}"),
+        SetTimer(LANE, "T2", later, "{}"),
         more=False,
     )
     assert (await redis.get(text), await redis.exists(gone)) == ("中\n\"'", 0)
@@ -349,11 +349,11 @@ async def test_a_put_among_writes_is_deduped_and_never_turned_away(either: Redis
 
 async def test_a_timer_comes_when_due_can_be_moved_and_taken_back(lanes: Lanes) -> None:
     now = await now_ms(lanes.redis)
-    await write(lanes, SetTimer("T1", LANE, now + 60_000, '"far"'))
-    await write(lanes, SetTimer("T2", LANE, now + 60_000, '"never"'))
+    await write(lanes, SetTimer(LANE, "T1", now + 60_000, '"far"'))
+    await write(lanes, SetTimer(LANE, "T2", now + 60_000, '"never"'))
     assert await lanes.move_due_timers() == 0
-    await write(lanes, SetTimer("T1", LANE, now - 1, '"near"'))
-    await write(lanes, CancelTimer("T2", LANE))
+    await write(lanes, SetTimer(LANE, "T1", now - 1, '"near"'))
+    await write(lanes, CancelTimer(LANE, "T2"))
     assert await lanes.move_due_timers() == 1
     lease = await take(lanes)
     assert (lease.item.id, lease.item.body) == ("T1", '"near"')
@@ -363,7 +363,7 @@ async def test_a_timer_comes_when_due_can_be_moved_and_taken_back(lanes: Lanes) 
 async def test_a_timer_of_a_derived_lane_is_found_by_an_id_made_of_it(lanes: Lanes) -> None:
     for partition in range(lanes.keys.partitions):
         approval = lanes.keys.derive_id("A", partition, "task")
-        await write(lanes, SetTimer(f"{approval}:expire", approval, 1, "{}"))
+        await write(lanes, SetTimer(approval, f"{approval}:expire", 1, "{}"))
         await write(lanes, CancelTimer(f"{approval}:expire", f"{approval}:expire"))
     assert await lanes.move_due_timers() == 0
 
@@ -371,15 +371,15 @@ async def test_a_timer_of_a_derived_lane_is_found_by_an_id_made_of_it(lanes: Lan
 async def test_untimer_among_writes_finds_the_lane_it_names(lanes: Lanes) -> None:
     other = elsewhere(lanes)
     await lanes.enqueue(LANE, "E1", "1")
-    await write(lanes, SetTimer("T1", LANE, 1, "{}"))
-    await write(lanes, SetTimer("T2", other, 1, "{}"))
-    await (await take(lanes)).commit(CancelTimer("T1", LANE), CancelTimer("T2", other))
+    await write(lanes, SetTimer(LANE, "T1", 1, "{}"))
+    await write(lanes, SetTimer(other, "T2", 1, "{}"))
+    await (await take(lanes)).commit(CancelTimer(LANE, "T1"), CancelTimer(other, "T2"))
     assert await lanes.move_due_timers() == 0
 
 
 async def test_timers_come_exactly_once_however_many_pump(lanes: Lanes) -> None:
     for number in range(100):
-        await write(lanes, SetTimer(f"T{number}", f"lane {number % 7}", 1 + number, str(number)))
+        await write(lanes, SetTimer(f"lane {number % 7}", f"T{number}", 1 + number, str(number)))
     moved = await asyncio.gather(*(lanes.move_due_timers() for _ in range(4)))
     assert sum(moved) == 100
     seen: list[int] = []

@@ -25,7 +25,6 @@ from bot.queue.writes import (
     XAdd,
     ZAdd,
     apply_writes,
-    encode_writes,
 )
 from bot.storage.journal import Journal
 from tests.harness.lanes import LANE, build_key, expire, hold, now_ms, take
@@ -57,16 +56,17 @@ async def count_rings(lanes: Lanes) -> int:
 
 async def test_a_repeated_write_outside_a_lease_counts_once(lanes: Lanes) -> None:
     counter = build_key(lanes, "n")
-    row = encode_writes([HIncrBy(counter, {"a": 1})])
+    write = HIncrBy(counter, {"a": 1}).encode()
     for nonce, sum_ in (("x", 1), ("x", 1), ("y", 2)):
-        assert await lanes.run_lane_script("apply", LANE, nonce, *row) == "ok"
+        assert await lanes.run_lane_script("apply", LANE, nonce, write) == "ok"
         assert await lanes.redis.hget(counter, "a") == str(sum_)
     assert 0 < await lanes.redis.pttl(build_key(lanes, "once", "x")) <= HOUR_MS
 
 
 async def test_a_refused_write_outside_a_lease_is_told_and_may_come_again(lanes: Lanes) -> None:
     history = build_key(lanes, "h")
-    row = encode_writes([ReplaceHistory(history, ["1:1|a"], ["1:1|=s"], 99), Set(build_key(lanes, "x"), "1")])
+    writes = ReplaceHistory(history, ["1:1|a"], ["1:1|=s"], 99), Set(build_key(lanes, "x"), "1")
+    row = [one.encode() for one in writes]
     assert await lanes.run_lane_script("apply", LANE, "n", *row) == "changed"
     assert not await lanes.redis.exists(build_key(lanes, "x"))
     await apply_writes(lanes.redis, lanes.keys, 0, [AppendHistory(build_key(lanes, "h"), ["1|a", "1|b"], 99)])
@@ -299,7 +299,7 @@ async def test_a_rate_is_forgotten_when_its_last_slot_is_over(lanes: Lanes) -> N
 async def test_a_timer_that_came_leaves_nothing_but_its_mark(lanes: Lanes) -> None:
     """A timer whose text is gone leaves nothing either, and blocks no other timer."""
     await lanes.redis.zadd(build_key(lanes, "t"), {"T0": 1})
-    await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), [SetTimer("T1", LANE, 2, '"x"')])
+    await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), [SetTimer(LANE, "T1", 2, '"x"')])
     assert await lanes.move_due_timers() == 1
     assert await lanes.redis.exists(build_key(lanes, "t"), build_key(lanes, "td")) == 0
     assert 0 < await lanes.redis.pttl(build_key(lanes, "dd", "timer", "T1@2")) <= lanes.dedupe_ms
@@ -312,13 +312,13 @@ async def test_a_timer_that_came_leaves_nothing_but_its_mark(lanes: Lanes) -> No
 async def test_a_timer_for_a_lane_that_is_held_does_not_ring(lanes: Lanes) -> None:
     await hold(lanes)
     await count_rings(lanes)
-    await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), [SetTimer("T1", LANE, 2, "{}")])
+    await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), [SetTimer(LANE, "T1", 2, "{}")])
     assert await lanes.move_due_timers() == 1
     assert await count_rings(lanes) == 0
 
 
 async def test_a_timer_taken_back_leaves_nothing(lanes: Lanes) -> None:
-    both = [SetTimer("T1", LANE, 2, "{}"), CancelTimer("T1", LANE)]
+    both = [SetTimer(LANE, "T1", 2, "{}"), CancelTimer(LANE, "T1")]
     await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), both)
     assert await lanes.redis.exists(build_key(lanes, "t"), build_key(lanes, "td")) == 0
 

@@ -15,11 +15,13 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from bot.app.health import SHARED_APP, STOPPING, HealthState, MetricsPage, ProcessReport, open_health_server
+from bot.app.build import Application
+from bot.chat.http_mode import open_http_server
 from bot.core import metrics
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import SettingsError
 from bot.ops.doctor import check_services
+from bot.ops.health import SHARED_APP, STOPPING, HealthState, MetricsPage, ProcessReport, build_health_app
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem
 from bot.queue.store_watch import PauseReason
@@ -54,6 +56,10 @@ async def fetch(port: int, path: str) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
+def watch_health(bot: Application) -> HealthState:
+    return HealthState(stores=bot.stores, platform=bot.resources.platform, worker=bot.worker)
+
+
 async def scrape(health: HealthState) -> dict[tuple[str, ...], float]:
     return parse_figures((await MetricsPage(health).render_metrics()).decode())
 
@@ -74,8 +80,8 @@ async def test_connections_that_are_no_process_of_ours_are_told(
     seconds, _ = await redis.time()
     other = ProcessState(id="other", version="1", started_ms=0, at_ms=int(seconds) * 1000)
     await store.save_process(other)
-    report = ProcessReport(health=bot.app.health, alerts=bot.app.alerts)
-    bot.app.health.platform.gate.connections = connections
+    report = ProcessReport(health=watch_health(bot.app), alerts=bot.app.alerts)
+    bot.app.resources.platform.gate.connections = connections
     announcing = asyncio.create_task(report.announce_process())
     async with asyncio.timeout(5):
         while report.foreign is None or len(bot.chat.posts) < foreign:
@@ -91,7 +97,7 @@ async def test_connections_that_are_no_process_of_ours_are_told(
 async def test_a_day_in_figures(desk: Office) -> None:
     """A request, its confirmation, its approval, a mail: each is counted once, by its outcome."""
     assert desk.bot is not None
-    health, before = desk.bot.health, await scrape(desk.bot.health)
+    before = await scrape(health := watch_health(desk.bot))
     request = await desk.request_leave(ZHANG, "明天起请2天年假，去看父母，审批人李四")
     card = await desk.card(desk.dm(LI), request)
     await desk.press(LI, card, "approve")
@@ -131,12 +137,13 @@ async def test_a_day_in_figures(desk: Office) -> None:
 
 async def test_no_label_holds_a_person_a_place_or_a_text(desk: Office) -> None:
     assert desk.bot is not None
-    before = await scrape(desk.bot.health)  # of other tests in this process, whose ids are shorter than any in life
+    health = watch_health(desk.bot)
+    before = await scrape(health)  # of other tests in this process, whose ids are shorter than any in life
     request = await desk.request_leave(ZHANG, "明天起请2天年假，去看父母，审批人李四")
     card = await desk.card(desk.dm(LI), request)
     await desk.press(LI, card, "approve")
     await desk.quiet()
-    after = await scrape(desk.bot.health)
+    after = await scrape(health)
     told = {label for key, value in after.items() if value != before.get(key) for label in key[1:]}
     assert len(told) > 20
     labels = {one.partition("=")[2] for one in told if not one.startswith("model=")}  # models are named in the settings
@@ -149,22 +156,22 @@ async def test_no_label_holds_a_person_a_place_or_a_text(desk: Office) -> None:
 async def test_what_could_not_be_kept_is_not_acknowledged_and_counted_so(empty: Office) -> None:
     """Redis refuses every write: Slack is not told *received*, and sends the event again."""
     async with empty.opened() as bot:
-        before = await scrape(bot.health)
+        before = await scrape(watch_health(bot))
         await bot.stores.redis.config_set("maxmemory", "1mb")
         await empty.driver.send_message(ZHANG, empty.dm(ZHANG), "help")
         failed = ("countersign_acknowledgement_seconds_count", "kind=events_api", "outcome=failed")
         try:
             await empty.until(lambda: [one for one in empty.driver.sent_envelopes if one.get("retry_attempt")])
-            assert count(await scrape(bot.health), *failed) > count(before, *failed)
-            assert count(await scrape(bot.health), "countersign_redis_errors_total") > 0
+            assert count(await scrape(watch_health(bot)), *failed) > count(before, *failed)
+            assert count(await scrape(watch_health(bot)), "countersign_redis_errors_total") > 0
         finally:
             await bot.stores.redis.config_set("maxmemory", "0")
         await empty.answer(ZHANG, "help")
 
 
 async def test_ready_only_while_it_can_work(redis: Redis) -> None:
-    health, port = Bot(redis).app.health, free_ports()
-    async with open_health_server(health, "127.0.0.1", port):
+    health, port = watch_health(Bot(redis).app), free_ports()
+    async with open_http_server(build_health_app(health), "127.0.0.1", port):
         assert await fetch(port, "/readyz") == (503, "not ready: starting\n")
         health.phase = ""
         assert await fetch(port, "/readyz") == (200, "ready\n")
@@ -187,9 +194,9 @@ async def test_ready_only_while_it_can_work(redis: Redis) -> None:
 async def test_without_redis_it_lives_is_not_ready_and_still_tells_its_figures(redis: Redis) -> None:
     away = StoreClient(host="127.0.0.1", port=1, retry=Retry(NoBackoff(), 0))
 
-    health, port = Bot(away).app.health, free_ports()
+    health, port = watch_health(Bot(away).app), free_ports()
     health.phase = ""
-    async with open_health_server(health, "127.0.0.1", port):
+    async with open_http_server(build_health_app(health), "127.0.0.1", port):
         assert await fetch(port, "/readyz") == (503, "not ready: redis\n")
         assert (await fetch(port, "/healthz"))[0] == 200
         status, text = await fetch(port, "/metrics")
@@ -201,7 +208,7 @@ async def test_without_redis_it_lives_is_not_ready_and_still_tells_its_figures(r
 
 async def test_what_waits_and_what_was_given_up_is_counted(redis: Redis) -> None:
     bot = Bot(redis)
-    keys, health = bot.keys, bot.app.health
+    keys, health = bot.keys, watch_health(bot.app)
     health.stores.watch.offset_ms = 1500
     now_ms = int((await redis.time())[0]) * 1000
     for n in range(3):
@@ -226,7 +233,7 @@ async def test_a_port_of_its_own_is_off_by_default_and_answers_in_a_process(empt
         taken.bind(("127.0.0.1", port))
         taken.listen()
         with pytest.raises(SettingsError, match="HEALTH_PORT"):
-            async with open_health_server(Bot(redis).app.health, "127.0.0.1", port):
+            async with open_http_server(build_health_app(watch_health(Bot(redis).app)), "127.0.0.1", port, "HEALTH"):
                 pass
     async with empty.spawned(HEALTH_PORT=str(port)):
         (process,) = await wait_for_store(redis, lambda: list_ready_processes(redis))

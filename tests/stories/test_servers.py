@@ -16,9 +16,9 @@ from redis.asyncio import Redis
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.model import ModelReply
-from bot.app.services import format_banner
 from bot.core.i18n import translate
 from bot.core.records import EffectState
+from bot.ops.cli.run import format_banner
 from bot.ops.doctor import check_services
 from tests.harness.memory_bot import OUTSIDE, Bot, every_edge
 from tests.harness.memory_platform import Edges

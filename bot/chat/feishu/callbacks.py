@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.padding import PKCS7
 
 from bot.chat.feishu.connection import Handle, handle_payload
 from bot.chat.http_mode import BODY_MAX, BodyReader, build_closing_response
-from bot.chat.ingress_gate import IngressGate
+from bot.chat.platform import IngressGate
 from bot.chat.shared_parts import find_value, parse_object
 from bot.core import logs, metrics
 

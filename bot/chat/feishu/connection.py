@@ -22,7 +22,7 @@ from aiohttp import ClientError, ClientWebSocketResponse, ClientWSTimeout, WSMsg
 
 from bot.chat.feishu.client import UNREACHABLE, FeishuClient
 from bot.chat.feishu.frames import CONTROL, DATA, Frame, FrameError, decode_frame, encode_frame
-from bot.chat.ingress_gate import IngressGate
+from bot.chat.platform import IngressGate
 from bot.chat.shared_parts import find_value, is_outage, parse_object
 from bot.core import logs, metrics
 from bot.core.cancellation import cancel_and_wait

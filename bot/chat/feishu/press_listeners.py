@@ -20,7 +20,6 @@ from bot.chat.feishu.forms import PageState, parse_form_value, render_closed_for
 from bot.chat.feishu.home import render_home_dialog
 from bot.chat.feishu.message_content import is_person_id, is_short_text
 from bot.chat.feishu.sent_cards import SentCards
-from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import (
     Acceptance,
     ChatDirectory,
@@ -38,6 +37,7 @@ from bot.chat.messages import (
     Place,
     Post,
 )
+from bot.chat.platform import IngressGate
 from bot.chat.shared_parts import NOT_ACCEPTED, find_value, get_known_language, tell_person
 from bot.core import logs
 from bot.core.cancellation import cancel_and_wait
@@ -176,7 +176,7 @@ class PressListeners:
                 await self.intake.accept_click(click)
             except (StoreUnavailableError, ChatError) as failed:
                 log.warning("press not taken", reason=str(failed))
-                return self._refuse(press.person, NOT_ACCEPTED[await self.intake.withdraw_click(click, failed)])
+                return self._refuse(press.person, NOT_ACCEPTED[await self.intake.withdraw(click, failed)])
             await self.gate.wait_for_outcome(waiting.has_result, RESULT_S)
         return Outcome(waiting.notice or self._say(press.person, "feishu.received"), card=waiting.card)
 

@@ -21,8 +21,8 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Channel, ChatDirectory, Ingress, Place
+from bot.chat.platform import IngressGate
 from bot.chat.shared_parts import is_outage
 from bot.chat.slack.form_listeners import FormListeners
 from bot.chat.slack.home_listeners import HomeListeners

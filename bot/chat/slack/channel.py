@@ -196,45 +196,42 @@ class SlackChannel:
         """Post a PNG, see `Channel.upload_picture`. `alt` is posted above the picture, not as `alt_txt`, because a file
         with one may never appear (slackapi/python-slack-sdk#1818). Slack shows a file some seconds later. A crash in
         these seconds may show the picture twice."""
-        name = _build_file_name(name, key)
-        if again and await self._has_posted_file(place, name):
-            return
-        wanted = {"filename": name, "length": len(picture)}
-        given = await call_slack(self._client.files_getUploadURLExternal, wanted, before_each_try=assert_lease_held)
-        await upload_content(self._client, str(given["upload_url"]), picture)
-        file = {"id": str(given["file_id"]), "title": title}
-        await self._complete_upload(
-            place, {"files": [file], "initial_comment": escape_text(truncate_text(alt, MAX_ALT_LENGTH))}, name
-        )
+        await self._share_files(place, [(_build_file_name(name, key), title, picture)], alt, again)
 
     async def upload_files(
         self, place: Place, files: Sequence[tuple[str, bytes]], *, comment: str, key: str, again: bool = False
     ) -> None:
         """See `Channel.upload_files`."""
-        names = [_build_file_name(name, f"{key}:{number}") for number, (name, _) in enumerate(files)]
-        if again and await self._has_posted_file(place, names[0]):
+        named = [(_build_file_name(name, f"{key}:{number}"), name, one) for number, (name, one) in enumerate(files)]
+        await self._share_files(place, named, comment, again)
+
+    async def _share_files(
+        self, place: Place, files: Sequence[tuple[str, str, bytes]], comment: str, again: bool
+    ) -> None:
+        """Upload files (name, title, content), then complete the upload, which shows them. If Slack's last answer is
+        lost, search for the first file."""
+        if again and await self._has_posted_file(place, files[0][0]):
             return
         uploaded = list[dict[str, str]]()
-        for shown, (name, content) in zip(names, files, strict=True):
-            wanted = {"filename": shown, "length": len(content)}
+        for name, title, content in files:
+            wanted = {"filename": name, "length": len(content)}
             given = await call_slack(self._client.files_getUploadURLExternal, wanted, before_each_try=assert_lease_held)
             await upload_content(self._client, str(given["upload_url"]), content)
-            uploaded.append({"id": str(given["file_id"]), "title": name})
-        about = {"files": uploaded, "initial_comment": escape_text(truncate_text(comment, MAX_ALT_LENGTH))}
-        await self._complete_upload(place, about, names[0])
-
-    async def _complete_upload(self, place: Place, about: dict[str, Any], name: str) -> None:
-        """Complete an upload, which shows the file. If Slack's answer is lost, search for the file."""
+            uploaded.append({"id": str(given["file_id"]), "title": title})
         thread, slot = {"thread_ts": place.thread} if place.thread else {}, self.find_rate_slot(place)
-        message = {"channel_id": place.channel} | thread | about
+        about = {"files": uploaded, "initial_comment": escape_text(truncate_text(comment, MAX_ALT_LENGTH))}
         await asyncio.sleep(await self._limits.reserve_slot(slot.key, slot.spacing_ms, slot.burst) / 1000)
         method, penalty = self._client.files_completeUploadExternal, self._build_penalty(slot.key)
         try:
             await call_slack(
-                method, message, repeatable=False, on_rate_limit=penalty, before_each_try=assert_lease_held
+                method,
+                {"channel_id": place.channel} | thread | about,
+                repeatable=False,
+                on_rate_limit=penalty,
+                before_each_try=assert_lease_held,
             )
         except ChatUnavailableError:
-            if not await self._has_posted_file(place, name):
+            if not await self._has_posted_file(place, files[0][0]):
                 raise
 
     def find_rate_slot(self, place: Place) -> RateSlot:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -23,7 +23,7 @@ from bot.chat.slack.files import parse_sent_files
 from bot.chat.slack.listeners import RAW_MAX, AckFunction, acknowledge_malformed, is_button_press, watch_acknowledgement
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.text import parse_message_text
-from bot.chat.slack.web_api import call_slack
+from bot.chat.slack.web_api import Method, call_slack
 from bot.chat.slack.web_client import BotIdentity
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import translate
@@ -66,7 +66,7 @@ class FormListeners:
             id="", person=str(person), process=str(command)[1:], said=self._read_text(body.get("text"))
         )
         place = Place(team=self._me.team, channel=str(channel), direct=str(channel).startswith("D"))
-        await self._open_form(str(trigger), form, place)
+        await self._show_form(self._client.views_open, str(trigger), form, place)
 
     async def handle_shortcut(self, ack: AckFunction, body: dict[str, Any]) -> None:
         """Handle a shortcut. From the menu of the composer, the form is for any process. From a message, the form is
@@ -88,7 +88,7 @@ class FormListeners:
             files=files,
             kept=tuple(one.id for one in files[:MAX_FILES] if one.id),
         )
-        await self._open_form(str(trigger), form)
+        await self._show_form(self._client.views_open, str(trigger), form)
 
     async def handle_action(self, ack: AckFunction, body: dict[str, Any]) -> None:
         """Open a form, show its next page, update what depends on the changed field, or show another process."""
@@ -101,18 +101,14 @@ class FormListeners:
             run, number = (action.get("value") or "").rpartition(".")[0], action["action_id"].rpartition(":")[2]
             offer = f"{run}.{number}" if run else ""
             form = FormSubmission(id="", person=person, process="", has_choice=not offer, offer=offer)
-            await self._open_form(body["trigger_id"], form)
+            await self._show_form(self._client.views_open, body["trigger_id"], form)
             return
         filled = forms.parse_form(body)
         if filled is None:
             _log.warning("a press in no form: %s", action["action_id"])
             return
         if action["action_id"] == forms.MORE:
-
-            async def push_view(view: forms.View) -> None:
-                await call_slack(self._client.views_push, {"trigger_id": body["trigger_id"], "view": view}, tries=1)
-
-            await self._show_form(filled.turn_page(), push_view, None)
+            await self._show_form(self._client.views_push, body["trigger_id"], filled.turn_page())
             return
         if action["action_id"] == forms.PROCESS:
             filled = filled.model_copy(update={"process": forms.parse_chosen_process(action), "values": {}})
@@ -125,34 +121,23 @@ class FormListeners:
             except (StoreUnavailableError, ChatError) as failed:
                 _log.warning("form not updated: %s", failed)
 
-    async def _open_form(self, trigger: str, form: FormSubmission, place: Place | None = None) -> None:
-        """Open a form within the trigger's three seconds. If it is too late, the person is told. `place` is where the
-        form was asked for."""
-
-        async def open_view(view: forms.View) -> None:
-            await call_slack(self._client.views_open, {"trigger_id": trigger, "view": view}, tries=1)
-
-        await self._show_form(form, open_view, place)
-
-    async def _show_form(
-        self, form: FormSubmission, show: Callable[[forms.View], Awaitable[Any]], place: Place | None
-    ) -> None:
+    async def _show_form(self, show: Method, trigger: str, form: FormSubmission, place: Place | None = None) -> None:
+        """Show a form by this method, within the trigger's three seconds. If it is too late, the person is told.
+        `place` is where the form was asked for."""
         try:
             dialog = await self._intake.build_form(form)
-            if isinstance(dialog, str):
-                await tell_person(self._channel, form.person, dialog, place)
-            elif view := forms.render_form(dialog):
-                await show(view)
-            else:
-                await tell_person(
-                    self._channel, form.person, await self._translate(form.person, "form.too_much"), place
-                )
+            view = None if isinstance(dialog, str) else forms.render_form(dialog)
+            if view:
+                await call_slack(show, {"trigger_id": trigger, "view": view}, tries=1)
+                return
+            text = dialog if isinstance(dialog, str) else self._translate(form.person, "form.too_much")
         except StoreUnavailableError as failed:
             _log.warning("form not built: %s", failed)
-            await tell_person(self._channel, form.person, await self._translate(form.person, "slack.not_taken"), place)
+            text = self._translate(form.person, "slack.not_taken")
         except ChatError as failed:
             _log.warning("form not opened: %s", failed)
-            await tell_person(self._channel, form.person, await self._translate(form.person, "form.late"), place)
+            text = self._translate(form.person, "form.late")
+        await tell_person(self._channel, form.person, text, place)
 
     # Submission
 
@@ -165,7 +150,7 @@ class FormListeners:
             return
 
         async def tell(key: str) -> None:
-            await tell_person(self._channel, form.person, await self._translate(form.person, key))
+            await tell_person(self._channel, form.person, self._translate(form.person, key))
 
         async with watch_acknowledgement(tell) as is_late:
             answer = await self._intake.submit_form(form)
@@ -178,7 +163,7 @@ class FormListeners:
         elif view := forms.render_form(answer.next_page):
             await ack(response_action="push", view=view)
         else:
-            text = await self._translate(form.person, "form.too_much")
+            text = self._translate(form.person, "form.too_much")
             await ack(response_action="errors", errors={dialogs.list_input_blocks(body["view"])[0]: text})
 
     # Notices to people
@@ -187,6 +172,6 @@ class FormListeners:
         """Parse a person's text, bounded before it is parsed."""
         return parse_message_text(raw, self._me.user) if isinstance(raw, str) and len(raw) <= RAW_MAX else ""
 
-    async def _translate(self, person: str, key: str) -> str:
+    def _translate(self, person: str, key: str) -> str:
         """Translate a sentence into the language of a known person. Nobody is asked."""
         return translate(key, get_known_language(self._directory, person))

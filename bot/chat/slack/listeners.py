@@ -260,7 +260,7 @@ class SlackListeners:
                 await self._submit_message(self._to_message(said, command=True))
             except (StoreUnavailableError, ChatError) as failed:
                 _log.warning("slash command not taken: %s", failed)
-                withdrawn = said and await self._intake.withdraw_message(self._to_message(said, command=True), failed)
+                withdrawn = said and await self._intake.withdraw(self._to_message(said, command=True), failed)
                 notice = NOT_ACCEPTED[withdrawn or Acceptance.NOT_TAKEN]
                 await (tell(notice) if is_late() else ack(await self._translate_for_person(notice, person)))
                 return
@@ -419,7 +419,7 @@ class SlackListeners:
     async def _notify_press_not_accepted(self, body: Body, click: Click | None, failed: Exception) -> None:
         """Tell the presser what became of a press whose acceptance failed, or of which only the answer was lost."""
         _log.warning("press not taken: %s", failed)
-        withdrawn = await self._intake.withdraw_click(click, failed) if click else Acceptance.NOT_TAKEN
+        withdrawn = await self._intake.withdraw(click, failed) if click else Acceptance.NOT_TAKEN
         await self._notify_presser(body, NOT_ACCEPTED[withdrawn])
 
     async def _notify_presser(self, body: Body, key: str) -> None:

@@ -16,7 +16,7 @@ from aiohttp.typedefs import Handler, Middleware
 from slack_bolt.request.internals import parse_body
 
 from bot.chat.http_mode import BodyReader, build_closing_response
-from bot.chat.ingress_gate import IngressGate
+from bot.chat.platform import IngressGate
 from bot.chat.slack.payload_shape import has_slack_shape
 from bot.core import metrics
 

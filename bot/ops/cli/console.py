@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from rich.console import Console
 
 from bot.app.mcp_file import load_mcp_servers
-from bot.app.redis_source import open_any_redis, open_existing_redis
+from bot.app.redis_source import open_redis
 from bot.app.settings import load_settings
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import (
@@ -76,7 +76,7 @@ async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Ke
         load_mcp_servers(settings)
     except SettingsError as wrong:  # a shell may lack the variables that the file refers to
         print_note("tail.servers_unread", problem=str(wrong))
-    async with open_any_redis(settings) if make else open_existing_redis(settings) as url:
+    async with open_redis(settings, make=make) as (url, _):
         redis = await connect_redis(url, retries=2)
         try:
             if not make and await is_restore_unfinished(ScriptRunner.from_redis(redis, Keys())):

@@ -1,8 +1,7 @@
 -- Accept an item once. If an owner is named, it takes an idle lane at once.
 -- ARGV: bell, nonce, lane, cap, dedupe (ms), owner (or empty), lease (ms), person (or empty), credit (ms), cost (ms),
 --       note (or empty), kind of record, suffix of companion, doubt (ms), body, id, alias …
--- The note is journalled when the item is accepted. It is a JSON list: the stream's key, its maximum age (ms), and its
--- fields.
+-- The note, a write `entry`, is journalled when the item is accepted.
 -- Answers {new} | {duplicate} | {full} | {taken, item} | {closed}. A repeated call gets its first answer again. {closed}:
 -- the store is being restored, and an item accepted now would be lost.
 if redis.call('HEXISTS', base .. 'life', 'restoring') == 1 then return {'closed'} end
@@ -10,7 +9,7 @@ local nonce, lane, owner, id = ARGV[2], ARGV[3], ARGV[6], ARGV[16]
 for i = 16, #ARGV do
   local known = redis.call('GET', base .. 'dd:' .. ARGV[i])
   if known then
-    redis.call('PEXPIRE', base .. 'dd:' .. ARGV[i], ARGV[5])  -- a write that can be confirmed (`confirmation.py`)
+    redis.call('PEXPIRE', base .. 'dd:' .. ARGV[i], ARGV[5])  -- a write that can be confirmed (`scripts.py`)
     if known ~= nonce then return {'duplicate'} end
     if redis.call('HGET', state(lane), 'by') == nonce then return {'taken', handed(lane, 12)} end
     return {'new'}
@@ -29,10 +28,7 @@ if ARGV[8] ~= '' and not redis.call('ZSCORE', schedule, lane) then
   debt = math.min(debt + cost, 2 * credit)
   redis.call('SET', key, whole(now + debt), 'PX', whole(debt))
 end
-if ARGV[11] ~= '' then
-  local note = cjson.decode(ARGV[11])
-  redis.call('XADD', note[1], 'MINID', '~', whole(math.max(0, now - tonumber(note[2]))), '*', unpack(note, 3))
-end
+if ARGV[11] ~= '' then write.entry(unpack(ARGV[11], 2)) end
 if enqueue(lane, id, ARGV[15], ahead) then
   if owner ~= '' then
     take(lane, owner, nonce, ARGV[7])

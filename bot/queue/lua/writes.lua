@@ -1,11 +1,12 @@
--- Apply writes from a flat row: name, number of arguments, arguments; then the next write.
+-- The writes of `writes.py`: each operation is a function, whose arguments are the fields of the class there. A number is
+-- a text, None an empty one, and a mapping a list of names and values in turn.
 local function keep(key, ttl)
   if ttl == '' then redis.call('PERSIST', key) else redis.call('PEXPIRE', key, ttl) end
 end
 
 local write = {}
 
-function write.set(key, ttl, value)
+function write.set(key, value, ttl)
   if ttl == '' then redis.call('SET', key, value) else redis.call('SET', key, value, 'PX', ttl) end
 end
 
@@ -16,8 +17,8 @@ function write.at(key) schedule, base = key, string.sub(key, 1, -2) end
 
 function write.unfield(key, field) redis.call('HDEL', key, field) end
 
-function write.push(key, ttl, most, ...)
-  redis.call('RPUSH', key, ...)
+function write.push(key, values, ttl, most)
+  redis.call('RPUSH', key, unpack(values))
   if most ~= '' then redis.call('LTRIM', key, -tonumber(most), -1) end
   keep(key, ttl)
 end
@@ -45,11 +46,11 @@ end
 -- Append values `tokens|text`, stored as `tokens:sum|text`. The sum runs over everything ever pushed, so the first and
 -- the last value show how many tokens the list holds, without another key. A summary (`tokens:sum|=…`, with the sum of
 -- the last turn that it covers) is always the first value: it counts, and it stays.
-function write.remember(key, ttl, most, ...)
+function write.remember(key, values, most, ttl)
   local last, first = redis.call('LINDEX', key, -1), redis.call('LINDEX', key, 0)
   local sum = last and select(2, counted(last)) or 0
   local summary = first and string.match(first, '^%d+:%d+|=') and redis.call('LPOP', key)
-  for _, value in ipairs({...}) do
+  for _, value in ipairs(values) do
     local tokens, start = string.match(value, '^(%d+)|()')
     sum = sum + tonumber(tokens)
     redis.call('RPUSH', key, tokens .. ':' .. whole(sum) .. '|' .. string.sub(value, start))
@@ -59,43 +60,42 @@ function write.remember(key, ttl, most, ...)
 end
 
 -- Add whole numbers, passed as text because Lua's own are exact only up to 2^53. A full counter stays full.
-function write.count(key, ttl, ...)
-  local added = {...}
+function write.count(key, added, ttl)
   for i = 1, #added, 2 do redis.pcall('HINCRBY', key, added[i], added[i + 1]) end
   keep(key, ttl)
 end
 
--- Replace the first `count` values of such a list by the others, a summary first, if they are still there and newer ones
+-- Replace the first values of such a list, `before`, by others, a summary first, if they are still there and newer ones
 -- follow. Some of them may have been trimmed, from the left, behind a summary. Otherwise nothing is written, and the
 -- answer is `changed`.
-function write.replace(key, most, count, ...)
-  local values, last, dropped = {...}, tonumber(count), 0
+function write.replace(key, before, after, most)
+  local last, dropped = #before, 0
   local there = redis.call('LRANGE', key, 0, last - 1)
   for i, value in ipairs(there) do
-    if value == values[last] then dropped = last - i end
+    if value == before[last] then dropped = last - i end
   end
   for i = 1, last - dropped do
-    local same = there[i] == values[i + dropped] or (i == 1 and there[1] == values[1])
+    local same = there[i] == before[i + dropped] or (i == 1 and there[1] == before[1])
     if not same then return 'changed' end
   end
   if redis.call('LLEN', key) <= last - dropped then return 'changed' end
   redis.call('LTRIM', key, last - dropped, -1)
-  for i = #values, last + 2, -1 do redis.call('LPUSH', key, values[i]) end
-  fit(key, values[last + 1], most)
+  for i = #after, 2, -1 do redis.call('LPUSH', key, after[i]) end
+  fit(key, after[1], most)
 end
 
-function write.member(key, ttl, member, score)
+function write.member(key, member, score, ttl)
   redis.call('ZADD', key, score, member)
   keep(key, ttl)
 end
 
 function write.unmember(key, member) redis.call('ZREM', key, member) end
 
-function write.entry(key, max_age, ...)
+function write.entry(key, fields, max_age)
   if max_age == '' then
-    redis.call('XADD', key, '*', ...)
+    redis.call('XADD', key, '*', unpack(fields))
   else
-    redis.call('XADD', key, 'MINID', '~', whole(math.max(0, now - tonumber(max_age))), '*', ...)
+    redis.call('XADD', key, 'MINID', '~', whole(math.max(0, now - tonumber(max_age))), '*', unpack(fields))
   end
 end
 
@@ -106,12 +106,12 @@ function write.put(lane, id, body, idle)
   if redis.call('SET', base .. 'dd:' .. id, '1', 'NX', 'PX', '86400000') and enqueue(lane, id, body) then ring() end
 end
 
-function write.timer(id, lane, due, body)
+function write.timer(lane, id, due, body)
   redis.call('ZADD', base .. 't', due, id)
   redis.call('HSET', base .. 'td', id, whole(#lane) .. '|' .. lane .. body)
 end
 
-function write.untimer(id)
+function write.untimer(_, id)
   redis.call('ZREM', base .. 't', id)
   redis.call('HDEL', base .. 'td', id)
 end
@@ -132,28 +132,25 @@ local tests = {
 
 -- Set fields of a hash as `rules` say, each with field, test, value and verdict. A missing field is empty. The first rule
 -- that holds decides: `write`, `skip`, or the code with which this write refuses. If none holds, the fields are set.
-function write.fields(key, ttl, rules, ...)
-  local given, first = {...}, 4 * tonumber(rules) + 1
-  for i = 1, first - 1, 4 do
-    local field, test, value, verdict = unpack(given, i, i + 3)
+function write.fields(key, fields, ttl, rules)
+  for _, rule in ipairs(rules) do
+    local field, test, value, verdict = unpack(rule)
     if tests[test](redis.call('HGET', key, field) or '', value) then
       if verdict == 'skip' then return nil end
       if verdict ~= 'write' then return verdict end
       break
     end
   end
-  redis.call('HSET', key, unpack(given, first))
+  redis.call('HSET', key, unpack(fields))
   keep(key, ttl)
 end
 
--- Apply the writes in order. A write that refuses ends the call with its code.
-local function apply(i)
+-- Apply the writes from this argument on, in their order. A write that refuses ends the call with its code.
+local function apply(first)
   local home = schedule
-  while ARGV[i] do
-    local last = i + 1 + tonumber(ARGV[i + 1])
-    local why = write[ARGV[i]](unpack(ARGV, i + 2, last))
+  for i = first, #ARGV do
+    local why = write[ARGV[i][1]](unpack(ARGV[i], 2))
     if why then return why end
-    i = last + 1
   end
   write.at(home)
 end

@@ -14,9 +14,10 @@ import pytest
 from bot.agent.model import ModelReply
 from bot.agent.models.fallback import DOWN_MAX_S, DOWN_S, FallbackModel
 from bot.agent.models.openai_model import open_model
-from bot.app.services import Services, format_banner, open_services
+from bot.app.services import Services, open_services
 from bot.app.settings import Settings
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
+from bot.ops.cli.run import format_banner
 from tests.harness.scripted_model import ScriptedModel
 from tests.stories.endpoint import Endpoint, Raw, endpoint, said
 

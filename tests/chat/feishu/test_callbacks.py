@@ -27,7 +27,7 @@ from lark_channel.event.dispatcher_handler import EventDispatcherHandler
 
 from bot.chat import http_mode
 from bot.chat.feishu.callbacks import PATH, SKEW_S, build_callback_app, decrypt_text
-from bot.chat.ingress_gate import IngressGate
+from bot.chat.platform import IngressGate
 from bot.core.errors import StoreUnavailableError
 from tests.chat.feishu.frame_server import build_event
 from tests.harness.serving import serve_app

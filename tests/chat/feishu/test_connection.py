@@ -14,7 +14,7 @@ from bot.chat.feishu import connection
 from bot.chat.feishu.client import FeishuClient, open_feishu_client
 from bot.chat.feishu.connection import FragmentJoiner, Handle, open_long_connection
 from bot.chat.feishu.frames import DATA, Frame, FrameError
-from bot.chat.ingress_gate import IngressGate
+from bot.chat.platform import IngressGate
 from bot.core.errors import ChatUnavailableError, SettingsError, StoreUnavailableError
 from bot.core.redaction import redact_text
 from tests.chat.feishu.frame_server import (

@@ -88,10 +88,7 @@ class Inbox:
         if click.id not in [one.id for one in self.clicks]:
             self.clicks.append(click)
 
-    async def withdraw_click(self, click: Click, failed: Exception) -> Acceptance:
-        return self.withdrawn
-
-    async def withdraw_message(self, message: Message, failed: Exception) -> Acceptance:
+    async def withdraw(self, event: Click | Message, failed: Exception) -> Acceptance:
         return self.withdrawn
 
     async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
@@ -99,11 +96,9 @@ class Inbox:
         if id not in [one for one, *_ in self.session_stops]:
             self.session_stops.append((id, place, person, at))
 
-    async def list_prompts(self, person: str) -> Sequence[SuggestedPrompt]:
-        return self.prompts
-
-    async def welcome_person(self, person: str, place: Place) -> None:
+    async def welcome_person(self, person: str, place: Place) -> Sequence[SuggestedPrompt]:
         self.welcomed.append((person, place))
+        return self.prompts
 
     async def is_engaged(self, place: Place) -> bool:
         self._up("engaged")

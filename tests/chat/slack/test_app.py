@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Message
+from bot.chat.platform import IngressGate
 from bot.chat.slack import app
 from bot.chat.slack.app import build_bolt_app, open_socket_mode
 from bot.chat.slack.web_client import identify_bot, is_loopback_url, open_web_client

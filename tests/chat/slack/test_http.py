@@ -19,7 +19,7 @@ import pytest
 from aiohttp import ClientSession
 
 from bot.chat import http_mode
-from bot.chat.ingress_gate import IngressGate
+from bot.chat.platform import IngressGate
 from bot.chat.slack import app
 from bot.core.errors import SettingsError
 from tests.chat.slack.conftest import Desk

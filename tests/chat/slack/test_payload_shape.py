@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bot.chat import shared_parts
-from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Dialog, FormInput, MessageRef, Place
+from bot.chat.platform import IngressGate
 from bot.chat.slack import dialogs, listeners
 from bot.chat.slack.app import open_socket_mode
 from bot.chat.slack.payload_shape import has_slack_shape

@@ -19,8 +19,7 @@ from bot.chat.messages import Message, Place
 from bot.core.work_items import MessageReceived
 from bot.dev.evaluation.shown_blocks import list_buttons
 from bot.ops.backup import stream_key_pages
-from bot.queue.keys import Keys
-from bot.queue.stored_items import build_stored_item
+from bot.queue.keys import Keys, build_stored_item
 from tests.harness.engines import StartEngine
 from tests.harness.office import ADMIN, LI, WANG, ZHANG, Office, office
 from tests.harness.programs import Ended, ran

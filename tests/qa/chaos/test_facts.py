@@ -24,7 +24,7 @@ async def test_work_that_waits_or_is_held_is_seen_and_a_timer_is_none_yet(redis:
     await redis.delete(schedule)
     assert await left(redis) == []
     await apply_writes(
-        redis, KEYS, KEYS.get_partition("a lane"), [SetTimer("expire:A:1", "a lane", 9_999_999_999_999, "{}")]
+        redis, KEYS, KEYS.get_partition("a lane"), [SetTimer("a lane", "expire:A:1", 9_999_999_999_999, "{}")]
     )
     assert await left(redis) == []
     assert await redis.zrange(KEYS.build_key(KEYS.get_partition("a lane"), "t"), 0, -1) == ["expire:A:1"]

@@ -8,7 +8,7 @@ import sys
 import time
 from functools import partial
 
-from bot.queue.confirmation import ConfirmedBy
+from bot.queue.scripts import ConfirmedBy
 from tests.qa.chaos.store import Absent
 from tests.qa.command import INTERRUPTED, WRONG, Parser, draw_seed, end_like_ctrl_c, read_whole_number
 from tests.qa.failover.run import Order, describe, judge, run_order

@@ -114,7 +114,7 @@ inline hear() {
   must_stop = halted[m]
 }
 
-/* Waits until the replica has what was written (`bot/queue/confirmation.py`). */
+/* Waits until the replica has what was written (`bot/queue/scripts.py`). */
 inline confirm() {
   if :: lags && wrote && !alone -> lags = 0; forget_copy() :: else fi
 }

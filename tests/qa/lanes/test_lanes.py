@@ -53,7 +53,7 @@ async def log_worst_moment(**more: str) -> dict[str, LaneLog]:
         proxy, mails, wait = running.store.proxy, running.out.mailbox.kept, running.out.driver.wait_until
         assert proxy is not None
         card = await ask(running)
-        proxy.trap = b'"1", "set", "3"'  # the commit that ends the run
+        proxy.trap = b'"1", ["set", '  # the commit that ends the run
         await running.people.press_only(card, "send")
         await wait(lambda: any(bot.times(HELD) for bot in running.town.bots), PATIENCE_S)
         [held] = [bot for bot in running.town.bots if bot.times(HELD)]

@@ -23,8 +23,8 @@ from statistics import median
 
 from redis.asyncio import Redis
 
-from bot.queue.confirmation import Confirmation, ConfirmedBy
 from bot.queue.keys import Keys
+from bot.queue.scripts import Confirmation, ConfirmedBy
 from bot.redis.connect import connect_redis
 from bot.redis.embedded import EmbeddedRedis
 from tests.harness.cluster import HOST, server

@@ -9,7 +9,7 @@ import os
 import sys
 
 from bot.app.build import choose_platform
-from bot.app.lifecycle import freeze_garbage_collector
+from bot.ops.cli.run import freeze_garbage_collector
 from tests.qa.bench.job import Job
 from tests.qa.bench.programs.ours import outside, working
 from tests.qa.process import read_lines

@@ -8,11 +8,12 @@ import asyncio
 import sys
 from functools import partial
 
-from bot.app import build, lifecycle
+from bot.app import build
 from bot.app.settings import Settings
 from bot.chat.slack import channel, missed_messages
 from bot.core.timing import Timing
 from bot.features.files import file_copies
+from bot.ops.cli import run
 from tests.qa.process import end_when_orphaned
 
 HOURLY_S = 1.0
@@ -21,12 +22,12 @@ UPDATE_MS = 5
 
 
 def main() -> None:
-    lifecycle.build_app = partial(build.build_app, timing=PAUSES)
+    run.build_app = partial(build.build_app, timing=PAUSES)
     channel.UPDATE_MS = UPDATE_MS
     missed_messages.GAP_MS = sys.maxsize
     file_copies.PAUSE_S = HOURLY_S
     end_when_orphaned()
-    asyncio.run(lifecycle.serve_until_stopped(Settings(_env_file=None)))
+    asyncio.run(run.serve_until_stopped(Settings(_env_file=None)))
 
 
 if __name__ == "__main__":

@@ -6,19 +6,19 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from bot.app.build import Application
 from bot.chat.platform import IsConnected, Platform, is_listening
 from bot.conversation.alerts import AdministratorAlerts
 from bot.core import logs, metrics
-from bot.core.errors import SettingsError, StoreUnavailableError
+from bot.core.errors import StoreUnavailableError
 from bot.core.version import VERSION
-from bot.queue.figures import load_queue_figures
+from bot.ops.queue_figures import load_queue_figures
 from bot.queue.worker import Worker
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.members import RedisMemberStore
@@ -166,24 +166,12 @@ class ProcessReport:
         )
 
 
-@asynccontextmanager
-async def open_health_server(health: HealthState, host: str, port: int) -> AsyncIterator[None]:
-    """Serve while the context is open; do nothing without a port. Raises SettingsError if the port is taken."""
-    if not port:
-        yield
-        return
-    runner = web.AppRunner(build_health_app(health), access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        try:
-            await web.TCPSite(runner, host, port).start()
-        except OSError as error:
-            raise SettingsError(
-                f"cannot listen on {host}:{port} ({error.strerror}); set HEALTH_HOST or HEALTH_PORT"
-            ) from error
-        yield
-    finally:
-        await runner.cleanup()
+def attach_health(bot: Application) -> HealthState:
+    """Let a bot that is about to run report on itself."""
+    health = HealthState(stores=bot.stores, platform=bot.resources.platform, worker=bot.worker)
+    report = ProcessReport(health=health, alerts=bot.alerts, model=bot.resources.model.name)
+    bot.worker.jobs.append(report.announce_process)
+    return health
 
 
 def build_health_app(health: HealthState) -> web.Application:

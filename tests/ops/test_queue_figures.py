@@ -5,7 +5,7 @@ from __future__ import annotations
 from redis.asyncio import Redis
 
 from bot.features.home.waiting_lanes import list_oldest_lanes
-from bot.queue.figures import LOOKED_AT, load_queue_figures
+from bot.ops.queue_figures import LOOKED_AT, load_queue_figures
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.writes import SetTimer, apply_writes
@@ -22,7 +22,7 @@ async def test_how_much_waits_and_for_how_long_is_told(either: Redis) -> None:
         for n in range(2):
             await lanes.enqueue(lane, f"{lane}-{n}", "{}")
     [held] = await lanes.claim("me", keys.get_partition("two"), 1)
-    timer = SetTimer("t", "four", empty.now_ms + 3_600_000, "{}")
+    timer = SetTimer("four", "t", empty.now_ms + 3_600_000, "{}")
     await apply_writes(either, keys, keys.get_partition("four"), [timer])
     told = await load_queue_figures(either, keys)
     assert (told.lanes, told.due_lanes, told.items, told.timers) == (3, 2, 4, 1)

@@ -7,12 +7,9 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.queue.keys import Keys
-from bot.queue.stored_items import get_put_ms
+from bot.features.home.waiting_lanes import LOOKED_AT
+from bot.queue.keys import Keys, get_put_ms
 from bot.redis.connect import load_time_ms
-
-LOOKED_AT = 50
-"""Most due lanes that are read in each partition, so that the call is as cheap in a flood as in calm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
