@@ -20,6 +20,7 @@ from bot.features import (
     suggestions,
     welcome,
 )
+from bot.features.alerts import feature as alerts
 from bot.features.contract import Core, Feature
 from bot.features.feedback import feature as feedback
 from bot.features.files import feature as files
@@ -50,6 +51,7 @@ FEATURES: tuple[Callable[[Core], Feature], ...] = (
     duplicates.build,
     commands.build,
     files.build,
+    alerts.build,
 )
 MODELS: Sequence[type[FrozenModel]] = (
     compaction.CompactConversation,
@@ -64,6 +66,7 @@ MODELS: Sequence[type[FrozenModel]] = (
 """The items of features. Every process can read them: without its feature an item ends without an effect."""
 JOURNAL_KINDS = frozenset(
     {
+        *alerts.JOURNAL_KINDS,
         *changed_messages.JOURNAL_KINDS,
         *diagrams.JOURNAL_KINDS,
         *feedback.JOURNAL_KINDS,

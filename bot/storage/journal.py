@@ -239,7 +239,7 @@ KINDS = frozenset(
         *("approval.asked_again", "approval.refused"),
         *(f"approval.{state.value}" for state in ApprovalState if state is not ApprovalState.OPEN),
         *(f"effect.{state.value}" for state in EffectState if state),
-        "alert",
+        "app.shared",
         "chat.refused",
         "command",
         *("item.dead", "item.newer", "item.retried"),
