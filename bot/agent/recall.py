@@ -144,7 +144,7 @@ def list_latest_calls(state: RunState, remembered_uids: Sequence[str]) -> list[t
         and not (
             call.status is CallStatus.FAILED
             and not call.approval
-            and _parse_result_object(result).get("error") in CALL_MISTAKES
+            and parse_result_object(result).get("error") in CALL_MISTAKES
         )
     ]
     return calls[-MAX_CALLS:]
@@ -161,26 +161,6 @@ def name_offered_call(find_tool: FindTool, tool: str, args: Mapping[str, Any]) -
         return tool, dict(args)
     offered = found.schema.get("properties", {})
     return tool, {name: one for name, one in name_arguments(offered, args).items() if name in offered and one != ""}
-
-
-def list_undone_calls(state: RunState, is_gated: Callable[[str], bool]) -> list[CallRecord]:
-    """Return gated calls that were asked for, and neither run nor asked for again. Calls that were only made wrongly or
-    that wait for the person's words are left out. `is_gated` takes the name of a tool."""
-    undone = list[CallRecord]()
-    for call, result in zip(state.calls, list_call_results(state), strict=True):
-        if not is_gated(call.tool):
-            continue
-        if call.approval or call.status is not CallStatus.FAILED:
-            alike = [one for one in undone if one.tool == call.tool]
-            again = next((one for one in alike if one.args == call.args), next(iter(alike), None))
-            undone = [one for one in undone if one is not again]
-            continue
-        error = _parse_result_object(result)
-        code = error.get("error")
-        is_left = code == "one_at_a_time" or not (code in CALL_MISTAKES or error.get("ask_the_person"))
-        if is_left and all((one.tool, one.args) != (call.tool, call.args) for one in undone):
-            undone.append(call)
-    return undone
 
 
 def build_past_call(call: CallRecord, result: str) -> PastCall:
@@ -211,13 +191,14 @@ def format_call_line(call: PastCall, whole: str) -> str:
     ending = "" if call.status == CallStatus.SUCCEEDED else f"{call.status}: "
     if call.status == CallStatus.AWAITING:
         return f"{call.tool}({arguments}) → {WAITING_RESULT}"
-    text = " · ".join(_walk_leaves(_parse_result_object(whole))) or whole
+    text = " · ".join(_walk_leaves(parse_result_object(whole))) or whole
     told = shorten_private_text(text, MAX_LINE)
     more = [one for one in dict.fromkeys(found[0] for found in IDENTIFIER.finditer(whole)) if one not in told]
     return " ".join([f"{call.tool}({arguments}) → {ending}{told}", *more[:MAX_IDS]])
 
 
-def _parse_result_object(text: str) -> dict[str, Any]:
+def parse_result_object(text: str) -> dict[str, Any]:
+    """Parse the result of a call. Return an empty object if it was cut."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

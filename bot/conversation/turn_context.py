@@ -40,6 +40,8 @@ class CommandReply:
     command: str
     text: str
     writes: tuple[Write, ...] = ()
+    privacy: Privacy = Privacy.PUBLIC
+    """Privacy of the text."""
 
 
 class TurnFeatures(Protocol):
@@ -195,9 +197,8 @@ async def build_prompt_head(turns: Turns, context: TurnContext) -> tuple[list[st
     return [rules, *start, *([",".join(history)] if history else []), *end], sources
 
 
-async def load_open_cards(turns: Turns, context: TurnContext) -> list[Approval]:
-    """Load the open cards of the message's author in this conversation, the newest `MAX_CARDS`, oldest first."""
-    message = context.run.message
-    cards = [one for one in context.conversation.waiting if one.is_of(message.person, direct=message.place.direct)]
-    found = [await turns.stores.approvals.find_readable_approval(one.approval) for one in cards]
+async def load_open_cards(stores: Stores, message: Message, waiting: Sequence[PausedRun]) -> list[Approval]:
+    """Load the open cards of the message's author among these, the newest `MAX_CARDS`, oldest first."""
+    cards = [one for one in waiting if one.is_of(message.person, direct=message.place.direct)]
+    found = [await stores.approvals.find_readable_approval(one.approval) for one in cards]
     return [one for one in found if one is not None and one.state is ApprovalState.OPEN][-MAX_CARDS:]

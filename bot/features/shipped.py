@@ -20,10 +20,12 @@ from bot.features import (
     suggestions,
     welcome,
 )
+from bot.features.agreements import feature as agreements
 from bot.features.alerts import feature as alerts
 from bot.features.contract import Core, Feature
 from bot.features.feedback import feature as feedback
 from bot.features.files import feature as files
+from bot.features.footnotes import feature as footnotes
 from bot.features.grounding import feature as grounding
 from bot.features.home import feature as home
 from bot.features.sets import feature as sets
@@ -50,6 +52,8 @@ FEATURES: tuple[Callable[[Core], Feature], ...] = (
     lost_decisions.build,
     duplicates.build,
     commands.build,
+    agreements.build,
+    footnotes.build,
     files.build,
     alerts.build,
 )
@@ -66,6 +70,7 @@ MODELS: Sequence[type[FrozenModel]] = (
 """The items of features. Every process can read them: without its feature an item ends without an effect."""
 JOURNAL_KINDS = frozenset(
     {
+        *agreements.JOURNAL_KINDS,
         *alerts.JOURNAL_KINDS,
         *changed_messages.JOURNAL_KINDS,
         *diagrams.JOURNAL_KINDS,

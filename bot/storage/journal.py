@@ -244,7 +244,7 @@ KINDS = frozenset(
         "command",
         *("item.dead", "item.newer", "item.retried"),
         *("lane.caught_up", "lane.full"),
-        *("message.agreed", "message.empty", "message.ignored", "message.received", "message.too_long"),
+        *("message.empty", "message.ignored", "message.received", "message.too_long"),
         *("model.down", "model.tools_refused"),
         "notice",
         *("person.exported", "person.forgotten", "person.left"),
