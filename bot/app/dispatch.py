@@ -20,7 +20,7 @@ from bot.approvals.lifecycle import build_set_refresh
 from bot.approvals.openings import open_card
 from bot.approvals.waiters import notify_undelivered
 from bot.chat.messages import Click
-from bot.conversation import memory, notices, stops, turn
+from bot.conversation import notices, run_recorder, stops, turn
 from bot.conversation.notices import build_given_up_notice, notify_sender
 from bot.conversation.turn_context import Turns
 from bot.core import logs, metrics, work_items
@@ -166,7 +166,7 @@ def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[Fr
         # The rest
         Work(
             model=work_items.AppendDirectHistory,
-            handle=lambda lease, work: memory.build_direct_history_writes(turns, work),
+            handle=lambda lease, work: run_recorder.build_direct_history_writes(turns, work),
         ),
         Work(model=work_items.RecordDirectEvent, handle=partial(notices.record_direct_event, turns)),
         Work(model=work_items.BacklogCleared, handle=partial(notices.notify_backlog_cleared, turns)),

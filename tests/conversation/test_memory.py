@@ -22,7 +22,7 @@ from bot.agent.models.responses import ResponsesTransport
 from bot.agent.models.transport import ModelRequest
 from bot.agent.recall import CUT, MAX_CALLS, MAX_RESULT, build_past_call, format_call_line, name_offered_call
 from bot.chat.messages import Place
-from bot.conversation import memory
+from bot.conversation import run_recorder
 from bot.core import disclosure
 from bot.core.history_entries import EntryKind, HistoryEntry, PastCall, estimate_tokens
 from bot.core.run_state import CallRecord, CallStatus
@@ -334,7 +334,6 @@ async def test_a_channel_remembers_what_everybody_may_know_and_nothing_of_what_m
 async def test_negative_control_without_the_decision_it_would_stand_there(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "_can_show_details", lambda run, told: True)
     monkeypatch.setattr(disclosure, "decide_disclosure", lambda privacy, surroundings: disclosure.Disclosure.HERE)
     bot, _ = await heard(redis, "query_todo_tasks", {})
     assert "L-0001" in str((await bot.history.load_history(CHANNEL.conversation)).calls)
@@ -468,7 +467,7 @@ async def test_a_follow_up_is_answered_from_an_earlier_result_and_what_none_has_
 async def test_negative_control_forgotten_results_support_nothing(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "list_latest_calls", lambda trace, known: [])
+    monkeypatch.setattr(run_recorder, "list_latest_calls", lambda trace, known: [])
     assert "未经核实" in await follow_up(redis, "是张三的 L-0001，任务号 L-0001-1。")
 
 
