@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from itertools import groupby
@@ -26,8 +26,6 @@ from tools.characters import show_invisible
 from tools.people.names import choose_name
 from tools.spec import AttachedFile, Caller, Person
 from tools.workflow.process.calendar import WorkCalendar
-from tools.workflow.process.forms import Form
-from tools.workflow.process.policy import PeopleSelector, PolicyRow
 
 _MARK = re.compile(r"<(\s*+(?:/\s*+)?(?:message|answer|summary|facts|cards|tone|tools|event|files))", re.IGNORECASE)
 MAX_PERSONA, MAX_NAME = 2_000, 60
@@ -268,41 +266,3 @@ def build_cards_message(cards: Sequence[PausedRun], now_ms: int) -> dict[str, An
         text = " ".join(escape_tags(card.text).split())
         lines.append(f"- {card.approval}: {card.tool}{when}{f' · {text}' if text else ''}")
     return {"role": "user", "content": "\n".join([*lines, "</cards>"])}
-
-
-MAX_POLICY = 3_000
-"""Longest text about who approves what, in characters. If rows are left out, the text says so."""
-
-
-def describe_policies(forms: Iterable[Form], rows: Sequence[PolicyRow] = ()) -> str:
-    """Describe the policy rows in one line each. `rows` are those of the policy file and come first. Return an empty
-    text if no row says anything. The text is guidance only: the engine works out who decides a request, and the card
-    shows that."""
-    lines = list[str]()
-    for form in forms:
-        labels = {one.name: one.label.en for one in form.fields} | {one.name: one.label.en for one in form.levels}
-        for row in (*(one for one in rows if one.process == form.key), *form.policy):
-            case = [labels.get(row.level, row.level)]
-            case += [f"for {row.department}"] if row.department else []
-            case += [f"if {row.when}"] if row.when else []
-            who = ", else ".join(map(_describe_selector, row.who))
-            choice = "; the author may choose somebody else, who is then flagged" if row.others == "flagged" else ""
-            lines.append(f"- {form.key}, {' '.join(case)}: {who}{choice}")
-    shown_lines = list[str]()
-    for line in lines:
-        if sum(map(len, shown_lines)) + len(line) > MAX_POLICY:
-            return "\n".join([*shown_lines, "- (there are more rows than fit here)"])
-        shown_lines.append(line)
-    return "\n".join(shown_lines)
-
-
-def _describe_selector(selector: PeopleSelector) -> str:
-    match selector.kind:
-        case "manager":
-            return f"the manager of {_describe_selector(selector.of)}" if selector.of else "the author's manager"
-        case "role":
-            return f"who has the role {selector.name}"
-        case "person":
-            return selector.name
-        case "field":
-            return f"whoever {selector.name} names"

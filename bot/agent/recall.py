@@ -13,9 +13,9 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from bot.agent import prompt
-from bot.agent.decision import ReplyFormat, ToolCallRequest, ToolCalls
-from bot.agent.events import CALL_MISTAKES
+from bot.agent.model import ReplyFormat, ToolCallRequest, ToolCalls
 from bot.agent.request_numbers import IDENTIFIER
+from bot.agent.tool_executor import CALL_MISTAKES
 from bot.agent.tool_search import FIND
 from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage, PastCall
 from bot.core.i18n import shorten_text

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bot.agent.decision import ToolCallRequest
+from bot.agent.model import ToolCallRequest
 from bot.agent.tool_search import NOT_READ, add_card_to_error
 from bot.core import logs
 from bot.core.clock import Clock
@@ -22,10 +22,10 @@ from bot.core.errors import CountersignError
 from bot.core.i18n import load_sentences, translate_label
 from bot.core.redaction import redact_known_secrets
 from bot.core.run_state import CallRecord, CallStatus, fingerprint_call, validate_args
-from tools.cards.fields import FIELD_PREFIX
+from tools.cards.fields import FIELD_PREFIX, describe_new_request
 from tools.characters import clean_value, count_cleaned, show_invisible
 from tools.error_advice import ADVICE
-from tools.spec import CardField, Gate, Proposal, TextRef, ToolError, ToolOutcome
+from tools.spec import CardField, Gate, Privacy, Proposal, ReceiptLine, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext, name_arguments
 
 log = logs.get_logger(__name__)
@@ -34,6 +34,16 @@ OBSERVATION_MAX = 6_000
 """Characters of one observation in the prompt. Tools page well below this limit."""
 MAX_NAMES = 6
 """Most names of changed values in the note of a proposal."""
+
+CALL_MISTAKES = frozenset(
+    {
+        *("bad_arguments", "unknown_tool", "not_offered", "one_at_a_time", "unknown_field", "unknown_process"),
+        *("missing_field", "bad_choice", "bad_date", "bad_number", "bad_days"),
+    }
+)
+"""Errors of the call itself. The journal has them, and the model fixes them or asks. People do not see them."""
+ERROR_MAX = 300
+"""Characters of an error in the journal."""
 
 ToolResult = ToolOutcome | Proposal | ToolError
 ProposalCheck = Callable[[str, Proposal], Awaitable[None]]
@@ -154,6 +164,47 @@ class ToolExecutor:
                 "one_at_a_time", "Not run: only one [card] call per reply. Call it again now if it is still wanted."
             )
         return await propose_call(tool, context, request.args)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStep:
+    """One finished or waiting call, for people who follow the run."""
+
+    call: CallRecord
+    note: TextRef
+    title: TextRef | None = None
+    """The action that a waiting call proposes, in the words of its card."""
+    ready: TextRef | None = None
+    """The dates, sums and approver of a proposed request, for places that may read its free text."""
+    people: tuple[str, ...] = ()
+    """Ids of the people that a name may mean, if the person has to choose."""
+    privacy: Privacy = Privacy.PRIVATE
+    """Privacy of the call's result, or of the data that the run had seen before."""
+    error: str = ""
+    """Error code, if it failed."""
+    error_message: str = ""
+    """The error message that the model got. Only administrators see it."""
+    receipt_line: ReceiptLine | None = None
+    """The action that the call did, or may have done, without a press."""
+
+
+def build_step(call: CallRecord, result: ToolResult, caller: str) -> RunStep:
+    """Describe a call in the words of its card or its result. A reader who does not decide gets a card title of their
+    own."""
+    if isinstance(result, ToolError):
+        return RunStep(
+            call=call,
+            note=result.note,
+            people=result.people,
+            error=result.code,
+            error_message=result.text[:ERROR_MAX],
+            receipt_line=result.maybe,
+        )
+    if not isinstance(result, Proposal):
+        return RunStep(call=call, note=result.summary, receipt_line=result.receipt_line)
+    key = "steps.waiting" if caller in result.deciders else "steps.brought"
+    title = result.get_title_for(caller)
+    return RunStep(call=call, note=TextRef(key=key), title=title, ready=describe_new_request(result))
 
 
 async def propose_call(tool: Tool, context: ToolContext, args: Mapping[str, Any]) -> Proposal:

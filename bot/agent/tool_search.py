@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import Field
 
-from bot.agent.decision import ReplyFormat
+from bot.agent.model import ReplyFormat
 from bot.core.i18n import load_sentences, translate
 from tools.handbook.ranking import Bm25Index, build_index, expand_query, extract_terms
 from tools.languages import LANGUAGES

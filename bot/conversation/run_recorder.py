@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from bot.agent.events import RunStep
 from bot.agent.limits import StopReason
 from bot.agent.recall import (
     NOT_VERIFIED,
@@ -22,6 +21,7 @@ from bot.agent.recall import (
     list_latest_calls,
     name_offered_call,
 )
+from bot.agent.tool_executor import RunStep
 from bot.chat.messages import Message, Place, RateSlot
 from bot.conversation.endings import DeliveryResult, render_receipt
 from bot.conversation.turn_context import TurnContext, Turns

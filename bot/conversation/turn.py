@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from bot.agent.events import RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
-from bot.agent.loop import RunContext
+from bot.agent.loop import RunContext, RunFinished, RunPaused, RunStopped, StepsFinished
+from bot.agent.tool_executor import RunStep
 from bot.approvals.render import describe_proposal
 from bot.chat.messages import Message, Post
 from bot.conversation import endings, run_recorder, turn_context

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bot.agent import prompt
-from bot.agent.events import AnswerSources, RunStep
-from bot.agent.loop import AgentLoop
+from bot.agent.loop import AgentLoop, AnswerSources
 from bot.agent.recall import format_history, name_offered_call
+from bot.agent.tool_executor import RunStep
 from bot.chat.messages import Message, Post
 from bot.chat.platform import Platform
 from bot.conversation.progress import ProgressReporter

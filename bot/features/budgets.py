@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.agent.model_in_use import ModelInUse
+from bot.agent.loop import ModelInUse
 from bot.storage.spending import UsageStore
 
 

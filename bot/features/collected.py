@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.agent.events import RunStep, accept_answer
+from bot.agent.loop import accept_answer
+from bot.agent.tool_executor import RunStep
 from bot.chat.messages import Message, Place, Post, SuggestedPrompt
 from bot.conversation.turn_context import CommandReply
 from bot.core.history_entries import PausedRun

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from bot.agent.events import AnswerCheck, RunStep
-from bot.agent.model_in_use import ModelInUse
+from bot.agent.loop import AnswerCheck, ModelInUse
+from bot.agent.tool_executor import RunStep
 from bot.approvals.cards import Cards
 from bot.chat.messages import Click, Dialog, Message, Place, Post, SuggestedPrompt
 from bot.chat.platform import Platform

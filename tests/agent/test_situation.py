@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from bot.agent.decision import ReplyFormat
-from bot.agent.events import AnswerSources
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.model import ModelReply
+from bot.agent.loop import AnswerSources
+from bot.agent.model import ModelReply, ReplyFormat
 from bot.agent.prompt import (
     CALENDAR_DAYS,
     MAX_CARDS,
@@ -26,7 +25,6 @@ from bot.agent.prompt import (
     build_now_message,
     cut_older_turns,
     describe_calendar_days,
-    describe_policies,
     render_company_rules,
 )
 from bot.approvals.render import MAX_LINE, describe_proposal
@@ -45,6 +43,7 @@ from tools.languages import list_day_words
 from tools.spec import Caller
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import load_shipped_processes
+from tools.workflow.process.forms import describe_policies
 
 HOUSE = render_company_rules("", describe_policies([process.form for process in load_shipped_processes()]))
 LOOK, PEOPLE = calls(("list_processes", {})), calls(("list_people", {}))

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.decision import ReplyFormat
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.model import Messages, ModelReply
+from bot.agent.model import Messages, ModelReply, ReplyFormat
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.models.responses import ResponsesTransport
 from bot.agent.models.transport import ModelRequest

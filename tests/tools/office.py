@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bot.agent.decision import ToolCallRequest
+from bot.agent.model import ToolCallRequest
 from bot.agent.tool_executor import ReadCache, ToolExecutor, format_observation
 from bot.core.i18n import render_receipt_line, render_value, translate_label
 from tests.harness.memory_mailer import MemoryMailer

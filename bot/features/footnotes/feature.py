@@ -9,9 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from bot.agent.events import CALL_MISTAKES
 from bot.agent.recall import list_call_results, parse_result_object
 from bot.agent.request_numbers import find_requests, normalize_text
+from bot.agent.tool_executor import CALL_MISTAKES
 from bot.chat.messages import Post
 from bot.conversation.progress import SUBJECT_MAX, describe_action
 from bot.core.disclosure import Disclosure, decide_channel_disclosure

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bot.agent.events import AnswerFindings, AnswerSources
+from bot.agent.loop import AnswerFindings, AnswerSources
 from bot.agent.prompt import escape_tags
 from bot.agent.recall import CALLED, UNREMEMBERED_TOOLS, list_call_results, parse_observation
 from bot.agent.request_numbers import find_requests, normalize_text
