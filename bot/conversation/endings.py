@@ -3,7 +3,6 @@ it may be shown: in the conversation, or in the person's DM with a pointer in th
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -25,16 +24,6 @@ from tools.spec import Privacy
 
 log = logs.get_logger(__name__)
 
-GREETING = re.compile(
-    r"(?:[\s,，.。!！~～、]|(?:你|您|大家)?好(?:的|呀|啊)?|早(?:上好|安)?|晚上好|下午好|在吗|嗨|谢+了?|多谢|辛苦了?|感谢|收到|明白了?|再见|拜拜"
-    r"|hi|hello|hey|good (?:morning|afternoon|evening)|thanks?|thank you|thx|ok(?:ay)?|bye|there|so much|a lot"
-    r"|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])*+",
-    re.IGNORECASE,
-)
-"""A message that asks for nothing."""
-MAX_GREETING = 40
-"""Longest greeting, in characters."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryResult:
@@ -50,28 +39,27 @@ class DeliveryResult:
 
 async def post_run_result(turns: Turns, context: TurnContext, result: RunResult, wait_ms: int | None) -> DeliveryResult:
     """Post the answer, in the conversation if everything that the run has seen may be shown there. Under it stand
-    the receipt, the lines of features, the cards that nobody has pressed, and files that led to nothing yet."""
+    the receipt, the cards that nobody has pressed, the lines of features, and files that led to nothing yet."""
     run, language, keeper = context.run, context.run.language, turns.stores.files.keeper
     place, privacy = run.message.place, get_result_privacy(run, result)
     here = await can_show_in(turns.platform, place, privacy)
     in_channel = here and not place.direct
     asked = () if in_channel or result.stop_reason else run.candidates  # a mention in a channel would notify them
     candidates = await render_candidates(turns.platform.directory, asked, language)
-    text, is_talk = result.text, is_small_talk(run, result)
+    text, lines = result.text, [render_receipt(run, in_channel=in_channel)]
     if result.unverified:
         text += "\n\n" + translate("evidence.unverified", language, what=" · ".join(result.unverified))
-    receipt = "" if is_talk else render_receipt(run, in_channel=in_channel)
-    post = await turns.features.complete_answer(run, result, Post(text, receipt=receipt, people=candidates), here)
-    lines = [post.receipt]
-    if not (run.receipt_lines or is_talk):  # an answer could say of such a card that it is done
+    if not run.receipt_lines:  # an answer could say of such a card that it is done
         open_cards = await load_open_cards(turns.stores, run.message, context.conversation.waiting)
         cards = [one for one in open_cards if one.place == place or not in_channel]
         titles = " · ".join(render_value(one.proposal.get_title_for(one.owner), language) for one in cards)
         lines += [translate("receipt.open_cards", language, titles=titles)] if titles else []
+    post = Post(text, receipt="\n".join(lines), people=candidates)
+    post = await turns.features.complete_answer(run, result, post, here)
     sent, waiting_files = {one.id for one in run.message.files}, context.conversation.waiting_files
     if left := [one for one in keeper.list_usable_files(run, waiting_files) if one.id in sent]:
-        lines.append(translate("file.kept", language, files=choose_words(describe_files(left), language)))
-    post = replace(post, receipt="\n".join(filter(None, lines)))
+        kept = translate("file.kept", language, files=choose_words(describe_files(left), language))
+        post = replace(post, receipt="\n".join(filter(None, (post.receipt, kept))))
     return await deliver_message(
         turns.platform,
         place,
@@ -191,16 +179,6 @@ async def _deliver_to_dm(platform: Platform, person: str, post: Post, key: str, 
 
 
 # Words
-
-
-def is_greeting(text: str) -> bool:
-    return len(text) <= MAX_GREETING and GREETING.fullmatch(text.strip()) is not None
-
-
-def is_small_talk(run: Run, result: RunResult) -> bool:
-    """True for an answer to a greeting that looked nothing up, did nothing, and claims nothing else."""
-    has_content = run.state.calls or run.receipt_lines or result.stop_reason or result.unverified
-    return not has_content and is_greeting(run.message.text.strip())
 
 
 def describe_stop(run: Run, reason: StopReason, renewal: datetime) -> str:

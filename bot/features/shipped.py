@@ -17,6 +17,7 @@ from bot.features import (
     offered_steps,
     request_forms,
     retry,
+    small_talk,
     suggestions,
     welcome,
 )
@@ -36,6 +37,7 @@ from bot.queue.keys import Keys
 from tools.spec import FrozenModel
 
 FEATURES: tuple[Callable[[Core], Feature], ...] = (
+    small_talk.build,
     retry.build,
     feedback.build,
     approver_question.build,
