@@ -187,13 +187,7 @@ class AgentLoop:
 
     def __post_init__(self) -> None:
         self.selector = ToolSelector(self.tools, self.server_tools, self.limits.offered_tools, self.start_tools)
-        self.executor = ToolExecutor(
-            tools=(*self.tools, self.selector.finder),
-            reraised=self.reraised,
-            server_tools=self.server_tools,
-            start_tools=self.start_tools,
-            clock=self.clock,
-        )
+        self.executor = ToolExecutor(self.selector, self.reraised, self.clock)
 
     def get_reply_format(self, state: RunState) -> ReplyFormat:
         """Return the reply format of a run, which keeps the format that it began with."""
@@ -312,7 +306,7 @@ class AgentLoop:
         reply, at_ms, ms = await self._request_timed_reply(context, context.head, own, sheet.extra_body)
         state.style = style.name
         decision = read_decision(
-            style, reply, sheet.callable_tools, most=self.limits.calls_per_reply, is_gated=self.executor.is_gated
+            style, reply, sheet.callable_tools, most=self.limits.calls_per_reply, is_gated=self.selector.is_gated
         )
         if isinstance(decision, MalformedReply | ToolCalls) and decision.is_leak and style.name == "native":
             state.result_counts[LEAKS] = state.result_counts.get(LEAKS, 0) + 1
@@ -353,7 +347,7 @@ class AgentLoop:
             raise RunHalted(StopReason.CALLS)
         state.steps += 1
         uids = [f"{context.run_id}:{state.steps}:{index}" for index in range(len(act.calls))]
-        gated_index = next((i for i, one in enumerate(act.calls) if self.executor.is_gated(one.tool)), None)
+        gated_index = next((i for i, one in enumerate(act.calls) if self.selector.is_gated(one.tool)), None)
         offered_names = self.selector.list_offered_names(state.offered_tools)
         calls = [
             self.executor.execute_call(
@@ -383,7 +377,7 @@ class AgentLoop:
             elif isinstance(result, ToolError) and result.code in ("not_offered", "bad_arguments"):
                 found_names.append(call.tool)  # called without an offer
             # The run has seen this result, so it becomes at least as private as the result.
-            private = classify_result(self.executor.find_tool(call.tool), result)
+            private = classify_result(self.selector.find_tool(call.tool), result)
             state.privacy = choose_most_private(state.privacy, private)
             steps.append(replace(build_step(call, result, caller), privacy=state.privacy))
         if found_names:
@@ -391,15 +385,15 @@ class AgentLoop:
         pauses, is_repeated, fingerprints = list[RunPaused](), False, list[str]()
         # First what was read, then what waits, last a call with consequences that was not run.
         for call, result in sorted(
-            results, key=lambda one: 1 if isinstance(one[1], Proposal) else 2 * self.executor.is_gated(one[0].tool)
+            results, key=lambda one: 1 if isinstance(one[1], Proposal) else 2 * self.selector.is_gated(one[0].tool)
         ):
             state.tool_calls += 1
             state.calls.append(call)
-            tool = self.executor.find_tool(call.tool)
+            tool = self.selector.find_tool(call.tool)
             if isinstance(result, Proposal) and tool is not None:
                 pauses.append(RunPaused(call=call, proposal=result, gate=tool.gate, steps=tuple(steps)))
             elif not isinstance(result, Proposal):
-                observation = format_observation(result, self.executor.find_error_advice(tool, result))
+                observation = format_observation(result, tool)
                 fingerprints.append(fingerprint_call(call.tool, {"args": call.args, "result": observation})[:16])
                 state.failures = state.failures + 1 if isinstance(result, ToolError) else 0
                 state.append_message(style.build_tool_message(call.model_id, observation))

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.agent.model import ToolCallRequest
-from bot.agent.tool_search import NOT_READ, add_card_to_error
+from bot.agent.tool_search import NOT_READ, ToolSelector, add_card_to_error
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError
@@ -60,35 +60,15 @@ class ReadCache:
     """One lock for each read, so that only one of several identical calls in a reply does the read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ToolExecutor:
     """Turns a call of one of a loop's tools into a result."""
 
-    tools: Sequence[Tool]
+    selector: ToolSelector
     reraised: tuple[type[Exception], ...] = (CountersignError,)
-    """Exceptions of a tool that end the delivery instead of the call: Redis cannot be reached, or the lane is lost."""
-    server_tools: Mapping[str, Tool] = field(default_factory=dict)
-    """Further tools by name, of servers. None of them replaces one of ours."""
-    start_tools: Mapping[str, Tool] = field(default_factory=dict)
-    """The start tools of the processes, by name."""
+    """As in `bot.agent.loop.AgentLoop`."""
     clock: Clock = field(default_factory=Clock)
     """Clock that stamps results."""
-
-    def is_gated(self, name: str) -> bool:
-        tool = self.find_tool(name)
-        return tool is not None and tool.gate is not Gate.NONE
-
-    def find_tool(self, name: str) -> Tool | None:
-        own = next((tool for tool in self.tools if tool.name == name), None)
-        return own or self.start_tools.get(name) or self.server_tools.get(name)
-
-    def find_error_advice(self, tool: Tool | None, result: ToolOutcome | ToolError) -> str:
-        """Return the advice about an error: the tool card's own, else the common one. Return an empty text if there is
-        none."""
-        if not isinstance(result, ToolError) or tool is None:
-            return ""
-        told = [tool.errors.get(error.code) or ADVICE.get(error.code, "") for error in result.errors]
-        return " ".join(dict.fromkeys(filter(None, told)))
 
     async def execute_call(
         self,
@@ -104,7 +84,7 @@ class ToolExecutor:
         """Execute one call: run it if it reads, propose it if it is gated. Errors become results, even unexpected ones.
         Only `reraised` exceptions pass. `offered` are names of the tools whose cards the model has read."""
         result: ToolResult
-        tool = self.find_tool(request.tool)
+        tool = self.selector.find_tool(request.tool)
         if tool is not None and not tool.server:
             request = replace(request, args=name_arguments(tool.schema.get("properties", {}), request.args))
         name, stored_args = request.tool, request.args
@@ -262,9 +242,12 @@ def _walk_texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _walk_texts(name, one)
 
 
-def format_observation(result: ToolOutcome | ToolError, advice: str = "") -> str:
-    """Format an observation for the model, as bounded JSON. `advice` says what to do about an error."""
+def format_observation(result: ToolOutcome | ToolError, tool: Tool | None = None) -> str:
+    """Format an observation for the model, as bounded JSON. An error comes with the advice of its tool's card, or else
+    with the common advice."""
     if isinstance(result, ToolError):
+        told = [tool.errors.get(one.code) or ADVICE.get(one.code, "") for one in result.errors] if tool else []
+        advice = " ".join(dict.fromkeys(filter(None, told)))
         more = {**({"do": advice} if advice else {}), **({"ask_the_person": True} if result.ask else {})}
         return format_bounded_json({"error": result.code, "message": result.text, **more})
     return format_bounded_json(result.data)

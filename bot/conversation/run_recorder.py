@@ -220,7 +220,7 @@ def _build_waiting_writes(turns: Turns, run: Run, card: OpenCard) -> list[Write]
     if place.direct:
         return [*_build_history_writes(turns, place, [*question, *_build_call_entries(turns, run, place)])]
     if question:
-        tool, _ = name_offered_call(turns.loop.executor.find_tool, card.tool, card.proposal.args)
+        tool, _ = name_offered_call(turns.loop.selector.find_tool, card.tool, card.proposal.args)
         note = _build_event_entry(turns, run, WAITING_NOTE.format(tool=tool), said="")
         writes += _build_history_writes(turns, place, [*question, note])
     if run.dm_place is not None:
@@ -289,7 +289,7 @@ def _build_call_entries(turns: Turns, run: Run, place: Place) -> list[HistoryEnt
     card in the DM is remembered only by its outcome."""
     calls, lines = list[tuple[CallRecord, PastCall]](), list[str]()
     for call, result in list_latest_calls(run.state, run.remembered_calls if place.direct else ()):
-        tool, args = name_offered_call(turns.loop.executor.find_tool, call.tool, call.args)
+        tool, args = name_offered_call(turns.loop.selector.find_tool, call.tool, call.args)
         past = build_past_call(replace(call, tool=tool, args=args), result)
         calls.append((call, past))
         is_shown = place.direct or not call.approval

@@ -177,7 +177,7 @@ async def build_prompt_head(turns: Turns, context: TurnContext) -> tuple[list[st
         waiting_run = await turns.stores.runs.load_run(card.run) if card.tool == START_PROCESS.name else None
         if waiting_run is not None and waiting_run.requested_card is not None:
             args = waiting_run.requested_card.proposal.args  # named by the call that models are offered
-            card = replace(card, tool=name_offered_call(turns.loop.executor.find_tool, card.tool, args)[0])
+            card = replace(card, tool=name_offered_call(turns.loop.selector.find_tool, card.tool, args)[0])
         cards.append(card)
     direct, calendar = run.message.place.direct, turns.tool_services.calendar
     now_note = prompt.build_now_message(caller, now, calendar, direct=direct)

@@ -155,7 +155,7 @@ async def test_calls_are_told_by_the_names_that_are_offered_and_none_is_told_twi
 async def test_what_the_program_adds_to_a_call_is_not_told(
     redis: Redis, tool: str, stored: dict[str, Any], offered: tuple[str, dict[str, Any]]
 ) -> None:
-    assert name_offered_call(Bot(redis).handlers.turns.loop.executor.find_tool, tool, stored) == offered
+    assert name_offered_call(Bot(redis).handlers.turns.loop.selector.find_tool, tool, stored) == offered
 
 
 async def test_older_runs_are_a_line_each_that_keeps_the_numbers(redis: Redis) -> None:
