@@ -120,8 +120,8 @@ def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[Fr
         Work(
             model=work_items.MessageReceived,
             handle=lambda lease, work: turn.handle_message(turns, lease, work.message),
-            give_up=lambda item, work: turn.give_up_message(turns, item, work.message),
-            bury=lambda lease, work: turn.bury_message(turns, work.message),
+            give_up=partial(turn.give_up_run, turns),
+            bury=partial(turn.bury_run, turns),
         ),
         Work(model=ButtonPressed, handle=handle_press, give_up=give_up_press, bury=bury_press),
         Work(model=work_items.RefreshProgress, handle=partial(turn.refresh_progress, turns), is_owed=True),
@@ -129,8 +129,8 @@ def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[Fr
         Work(
             model=work_items.ResumeRun,
             handle=partial(turn.resume_run, turns),
-            give_up=partial(turn.give_up_resume, turns),
-            bury=lambda lease, work: turn.bury_resume(turns, lease.item, work),
+            give_up=partial(turn.give_up_run, turns),
+            bury=partial(turn.bury_run, turns),
         ),
         # Events of a card besides presses
         Work(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import cast
 
 from bot.approvals.opinion_drafts import fill_draft, list_draft_fields
 from bot.chat.messages import (
     Button,
     Card,
-    ChatDirectory,
     Click,
     Dialog,
     FormInput,
@@ -32,8 +31,6 @@ from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.redaction import redact_known_secrets, shorten_private_text
 from tools.cards.fields import FIELD_PREFIX
 from tools.languages import choose_words
-from tools.people.identities import identify_people
-from tools.people.names import get_person_name
 from tools.spec import CardChoice, CardField, DialogField, Gate, Identities, Identity, Person, Proposal
 from tools.tasks.todo import DECIDE_TASK
 
@@ -195,40 +192,14 @@ def render_card_fields(fields: Iterable[CardField], language: str) -> tuple[tupl
             rendered.append((label, render_value(value, language)))
             continue
         people = tuple(
-            NamedPerson(p.id, p.get_name(language), p.email, marks=tuple(_list_identity_marks(p, language)))
+            NamedPerson(p.id, p.get_name(language), p.email, marks=tuple(list_identity_marks(p, language)))
             for p in value.people
         )
         rendered.append((label, NamedPeople(people, render_value(value.text, language) if value.text else "")))
     return tuple(rendered)
 
 
-async def render_candidates(directory: ChatDirectory, people: Sequence[str], language: str) -> NamedPeople | None:
-    """Render the people whom a name may mean, with details that they cannot choose themselves. Returns None if there
-    are none."""
-    if not people:
-        return None
-    candidates = []
-    for identity in (await identify_people(directory, people)).people:
-        person = await directory.find_person(identity.id)
-        manager = await get_person_name(directory, person.manager, language) if person and person.manager else ""
-        details = [
-            person.department if person else "",
-            translate("card.manager_is", language, name=manager) if manager else "",
-        ]
-        marks = tuple(_list_identity_marks(identity, language))
-        candidates.append(
-            NamedPerson(
-                id=identity.id,
-                name=identity.get_name(language),
-                email=identity.email,
-                more=tuple(filter(None, details)),
-                marks=marks,
-            )
-        )
-    return NamedPeople(tuple(candidates), translate("card.candidates", language))
-
-
-def _list_identity_marks(person: Identity, language: str) -> Iterator[str]:
+def list_identity_marks(person: Identity, language: str) -> Iterator[str]:
     if person.is_name_shared:
         yield translate("card.name_shared", language)
     if person.is_name_misleading:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from bot.agent.limits import StopReason
-from bot.approvals.render import render_candidates
 from bot.chat.messages import Message, Place, Post
 from bot.chat.platform import Platform
 from bot.conversation.turn_context import TurnContext, Turns, load_open_cards
@@ -44,8 +43,6 @@ async def post_run_result(turns: Turns, context: TurnContext, result: RunResult,
     place, privacy = run.message.place, get_result_privacy(run, result)
     here = await can_show_in(turns.platform, place, privacy)
     in_channel = here and not place.direct
-    asked = () if in_channel or result.stop_reason else run.candidates  # a mention in a channel would notify them
-    candidates = await render_candidates(turns.platform.directory, asked, language)
     text, lines = result.text, [render_receipt(run, in_channel=in_channel)]
     if result.unverified:
         text += "\n\n" + translate("evidence.unverified", language, what=" · ".join(result.unverified))
@@ -54,8 +51,7 @@ async def post_run_result(turns: Turns, context: TurnContext, result: RunResult,
         cards = [one for one in open_cards if one.place == place or not in_channel]
         titles = " · ".join(render_value(one.proposal.get_title_for(one.owner), language) for one in cards)
         lines += [translate("receipt.open_cards", language, titles=titles)] if titles else []
-    post = Post(text, receipt="\n".join(lines), people=candidates)
-    post = await turns.features.complete_answer(run, result, post, here)
+    post = await turns.features.complete_answer(run, result, Post(text, receipt="\n".join(lines)), here)
     sent, waiting_files = {one.id for one in run.message.files}, context.conversation.waiting_files
     if left := [one for one in keeper.list_usable_files(run, waiting_files) if one.id in sent]:
         kept = translate("file.kept", language, files=choose_words(describe_files(left), language))

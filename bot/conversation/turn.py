@@ -27,11 +27,12 @@ from bot.core.errors import NEEDS_ADMINISTRATOR, ChatRefusedError, ModelUnavaila
 from bot.core.i18n import render_value, translate
 from bot.core.records import STOPPED_CHOICE, Approval, CardSummary, OpenCard, Run, RunResult, RunStatus
 from bot.core.run_state import CallStatus
-from bot.core.work_items import CHANGED, RefreshProgress, ResumeRun
+from bot.core.work_items import CHANGED, MessageReceived, RefreshProgress, ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from bot.storage.approvals import build_open_card
 from bot.storage.file_keeper import TakenFiles
+from bot.storage.runs import derive_run_id
 from tools.cancel_card.tool import CANCEL_CARD
 from tools.cards.fields import build_change_fields, describe_files
 from tools.languages import choose_words
@@ -328,25 +329,25 @@ async def refresh_progress(turns: Turns, lease: Lease, refresh: RefreshProgress)
     return await turns.progress.refresh_progress(lease, await turns.stores.runs.load_run(refresh.run))
 
 
-async def give_up_message(turns: Turns, item: LaneItem, message: Message) -> Sequence[Write]:
-    """Give up a message that failed every time."""
-    return await _give_up_run(turns, item, message, await turn_context.load_run_of_message(turns, message))
+async def _load_failed_run(turns: Turns, work: MessageReceived | ResumeRun) -> Run | None:
+    """Load the run of an item that failed every time. After a button it knows what the button changed."""
+    if isinstance(work, MessageReceived):
+        return await turns.stores.runs.load_run(derive_run_id(turns.stores.keys, work.message))
+    run = await turn_context.load_unfinished_run(turns, work.run)
+    if run is not None:
+        _settle_call(turns, run, work)
+    return run
 
 
-async def give_up_resume(turns: Turns, item: LaneItem, resume: ResumeRun) -> Sequence[Write]:
-    """Give up a run that failed every time after a button. The person is told what it changed, even if nothing else
-    can be said."""
-    run = await turn_context.load_unfinished_run(turns, resume.run)
-    if run is None:
-        return []
-    _settle_call(turns, run, resume)
-    return await _give_up_run(turns, item, run.message, run)
-
-
-async def _give_up_run(turns: Turns, item: LaneItem, message: Message, run: Run | None) -> Sequence[Write]:
-    """Tell the person, and end the run if there is one. A card that it has proposed is still delivered instead."""
+async def give_up_run(turns: Turns, item: LaneItem, work: MessageReceived | ResumeRun) -> Sequence[Write]:
+    """Give up an item that failed every time: tell the person, and end the run if there is one. A card that it has
+    proposed is still delivered instead."""
+    run = await _load_failed_run(turns, work)
     if run is not None and run.status is RunStatus.PAUSED:
         return run_recorder.build_pause_writes(turns, run)
+    message = work.message if isinstance(work, MessageReceived) else run.message if run else None
+    if message is None:
+        return []
     text, delivery_result = await endings.post_failure(turns, item, message, run)
     if run is None:
         return []
@@ -355,17 +356,10 @@ async def _give_up_run(turns: Turns, item: LaneItem, message: Message, run: Run 
     return run_recorder.build_give_up_writes(turns, run, text, delivery_result)
 
 
-async def bury_message(turns: Turns, message: Message) -> Sequence[Write]:
-    """End the run of a message that could not even be given up. Its person is told later, by a notice."""
-    run = await turn_context.load_run_of_message(turns, message)
-    return run_recorder.build_burial_writes(turns, run) if run is not None and not run.ended_ms else []
-
-
-async def bury_resume(turns: Turns, item: LaneItem, resume: ResumeRun) -> Sequence[Write]:
-    """End a run that could not even be given up after a button, and tell its person by a notice."""
-    run = await turn_context.load_unfinished_run(turns, resume.run)
-    if run is None:
+async def bury_run(turns: Turns, lease: Lease, work: MessageReceived | ResumeRun) -> Sequence[Write]:
+    """End the run of an item that could not even be given up. Its person is told later, by a notice."""
+    run = await _load_failed_run(turns, work)
+    if run is None or run.ended_ms:
         return []
-    _settle_call(turns, run, resume)
-    notice = build_given_up_notice(item, run.message.person)
-    return [*run_recorder.build_burial_writes(turns, run), notice]
+    notices = [build_given_up_notice(lease.item, run.message.person)] if isinstance(work, ResumeRun) else []
+    return [*run_recorder.build_burial_writes(turns, run), *notices]

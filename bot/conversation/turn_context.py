@@ -148,10 +148,6 @@ async def load_paused_run(turns: Turns, lease: Lease, run_id: str) -> tuple[Run,
     return run, conversation
 
 
-async def load_run_of_message(turns: Turns, message: Message) -> Run | None:
-    return await turns.stores.runs.load_run(derive_run_id(turns.stores.keys, message))
-
-
 async def load_unfinished_run(turns: Turns, run_id: str) -> Run | None:
     return _find_unfinished_run(await turns.stores.runs.load_run(run_id))
 

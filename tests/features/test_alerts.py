@@ -64,7 +64,7 @@ async def test_what_could_not_be_said_is_said_the_next_time(redis: Redis) -> Non
         ("model.down", {"why": ModelFailureCause.KEY.value, "said": "invalid key"}, "invalid key"),
         ("model.tools_refused", {"text": "srv__find, pay", "said": "HTTP 400"}, "srv__find, pay"),
         ("approval.refused", {"approval": "A09abc", "foreign": "yes"}, "A09abc"),
-        ("app.shared", {"n": 3}, "3 个连接"),
+        ("app.shared", {"n": 3}, "3 connections"),
     ],
 )
 async def test_what_stands_in_the_journal_is_told(redis: Redis, kind: str, more: dict[str, Any], words: str) -> None:

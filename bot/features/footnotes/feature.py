@@ -1,5 +1,5 @@
 """Lines under an answer, beside its receipt: the present state of each request that the answer names or the run has
-changed, and the calls with consequences that were asked for and led to nothing."""
+changed, the calls with consequences that were asked for and led to nothing, and the people whom a name may mean."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from typing import Any
 from bot.agent.recall import list_call_results, parse_result_object
 from bot.agent.request_numbers import find_requests, normalize_text
 from bot.agent.tool_executor import CALL_MISTAKES
-from bot.chat.messages import Post
+from bot.approvals.render import list_identity_marks
+from bot.chat.messages import ChatDirectory, NamedPeople, NamedPerson, Post
 from bot.conversation.progress import SUBJECT_MAX, describe_action
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
 from bot.core.i18n import load_sentences, render_receipt_line, translate
 from bot.core.records import Run, RunResult
 from bot.core.run_state import CallRecord, CallStatus, RunState
 from bot.features.contract import Core, Feature
+from tools.people.identities import identify_people
+from tools.people.names import get_person_name
 from tools.platform_ids import PERSON_ID
 from tools.requests.status import describe_current_states, load_code_words
 from tools.spec import Gate
@@ -53,7 +56,9 @@ async def add_footnotes(core: Core, run: Run, result: RunResult, post: Post, is_
     gated_names = [name for name, tool in core.cards.tools.items() if tool.gate is not Gate.NONE]
     if undone := list_undone_calls(run.state, gated_names):
         lines.append(_render_undone_calls(undone, await load_code_words(use, language), language))
-    return replace(post, receipt="\n".join(filter(None, lines)))
+    asked = () if is_in_channel or result.stop_reason else run.candidates  # a mention in a channel would notify them
+    candidates = await render_candidates(core.platform.directory, asked, language)
+    return replace(post, receipt="\n".join(filter(None, lines)), people=candidates)
 
 
 def list_undone_calls(state: RunState, gated_names: Collection[str]) -> list[CallRecord]:
@@ -97,3 +102,29 @@ def _list_short_values(value: Any, words: Mapping[str, str], language: str) -> I
             yield words.get(text) or translate(f"choice.{text}", language)
         elif text and len(text) <= SHORT_VALUE and not (PERSON_ID.fullmatch(text) or _CODE.fullmatch(text)):
             yield text
+
+
+async def render_candidates(directory: ChatDirectory, people: Sequence[str], language: str) -> NamedPeople | None:
+    """Render the people whom a name may mean, with details that they cannot choose themselves. Returns None if there
+    are none."""
+    if not people:
+        return None
+    candidates = []
+    for identity in (await identify_people(directory, people)).people:
+        person = await directory.find_person(identity.id)
+        manager = await get_person_name(directory, person.manager, language) if person and person.manager else ""
+        details = [
+            person.department if person else "",
+            translate("card.manager_is", language, name=manager) if manager else "",
+        ]
+        marks = tuple(list_identity_marks(identity, language))
+        candidates.append(
+            NamedPerson(
+                id=identity.id,
+                name=identity.get_name(language),
+                email=identity.email,
+                more=tuple(filter(None, details)),
+                marks=marks,
+            )
+        )
+    return NamedPeople(tuple(candidates), translate("card.candidates", language))
