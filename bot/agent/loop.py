@@ -260,13 +260,12 @@ class AgentLoop:
         found = await self.check_answer(text, state, use, sources)
         if found.correction and not state.was_corrected:
             state.was_corrected = True
-            style = self.get_reply_format(state)
             with suppress(RunHalted, ModelRejectedError):
                 # The first request is short and has no tools. If the model wants to call one, a full request follows.
                 reply, at_ms, ms = await self._request_timed_reply(context, [], found.correction, "")
                 state.record_model_call(self.model.prices.compute_usage(reply), at_ms, ms, "correction")
-                sheet = self.selector.get_tool_prompt(style, state.offered_tools)
-                decision = read_decision(style, reply, sheet.callable_tools, most=self.limits.calls_per_reply)
+                style, tools = self.get_reply_format(state), self.get_tool_prompt(state).callable_tools
+                decision = read_decision(style, reply, tools, most=self.limits.calls_per_reply)
                 prose = decision.prose if isinstance(decision, MalformedReply) else ""
                 better = decision.text if isinstance(decision, FinalAnswer) else prose
                 if isinstance(decision, ToolCalls) or (len(better) < MAX_CALL and _CALL.fullmatch(better)):

@@ -188,7 +188,7 @@ async def build_prompt_head(turns: Turns, context: TurnContext) -> tuple[list[st
     rules = prompt.dump_system_message(sheet.instructions, turns.company_rules)
     start, end = (prompt.dump_messages(some) for some in ([*tools, fields], [now_note, *open_cards]))
     told = [prompt.describe_today(caller, now), *(one["content"] for one in open_cards)]
-    days = prompt.describe_calendar_days(calendar, now.date())
+    days = calendar.describe_days(now.date())[1]
     sources = AnswerSources(facts=[turns.company_rules, *told, fields["content"]], history=messages, days=days)
     return [rules, *start, *([",".join(history)] if history else []), *end], sources
 

@@ -13,7 +13,6 @@ from bot.core.errors import NEEDS_ADMINISTRATOR, ChatError, StoreUnavailableErro
 from bot.core.i18n import translate
 from bot.features.contract import Core, Feature
 from bot.queue.store_watch import PauseReason
-from bot.storage.journal import JournalRecord
 from tools.spec import TextRef
 
 SILENCE_MS = 3_600_000
@@ -85,19 +84,16 @@ class AdministratorAlerts:
             await asyncio.sleep(self.core.timing.alert_pause_s)
             async for record in stores.journal.stream_records(since=since_ms, kinds=ALERTED_KINDS):
                 since_ms = max(since_ms, record.at_ms + 1)
-                await self._tell_of_record(record)
-
-    async def _tell_of_record(self, record: JournalRecord) -> None:
-        match record.kind:
-            case "item.dead":
-                await self.send_alert("dead", id=record.more.get("item", ""))
-            case "effect.unknown":
-                await self.send_alert("unknown", card=record.more.get("approval", ""))
-            case "approval.refused" if record.more.get("foreign"):
-                await self.send_alert("foreign_card", card=record.more.get("approval", ""))
-            case "model.tools_refused":
-                await self.send_alert("tools_refused", tools=record.text, why=record.more.get("said", ""))
-            case "model.down" if record.more.get("why") in NEEDS_ADMINISTRATOR:
-                await self.send_alert("model", why=record.more.get("said", ""))
-            case "app.shared":
-                await self.send_alert("shared", n=record.more.get("n", ""))
+                match record.kind:
+                    case "item.dead":
+                        await self.send_alert("dead", id=record.more.get("item", ""))
+                    case "effect.unknown":
+                        await self.send_alert("unknown", card=record.more.get("approval", ""))
+                    case "approval.refused" if record.more.get("foreign"):
+                        await self.send_alert("foreign_card", card=record.more.get("approval", ""))
+                    case "model.tools_refused":
+                        await self.send_alert("tools_refused", tools=record.text, why=record.more.get("said", ""))
+                    case "model.down" if record.more.get("why") in NEEDS_ADMINISTRATOR:
+                        await self.send_alert("model", why=record.more.get("said", ""))
+                    case "app.shared":
+                        await self.send_alert("shared", n=record.more.get("n", ""))

@@ -55,7 +55,12 @@ async def add_footnotes(core: Core, run: Run, result: RunResult, post: Post, is_
         lines.append(translate("receipt.now", language, states=told))
     gated_names = [name for name, tool in core.cards.tools.items() if tool.gate is not Gate.NONE]
     if undone := list_undone_calls(run.state, gated_names):
-        lines.append(_render_undone_calls(undone, await load_code_words(use, language), language))
+        words, actions = await load_code_words(use, language), list[str]()
+        for one in undone[:UNDONE_SHOWN]:
+            subject = ", ".join(dict.fromkeys(_list_short_values(one.args, words, language)))[:SUBJECT_MAX]
+            action = describe_action(one.tool, language)
+            actions.append(translate("receipt.about", language, action=action, subject=subject) if subject else action)
+        lines.append(translate("receipt.undone", language, what=" · ".join(actions)))
     asked = () if is_in_channel or result.stop_reason else run.candidates  # a mention in a channel would notify them
     candidates = await render_candidates(core.platform.directory, asked, language)
     return replace(post, receipt="\n".join(filter(None, lines)), people=candidates)
@@ -79,16 +84,6 @@ def list_undone_calls(state: RunState, gated_names: Collection[str]) -> list[Cal
         if is_left and all((one.tool, one.args) != (call.tool, call.args) for one in undone):
             undone.append(call)
     return undone
-
-
-def _render_undone_calls(calls: Sequence[CallRecord], words: Mapping[str, str], language: str) -> str:
-    """Render the calls that were asked for and not done, in one line. `words`: those of codes in forms."""
-    told = list[str]()
-    for call in calls[:UNDONE_SHOWN]:
-        subject = ", ".join(dict.fromkeys(_list_short_values(call.args, words, language)))[:SUBJECT_MAX]
-        action = describe_action(call.tool, language)
-        told.append(translate("receipt.about", language, action=action, subject=subject) if subject else action)
-    return translate("receipt.undone", language, what=" · ".join(told))
 
 
 def _list_short_values(value: Any, words: Mapping[str, str], language: str) -> Iterator[str]:
