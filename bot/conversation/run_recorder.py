@@ -96,7 +96,7 @@ def build_finish_writes(
     run = context.run
     history_write, direct_writes = _build_answer_writes(turns, run, result.text, delivery_result)
     return [
-        *_end_run(turns, run, RunStatus.STOPPED if result.stop_reason else RunStatus.DONE),
+        *end_run(turns, run, RunStatus.STOPPED if result.stop_reason else RunStatus.DONE),
         history_write,
         *direct_writes,
         *turns.features.build_answer_writes(run, context.conversation.history, history_write),
@@ -123,30 +123,17 @@ def build_silent_end_writes(turns: Turns, run: Run) -> Sequence[Write]:
     why = {"why": StopReason.USER.value} if is_stopped else {}
     kind = "run.stopped" if is_stopped else "run.cancelled"
     return [
-        *_end_run(turns, run, run.status),
+        *end_run(turns, run, run.status),
         *_build_history_writes(turns, run.message.place, [*question, event]),
         *([_build_direct_history_item(run, run.dm_place, "end", [event])] if run.dm_place else []),
         build_journal_write(turns, run.message, kind, run=run.id, **why, **_build_run_figures(run.state)),
     ]
 
 
-def build_leaver_writes(turns: Turns, run: Run) -> Sequence[Write]:
-    """Build the end of a run whose person can no longer be served and gets no answer."""
-    why = "its person is not a member any more"
-    journal_write = build_journal_write(turns, run.message, "run.stopped", run=run.id, text=why)
-    return [*_end_run(turns, run, RunStatus.STOPPED), journal_write]
-
-
 def build_give_up_writes(turns: Turns, run: Run, text: str, delivery_result: DeliveryResult) -> Sequence[Write]:
     """Build the end of a run that failed every time, after the person was told so."""
     history_write, direct_writes = _build_answer_writes(turns, run, text, delivery_result)
-    return [*_end_run(turns, run, RunStatus.STOPPED), history_write, *direct_writes]
-
-
-def build_burial_writes(turns: Turns, run: Run) -> Sequence[Write]:
-    """Build the end of a run that failed every time and whose person could not be told. A card that it requested
-    still comes."""
-    return build_pause_writes(turns, run) if run.status is RunStatus.PAUSED else _end_run(turns, run, RunStatus.STOPPED)
+    return [*end_run(turns, run, RunStatus.STOPPED), history_write, *direct_writes]
 
 
 def _build_run_figures(state: RunState) -> dict[str, Any]:
@@ -166,7 +153,8 @@ def _build_run_figures(state: RunState) -> dict[str, Any]:
     return figures | ({"claimed": state.claims, "supported": state.supported_claims} if state.claims else {})
 
 
-def _end_run(turns: Turns, run: Run, status: RunStatus) -> Sequence[Write]:
+def end_run(turns: Turns, run: Run, status: RunStatus) -> Sequence[Write]:
+    """End a run, and build the writes of its end alone."""
     run.status, run.ended_ms = status, turns.stores.clock.now_ms()
     metrics.RUNS.labels(status.value).observe(max(0, run.ended_ms - run.created_ms) / 1000)
     turns.on_run_ended(run)

@@ -140,7 +140,9 @@ async def resume_run(turns: Turns, lease: Lease, resume: ResumeRun) -> Sequence[
         return [*run_recorder.build_silent_end_writes(turns, run), *late, *released]
     caller = await turns.platform.directory.find_caller(run.message.person)
     if caller is None:
-        return run_recorder.build_leaver_writes(turns, run)
+        why = "its person is not a member any more"
+        journal_write = run_recorder.build_journal_write(turns, run.message, "run.stopped", run=run.id, text=why)
+        return [*run_recorder.end_run(turns, run, RunStatus.STOPPED), journal_write]
     await turn_context.refresh_start_tools(turns)
     context = TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
     if is_new:
@@ -333,9 +335,10 @@ async def _load_failed_run(turns: Turns, work: MessageReceived | ResumeRun) -> R
     """Load the run of an item that failed every time. After a button it knows what the button changed."""
     if isinstance(work, MessageReceived):
         return await turns.stores.runs.load_run(derive_run_id(turns.stores.keys, work.message))
-    run = await turn_context.load_unfinished_run(turns, work.run)
-    if run is not None:
-        _settle_call(turns, run, work)
+    run = await turns.stores.runs.load_run(work.run)
+    if run is None or run.is_over:
+        return None
+    _settle_call(turns, run, work)
     return run
 
 
@@ -357,9 +360,12 @@ async def give_up_run(turns: Turns, item: LaneItem, work: MessageReceived | Resu
 
 
 async def bury_run(turns: Turns, lease: Lease, work: MessageReceived | ResumeRun) -> Sequence[Write]:
-    """End the run of an item that could not even be given up. Its person is told later, by a notice."""
+    """End the run of an item that could not even be given up. Its person is told later, by a notice. A card that it
+    has proposed still comes."""
     run = await _load_failed_run(turns, work)
     if run is None or run.ended_ms:
         return []
     notices = [build_given_up_notice(lease.item, run.message.person)] if isinstance(work, ResumeRun) else []
-    return [*run_recorder.build_burial_writes(turns, run), *notices]
+    if run.status is RunStatus.PAUSED:
+        return [*run_recorder.build_pause_writes(turns, run), *notices]
+    return [*run_recorder.end_run(turns, run, RunStatus.STOPPED), *notices]

@@ -16,7 +16,7 @@ from bot.chat.platform import Platform
 from bot.conversation.progress import ProgressReporter
 from bot.core.history_entries import PausedRun
 from bot.core.logs import bind_context
-from bot.core.records import Approval, ApprovalState, Run, RunResult, RunStatus
+from bot.core.records import Approval, ApprovalState, Run, RunResult
 from bot.queue.lanes import Lease
 from bot.queue.writes import AppendHistory, Write
 from bot.storage.history import ConversationHistory
@@ -138,8 +138,8 @@ async def refresh_start_tools(turns: Turns) -> None:
 async def load_paused_run(turns: Turns, lease: Lease, run_id: str) -> tuple[Run, ConversationState] | None:
     """Load a paused run that goes on after a button, with its conversation. None if the run has ended."""
     conversation = await turns.stores.runs.load_conversation(lease.lane, turns.stores.history, run_id)
-    run = _find_unfinished_run(conversation.run)
-    if run is None:
+    run = conversation.run
+    if run is None or run.is_over:
         return None
     bind_context(run=run.id)
     lease.set_person(run.message.person)
@@ -148,18 +148,10 @@ async def load_paused_run(turns: Turns, lease: Lease, run_id: str) -> tuple[Run,
     return run, conversation
 
 
-async def load_unfinished_run(turns: Turns, run_id: str) -> Run | None:
-    return _find_unfinished_run(await turns.stores.runs.load_run(run_id))
-
-
 def _build_usage_query(turns: Turns, person: str) -> DailyUsageQuery | None:
     """Build the query for the person's usage today, if a budget is set."""
     model = turns.loop.model
     return turns.stores.spending.build_daily_query(person, model.prices.currency) if model.daily_budget else None
-
-
-def _find_unfinished_run(run: Run | None) -> Run | None:
-    return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
 
 
 async def build_prompt_head(turns: Turns, context: TurnContext) -> tuple[list[str], AnswerSources]:
