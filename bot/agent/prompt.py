@@ -16,10 +16,12 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, tzinfo
 from typing import Any
 
-from bot.core.history_entries import PausedRun
+from bot.core.history_entries import EntryKind, HistoryEntry, PausedRun
+from bot.core.redaction import shorten_private_text
 from tools.characters import show_invisible
 from tools.people.names import choose_name
 from tools.spec import AttachedFile, Caller, Person
@@ -214,3 +216,30 @@ def build_cards_message(cards: Sequence[PausedRun], now_ms: int) -> dict[str, An
         text = " ".join(escape_tags(card.text).split())
         lines.append(f"- {card.approval}: {card.tool}{when}{f' · {text}' if text else ''}")
     return {"role": "user", "content": "\n".join([*lines, "</cards>"])}
+
+
+EVENT_MAX = 300
+"""Most characters of a line of an event."""
+EVENT, CALLED = "<event ", '<event kind="calls" '
+"""The start of the messages that contain events, and of those that contain calls."""
+
+
+def build_event_entry(text: str, at_ms: int, zone: tzinfo, *, run: str = "", said: str | None = None) -> HistoryEntry:
+    """Build the history entry of an event: quoted data with its time."""
+    told = "\n".join(shorten_private_text(line, EVENT_MAX) for line in text.splitlines() if line.strip())
+    return _build_quoted_entry(EVENT, told, EntryKind.EVENT, at_ms, zone, run, told if said is None else said)
+
+
+def build_calls_entry(
+    lines: Sequence[str], at_ms: int, zone: tzinfo, *, run: str, said: str | None = None
+) -> HistoryEntry:
+    """Build the history entry of a run's calls, one line each."""
+    return _build_quoted_entry(CALLED, "\n".join(lines), EntryKind.CALLS, at_ms, zone, run, said)
+
+
+def _build_quoted_entry(
+    head: str, told: str, kind: EntryKind, at_ms: int, zone: tzinfo, run: str, shown_text: str | None
+) -> HistoryEntry:
+    at = format_minute(datetime.fromtimestamp(at_ms / 1000, zone))
+    content = f'{head}at="{at}">\n{escape_tags(told)}\n</event>'
+    return replace(HistoryEntry.from_content("user", content, run=run, said=shown_text, at_ms=at_ms), kind=kind)

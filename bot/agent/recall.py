@@ -8,16 +8,14 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime, tzinfo
 from typing import Any
 
-from bot.agent import prompt
 from bot.agent.model import ReplyFormat, ToolCallRequest, ToolCalls
+from bot.agent.prompt import CALLED
 from bot.agent.request_numbers import IDENTIFIER
 from bot.agent.tool_executor import CALL_MISTAKES
 from bot.agent.tool_search import FIND
-from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage, PastCall
+from bot.core.history_entries import HistoryMessage, PastCall
 from bot.core.i18n import shorten_text
 from bot.core.redaction import redact_known_secrets, shorten_private_text
 from bot.core.run_state import CallRecord, CallStatus, RunState
@@ -26,10 +24,6 @@ from tools.requests.start_tools import START
 from tools.think.tool import THINK
 from tools.tool import Tool, name_arguments
 
-EVENT_MAX = 300
-"""Most characters of a line of an event."""
-EVENT, CALLED = "<event ", '<event kind="calls" '
-"""The start of the messages that contain events, and of those that contain calls."""
 _CALLED_JSON = json.dumps(CALLED)[1:-1]
 WAITING_RESULT = "a card waits for its button"
 """The result in the line of a call that waits, or waited when the line was written."""
@@ -90,30 +84,6 @@ def list_call_results(state: RunState) -> list[str]:
 def parse_observation(message: dict[str, Any]) -> str:
     """Return a tool's result, without the prefix of its reply format."""
     return _OBSERVED.sub("", str(message.get("content") or ""), count=1)
-
-
-# Events
-
-
-def build_event_entry(text: str, at_ms: int, zone: tzinfo, *, run: str = "", said: str | None = None) -> HistoryEntry:
-    """Build the history entry of an event: quoted data with its time."""
-    told = "\n".join(shorten_private_text(line, EVENT_MAX) for line in text.splitlines() if line.strip())
-    return _build_quoted_entry(EVENT, told, EntryKind.EVENT, at_ms, zone, run, told if said is None else said)
-
-
-def build_calls_entry(
-    lines: Sequence[str], at_ms: int, zone: tzinfo, *, run: str, said: str | None = None
-) -> HistoryEntry:
-    """Build the history entry of a run's calls, one line each."""
-    return _build_quoted_entry(CALLED, "\n".join(lines), EntryKind.CALLS, at_ms, zone, run, said)
-
-
-def _build_quoted_entry(
-    head: str, told: str, kind: EntryKind, at_ms: int, zone: tzinfo, run: str, shown_text: str | None
-) -> HistoryEntry:
-    at = prompt.format_minute(datetime.fromtimestamp(at_ms / 1000, zone))
-    content = f'{head}at="{at}">\n{prompt.escape_tags(told)}\n</event>'
-    return replace(HistoryEntry.from_content("user", content, run=run, said=shown_text, at_ms=at_ms), kind=kind)
 
 
 # Remembered calls

@@ -23,7 +23,7 @@ from bot.core.i18n import load_sentences, translate_label
 from bot.core.redaction import redact_known_secrets
 from bot.core.run_state import CallRecord, CallStatus, fingerprint_call, validate_args
 from tools.cards.fields import FIELD_PREFIX, describe_new_request
-from tools.characters import clean_value, count_cleaned, show_invisible
+from tools.characters import count_cleaned, show_invisible
 from tools.error_advice import ADVICE
 from tools.spec import CardField, Gate, Privacy, Proposal, ReceiptLine, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext, name_arguments
@@ -215,11 +215,6 @@ async def propose_call(tool: Tool, context: ToolContext, args: Mapping[str, Any]
     listed = {"zh": "、".join(names["zh"]), "en": ", ".join(names["en"])}
     note = TextRef(key="fact.removed", params={"n": sum(removed.values()), "from": listed})
     return proposal.with_card_fields((*proposal.fields, CardField(label="invisible", value=note)))
-
-
-def clean_form(form: Mapping[str, str]) -> dict[str, str]:
-    """Return the answers of a dialog without invisible characters."""
-    return {name: clean_value(text) for name, text in form.items()}
 
 
 def _count_removed_by_name(args: Mapping[str, Any]) -> Counter[str]:

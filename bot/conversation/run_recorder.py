@@ -12,10 +12,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from bot.agent.limits import StopReason
+from bot.agent.prompt import build_calls_entry, build_event_entry
 from bot.agent.recall import (
     NOT_VERIFIED,
-    build_calls_entry,
-    build_event_entry,
     build_past_call,
     format_call_line,
     list_latest_calls,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.agent.loop import AnswerFindings, AnswerSources
-from bot.agent.prompt import escape_tags
-from bot.agent.recall import CALLED, UNREMEMBERED_TOOLS, list_call_results, parse_observation
+from bot.agent.prompt import CALLED, escape_tags
+from bot.agent.recall import UNREMEMBERED_TOOLS, list_call_results, parse_observation
 from bot.agent.request_numbers import find_requests, normalize_text
 from bot.core.errors import ChatError
 from bot.core.history_entries import HistoryMessage
