@@ -32,7 +32,7 @@ from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from bot.storage.approvals import build_open_card
 from bot.storage.file_keeper import TakenFiles
-from bot.storage.runs import derive_run_id
+from bot.storage.runs import ConversationState, derive_run_id
 from tools.cancel_card.tool import CANCEL_CARD
 from tools.cards.fields import build_change_fields, describe_files
 from tools.languages import choose_words
@@ -63,10 +63,11 @@ async def handle_message(turns: Turns, lease: Lease, message: Message) -> Sequen
             taken = await turns.stores.files.keeper.take_message_files(lease, message)
             if text := taken.troubles.get(caller.person.language):  # told at once, by name
                 await endings.post_notice(turns, lease, message, text, key="files", privacy=Privacy.OWN_TEXT)
-        writes = await _answer_without_model(turns, lease, message, caller, taken)
+        conversation = await turn_context.load_conversation(turns, lease, message)
+        writes = await _answer_without_model(turns, lease, message, caller, taken, conversation)
         if writes is not None:
             return writes
-        context = await turn_context.load_or_start_run(turns, lease, message, caller)
+        context = await turn_context.continue_or_start_run(turns, lease, message, caller, conversation)
         logs.bind_context(run=context.run.id)
         return await _run_agent(turns, context)
 
@@ -94,7 +95,7 @@ async def _complete_message(turns: Turns, message: Message) -> Message:
 
 
 async def _answer_without_model(
-    turns: Turns, lease: Lease, message: Message, caller: Caller, files: TakenFiles
+    turns: Turns, lease: Lease, message: Message, caller: Caller, files: TakenFiles, conversation: ConversationState
 ) -> Sequence[Write] | None:
     """Answer a message by code alone: a command, an empty or an overlong message. Returns None if the message needs the
     model. `files`: outcomes of the message's files; the kept ones are named here too."""
@@ -104,7 +105,7 @@ async def _answer_without_model(
     kind, key = "command", "command"
     if is_stop(message.text):
         reply = CommandReply("stop", await answer_written_stop(turns, message.place, caller, message.at))
-    elif (known := await turns.features.answer_command(message, caller)) is not None:
+    elif (known := await turns.features.answer_command(message, caller, conversation)) is not None:
         reply = known
     elif message.unread or length > TEXT_MAX:
         text = translate("turn.too_long", language, length=message.unread or length, most=TEXT_MAX)

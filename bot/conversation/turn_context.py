@@ -47,11 +47,13 @@ class CommandReply:
 class TurnFeatures(Protocol):
     """The additions of all features to turns; see `bot.features.contract`."""
 
-    async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
+    async def answer_command(
+        self, message: Message, caller: Caller, conversation: ConversationState
+    ) -> CommandReply | None:
         """Answer a command by code alone. Returns None for any other message."""
 
     async def complete_answer(self, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
-        """Add to an answer. `is_here`: whether it stands where it was asked."""
+        """Change an answer before it is posted. `is_here`: whether it stands where it was asked."""
 
     async def check_proposal(self, waiting: Sequence[PausedRun], run: Run, tool: str, proposal: Proposal) -> None:
         """Raise `ToolError` for a card that is not to come."""
@@ -101,17 +103,21 @@ class TurnContext:
         return self.lease.item.is_redelivery
 
 
-async def load_or_start_run(turns: Turns, lease: Lease, message: Message, caller: Caller) -> TurnContext:
+async def load_conversation(turns: Turns, lease: Lease, message: Message) -> ConversationState:
+    """Load what the conversation knows, and the run of the message if it was begun before."""
+    run_id = derive_run_id(turns.stores.keys, message) if lease.item.is_redelivery else ""
+    usage_query = _build_usage_query(turns, message.person)
+    return await turns.stores.runs.load_conversation(lease.lane, turns.stores.history, run_id, usage_query)
+
+
+async def continue_or_start_run(
+    turns: Turns, lease: Lease, message: Message, caller: Caller, conversation: ConversationState
+) -> TurnContext:
     """Return the run of the message: a new one, or the stored one if the message was begun before."""
-    run_id, usage_query = derive_run_id(turns.stores.keys, message), _build_usage_query(turns, message.person)
-    stored_run_id = run_id if lease.item.is_redelivery else ""
-    conversation = await turns.stores.runs.load_conversation(
-        lease.lane, turns.stores.history, stored_run_id, usage_query
-    )
     run, person = conversation.run, caller.person
     if run is None:
         run = Run(
-            id=run_id,
+            id=derive_run_id(turns.stores.keys, message),
             message=message,
             language=person.language,
             timezone=person.timezone,

@@ -10,7 +10,7 @@ from bot.chat.messages import Message
 from bot.conversation.turn_context import CommandReply, load_open_cards
 from bot.core.i18n import render_value, translate
 from bot.features.contract import Core, Feature
-from bot.storage.runs import derive_run_id
+from bot.storage.runs import ConversationState
 from tools.languages import choose_words
 from tools.people.names import format_people_names
 from tools.spec import Caller, Privacy
@@ -45,14 +45,16 @@ def is_agreement(text: str) -> bool:
     return len(text) <= MAX_LENGTH and _AGREEMENT.fullmatch(text) is not None and _HAS_YES.search(text) is not None
 
 
-async def answer_agreement(core: Core, message: Message, caller: Caller) -> CommandReply | None:
+async def answer_agreement(
+    core: Core, message: Message, caller: Caller, conversation: ConversationState
+) -> CommandReply | None:
     """Answer a message that only agrees. Returns None for any other message, and if no card of its author is open."""
     if message.files or not is_agreement(message.text):
         return None
-    stores, language, conversation = core.stores, caller.person.language, message.place.conversation
-    known = await stores.runs.load_conversation(conversation, stores.history, derive_run_id(stores.keys, message))
-    opened = await load_open_cards(stores, message, known.waiting)
-    if not opened or (known.run is not None and known.run.state.calls):  # its run has gone on already
+    if conversation.run is not None and conversation.run.state.calls:  # its run has gone on already
+        return None
+    opened, language = await load_open_cards(core.stores, message, conversation.waiting), caller.person.language
+    if not opened:
         return None
     lines = list[str]()
     for one in opened:
@@ -64,7 +66,8 @@ async def answer_agreement(core: Core, message: Message, caller: Caller) -> Comm
         key = "agreed.here" if one.place == message.place else "agreed.direct"
         button = translate(f"choice.{one.proposal.choices[0].name}", language)
         lines.append(translate(key, language, title=title, button=button))
-    journal_write = stores.journal.build_record_write(
-        conversation, "message.agreed", person=caller.id, channel=message.place.channel, approval=opened[-1].id
+    place, last = message.place, opened[-1].id
+    journal_write = core.stores.journal.build_record_write(
+        place.conversation, "message.agreed", person=caller.id, channel=place.channel, approval=last
     )
     return CommandReply("yes", "\n".join(lines), (journal_write,), Privacy.OWN_TEXT)
