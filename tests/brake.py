@@ -13,9 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 71_665,
+    "product lines": 71_681,
     "lines of the second platform": 6_469,
-    "kernel lines": 15_901,
+    "kernel lines": 15_908,
     "helpers used once, of 1,000 functions": 92,
     "helpers of three lines or fewer": 22,
     "clauses as subjects in docstrings": 0,
