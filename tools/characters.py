@@ -105,6 +105,11 @@ def clean_value(text: str) -> str:
     return remove_invisible(_restore_shown(text))
 
 
+def clean_form(form: Mapping[str, str]) -> dict[str, str]:
+    """Return the answers of a dialog without invisible characters."""
+    return {name: clean_value(text) for name, text in form.items()}
+
+
 def count_cleaned(text: str) -> int:
     """The number of characters that `clean_value` removes."""
     restored = _restore_shown(text)

@@ -1,16 +1,33 @@
-"""Limits of a run. Every limit ends the run with a reason that people are told. None is silent.
+"""Limits of a run, the budget of its person, and the prices by which it is counted. Every limit ends the run with a
+reason that people are told. None is silent.
 
 The defaults for repetition and failures come from recorded episodes. An action with the same result three times,
-or five failures in a row, never led to success. Three failures in a row sometimes did."""
+or five failures in a row, never led to success. Three failures in a row sometimes did.
+
+Prices are a table by model, in one currency. Costs are exact. A missing price does not mean free.
+
+currency = "USD"
+
+[models."gpt-6.1-terra"]  # per million tokens
+input = 0.25
+cached = 0.025
+output = 2.00
+"""
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from typing import Annotated
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bot.agent.model import ModelReply
 from bot.core.errors import ModelFailureCause
-from bot.core.run_state import LATE_REPLIES, RunState
+from bot.core.run_state import DECIMALS, LATE_REPLIES, RunState, Usage
 
 
 class StopReason(StrEnum):
@@ -63,6 +80,56 @@ class Budget:
             None if self.tokens is None else self.tokens - tokens + state.total_tokens,
             None if self.money is None else self.money - cost + state.cost,
         )
+
+
+MILLION_DECIMALS = 6
+"""Extra decimals that turn a price per million tokens into the price of one."""
+Amount = Annotated[Decimal, Field(ge=0, le=1_000_000, decimal_places=DECIMALS - MILLION_DECIMALS)]
+"""Price per million tokens. With at most four decimals, every cost is a whole number of 10⁻¹⁰."""
+
+
+class ModelPrice(BaseModel):
+    """The price of one model, per million tokens."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    input: Amount
+    cached: Amount | None = None
+    """Price of input that the endpoint had cached. None means the price of any other input."""
+    output: Amount
+
+    def compute_cost(self, reply: ModelReply) -> Decimal:
+        """Compute the exact cost of a reply."""
+        cached = min(reply.tokens_cached, reply.tokens_in)
+        known = self.input if self.cached is None else self.cached
+        total = self.input * (reply.tokens_in - cached) + known * cached + self.output * reply.tokens_out
+        return total.scaleb(-MILLION_DECIMALS)
+
+
+class PriceTable(BaseModel):
+    """The price table. Empty by default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    currency: str = Field(default="", pattern=r"^[A-Z]{3}$")
+    """ISO 4217 code."""
+    models: Mapping[str, ModelPrice] = Field(default_factory=dict, min_length=1)
+
+    def compute_usage(self, reply: ModelReply) -> Usage:
+        price = self.models.get(reply.model)
+        cost = price.compute_cost(reply) if price else None
+        currency = self.currency if price else ""
+        return Usage(reply.model, reply.tokens_in, reply.tokens_cached, reply.tokens_out, cost, currency)
+
+
+def parse_prices(text: str) -> PriceTable:
+    """Parse the table in a TOML text. Raises `ValueError` with what is wrong in the text."""
+    try:
+        read = tomllib.loads(text, parse_float=Decimal)
+        return PriceTable.model_validate({"currency": "", "models": {}, **read})
+    except ValidationError as error:
+        wrong = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False))
+        raise ValueError("; ".join(wrong)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

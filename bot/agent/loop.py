@@ -9,36 +9,34 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
-from bot.agent.decision import REPLY_MAX, ContentFiltered, Decision, FinalAnswer, MalformedReply, ReplyFormat, ToolCalls
-from bot.agent.events import (
-    AnswerCheck,
-    AnswerSources,
-    RunEvent,
-    RunFinished,
-    RunPaused,
-    RunStep,
-    RunStopped,
-    StepsFinished,
-    accept_answer,
-    build_step,
-)
-from bot.agent.formats.reply_text import cut_imitations, strip_thinking
+from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import rewrite_native_messages
-from bot.agent.formats.written_calls import has_marks
-from bot.agent.limits import Budget, RunHalted, RunLimits, StopReason
-from bot.agent.model import ModelReply, attach_details
-from bot.agent.model_in_use import ModelInUse
+from bot.agent.formats.written_calls import read_decision
+from bot.agent.limits import Budget, PriceTable, RunHalted, RunLimits, StopReason
+from bot.agent.model import (
+    ContentFiltered,
+    Decision,
+    FinalAnswer,
+    MalformedReply,
+    Model,
+    ModelReply,
+    ReplyFormat,
+    ToolCalls,
+    attach_details,
+)
 from bot.agent.prompt import build_tools_message, cut_older_turns, dump_messages
 from bot.agent.tool_executor import (
     ProposalCheck,
     ReadCache,
+    RunStep,
     ToolExecutor,
     ToolResult,
+    build_step,
     format_bounded_json,
     format_observation,
 )
@@ -47,22 +45,16 @@ from bot.core import logs
 from bot.core.cancellation import StopEvent, WorkInterruptedError, interrupt_work
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError, ModelFailureCause, ModelRejectedError, ModelUnavailableError
+from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import LEAKS, CallRecord, CallStatus, RunState, fingerprint_call
 from tools.characters import show_invisible
 from tools.privacy import classify_result
 from tools.requests.start_tools import StartTools
-from tools.spec import Privacy, Proposal, ToolError, ToolOutcome, choose_most_private
+from tools.spec import Gate, Privacy, Proposal, ToolError, ToolOutcome, choose_most_private
 from tools.tool import Tool, ToolContext
 
 log = logs.get_logger(__name__)
 
-GUESS_NOTE = (
-    "The call of {tool}, which has consequences, was not written as it should be. Write it again: "
-    "the tool's exact name, its arguments as one valid JSON object, and nothing behind it."
-)
-IMITATION_NOTE = (
-    "It was a record or an event, which only the system writes. Call the tool, or answer in your own words."
-)
 CALL_AGAIN_NOTE = "You made this same call before, with this same result. Do something else or answer."
 _CALL = re.compile(r"\W*call\b\W*", re.IGNORECASE)
 """The one word by which a model that corrects its answer asks for its tools."""
@@ -70,6 +62,73 @@ MAX_CALL = 40
 """Characters that such a reply does not reach."""
 MAX_LEAKS = 2
 """Calls written as text after which a run changes to the text format."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepsFinished:
+    steps: tuple[RunStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    text: str
+    unverified: tuple[str, ...] = ()
+    """Parts of the answer that are still unsupported after the model was told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPaused:
+    """A gated call waits for a person. The proposal says which card goes to whom."""
+
+    call: CallRecord
+    proposal: Proposal
+    gate: Gate
+    steps: tuple[RunStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunStopped:
+    reason: StopReason
+    endpoint_message: str = ""
+    """The error message of the model's endpoint, for administrators."""
+
+
+RunEvent = StepsFinished | RunFinished | RunPaused | RunStopped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSources:
+    """The texts before a run's own messages that may support its answer."""
+
+    facts: Sequence[str] = ()
+    """Texts that the system told the model: the person, open cards, the company's rules."""
+    history: Sequence[HistoryMessage] = ()
+    """Messages of earlier runs, with their calls."""
+    days: str = ""
+    """The days off by name in the prompt's calendar."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerFindings:
+    """The result of a check."""
+
+    unverified: Sequence[str] = ()
+    """Parts that nothing supports, in the answer's words, bounded in number and length."""
+    claims: int = 0
+    supported_claims: int = 0
+    correction: Sequence[str] = ()
+    """Messages (JSON) that ask the model for a better answer, without history and tools. Empty for a good answer."""
+    doubt: str = ""
+    """The faults of the answer, for a model that wants to call a tool instead."""
+
+
+AnswerCheck = Callable[[str, RunState, ToolContext, AnswerSources], Awaitable[AnswerFindings]]
+"""Checks an answer of a run."""
+
+
+async def accept_answer(answer: str, state: RunState, context: ToolContext, sources: AnswerSources) -> AnswerFindings:
+    """Accept every answer: for a bot without a feature that checks."""
+    return AnswerFindings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +147,23 @@ class RunContext:
     check_proposal: ProposalCheck | None = None
     """Checks proposals before they become cards."""
     read_cache: ReadCache = field(default_factory=ReadCache)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInUse:
+    """The model that the bot asks, with what it can do, what it costs, and how much it may be used."""
+
+    endpoint: Model
+    name: str = ""
+    has_vision: bool = False
+    """Whether it may be shown pictures."""
+    formats: Sequence[ReplyFormat] = (NativeFormat(),)
+    """Known reply formats. New runs use the first. The others are for runs that began in them."""
+    remember_leaks: Callable[[str], Awaitable[None]] | None = None
+    """Called with the name of a model that has written several calls of one run as text."""
+    prices: PriceTable = field(default_factory=PriceTable)
+    daily_budget: Budget = field(default_factory=Budget)
+    """The limit of one person's use each day."""
 
 
 @dataclass(slots=True, eq=False)
@@ -111,13 +187,7 @@ class AgentLoop:
 
     def __post_init__(self) -> None:
         self.selector = ToolSelector(self.tools, self.server_tools, self.limits.offered_tools, self.start_tools)
-        self.executor = ToolExecutor(
-            tools=(*self.tools, self.selector.finder),
-            reraised=self.reraised,
-            server_tools=self.server_tools,
-            start_tools=self.start_tools,
-            clock=self.clock,
-        )
+        self.executor = ToolExecutor(self.selector, self.reraised, self.clock)
 
     def get_reply_format(self, state: RunState) -> ReplyFormat:
         """Return the reply format of a run, which keeps the format that it began with."""
@@ -190,15 +260,14 @@ class AgentLoop:
         found = await self.check_answer(text, state, use, sources)
         if found.correction and not state.was_corrected:
             state.was_corrected = True
-            style = self.get_reply_format(state)
             with suppress(RunHalted, ModelRejectedError):
                 # The first request is short and has no tools. If the model wants to call one, a full request follows.
                 reply, at_ms, ms = await self._request_timed_reply(context, [], found.correction, "")
                 state.record_model_call(self.model.prices.compute_usage(reply), at_ms, ms, "correction")
-                sheet = self.selector.get_tool_prompt(style, state.offered_tools)
-                decision = style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)
+                style, tools = self.get_reply_format(state), self.get_tool_prompt(state).callable_tools
+                decision = read_decision(style, reply, tools, most=self.limits.calls_per_reply)
                 prose = decision.prose if isinstance(decision, MalformedReply) else ""
-                better = cut_imitations(decision.text if isinstance(decision, FinalAnswer) else prose)
+                better = decision.text if isinstance(decision, FinalAnswer) else prose
                 if isinstance(decision, ToolCalls) or (len(better) < MAX_CALL and _CALL.fullmatch(better)):
                     said = json.dumps({"role": "assistant", "content": text}, ensure_ascii=False)
                     again = await self._request_usable_decision(context, said, _build_loop_note(found.doubt))
@@ -235,18 +304,9 @@ class AgentLoop:
             own += more
         reply, at_ms, ms = await self._request_timed_reply(context, context.head, own, sheet.extra_body)
         state.style = style.name
-        decision = style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)
-        if isinstance(decision, ToolCalls):  # a guessed call may look something up, but never becomes a card
-            guessed = [one.tool for one in decision.calls if one.is_guess and self.executor.is_gated(one.tool)]
-            decision = MalformedReply(GUESS_NOTE.format(tool=guessed[0])) if guessed else decision
-        if isinstance(decision, MalformedReply) and decision.prose:
-            decision = replace(decision, prose=cut_imitations(decision.prose))
-        elif isinstance(decision, FinalAnswer):
-            text = cut_imitations(decision.text)
-            decision = FinalAnswer(text) if text.strip() else MalformedReply(IMITATION_NOTE)
-        if isinstance(decision, MalformedReply) and not decision.is_leak:
-            words = strip_thinking(reply.text) or ""  # the model reads them again, and would imitate marks in them
-            decision = replace(decision, reply="" if has_marks(words) else show_invisible(words[:REPLY_MAX]))
+        decision = read_decision(
+            style, reply, sheet.callable_tools, most=self.limits.calls_per_reply, is_gated=self.selector.is_gated
+        )
         if isinstance(decision, MalformedReply | ToolCalls) and decision.is_leak and style.name == "native":
             state.result_counts[LEAKS] = state.result_counts.get(LEAKS, 0) + 1
             if state.result_counts[LEAKS] == MAX_LEAKS and self.model.remember_leaks is not None:
@@ -286,7 +346,7 @@ class AgentLoop:
             raise RunHalted(StopReason.CALLS)
         state.steps += 1
         uids = [f"{context.run_id}:{state.steps}:{index}" for index in range(len(act.calls))]
-        gated_index = next((i for i, one in enumerate(act.calls) if self.executor.is_gated(one.tool)), None)
+        gated_index = next((i for i, one in enumerate(act.calls) if self.selector.is_gated(one.tool)), None)
         offered_names = self.selector.list_offered_names(state.offered_tools)
         calls = [
             self.executor.execute_call(
@@ -316,7 +376,7 @@ class AgentLoop:
             elif isinstance(result, ToolError) and result.code in ("not_offered", "bad_arguments"):
                 found_names.append(call.tool)  # called without an offer
             # The run has seen this result, so it becomes at least as private as the result.
-            private = classify_result(self.executor.find_tool(call.tool), result)
+            private = classify_result(self.selector.find_tool(call.tool), result)
             state.privacy = choose_most_private(state.privacy, private)
             steps.append(replace(build_step(call, result, caller), privacy=state.privacy))
         if found_names:
@@ -324,15 +384,15 @@ class AgentLoop:
         pauses, is_repeated, fingerprints = list[RunPaused](), False, list[str]()
         # First what was read, then what waits, last a call with consequences that was not run.
         for call, result in sorted(
-            results, key=lambda one: 1 if isinstance(one[1], Proposal) else 2 * self.executor.is_gated(one[0].tool)
+            results, key=lambda one: 1 if isinstance(one[1], Proposal) else 2 * self.selector.is_gated(one[0].tool)
         ):
             state.tool_calls += 1
             state.calls.append(call)
-            tool = self.executor.find_tool(call.tool)
+            tool = self.selector.find_tool(call.tool)
             if isinstance(result, Proposal) and tool is not None:
                 pauses.append(RunPaused(call=call, proposal=result, gate=tool.gate, steps=tuple(steps)))
             elif not isinstance(result, Proposal):
-                observation = format_observation(result, self.executor.find_error_advice(tool, result))
+                observation = format_observation(result, tool)
                 fingerprints.append(fingerprint_call(call.tool, {"args": call.args, "result": observation})[:16])
                 state.failures = state.failures + 1 if isinstance(result, ToolError) else 0
                 state.append_message(style.build_tool_message(call.model_id, observation))

@@ -1,20 +1,19 @@
-"""The interface of a model, and the details that an endpoint wants back. The endpoints are in `bot.agent.models`.
+"""The model as a run sees it: its endpoint, its reply, and the decision that a reply contains in any format. The
+endpoints are in `bot.agent.models`, the formats in `bot.agent.formats`.
 
-Such details come with a reply and go with the next step. They are opaque: only the endpoint that sent them reads them,
-and only with the same address, model, key and API (`of`). The store keeps them apart from messages, so that neither the
-conversation nor an export contains them. A request carries them as the last member of the message that they belong to,
-which every transport removes."""
+A reply may come with details that its endpoint wants back with the next step. They are opaque: only the endpoint that
+sent them reads them, and only with the same address, model, key and API (`of`). The store keeps them apart from
+messages, so that neither the conversation nor an export contains them. A request carries them as the last member of the
+message that they belong to, which every transport removes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from bot.core import logs
-
-log = logs.get_logger(__name__)
+from tools.tool import Tool
 
 Messages = list[dict[str, Any]]
 
@@ -64,19 +63,6 @@ class TextStore(Protocol):
     async def save_text(self, name: str, text: str, ms: int) -> None: ...
 
 
-@dataclass(slots=True)
-class MeteredModel:
-    """Records the replies of a model, for callers outside of a run that count their usage."""
-
-    model: Model
-    replies: list[ModelReply] = field(default_factory=list)
-
-    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
-        reply = await self.model.request_reply(messages, extra, timeout_s=timeout_s)
-        self.replies.append(reply)
-        return reply
-
-
 DETAILS_START = ', "kept": {"of": "'
 """The start of the details in a message. No text can imitate it, because its quotes would be escaped in JSON."""
 MAX_DETAILS = 256 * 1024
@@ -97,3 +83,93 @@ def detach_details(message: str) -> tuple[str, str]:
     """Return a message and its details, which may be empty."""
     at = message.find(DETAILS_START)
     return (message, "") if at < 0 else (message[:at] + "}", message[at + len(', "kept": ') : -1])
+
+
+# Decisions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallRequest:
+    """A tool call that the model asks for: arguments parsed, not yet validated."""
+
+    model_id: str
+    tool: str
+    args: dict[str, Any]
+    reason: str
+    is_guess: bool = False
+    """The call was malformed and was read as its most likely meaning. A guess may look something up, but do no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    did: ClassVar[str] = "act"
+    """The name of this decision in the run's record. The other three have one too."""
+    calls: tuple[ToolCallRequest, ...]
+    provider_details: str = ""
+    """Details that the model's endpoint may want back with the results."""
+    is_leak: bool = False
+    """Whether the model wrote the calls as text, in another program's syntax, instead of calling."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinalAnswer:
+    did: ClassVar[str] = "answer"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedReply:
+    """A reply that cannot be used, with the problem as the model is told it."""
+
+    did: ClassVar[str] = "malformed"
+
+    problem: str
+    prose: str = ""
+    """The text, if the reply consists of words only and names no tool. A model that knows the format and replies in
+    such words again means them as the answer."""
+    is_leak: bool = False
+    """Whether the reply contained a call as text, in another program's syntax."""
+    reply: str = ""
+    """The beginning of the model's own text. The next request shows it before its error. Empty if the text holds a call
+    or a mark that the model would imitate."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContentFiltered:
+    """The endpoint's content filter withheld the reply. A retry would be withheld too."""
+
+    did: ClassVar[str] = "withheld"
+
+
+Decision = ToolCalls | FinalAnswer | MalformedReply | ContentFiltered
+
+
+class ReplyFormat(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def build_extra_body(self, tools: Sequence[Tool]) -> str:
+        """Return the members of a request besides its messages, as JSON separated by commas, or an empty text."""
+
+    def render_instructions(self, tools: Sequence[Tool]) -> str:
+        """Return the system message's instructions about replies, and about tools if the endpoint takes no schemas.
+        Every run gets the same text, so that providers cache it."""
+
+    def describe_server_tools(self, tools: Sequence[Tool]) -> str:
+        """Return the description of tools whose cards others have written, if the endpoint takes no schemas. The
+        description needs a message of its own, because untrusted text may not enter the system message."""
+
+    def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
+        """Parse the decision in a reply. `most` limits the calls in one reply. `tools` are those that the reply may
+        call. An input without a name belongs to the one argument that a tool requires. The loop checks that a tool
+        exists."""
+
+    def build_assistant_message(self, act: ToolCalls) -> dict[str, Any]:
+        """Build the assistant message of an action, as it is sent back to the model."""
+
+    def build_tool_message(self, model_id: str, observation: str) -> dict[str, Any]:
+        """Build the message of an observation."""
+
+    def format_history_message(self, message: str) -> str:
+        """Convert a message of the history (JSON): an answer gets the form of this format's answers, anything else is
+        unchanged."""

@@ -15,19 +15,17 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
-from datetime import date, datetime, timedelta
-from functools import lru_cache
-from itertools import groupby
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, tzinfo
 from typing import Any
 
-from bot.core.history_entries import PausedRun
+from bot.core.history_entries import EntryKind, HistoryEntry, PausedRun
+from bot.core.redaction import shorten_private_text
 from tools.characters import show_invisible
 from tools.people.names import choose_name
 from tools.spec import AttachedFile, Caller, Person
 from tools.workflow.process.calendar import WorkCalendar
-from tools.workflow.process.forms import Form
-from tools.workflow.process.policy import PeopleSelector, PolicyRow
 
 _MARK = re.compile(r"<(\s*+(?:/\s*+)?(?:message|answer|summary|facts|cards|tone|tools|event|files))", re.IGNORECASE)
 MAX_PERSONA, MAX_NAME = 2_000, 60
@@ -183,11 +181,6 @@ def escape_tags(text: str) -> str:
     return _MARK.sub(r"<\\\1", show_invisible(text))
 
 
-CALENDAR_DAYS = 21
-"""Days in the calendar, from today on."""
-MAX_HOLIDAY_NAME = 60
-"""Most characters of a holiday's name."""
-DAY = timedelta(days=1)
 CARDS_START = "<cards "
 """The start of the message with open cards."""
 PROPOSED = "As they were proposed; the person may have edited one since."
@@ -200,11 +193,7 @@ PLACE_SENTENCES = {True: "This is a direct message.", False: "This is a thread o
 def build_now_message(caller: Caller, now: datetime, calendar: WorkCalendar, *, direct: bool) -> dict[str, Any]:
     """Build the system note: day and minute, the person and the place, the calendar. `now` is in the person's time
     zone."""
-    lines = [
-        describe_today(caller, now),
-        PLACE_SENTENCES[direct],
-        _describe_calendar(calendar.country, tuple(calendar.overrides.items()), now.date())[0],
-    ]
+    lines = [describe_today(caller, now), PLACE_SENTENCES[direct], calendar.describe_days(now.date())[0]]
     return {"role": "system", "content": "\n".join(lines)}
 
 
@@ -214,47 +203,6 @@ def describe_today(caller: Caller, now: datetime) -> str:
         f"Today is {now:%Y-%m-%d} ({now:%A}), {now:%H:%M}, {caller.person.timezone}.\n"
         f"You speak with the person whose id is {caller.id}, language {caller.person.language}."
     )
-
-
-def describe_calendar_days(calendar: WorkCalendar, today: date) -> str:
-    """Return the named days off in the calendar, each with its weekday, which may support an answer. Any other day only
-    says when it is, not that something happens then."""
-    return _describe_calendar(calendar.country, tuple(calendar.overrides.items()), today)[1]
-
-
-@lru_cache(maxsize=64)
-def _describe_calendar(country: str, overrides: tuple[tuple[date, bool], ...], today: date) -> tuple[str, str]:
-    """Return the calendar as the model reads it, and its named days off, one per line. Both are rendered once a day,
-    because rendering takes some milliseconds."""
-    calendar = WorkCalendar(country, dict(overrides))
-    days, monday = [today + n * DAY for n in range(CALENDAR_DAYS)], today - today.weekday() * DAY
-    guessed = [one for one in days if calendar.get_day_status(one)[1]]
-    until = f"; holidays from {guessed[0]} on are guesses, not published yet" if guessed else ""
-    lines = [f"Calendar, worked where it does not say off{until}:"]
-    for week, several in groupby(days, lambda day: (day - monday).days // 7):
-        name = ("this week", "next week")[week] if week < 2 else f"in {week} weeks"
-        told, previous_holiday = list[str](), ""
-        for day in several:  # further days of a month by their number alone, a holiday's name at its first day
-            number = f"{day:%m-%d}" if not told or day.day == 1 else f"{day:%d}"
-            holiday, works = _find_holiday_name(calendar, day), calendar.get_day_status(day)[0]
-            off = f" off ({holiday})" if holiday and holiday != previous_holiday else " off"
-            told.append(f"{day:%a} {number}" + (off if not works else " worked" if day.weekday() > 4 else ""))
-            previous_holiday = holiday
-        lines.append(f"{name}: {', '.join(told)}")
-    later = list[date]()
-    for rest in calendar.list_holiday_breaks(today + CALENDAR_DAYS * DAY, 1):
-        first, last, later = rest.first, rest.last, list(rest.list_days())
-        until = f" to {last} ({last:%a})" if last > first else ""
-        name = ", ".join(one["en"] for one in rest.holiday_names)[:MAX_HOLIDAY_NAME] or "a day off of the company"
-        guess = ", not published yet" if rest.is_estimated else ""
-        lines.append(f"next holiday after that: {first} ({first:%a}){until}, {name}{guess}")
-    named = [f"{day} {day:%A} {name}" for day in (*days, *later) if (name := _find_holiday_name(calendar, day))]
-    return "\n".join(lines), "\n".join(named)
-
-
-def _find_holiday_name(calendar: WorkCalendar, day: date) -> str:
-    """Return the holiday of a day off. Return an empty text for a working day, and for a day off without a name."""
-    return "" if calendar.get_day_status(day)[0] else calendar.name_holiday(day).get("en", "")[:MAX_HOLIDAY_NAME]
 
 
 def build_cards_message(cards: Sequence[PausedRun], now_ms: int) -> dict[str, Any]:
@@ -270,39 +218,28 @@ def build_cards_message(cards: Sequence[PausedRun], now_ms: int) -> dict[str, An
     return {"role": "user", "content": "\n".join([*lines, "</cards>"])}
 
 
-MAX_POLICY = 3_000
-"""Longest text about who approves what, in characters. If rows are left out, the text says so."""
+EVENT_MAX = 300
+"""Most characters of a line of an event."""
+EVENT, CALLED = "<event ", '<event kind="calls" '
+"""The start of the messages that contain events, and of those that contain calls."""
 
 
-def describe_policies(forms: Iterable[Form], rows: Sequence[PolicyRow] = ()) -> str:
-    """Describe the policy rows in one line each. `rows` are those of the policy file and come first. Return an empty
-    text if no row says anything. The text is guidance only: the engine works out who decides a request, and the card
-    shows that."""
-    lines = list[str]()
-    for form in forms:
-        labels = {one.name: one.label.en for one in form.fields} | {one.name: one.label.en for one in form.levels}
-        for row in (*(one for one in rows if one.process == form.key), *form.policy):
-            case = [labels.get(row.level, row.level)]
-            case += [f"for {row.department}"] if row.department else []
-            case += [f"if {row.when}"] if row.when else []
-            who = ", else ".join(map(_describe_selector, row.who))
-            choice = "; the author may choose somebody else, who is then flagged" if row.others == "flagged" else ""
-            lines.append(f"- {form.key}, {' '.join(case)}: {who}{choice}")
-    shown_lines = list[str]()
-    for line in lines:
-        if sum(map(len, shown_lines)) + len(line) > MAX_POLICY:
-            return "\n".join([*shown_lines, "- (there are more rows than fit here)"])
-        shown_lines.append(line)
-    return "\n".join(shown_lines)
+def build_event_entry(text: str, at_ms: int, zone: tzinfo, *, run: str = "", said: str | None = None) -> HistoryEntry:
+    """Build the history entry of an event: quoted data with its time."""
+    told = "\n".join(shorten_private_text(line, EVENT_MAX) for line in text.splitlines() if line.strip())
+    return _build_quoted_entry(EVENT, told, EntryKind.EVENT, at_ms, zone, run, told if said is None else said)
 
 
-def _describe_selector(selector: PeopleSelector) -> str:
-    match selector.kind:
-        case "manager":
-            return f"the manager of {_describe_selector(selector.of)}" if selector.of else "the author's manager"
-        case "role":
-            return f"who has the role {selector.name}"
-        case "person":
-            return selector.name
-        case "field":
-            return f"whoever {selector.name} names"
+def build_calls_entry(
+    lines: Sequence[str], at_ms: int, zone: tzinfo, *, run: str, said: str | None = None
+) -> HistoryEntry:
+    """Build the history entry of a run's calls, one line each."""
+    return _build_quoted_entry(CALLED, "\n".join(lines), EntryKind.CALLS, at_ms, zone, run, said)
+
+
+def _build_quoted_entry(
+    head: str, told: str, kind: EntryKind, at_ms: int, zone: tzinfo, run: str, shown_text: str | None
+) -> HistoryEntry:
+    at = format_minute(datetime.fromtimestamp(at_ms / 1000, zone))
+    content = f'{head}at="{at}">\n{escape_tags(told)}\n</event>'
+    return replace(HistoryEntry.from_content("user", content, run=run, said=shown_text, at_ms=at_ms), kind=kind)

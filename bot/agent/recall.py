@@ -8,16 +8,14 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime, tzinfo
 from typing import Any
 
-from bot.agent import prompt
-from bot.agent.decision import ReplyFormat, ToolCallRequest, ToolCalls
-from bot.agent.events import CALL_MISTAKES
+from bot.agent.model import ReplyFormat, ToolCallRequest, ToolCalls
+from bot.agent.prompt import CALLED
 from bot.agent.request_numbers import IDENTIFIER
+from bot.agent.tool_executor import CALL_MISTAKES
 from bot.agent.tool_search import FIND
-from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage, PastCall
+from bot.core.history_entries import HistoryMessage, PastCall
 from bot.core.i18n import shorten_text
 from bot.core.redaction import redact_known_secrets, shorten_private_text
 from bot.core.run_state import CallRecord, CallStatus, RunState
@@ -26,10 +24,6 @@ from tools.requests.start_tools import START
 from tools.think.tool import THINK
 from tools.tool import Tool, name_arguments
 
-EVENT_MAX = 300
-"""Most characters of a line of an event."""
-EVENT, CALLED = "<event ", '<event kind="calls" '
-"""The start of the messages that contain events, and of those that contain calls."""
 _CALLED_JSON = json.dumps(CALLED)[1:-1]
 WAITING_RESULT = "a card waits for its button"
 """The result in the line of a call that waits, or waited when the line was written."""
@@ -92,30 +86,6 @@ def parse_observation(message: dict[str, Any]) -> str:
     return _OBSERVED.sub("", str(message.get("content") or ""), count=1)
 
 
-# Events
-
-
-def build_event_entry(text: str, at_ms: int, zone: tzinfo, *, run: str = "", said: str | None = None) -> HistoryEntry:
-    """Build the history entry of an event: quoted data with its time."""
-    told = "\n".join(shorten_private_text(line, EVENT_MAX) for line in text.splitlines() if line.strip())
-    return _build_quoted_entry(EVENT, told, EntryKind.EVENT, at_ms, zone, run, told if said is None else said)
-
-
-def build_calls_entry(
-    lines: Sequence[str], at_ms: int, zone: tzinfo, *, run: str, said: str | None = None
-) -> HistoryEntry:
-    """Build the history entry of a run's calls, one line each."""
-    return _build_quoted_entry(CALLED, "\n".join(lines), EntryKind.CALLS, at_ms, zone, run, said)
-
-
-def _build_quoted_entry(
-    head: str, told: str, kind: EntryKind, at_ms: int, zone: tzinfo, run: str, shown_text: str | None
-) -> HistoryEntry:
-    at = prompt.format_minute(datetime.fromtimestamp(at_ms / 1000, zone))
-    content = f'{head}at="{at}">\n{prompt.escape_tags(told)}\n</event>'
-    return replace(HistoryEntry.from_content("user", content, run=run, said=shown_text, at_ms=at_ms), kind=kind)
-
-
 # Remembered calls
 
 FindTool = Callable[[str], Tool | None]
@@ -144,7 +114,7 @@ def list_latest_calls(state: RunState, remembered_uids: Sequence[str]) -> list[t
         and not (
             call.status is CallStatus.FAILED
             and not call.approval
-            and _parse_result_object(result).get("error") in CALL_MISTAKES
+            and parse_result_object(result).get("error") in CALL_MISTAKES
         )
     ]
     return calls[-MAX_CALLS:]
@@ -161,26 +131,6 @@ def name_offered_call(find_tool: FindTool, tool: str, args: Mapping[str, Any]) -
         return tool, dict(args)
     offered = found.schema.get("properties", {})
     return tool, {name: one for name, one in name_arguments(offered, args).items() if name in offered and one != ""}
-
-
-def list_undone_calls(state: RunState, is_gated: Callable[[str], bool]) -> list[CallRecord]:
-    """Return gated calls that were asked for, and neither run nor asked for again. Calls that were only made wrongly or
-    that wait for the person's words are left out. `is_gated` takes the name of a tool."""
-    undone = list[CallRecord]()
-    for call, result in zip(state.calls, list_call_results(state), strict=True):
-        if not is_gated(call.tool):
-            continue
-        if call.approval or call.status is not CallStatus.FAILED:
-            alike = [one for one in undone if one.tool == call.tool]
-            again = next((one for one in alike if one.args == call.args), next(iter(alike), None))
-            undone = [one for one in undone if one is not again]
-            continue
-        error = _parse_result_object(result)
-        code = error.get("error")
-        is_left = code == "one_at_a_time" or not (code in CALL_MISTAKES or error.get("ask_the_person"))
-        if is_left and all((one.tool, one.args) != (call.tool, call.args) for one in undone):
-            undone.append(call)
-    return undone
 
 
 def build_past_call(call: CallRecord, result: str) -> PastCall:
@@ -211,13 +161,14 @@ def format_call_line(call: PastCall, whole: str) -> str:
     ending = "" if call.status == CallStatus.SUCCEEDED else f"{call.status}: "
     if call.status == CallStatus.AWAITING:
         return f"{call.tool}({arguments}) → {WAITING_RESULT}"
-    text = " · ".join(_walk_leaves(_parse_result_object(whole))) or whole
+    text = " · ".join(_walk_leaves(parse_result_object(whole))) or whole
     told = shorten_private_text(text, MAX_LINE)
     more = [one for one in dict.fromkeys(found[0] for found in IDENTIFIER.finditer(whole)) if one not in told]
     return " ".join([f"{call.tool}({arguments}) → {ending}{told}", *more[:MAX_IDS]])
 
 
-def _parse_result_object(text: str) -> dict[str, Any]:
+def parse_result_object(text: str) -> dict[str, Any]:
+    """Parse the result of a call. Return an empty object if it was cut."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -10,22 +10,22 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bot.agent.decision import ToolCallRequest
-from bot.agent.tool_search import NOT_READ, add_card_to_error
+from bot.agent.model import ToolCallRequest
+from bot.agent.tool_search import NOT_READ, ToolSelector, add_card_to_error
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError
 from bot.core.i18n import load_sentences, translate_label
 from bot.core.redaction import redact_known_secrets
 from bot.core.run_state import CallRecord, CallStatus, fingerprint_call, validate_args
-from tools.cards.fields import FIELD_PREFIX
-from tools.characters import clean_value, count_cleaned, show_invisible
+from tools.cards.fields import FIELD_PREFIX, describe_new_request
+from tools.characters import count_cleaned, show_invisible
 from tools.error_advice import ADVICE
-from tools.spec import CardField, Gate, Proposal, TextRef, ToolError, ToolOutcome
+from tools.spec import CardField, Gate, Privacy, Proposal, ReceiptLine, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext, name_arguments
 
 log = logs.get_logger(__name__)
@@ -34,6 +34,16 @@ OBSERVATION_MAX = 6_000
 """Characters of one observation in the prompt. Tools page well below this limit."""
 MAX_NAMES = 6
 """Most names of changed values in the note of a proposal."""
+
+CALL_MISTAKES = frozenset(
+    {
+        *("bad_arguments", "unknown_tool", "not_offered", "one_at_a_time", "unknown_field", "unknown_process"),
+        *("missing_field", "bad_choice", "bad_date", "bad_number", "bad_days"),
+    }
+)
+"""Errors of the call itself. The journal has them, and the model fixes them or asks. People do not see them."""
+ERROR_MAX = 300
+"""Characters of an error in the journal."""
 
 ToolResult = ToolOutcome | Proposal | ToolError
 ProposalCheck = Callable[[str, Proposal], Awaitable[None]]
@@ -50,35 +60,15 @@ class ReadCache:
     """One lock for each read, so that only one of several identical calls in a reply does the read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ToolExecutor:
     """Turns a call of one of a loop's tools into a result."""
 
-    tools: Sequence[Tool]
+    selector: ToolSelector
     reraised: tuple[type[Exception], ...] = (CountersignError,)
-    """Exceptions of a tool that end the delivery instead of the call: Redis cannot be reached, or the lane is lost."""
-    server_tools: Mapping[str, Tool] = field(default_factory=dict)
-    """Further tools by name, of servers. None of them replaces one of ours."""
-    start_tools: Mapping[str, Tool] = field(default_factory=dict)
-    """The start tools of the processes, by name."""
+    """As in `bot.agent.loop.AgentLoop`."""
     clock: Clock = field(default_factory=Clock)
     """Clock that stamps results."""
-
-    def is_gated(self, name: str) -> bool:
-        tool = self.find_tool(name)
-        return tool is not None and tool.gate is not Gate.NONE
-
-    def find_tool(self, name: str) -> Tool | None:
-        own = next((tool for tool in self.tools if tool.name == name), None)
-        return own or self.start_tools.get(name) or self.server_tools.get(name)
-
-    def find_error_advice(self, tool: Tool | None, result: ToolOutcome | ToolError) -> str:
-        """Return the advice about an error: the tool card's own, else the common one. Return an empty text if there is
-        none."""
-        if not isinstance(result, ToolError) or tool is None:
-            return ""
-        told = [tool.errors.get(error.code) or ADVICE.get(error.code, "") for error in result.errors]
-        return " ".join(dict.fromkeys(filter(None, told)))
 
     async def execute_call(
         self,
@@ -94,7 +84,7 @@ class ToolExecutor:
         """Execute one call: run it if it reads, propose it if it is gated. Errors become results, even unexpected ones.
         Only `reraised` exceptions pass. `offered` are names of the tools whose cards the model has read."""
         result: ToolResult
-        tool = self.find_tool(request.tool)
+        tool = self.selector.find_tool(request.tool)
         if tool is not None and not tool.server:
             request = replace(request, args=name_arguments(tool.schema.get("properties", {}), request.args))
         name, stored_args = request.tool, request.args
@@ -156,6 +146,47 @@ class ToolExecutor:
         return await propose_call(tool, context, request.args)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStep:
+    """One finished or waiting call, for people who follow the run."""
+
+    call: CallRecord
+    note: TextRef
+    title: TextRef | None = None
+    """The action that a waiting call proposes, in the words of its card."""
+    ready: TextRef | None = None
+    """The dates, sums and approver of a proposed request, for places that may read its free text."""
+    people: tuple[str, ...] = ()
+    """Ids of the people that a name may mean, if the person has to choose."""
+    privacy: Privacy = Privacy.PRIVATE
+    """Privacy of the call's result, or of the data that the run had seen before."""
+    error: str = ""
+    """Error code, if it failed."""
+    error_message: str = ""
+    """The error message that the model got. Only administrators see it."""
+    receipt_line: ReceiptLine | None = None
+    """The action that the call did, or may have done, without a press."""
+
+
+def build_step(call: CallRecord, result: ToolResult, caller: str) -> RunStep:
+    """Describe a call in the words of its card or its result. A reader who does not decide gets a card title of their
+    own."""
+    if isinstance(result, ToolError):
+        return RunStep(
+            call=call,
+            note=result.note,
+            people=result.people,
+            error=result.code,
+            error_message=result.text[:ERROR_MAX],
+            receipt_line=result.maybe,
+        )
+    if not isinstance(result, Proposal):
+        return RunStep(call=call, note=result.summary, receipt_line=result.receipt_line)
+    key = "steps.waiting" if caller in result.deciders else "steps.brought"
+    title = result.get_title_for(caller)
+    return RunStep(call=call, note=TextRef(key=key), title=title, ready=describe_new_request(result))
+
+
 async def propose_call(tool: Tool, context: ToolContext, args: Mapping[str, Any]) -> Proposal:
     """Build the proposal of a gated call, with a note on what was removed from its arguments. Raises `ToolError`, also
     if a tool of ours would store something that its card cannot show unchanged."""
@@ -186,11 +217,6 @@ async def propose_call(tool: Tool, context: ToolContext, args: Mapping[str, Any]
     return proposal.with_card_fields((*proposal.fields, CardField(label="invisible", value=note)))
 
 
-def clean_form(form: Mapping[str, str]) -> dict[str, str]:
-    """Return the answers of a dialog without invisible characters."""
-    return {name: clean_value(text) for name, text in form.items()}
-
-
 def _count_removed_by_name(args: Mapping[str, Any]) -> Counter[str]:
     """Count removed characters by the innermost name of their value."""
     counts = Counter[str]()
@@ -211,9 +237,12 @@ def _walk_texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _walk_texts(name, one)
 
 
-def format_observation(result: ToolOutcome | ToolError, advice: str = "") -> str:
-    """Format an observation for the model, as bounded JSON. `advice` says what to do about an error."""
+def format_observation(result: ToolOutcome | ToolError, tool: Tool | None = None) -> str:
+    """Format an observation for the model, as bounded JSON. An error comes with the advice of its tool's card, or else
+    with the common advice."""
     if isinstance(result, ToolError):
+        told = [tool.errors.get(one.code) or ADVICE.get(one.code, "") for one in result.errors] if tool else []
+        advice = " ".join(dict.fromkeys(filter(None, told)))
         more = {**({"do": advice} if advice else {}), **({"ask_the_person": True} if result.ask else {})}
         return format_bounded_json({"error": result.code, "message": result.text, **more})
     return format_bounded_json(result.data)

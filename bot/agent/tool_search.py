@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import Field
 
-from bot.agent.decision import ReplyFormat
+from bot.agent.model import ReplyFormat
 from bot.core.i18n import load_sentences, translate
 from tools.handbook.ranking import Bm25Index, build_index, expand_query, extract_terms
 from tools.languages import LANGUAGES
@@ -183,6 +183,15 @@ class ToolSelector:
         self._filled, self._beside = ToolIndex(), ToolIndex()
         self._sheets: dict[tuple[str, tuple[int, ...]], ToolPrompt] = {}
         self._daily: tuple[object, Sequence[Tool]] = (), ()
+
+    def find_tool(self, name: str) -> Tool | None:
+        """Return a tool, whether it is offered or not. No tool of a server replaces one of ours."""
+        own = next((tool for tool in (*self.own, self.finder) if tool.name == name), None)
+        return own or self.starts.get(name) or self.more.get(name)
+
+    def is_gated(self, name: str) -> bool:
+        tool = self.find_tool(name)
+        return tool is not None and tool.gate is not Gate.NONE
 
     def choose_offered_tools(
         self, question: str, earlier_text: str = "", called_tools: Sequence[str] = ()

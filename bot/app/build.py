@@ -27,7 +27,6 @@ from bot.app.settings import Settings
 from bot.approvals.cards import Cards
 from bot.approvals.outbox import fire_timers, relay_events
 from bot.chat.platform import IsConnected
-from bot.conversation.alerts import AdministratorAlerts
 from bot.conversation.progress import ProgressReporter
 from bot.conversation.turn_context import Turns
 from bot.core.errors import CountersignError
@@ -55,19 +54,10 @@ class Application:
     dispatcher: WorkDispatcher
     worker: Worker
     ingress: LaneIngress
-    alerts: AdministratorAlerts
 
     def connect(self) -> AbstractAsyncContextManager[IsConnected]:
         """Receive the platform's events while the context is open."""
         return self.resources.platform.connect(self.ingress)
-
-    async def announce_start(self) -> None:
-        """Tell administrators whenever this process pauses from now on, and at once if it is paused already."""
-        watch = self.stores.watch
-        watch.report = self.alerts.report_pause
-        if watch.is_paused:
-            await self.alerts.report_pause(watch.reason, watch.offset_ms)
-        await note_version(self.stores.redis, self.stores.journal, VERSION)
 
 
 @asynccontextmanager
@@ -77,7 +67,7 @@ async def build_app(
     """Build the bot, ready to run. Raises the errors of `open_resources`."""
     async with open_resources(settings, services, choose_platform(services), TOOLS, timing, model) as base:
         bot = build_core(base)
-        await bot.announce_start()
+        await note_version(bot.stores.redis, bot.stores.journal, VERSION)
         yield bot
 
 
@@ -131,13 +121,12 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
         clock=stores.clock,
         away_ms=int(base.timing.outage_retry_s * 1000),
     )
-    alerts = AdministratorAlerts(stores=stores, platform=platform)
     worker = Worker(
         stores.lanes,
         dispatcher,
         bury=DeadLetterStore(stores.redis, stores.keys).build_bury_writes,
         concurrency=settings.concurrency,
-        jobs=[*_list_jobs(base, cards, alerts), *added.jobs],
+        jobs=[*_list_jobs(base, cards), *added.jobs],
         timing=base.timing,
         watch=stores.watch,
     )
@@ -148,7 +137,6 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
         dispatcher=dispatcher,
         worker=worker,
         ingress=ingress,
-        alerts=alerts,
     )
 
 
@@ -190,12 +178,11 @@ def _build_turns(base: Resources, tool_services: ToolServices, features: Feature
     )
 
 
-def _list_jobs(base: Resources, cards: Cards, alerts: AdministratorAlerts) -> list[Job]:
+def _list_jobs(base: Resources, cards: Cards) -> list[Job]:
     """List the jobs of the kernel and of the platform, which run in the background of every process."""
     stores, timing, watch = base.stores, base.timing, base.stores.watch
     return [
         repeat_job(watch.watch_store, timing.watch_pause_s),
-        partial(alerts.watch_journal, timing.alert_pause_s),
         pause_job(partial(relay_events, cards), watch),
         repeat_job(pause_job(partial(fire_timers, cards), watch), timing.timer_pause_s),
         repeat_job(pause_job(stores.journal.delete_old_records, watch), timing.trim_pause_s),

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 
-from bot.agent.limits import Budget
-from bot.agent.model_in_use import PriceTable, parse_prices
+from bot.agent.limits import Budget, PriceTable, parse_prices
 from bot.agent.prompt import MAX_PERSONA
 from bot.app.settings import Settings, name_setting, read_setting_file
 from bot.core.errors import SettingsError

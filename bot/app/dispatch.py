@@ -19,7 +19,7 @@ from bot.approvals.cards import Cards
 from bot.approvals.lifecycle import build_set_refresh, notify_undelivered
 from bot.approvals.openings import open_card
 from bot.chat.messages import Click
-from bot.conversation import memory, notices, stops, turn
+from bot.conversation import notices, run_recorder, stops, turn
 from bot.conversation.notices import build_given_up_notice, notify_sender
 from bot.conversation.turn_context import Turns
 from bot.core import logs, metrics, work_items
@@ -119,8 +119,8 @@ def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[Fr
         Work(
             model=work_items.MessageReceived,
             handle=lambda lease, work: turn.handle_message(turns, lease, work.message),
-            give_up=lambda item, work: turn.give_up_message(turns, item, work.message),
-            bury=lambda lease, work: turn.bury_message(turns, work.message),
+            give_up=partial(turn.give_up_run, turns),
+            bury=partial(turn.bury_run, turns),
         ),
         Work(model=ButtonPressed, handle=handle_press, give_up=give_up_press, bury=bury_press),
         Work(model=work_items.RefreshProgress, handle=partial(turn.refresh_progress, turns), is_owed=True),
@@ -128,8 +128,8 @@ def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[Fr
         Work(
             model=work_items.ResumeRun,
             handle=partial(turn.resume_run, turns),
-            give_up=partial(turn.give_up_resume, turns),
-            bury=lambda lease, work: turn.bury_resume(turns, lease.item, work),
+            give_up=partial(turn.give_up_run, turns),
+            bury=partial(turn.bury_run, turns),
         ),
         # Events of a card besides presses
         Work(
@@ -165,7 +165,7 @@ def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[Fr
         # The rest
         Work(
             model=work_items.AppendDirectHistory,
-            handle=lambda lease, work: memory.build_direct_history_writes(turns, work),
+            handle=lambda lease, work: run_recorder.build_direct_history_writes(turns, work),
         ),
         Work(model=work_items.RecordDirectEvent, handle=partial(notices.record_direct_event, turns)),
         Work(model=work_items.BacklogCleared, handle=partial(notices.notify_backlog_cleared, turns)),

@@ -14,11 +14,11 @@ from zoneinfo import ZoneInfo
 from redis.asyncio import Redis
 
 from bot.agent import prompt
-from bot.agent.model import MeteredModel, Model
-from bot.agent.model_in_use import ModelInUse, PriceTable
+from bot.agent.limits import PriceTable
+from bot.agent.loop import ModelInUse
+from bot.agent.model import Model
 from bot.agent.models.fallback import FallbackModel
 from bot.agent.models.probe import LeakRecorder, choose_formats
-from bot.agent.prompt import describe_policies
 from bot.app.company_files import build_daily_budget, load_persona, load_policy, load_prices
 from bot.app.engine import build_engine_address, open_engine_from_settings
 from bot.app.mcp_file import load_mcp_servers
@@ -33,6 +33,7 @@ from bot.core.records import Run
 from bot.core.redaction import remember_secrets
 from bot.core.timing import Timing
 from bot.core.work_items import SHOW_SUFFIX
+from bot.features.budgets import MeteredModel
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.scripts import Confirmation, ConfirmedBy
@@ -55,6 +56,7 @@ from tools.spec import EffectUnknownError, ToolError
 from tools.tool import Tool
 from tools.workflow.engine.port import Engine
 from tools.workflow.engine.store import compute_number_floor
+from tools.workflow.process.forms import describe_policies
 from tools.workflow.remote.engine_check import log_engine_state
 
 log = logs.get_logger(__name__)

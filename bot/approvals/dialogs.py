@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from bot.agent.tool_executor import clean_form, propose_call
+from bot.agent.tool_executor import propose_call
 from bot.approvals import render
 from bot.approvals.authorization import authorize_press
 from bot.approvals.cards import Cards
@@ -18,6 +18,7 @@ from bot.core.records import Approval
 from bot.core.run_state import validate_args
 from tools.cards.builders import gather_form_answers
 from tools.cards.fields import FIELD_PREFIX
+from tools.characters import clean_form
 from tools.requests.form_pages import list_form_problems
 from tools.spec import CardChoice, ToolError
 from tools.tool import ToolContext

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from bot.agent.tool_executor import clean_form
 from bot.approvals import render
 from bot.approvals.authorization import RECOVERY_CHOICES, RENEWAL_CHOICES, authorize_press
 from bot.approvals.cards import Cards
@@ -43,7 +42,7 @@ from bot.core.run_state import validate_args
 from bot.queue.lanes import Lease, RetryLater
 from bot.queue.writes import Write
 from tools.catalog import TOOLS
-from tools.characters import count_cleaned
+from tools.characters import clean_form, count_cleaned
 from tools.effect_parts import EffectParts, PartState
 from tools.spec import Caller, CardChoice, ConfirmAgainError, EffectPlace, EffectUnknownError, Gate, TextRef, ToolError
 from tools.tool import ToolContext

@@ -3,7 +3,7 @@ say its outcome, its decider and time, its result, and its subject as a statemen
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import cast
 from zoneinfo import ZoneInfo
@@ -12,7 +12,6 @@ from bot.approvals.opinion_drafts import fill_draft, list_draft_fields
 from bot.chat.messages import (
     Button,
     Card,
-    ChatDirectory,
     Click,
     Dialog,
     FormInput,
@@ -37,8 +36,7 @@ from bot.core.redaction import redact_known_secrets, shorten_private_text
 from tools.cards.fields import FIELD_PREFIX
 from tools.effect_parts import PartState
 from tools.languages import LANGUAGES, choose_words
-from tools.people.identities import identify_people
-from tools.people.names import format_stand_in, get_person_name
+from tools.people.names import format_stand_in
 from tools.spec import CardChoice, CardField, DialogField, Gate, Identities, Identity, Person, Proposal, TextRef
 from tools.tasks.todo import DECIDE_TASK
 
@@ -205,27 +203,13 @@ def render_card_fields(fields: Iterable[CardField], language: str) -> tuple[tupl
         if not isinstance(value, Identities):
             rendered.append((label, render_value(value, language)))
             continue
-        people = tuple(_render_person(one, language) for one in value.people)
+        people = tuple(render_person(one, language) for one in value.people)
         rendered.append((label, NamedPeople(people, render_value(value.text, language) if value.text else "")))
     return tuple(rendered)
 
 
-async def render_candidates(directory: ChatDirectory, people: Sequence[str], language: str) -> NamedPeople | None:
-    """Render the people whom a name may mean, with details that they cannot choose themselves. Returns None if there
-    are none."""
-    if not people:
-        return None
-    candidates = []
-    for identity in (await identify_people(directory, people)).people:
-        person = await directory.find_person(identity.id)
-        manager = await get_person_name(directory, person.manager, language) if person and person.manager else ""
-        led_by = translate("card.manager_is", language, name=manager) if manager else ""
-        details = filter(None, [person.department if person else "", led_by])
-        candidates.append(_render_person(identity, language, *details))
-    return NamedPeople(tuple(candidates), translate("card.candidates", language))
-
-
-def _render_person(person: Identity, language: str, *details: str) -> NamedPerson:
+def render_person(person: Identity, language: str, *details: str) -> NamedPerson:
+    """Render a person so that the reader can tell who it is: with marks of the name, and with more details."""
     marks = {
         "card.name_shared": person.is_name_shared,
         "card.name_misleading": person.is_name_misleading,

@@ -3,50 +3,25 @@ it may be shown: in the conversation, or in the person's DM with a pointer in th
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from bot.agent.limits import StopReason
-from bot.agent.recall import list_call_results, list_undone_calls
-from bot.agent.request_numbers import find_requests, normalize_text
-from bot.approvals.render import render_candidates
 from bot.chat.messages import Message, Place, Post
 from bot.chat.platform import Platform
-from bot.conversation.progress import SUBJECT_MAX, describe_action
 from bot.conversation.turn_context import TurnContext, Turns, load_open_cards
 from bot.core import logs
 from bot.core.disclosure import Disclosure, can_show_in, decide_channel_disclosure
 from bot.core.errors import ChatError, ChatRefusedError, PlaceClosedError
-from bot.core.i18n import load_sentences, render_receipt_line, render_value, translate
+from bot.core.i18n import render_receipt_line, render_value, translate
 from bot.core.records import Run, RunResult
-from bot.core.run_state import CallRecord, CallStatus
 from bot.queue.lanes import LaneItem, Lease
 from tools.cards.fields import describe_files
 from tools.languages import choose_words
 from tools.people.names import get_person_language
-from tools.platform_ids import PERSON_ID
-from tools.requests.status import describe_current_states, load_code_words
 from tools.spec import Privacy
-from tools.tool import ToolContext
 
 log = logs.get_logger(__name__)
-
-UNDONE_SHOWN, SHORT_VALUE = 3, 30
-"""Most undone calls that are named, and most characters of a value by which people recognize one."""
-_CODE = re.compile(r"True|False|[a-z][a-z0-9_]*")
-"""A value that only programs know, such as `sick` or `approve`."""
-GREETING = re.compile(
-    r"(?:[\s,，.。!！~～、]|(?:你|您|大家)?好(?:的|呀|啊)?|早(?:上好|安)?|晚上好|下午好|在吗|嗨|谢+了?|多谢|辛苦了?|感谢|收到|明白了?|再见|拜拜"
-    r"|hi|hello|hey|good (?:morning|afternoon|evening)|thanks?|thank you|thx|ok(?:ay)?|bye|there|so much|a lot"
-    r"|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])*+",
-    re.IGNORECASE,
-)
-"""A message that asks for nothing."""
-MAX_GREETING = 40
-"""Longest greeting, in characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,37 +38,24 @@ class DeliveryResult:
 
 async def post_run_result(turns: Turns, context: TurnContext, result: RunResult, wait_ms: int | None) -> DeliveryResult:
     """Post the answer, in the conversation if everything that the run has seen may be shown there. Under it stand
-    the receipt, the current states of the requests that the answer names or that the run has changed, the cards that
-    nobody has pressed, and calls and files that led to nothing yet."""
-    run, caller, language, keeper = context.run, context.caller, context.run.language, turns.stores.files.keeper
+    the receipt, the cards that nobody has pressed, the lines of features, and files that led to nothing yet."""
+    run, language, keeper = context.run, context.run.language, turns.stores.files.keeper
     place, privacy = run.message.place, get_result_privacy(run, result)
     here = await can_show_in(turns.platform, place, privacy)
     in_channel = here and not place.direct
-    asked = () if in_channel or result.stop_reason else run.candidates  # a mention in a channel would notify them
-    candidates = await render_candidates(turns.platform.directory, asked, language)
-    text, is_talk = result.text, is_small_talk(run, result)
+    text, lines = result.text, [render_receipt(run, in_channel=in_channel)]
     if result.unverified:
         text += "\n\n" + translate("evidence.unverified", language, what=" · ".join(result.unverified))
-    receipt = "" if is_talk else render_receipt(run, in_channel=in_channel)
-    post = await turns.features.complete_answer(run, result, Post(text, receipt=receipt, people=candidates), here)
-    lines, use = [post.receipt], ToolContext(turns.tool_services, caller, turns.stores.clock.today(caller.person.zone))
-    calls = zip(run.state.calls, list_call_results(run.state), strict=True)
-    changed = [found for call, found in calls if call.approval and call.status is CallStatus.SUCCEEDED]
-    states = await describe_current_states(use, find_requests("\n".join([normalize_text(result.text), *changed])))
-    shown = [one for one in states if not in_channel or decide_channel_disclosure(one.privacy) is Disclosure.HERE]
-    if shown:
-        told = " · ".join(render_receipt_line(one, language) for one in shown)
-        lines.append(translate("receipt.now", language, states=told))
-    if not (run.receipt_lines or is_talk):  # an answer could say of such a card that it is done
-        cards = [one for one in await load_open_cards(turns, context) if one.place == place or not in_channel]
+    if not run.receipt_lines:  # an answer could say of such a card that it is done
+        open_cards = await load_open_cards(turns.stores, run.message, context.conversation.waiting)
+        cards = [one for one in open_cards if one.place == place or not in_channel]
         titles = " · ".join(render_value(one.proposal.get_title_for(one.owner), language) for one in cards)
         lines += [translate("receipt.open_cards", language, titles=titles)] if titles else []
-    if undone := list_undone_calls(run.state, turns.loop.executor.is_gated):
-        lines.append(_render_undone_calls(undone, await load_code_words(use, language), language))
+    post = await turns.features.complete_answer(run, result, Post(text, receipt="\n".join(lines)), here)
     sent, waiting_files = {one.id for one in run.message.files}, context.conversation.waiting_files
     if left := [one for one in keeper.list_usable_files(run, waiting_files) if one.id in sent]:
-        lines.append(translate("file.kept", language, files=choose_words(describe_files(left), language)))
-    post = replace(post, receipt="\n".join(filter(None, lines)))
+        kept = translate("file.kept", language, files=choose_words(describe_files(left), language))
+        post = replace(post, receipt="\n".join(filter(None, (post.receipt, kept))))
     return await deliver_message(
         turns.platform,
         place,
@@ -215,16 +177,6 @@ async def _deliver_to_dm(platform: Platform, person: str, post: Post, key: str, 
 # Words
 
 
-def is_greeting(text: str) -> bool:
-    return len(text) <= MAX_GREETING and GREETING.fullmatch(text.strip()) is not None
-
-
-def is_small_talk(run: Run, result: RunResult) -> bool:
-    """True for an answer to a greeting that looked nothing up, did nothing, and claims nothing else."""
-    has_content = run.state.calls or run.receipt_lines or result.stop_reason or result.unverified
-    return not has_content and is_greeting(run.message.text.strip())
-
-
 def describe_stop(run: Run, reason: StopReason, renewal: datetime) -> str:
     """Describe why a run stopped, what became of its request, and what the person can do. `renewal`: begin of the next
     day's budget, in their time zone. The text comes from code, not from a model."""
@@ -252,26 +204,3 @@ def render_receipt(run: Run, *, in_channel: bool = False) -> str:
         lines.append(words)
     effects = " · ".join(dict.fromkeys(lines) if in_channel else lines)
     return translate(f"receipt.{'changed' if effects else 'nothing'}", run.language, effects=effects)
-
-
-def _render_undone_calls(calls: Sequence[CallRecord], words: Mapping[str, str], language: str) -> str:
-    """Render the calls that were asked for and not done, in one line. `words`: those of codes in forms."""
-    told = list[str]()
-    for call in calls[:UNDONE_SHOWN]:
-        subject = ", ".join(dict.fromkeys(_list_short_values(call.args, words, language)))[:SUBJECT_MAX]
-        action = describe_action(call.tool, language)
-        told.append(translate("receipt.about", language, action=action, subject=subject) if subject else action)
-    return translate("receipt.undone", language, what=" · ".join(told))
-
-
-def _list_short_values(value: Any, words: Mapping[str, str], language: str) -> Iterator[str]:
-    """List the values by which people recognize a call: its days, figures and names, and codes that have words."""
-    if isinstance(value, dict):
-        for one in value.values():
-            yield from _list_short_values(one, words, language)
-    elif isinstance(value, str | int | float):
-        text = " ".join(str(value).split())
-        if text in words or f"choice.{text}" in load_sentences():
-            yield words.get(text) or translate(f"choice.{text}", language)
-        elif text and len(text) <= SHORT_VALUE and not (PERSON_ID.fullmatch(text) or _CODE.fullmatch(text)):
-            yield text

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from bot.chat.messages import NamedPerson, Post, RichText
 from bot.conversation.endings import deliver_message
-from bot.conversation.memory import build_event_write
+from bot.conversation.run_recorder import build_event_write
 from bot.conversation.turn_context import Turns
 from bot.core import logs
 from bot.core.errors import ChatError

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal
 
-from bot.agent.events import CALL_MISTAKES, RunStep
 from bot.agent.limits import StopReason
+from bot.agent.tool_executor import CALL_MISTAKES, RunStep
 from bot.chat.messages import (
     Message,
     Post,

@@ -10,29 +10,42 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
-from bot.agent.events import RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
-from bot.agent.loop import RunContext
-from bot.chat.messages import Message
-from bot.conversation import card_requests, endings, run_recorder, triage, turn_context
+from bot.agent.loop import RunContext, RunFinished, RunPaused, RunStopped, StepsFinished
+from bot.agent.tool_executor import RunStep
+from bot.approvals.render import describe_proposal
+from bot.chat.messages import Message, Post
+from bot.conversation import endings, run_recorder, turn_context
 from bot.conversation.notices import build_given_up_notice
-from bot.conversation.turn_context import TurnContext, Turns
+from bot.conversation.stops import answer_written_stop, is_stop
+from bot.conversation.turn_context import CommandReply, TurnContext, Turns
 from bot.core import logs
+from bot.core.disclosure import can_show_in
 from bot.core.errors import NEEDS_ADMINISTRATOR, ChatRefusedError, ModelUnavailableError
-from bot.core.i18n import translate
-from bot.core.records import STOPPED_CHOICE, Run, RunResult, RunStatus
+from bot.core.i18n import render_value, translate
+from bot.core.records import STOPPED_CHOICE, Approval, CardSummary, OpenCard, Run, RunResult, RunStatus
 from bot.core.run_state import CallStatus
-from bot.core.work_items import RefreshProgress, ResumeRun
+from bot.core.work_items import CHANGED, MessageReceived, RefreshProgress, ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
+from bot.storage.approvals import build_open_card
 from bot.storage.file_keeper import TakenFiles
+from bot.storage.runs import ConversationState, derive_run_id
 from bot.storage.spending import DailyUsage
-from tools.spec import Privacy
+from tools.cancel_card.tool import CANCEL_CARD
+from tools.cards.fields import build_change_fields, describe_files
+from tools.languages import choose_words
+from tools.people.names import format_people_names
+from tools.requests.processes import START_PROCESS, WITHDRAW_REQUEST
+from tools.spec import Caller, Gate, Privacy
 from tools.tool import ToolContext
 
 log = logs.get_logger(__name__)
 
+TEXT_MAX = 12_000
+"""Longest message, in characters."""
 DOWN_MAX_MS = 300_000
 """Longest wait that a model may ask for (ms)."""
 
@@ -45,19 +58,29 @@ async def handle_message(turns: Turns, lease: Lease, message: Message) -> Sequen
         lease.set_person(message.person)
         caller = await turns.platform.directory.find_caller(message.person)
         if caller is None:
-            return await triage.refuse_stranger(turns, lease, message)
+            return await _refuse_stranger(turns, lease, message)
         message, taken = await _complete_message(turns, message), TakenFiles()
         if message.files:
             taken = await turns.stores.files.keeper.take_message_files(lease, message)
             if text := taken.troubles.get(caller.person.language):  # told at once, by name
                 await endings.post_notice(turns, lease, message, text, key="files", privacy=Privacy.OWN_TEXT)
-        writes = await triage.answer_without_model(turns, lease, message, caller, taken)
+        conversation = await turn_context.load_conversation(turns, lease, message)
+        writes = await _answer_without_model(turns, lease, message, caller, taken, conversation)
         if writes is not None:
             return writes
-        context = await turn_context.load_or_start_run(turns, lease, message, caller)
+        context = await turn_context.continue_or_start_run(turns, lease, message, caller, conversation)
         logs.bind_context(run=context.run.id)
-        writes = await triage.answer_agreement(turns, context)
-        return await _run_agent(turns, context) if writes is None else writes
+        return await _run_agent(turns, context)
+
+
+async def _refuse_stranger(turns: Turns, lease: Lease, message: Message) -> Sequence[Write]:
+    """Tell guests that they are not served, where that disturbs nobody else."""
+    person = await turns.platform.directory.find_person(message.person)
+    if person is not None and message.place.direct:
+        text = translate("turn.stranger", person.language)
+        await endings.post_notice(turns, lease, message, text, key="stranger")
+    why = "not a member who can be served"
+    return [run_recorder.build_journal_write(turns, message, "message.ignored", text=why)]
 
 
 async def _complete_message(turns: Turns, message: Message) -> Message:
@@ -70,6 +93,33 @@ async def _complete_message(turns: Turns, message: Message) -> Message:
         log.warning("a message is not looked up", code=failed.code, channel=message.place.channel)
         found = ()
     return message.model_copy(update={"files": found, "has_unlisted_files": False})
+
+
+async def _answer_without_model(
+    turns: Turns, lease: Lease, message: Message, caller: Caller, files: TakenFiles, conversation: ConversationState
+) -> Sequence[Write] | None:
+    """Answer a message by code alone: a command, an empty or an overlong message. Returns None if the message needs the
+    model. `files`: outcomes of the message's files; the kept ones are named here too."""
+    language, length, is_empty = caller.person.language, len(message.text), not message.text.strip()
+    if files.refused and not files.kept and is_empty:  # the person was told why
+        return [run_recorder.build_journal_write(turns, message, "message.empty")]
+    kind, key = "command", "command"
+    if is_stop(message.text):
+        reply = CommandReply("stop", await answer_written_stop(turns, message.place, caller, message.at))
+    elif (known := await turns.features.answer_command(message, caller, conversation)) is not None:
+        reply = known
+    elif message.unread or length > TEXT_MAX:
+        text = translate("turn.too_long", language, length=message.unread or length, most=TEXT_MAX)
+        kind, key, reply = "message.too_long", "long", CommandReply("", text)
+    elif is_empty and not files.kept:
+        kind, key, reply = "message.empty", "empty", CommandReply("", translate("turn.empty", language))
+    else:
+        return None
+    await endings.post_notice(turns, lease, message, reply.text, key=key, privacy=reply.privacy)
+    if files.kept:
+        text = translate("file.kept", language, files=choose_words(describe_files(files.kept), language))
+        await endings.post_notice(turns, lease, message, text, key="kept", privacy=Privacy.OWN_TEXT)
+    return [*reply.writes, run_recorder.build_journal_write(turns, message, kind, text=reply.command)]
 
 
 async def resume_run(turns: Turns, lease: Lease, resume: ResumeRun) -> Sequence[Write]:
@@ -92,7 +142,9 @@ async def resume_run(turns: Turns, lease: Lease, resume: ResumeRun) -> Sequence[
         return [*run_recorder.build_silent_end_writes(turns, run), *late, *released]
     caller = await turns.platform.directory.find_caller(run.message.person)
     if caller is None:
-        return run_recorder.build_leaver_writes(turns, run)
+        why = "its person is not a member any more"
+        journal_write = run_recorder.build_journal_write(turns, run.message, "run.stopped", run=run.id, text=why)
+        return [*run_recorder.end_run(turns, run, RunStatus.STOPPED), journal_write]
     await turn_context.refresh_start_tools(turns)
     context = TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
     if is_new:
@@ -141,7 +193,7 @@ async def _run_agent(turns: Turns, context: TurnContext) -> Sequence[Write]:
                         await _show_steps(turns, context, steps)
                         turns.progress.show_working(run)
                     case RunPaused():
-                        await card_requests.request_card(turns, context, event)
+                        await _request_card(turns, context, event)
                         await _show_steps(turns, context, event.steps)
                         await turns.progress.flush_lines(run, again=context.is_redelivery)
                         return await _finish_pause(turns, context)
@@ -182,12 +234,70 @@ async def _show_steps(turns: Turns, context: TurnContext, steps: Sequence[RunSte
     await turns.progress.show_progress(run, again=context.is_redelivery, wait_ms=result.wait_ms)
 
 
+async def _request_card(turns: Turns, context: TurnContext, event: RunPaused) -> None:
+    """Pause the run and build its card. The run records the card that it waits for."""
+    run, place = context.run, context.run.message.place
+    can_show_here = await can_show_in(turns.platform, place, Privacy.PRIVATE)
+    proposal = event.proposal
+    former: Approval | None = None
+    if event.call.tool == START_PROCESS.name:  # a new request may replace a card: it shows the differences
+        # The card that this run has cancelled or by which it has withdrawn a request, or the changed message's.
+        cards = [
+            one.approval if one.tool == WITHDRAW_REQUEST.name else str(one.args.get("card", "")).strip()
+            for one in run.state.calls
+            if one.status is CallStatus.SUCCEEDED and one.tool in (WITHDRAW_REQUEST.name, CANCEL_CARD.name)
+        ]
+        if not cards and run.message.id.startswith(CHANGED):
+            earlier = await turns.stores.runs.load_run(run.message.id.removeprefix(CHANGED))
+            cards = [one.approval for one in earlier.state.calls if one.approval] if earlier else []
+        former = await turns.stores.approvals.load_approval(cards[-1]) if cards else None
+    if (
+        former is not None
+        and former.owner == run.message.person
+        and former.proposal.title.params.get("process") == proposal.title.params["process"]
+    ):
+        form, fields = proposal.args["form"], former.proposal.fields
+        is_same = former.proposal.args.get("form", form) == form
+        changes = build_change_fields(fields, proposal.fields, render_value, is_same=is_same)
+        proposal = proposal.with_card_fields((*changes, *proposal.fields))
+    run.requested_card = build_open_card(turns.stores.keys, run, event.call, proposal, event.gate, here=can_show_here)
+    index = run.state.calls.index(event.call)
+    run.state.calls[index] = replace(event.call, approval=run.requested_card.approval)
+    run.status = RunStatus.PAUSED
+    text = describe_proposal(proposal, context.caller.person)
+    run.card_summary = CardSummary(text=text, made_ms=turns.stores.clock.now_ms())
+    if not can_show_here and event.gate is Gate.CONFIRM:
+        run.dm_place = await turns.platform.chat.open_dm(run.message.person)
+
+
+async def _post_card_location(turns: Turns, context: TurnContext, requested_card: OpenCard) -> None:
+    """Tell the requester who decides and where the card is, unless the card comes to this very place or a step line
+    says so."""
+    run, again, deciders = context.run, context.is_redelivery, requested_card.proposal.deciders
+    place, person, key = run.message.place, run.message.person, f"{run.id}:card:{len(run.state.calls)}"
+    deputies: Sequence[str] = ()
+    if requested_card.gate is Gate.APPROVE:
+        engine, today = turns.tool_services.engine, turns.stores.clock.today()
+        deputies = await engine.list_task_deputies(requested_card.proposal.subject, today)
+    can_press, shows_steps = person in (*deciders, *deputies), turns.progress.get_display(run) == "replies"
+    if requested_card.place == place or (place.direct and (can_press or shows_steps)):
+        return
+    if place.direct:
+        who = choose_words(await format_people_names(turns.platform.directory, deciders), run.language)
+        text = translate("turn.brought", run.language, who=who)
+        await turns.platform.chat.post_message(place, Post(text), key=f"{run.id}:brought", again=again)
+    elif can_press:
+        await endings.post_pointer(turns.platform, place, person, "pointer.card", key=key, again=again)
+    elif not shows_steps or not await can_show_in(turns.platform, place):
+        await endings.post_pointer(turns.platform, place, person, "pointer.brought", key=key, again=again)
+
+
 async def _finish_pause(turns: Turns, context: TurnContext) -> Sequence[Write]:
     """Say where the card is, and pause the run. The card's own lane delivers it, so a crash right here cannot lose
     it."""
     run = context.run
     if run.requested_card is not None:
-        await card_requests.post_card_location(turns, context, run.requested_card)
+        await _post_card_location(turns, context, run.requested_card)
     await turns.progress.settle_session(run, is_waiting=True)
     return [*run_recorder.build_pause_writes(turns, run), *_build_late_writes(turns, context)]
 
@@ -226,25 +336,26 @@ async def refresh_progress(turns: Turns, lease: Lease, refresh: RefreshProgress)
     return await turns.progress.refresh_progress(lease, await turns.stores.runs.load_run(refresh.run))
 
 
-async def give_up_message(turns: Turns, item: LaneItem, message: Message) -> Sequence[Write]:
-    """Give up a message that failed every time."""
-    return await _give_up_run(turns, item, message, await turn_context.load_run_of_message(turns, message))
+async def _load_failed_run(turns: Turns, work: MessageReceived | ResumeRun) -> Run | None:
+    """Load the run of an item that failed every time. After a button it knows what the button changed."""
+    if isinstance(work, MessageReceived):
+        return await turns.stores.runs.load_run(derive_run_id(turns.stores.keys, work.message))
+    run = await turns.stores.runs.load_run(work.run)
+    if run is None or run.is_over:
+        return None
+    _settle_call(turns, run, work)
+    return run
 
 
-async def give_up_resume(turns: Turns, item: LaneItem, resume: ResumeRun) -> Sequence[Write]:
-    """Give up a run that failed every time after a button. The person is told what it changed, even if nothing else
-    can be said."""
-    run = await turn_context.load_unfinished_run(turns, resume.run)
-    if run is None:
-        return []
-    _settle_call(turns, run, resume)
-    return await _give_up_run(turns, item, run.message, run)
-
-
-async def _give_up_run(turns: Turns, item: LaneItem, message: Message, run: Run | None) -> Sequence[Write]:
-    """Tell the person, and end the run if there is one. A card that it has proposed is still delivered instead."""
+async def give_up_run(turns: Turns, item: LaneItem, work: MessageReceived | ResumeRun) -> Sequence[Write]:
+    """Give up an item that failed every time: tell the person, and end the run if there is one. A card that it has
+    proposed is still delivered instead."""
+    run = await _load_failed_run(turns, work)
     if run is not None and run.status is RunStatus.PAUSED:
         return run_recorder.build_pause_writes(turns, run)
+    message = work.message if isinstance(work, MessageReceived) else run.message if run else None
+    if message is None:
+        return []
     text, delivery_result = await endings.post_failure(turns, item, message, run)
     if run is None:
         return []
@@ -253,17 +364,13 @@ async def _give_up_run(turns: Turns, item: LaneItem, message: Message, run: Run 
     return run_recorder.build_give_up_writes(turns, run, text, delivery_result)
 
 
-async def bury_message(turns: Turns, message: Message) -> Sequence[Write]:
-    """End the run of a message that could not even be given up. Its person is told later, by a notice."""
-    run = await turn_context.load_run_of_message(turns, message)
-    return run_recorder.build_burial_writes(turns, run) if run is not None and not run.ended_ms else []
-
-
-async def bury_resume(turns: Turns, item: LaneItem, resume: ResumeRun) -> Sequence[Write]:
-    """End a run that could not even be given up after a button, and tell its person by a notice."""
-    run = await turn_context.load_unfinished_run(turns, resume.run)
-    if run is None:
+async def bury_run(turns: Turns, lease: Lease, work: MessageReceived | ResumeRun) -> Sequence[Write]:
+    """End the run of an item that could not even be given up. Its person is told later, by a notice. A card that it
+    has proposed still comes."""
+    run = await _load_failed_run(turns, work)
+    if run is None or run.ended_ms:
         return []
-    _settle_call(turns, run, resume)
-    notice = build_given_up_notice(item, run.message.person)
-    return [*run_recorder.build_burial_writes(turns, run), notice]
+    notices = [build_given_up_notice(lease.item, run.message.person)] if isinstance(work, ResumeRun) else []
+    if run.status is RunStatus.PAUSED:
+        return [*run_recorder.build_pause_writes(turns, run), *notices]
+    return [*run_recorder.end_run(turns, run, RunStatus.STOPPED), *notices]

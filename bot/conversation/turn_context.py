@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bot.agent import prompt
-from bot.agent.events import AnswerSources, RunStep
-from bot.agent.loop import AgentLoop
+from bot.agent.loop import AgentLoop, AnswerSources
 from bot.agent.recall import format_history, name_offered_call
+from bot.agent.tool_executor import RunStep
 from bot.chat.messages import Message, Post
 from bot.chat.platform import Platform
 from bot.conversation.progress import ProgressReporter
 from bot.core.history_entries import PausedRun
 from bot.core.logs import bind_context
-from bot.core.records import Approval, ApprovalState, Run, RunResult, RunStatus
+from bot.core.records import Approval, ApprovalState, Run, RunResult
 from bot.queue.lanes import Lease
 from bot.queue.writes import AppendHistory, Write
 from bot.storage.history import ConversationHistory
@@ -39,16 +39,20 @@ class CommandReply:
     command: str
     text: str
     writes: tuple[Write, ...] = ()
+    privacy: Privacy = Privacy.PUBLIC
+    """Privacy of the text."""
 
 
 class TurnFeatures(Protocol):
     """The additions of all features to turns; see `bot.features.contract`."""
 
-    async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
+    async def answer_command(
+        self, message: Message, caller: Caller, conversation: ConversationState
+    ) -> CommandReply | None:
         """Answer a command by code alone. Returns None for any other message."""
 
     async def complete_answer(self, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
-        """Add to an answer. `is_here`: whether it stands where it was asked."""
+        """Change an answer before it is posted. `is_here`: whether it stands where it was asked."""
 
     async def check_proposal(self, waiting: Sequence[PausedRun], run: Run, tool: str, proposal: Proposal) -> None:
         """Raise `ToolError` for a card that is not to come."""
@@ -98,15 +102,20 @@ class TurnContext:
         return self.lease.item.is_redelivery
 
 
-async def load_or_start_run(turns: Turns, lease: Lease, message: Message, caller: Caller) -> TurnContext:
+async def load_conversation(turns: Turns, lease: Lease, message: Message) -> ConversationState:
+    """Load what the conversation knows, and the run of the message if it was begun before."""
+    run_id = derive_run_id(turns.stores.keys, message) if lease.item.is_redelivery else ""
+    return await turns.stores.runs.load_conversation(lease.lane, turns.stores.history, run_id)
+
+
+async def continue_or_start_run(
+    turns: Turns, lease: Lease, message: Message, caller: Caller, conversation: ConversationState
+) -> TurnContext:
     """Return the run of the message: a new one, or the stored one if the message was begun before."""
-    run_id = derive_run_id(turns.stores.keys, message)
-    stored_run_id = run_id if lease.item.is_redelivery else ""
-    conversation = await turns.stores.runs.load_conversation(lease.lane, turns.stores.history, stored_run_id)
     run, person = conversation.run, caller.person
     if run is None:
         run = Run(
-            id=run_id,
+            id=derive_run_id(turns.stores.keys, message),
             message=message,
             language=person.language,
             timezone=person.timezone,
@@ -133,24 +142,12 @@ async def refresh_start_tools(turns: Turns) -> None:
 async def load_paused_run(turns: Turns, lease: Lease, run_id: str) -> tuple[Run, ConversationState] | None:
     """Load a paused run that goes on after a button, with its conversation. None if the run has ended."""
     conversation = await turns.stores.runs.load_conversation(lease.lane, turns.stores.history, run_id)
-    run = _find_unfinished_run(conversation.run)
-    if run is None:
+    run = conversation.run
+    if run is None or run.is_over:
         return None
     bind_context(run=run.id)
     lease.set_person(run.message.person)
     return run, conversation
-
-
-async def load_run_of_message(turns: Turns, message: Message) -> Run | None:
-    return await turns.stores.runs.load_run(derive_run_id(turns.stores.keys, message))
-
-
-async def load_unfinished_run(turns: Turns, run_id: str) -> Run | None:
-    return _find_unfinished_run(await turns.stores.runs.load_run(run_id))
-
-
-def _find_unfinished_run(run: Run | None) -> Run | None:
-    return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
 
 
 async def build_prompt_head(turns: Turns, context: TurnContext) -> tuple[list[str], AnswerSources]:
@@ -164,7 +161,7 @@ async def build_prompt_head(turns: Turns, context: TurnContext) -> tuple[list[st
         waiting_run = await turns.stores.runs.load_run(card.run) if card.tool == START_PROCESS.name else None
         if waiting_run is not None and waiting_run.requested_card is not None:
             args = waiting_run.requested_card.proposal.args  # named by the call that models are offered
-            card = replace(card, tool=name_offered_call(turns.loop.executor.find_tool, card.tool, args)[0])
+            card = replace(card, tool=name_offered_call(turns.loop.selector.find_tool, card.tool, args)[0])
         cards.append(card)
     direct, calendar = run.message.place.direct, turns.tool_services.calendar
     now_note = prompt.build_now_message(caller, now, calendar, direct=direct)
@@ -179,14 +176,13 @@ async def build_prompt_head(turns: Turns, context: TurnContext) -> tuple[list[st
     rules = prompt.dump_system_message(sheet.instructions, turns.company_rules)
     start, end = (prompt.dump_messages(some) for some in ([*tools, fields], [now_note, *open_cards]))
     told = [prompt.describe_today(caller, now), *(one["content"] for one in open_cards)]
-    days = prompt.describe_calendar_days(calendar, now.date())
+    days = calendar.describe_days(now.date())[1]
     sources = AnswerSources(facts=[turns.company_rules, *told, fields["content"]], history=messages, days=days)
     return [rules, *start, *([",".join(history)] if history else []), *end], sources
 
 
-async def load_open_cards(turns: Turns, context: TurnContext) -> list[Approval]:
-    """Load the open cards of the message's author in this conversation, the newest `MAX_CARDS`, oldest first."""
-    message = context.run.message
-    cards = [one for one in context.conversation.waiting if one.is_of(message.person, direct=message.place.direct)]
-    found = [await turns.stores.approvals.find_readable_approval(one.approval) for one in cards]
+async def load_open_cards(stores: Stores, message: Message, waiting: Sequence[PausedRun]) -> list[Approval]:
+    """Load the open cards of the message's author among these, the newest `MAX_CARDS`, oldest first."""
+    cards = [one for one in waiting if one.is_of(message.person, direct=message.place.direct)]
+    found = [await stores.approvals.find_readable_approval(one.approval) for one in cards]
     return [one for one in found if one is not None and one.state is ApprovalState.OPEN][-MAX_CARDS:]

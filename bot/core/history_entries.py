@@ -59,6 +59,8 @@ class HistoryEntry:
     at_ms: int = 0
     """Time of its addition (epoch ms)."""
     kind: EntryKind = EntryKind.SAID
+    calls: Sequence[PastCall] = ()
+    """The calls of an entry with calls, while it is written. The store keeps them apart."""
 
     @classmethod
     def from_content(

@@ -169,6 +169,10 @@ class Run(BaseModel):
     """Number of its messages that Redis holds in a separate list."""
 
     @property
+    def is_over(self) -> bool:
+        return self.status not in (RunStatus.RUNNING, RunStatus.PAUSED)
+
+    @property
     def awaiting_call(self) -> CallRecord | None:
         """The call that waits for a button, if any."""
         return next((call for call in self.state.calls if call.status is CallStatus.AWAITING), None)

@@ -1,9 +1,26 @@
-"""The check of a person's daily model budget."""
+"""The use of a model outside of runs: its count, and the check of a person's daily budget."""
 
 from __future__ import annotations
 
-from bot.agent.model_in_use import ModelInUse
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bot.agent.loop import ModelInUse
+from bot.agent.model import Model, ModelReply
 from bot.storage.spending import UsageStore
+
+
+@dataclass(slots=True)
+class MeteredModel:
+    """Records the replies of a model."""
+
+    model: Model
+    replies: list[ModelReply] = field(default_factory=list)
+
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
+        reply = await self.model.request_reply(messages, extra, timeout_s=timeout_s)
+        self.replies.append(reply)
+        return reply
 
 
 async def is_budget_used_up(model: ModelInUse, spending: UsageStore, person: str) -> bool:

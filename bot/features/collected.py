@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.agent.events import RunStep, accept_answer
+from bot.agent.loop import accept_answer
+from bot.agent.tool_executor import RunStep
 from bot.chat.messages import Message, Place, Post, SuggestedPrompt
 from bot.conversation.turn_context import CommandReply
 from bot.core.history_entries import PausedRun
@@ -14,6 +15,7 @@ from bot.features.pages import Home
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.file_keeper import FileKeeper
 from bot.storage.history import ConversationHistory
+from bot.storage.runs import ConversationState
 from tools.spec import Caller, Proposal
 from tools.workflow.engine.store import OutboxEvent
 
@@ -44,9 +46,11 @@ class Features:
         self._answer_writers = [one.build_answer_writes for one in features if one.build_answer_writes]
         self._card_writers = [one.build_card_writes for one in features if one.build_card_writes]
 
-    async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
+    async def answer_command(
+        self, message: Message, caller: Caller, conversation: ConversationState
+    ) -> CommandReply | None:
         for answer in self._answerers:
-            if reply := await answer(message, caller):
+            if reply := await answer(message, caller, conversation):
                 return reply
         return None
 

@@ -16,7 +16,8 @@ from bot.core.redaction import redact_text
 from bot.features.contract import Core, Feature
 from bot.features.request_lines import describe_holder, load_request_summary
 from bot.queue.writes import Delete
-from bot.storage.runs import build_waiting_files_key
+from bot.storage.history import ConversationHistory
+from bot.storage.runs import ConversationState, build_waiting_files_key
 from tools.people.names import get_person_name
 from tools.spec import Caller
 from tools.tasks.task_actions import find_decision_key
@@ -37,7 +38,9 @@ def build(core: Core) -> Feature:
     return Feature(answer_command=partial(answer_command, core))
 
 
-async def answer_command(core: Core, message: Message, caller: Caller) -> CommandReply | None:
+async def answer_command(
+    core: Core, message: Message, caller: Caller, conversation: ConversationState
+) -> CommandReply | None:
     """Answer a command; None for any other message, and for plain words in a shared channel."""
     name = next((one for one in COMMANDS if is_word_of(message.text, f"command.{one}_words")), None)
     if message.command and not message.text.strip():
@@ -67,15 +70,15 @@ async def answer_command(core: Core, message: Message, caller: Caller) -> Comman
                 lines.append(" · ".join(filter(None, (request.id, status, summary, holder))))
             return CommandReply("requests", _format_listing("requests", lines, language, own.total_count))
         case "history":
-            return await _answer_history(core, message, caller)
+            return _answer_history(conversation.history, caller)
         case "settings":
             return await _answer_settings(core, caller)
         case "forget":
-            conversation = message.place.conversation
-            files = Delete(build_waiting_files_key(core.stores.history.keys, conversation))
+            place = message.place
+            files = Delete(build_waiting_files_key(core.stores.history.keys, place.conversation))
             writes = (
-                *core.stores.history.build_forget_writes(conversation),
-                *((files,) if message.place.direct else ()),
+                *core.stores.history.build_forget_writes(place.conversation),
+                *((files,) if place.direct else ()),
             )
             return CommandReply("forget", translate("command.forgotten", language), writes)
         case "morning_on" | "morning_off":  # from the next list on
@@ -87,11 +90,10 @@ async def answer_command(core: Core, message: Message, caller: Caller) -> Comman
             return CommandReply("help", translate("command.help", language))
 
 
-async def _answer_history(core: Core, message: Message, caller: Caller) -> CommandReply:
+def _answer_history(history: ConversationHistory, caller: Caller) -> CommandReply:
     """Answer with the summary of older turns (its range, its lines and its gaps) and the latest entries, as people
     know them: their own words, the answers, and a card instead of a note to the model."""
     language, zone = caller.person.language, caller.person.zone
-    history = await core.stores.history.load_history(message.place.conversation)
     lines, summary_lines, summary = list[str](), list[str](), history.summary
     for entry in [entry for entry in history.entries if entry.is_visible][-HISTORY_SHOWN:]:
         is_ours, text = entry.is_answer or bool(entry.kind), shorten_text(entry.visible_text, QUOTE_MAX)

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from bot.agent.events import AnswerCheck, RunStep
-from bot.agent.model_in_use import ModelInUse
+from bot.agent.loop import AnswerCheck, ModelInUse
+from bot.agent.tool_executor import RunStep
 from bot.approvals.cards import Cards
 from bot.chat.messages import Click, Dialog, Message, Place, Post, SuggestedPrompt
 from bot.chat.platform import Platform
@@ -22,6 +22,7 @@ from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.file_keeper import FileKeeper
 from bot.storage.history import ConversationHistory
+from bot.storage.runs import ConversationState
 from bot.storage.stores import Stores
 from tools.spec import Caller, FrozenModel, Proposal
 from tools.tool import ToolServices
@@ -90,10 +91,10 @@ class Feature:
     """By choice: buttons that decide nothing about a card."""
     card_presses: Mapping[str, Callable[[Approval, Click], Writes]] = field(default_factory=dict)
     """By choice: buttons on a card for everybody whom it concerns, which decide nothing about it."""
-    answer_command: Callable[[Message, Caller], Awaitable[CommandReply | None]] | None = None
+    answer_command: Callable[[Message, Caller, ConversationState], Awaitable[CommandReply | None]] | None = None
     """Answers a message by code alone, before any run."""
     complete_answer: Callable[[Run, RunResult, Post, bool], Awaitable[Post]] | None = None
-    """Adds to an answer before it is posted. The flag: whether the answer stands where it was asked."""
+    """Changes an answer before it is posted. The flag: whether the answer stands where it was asked."""
     build_step_writes: Callable[[Run, RunStep], Sequence[Write]] | None = None
     """Writes in the commit of a step of a run."""
     build_answer_writes: Callable[[Run, ConversationHistory, AppendHistory], Sequence[Write]] | None = None

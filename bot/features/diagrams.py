@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Literal
 
-from bot.agent.events import RunStep
+from bot.agent.tool_executor import RunStep
 from bot.chat.messages import Click, Place, Post
 from bot.core.disclosure import can_show_in
 from bot.core.i18n import render_value

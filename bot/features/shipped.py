@@ -17,12 +17,16 @@ from bot.features import (
     offered_steps,
     request_forms,
     retry,
+    small_talk,
     suggestions,
     welcome,
 )
+from bot.features.agreements import feature as agreements
+from bot.features.alerts import feature as alerts
 from bot.features.contract import Core, Feature
 from bot.features.feedback import feature as feedback
 from bot.features.files import feature as files
+from bot.features.footnotes import feature as footnotes
 from bot.features.grounding import feature as grounding
 from bot.features.home import feature as home
 from bot.features.sets import feature as sets
@@ -33,6 +37,7 @@ from bot.queue.keys import Keys
 from tools.spec import FrozenModel
 
 FEATURES: tuple[Callable[[Core], Feature], ...] = (
+    small_talk.build,
     retry.build,
     feedback.build,
     approver_question.build,
@@ -49,7 +54,10 @@ FEATURES: tuple[Callable[[Core], Feature], ...] = (
     lost_decisions.build,
     duplicates.build,
     commands.build,
+    agreements.build,
+    footnotes.build,
     files.build,
+    alerts.build,
 )
 MODELS: Sequence[type[FrozenModel]] = (
     compaction.CompactConversation,
@@ -64,6 +72,8 @@ MODELS: Sequence[type[FrozenModel]] = (
 """The items of features. Every process can read them: without its feature an item ends without an effect."""
 JOURNAL_KINDS = frozenset(
     {
+        *agreements.JOURNAL_KINDS,
+        *alerts.JOURNAL_KINDS,
         *changed_messages.JOURNAL_KINDS,
         *diagrams.JOURNAL_KINDS,
         *feedback.JOURNAL_KINDS,

@@ -14,7 +14,6 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from bot.app.build import Application
 from bot.chat.platform import IsConnected, Platform, is_listening
-from bot.conversation.alerts import AdministratorAlerts
 from bot.core import logs, metrics
 from bot.core.errors import StoreUnavailableError
 from bot.core.version import VERSION
@@ -115,7 +114,6 @@ class ProcessReport:
     """The report of this process to the others, which also tells whether all of them are of one installation."""
 
     health: HealthState
-    alerts: AdministratorAlerts
     model: str = ""
     foreign: int | None = None
     """Number of the platform's connections that another installation has with the same app: that one gets a part of our
@@ -147,7 +145,7 @@ class ProcessReport:
         self.foreign = max(0, connections - known)
         if self.foreign:
             log.error("app.shared", connections=connections, processes=known, cure=SHARED_APP)
-            await self.alerts.send_alert("shared", n=self.foreign)
+            await self.health.stores.journal.append_record("process", "app.shared", text=SHARED_APP, n=self.foreign)
 
     async def _build_process_state(self) -> ProcessState:
         offset_ms, worker = self.health.stores.watch.offset_ms, self.health.worker
@@ -169,7 +167,7 @@ class ProcessReport:
 def attach_health(bot: Application) -> HealthState:
     """Let a bot that is about to run report on itself."""
     health = HealthState(stores=bot.stores, platform=bot.resources.platform, worker=bot.worker)
-    report = ProcessReport(health=health, alerts=bot.alerts, model=bot.resources.model.name)
+    report = ProcessReport(health=health, model=bot.resources.model.name)
     bot.worker.jobs.append(report.announce_process)
     return health
 

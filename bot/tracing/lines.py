@@ -23,7 +23,6 @@ from tools.spec import FrozenModel, Gate
 UNNAMED = "(no tool)"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """The possible names of a tool; any other text was made up by the model."""
-_OVER = (RunStatus.DONE, RunStatus.STOPPED, RunStatus.CANCELLED)
 Outcome = Literal["final", "stopped", "cancelled", "paused", "running"]
 Notes: TypeAlias = Mapping[str, Sequence[Mapping[str, str]]]
 _OUTCOMES: Mapping[RunStatus, Outcome] = {
@@ -169,7 +168,7 @@ async def export_run(
         person=run.message.person,
         conversation=run.message.place.conversation,
         started_ms=run.created_ms,
-        ended_ms=run.ended_ms if run.status in _OVER else None,
+        ended_ms=run.ended_ms if run.is_over else None,
         active_ms=state.active_ms,
         style=state.style,
         model=state.model,

@@ -12,11 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.agent.decision import ReplyFormat
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.model import Messages, ModelReply, RawToolCall
+from bot.agent.model import Messages, ModelReply, RawToolCall, ReplyFormat
 from tests.harness.corpus import corpus
 
 Args = Mapping[str, Any]

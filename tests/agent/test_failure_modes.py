@@ -17,12 +17,18 @@ import pytest
 from pydantic import BaseModel
 from redis.asyncio import Redis
 
-from bot.agent.decision import ReplyFormat
-from bot.agent.events import AnswerSources, RunEvent, RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.limits import RunLimits, StopReason
-from bot.agent.loop import AgentLoop
-from bot.agent.model import ModelReply
-from bot.agent.model_in_use import ModelInUse
+from bot.agent.loop import (
+    AgentLoop,
+    AnswerSources,
+    ModelInUse,
+    RunEvent,
+    RunFinished,
+    RunPaused,
+    RunStopped,
+    StepsFinished,
+)
+from bot.agent.model import ModelReply, ReplyFormat
 from bot.agent.tool_executor import OBSERVATION_MAX, ToolExecutor, format_bounded_json, propose_call
 from bot.conversation.endings import render_receipt
 from bot.core.errors import ModelRejectedError, StoreUnavailableError

@@ -7,13 +7,12 @@ import time
 
 import pytest
 
-from bot.agent.decision import ReplyFormat
-from bot.agent.events import RunFinished
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.reply_text import cut_imitations
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.model import ModelReply
+from bot.agent.loop import RunFinished
+from bot.agent.model import ModelReply, ReplyFormat
 from tests.harness.loop import play
 
 IMITATED = [

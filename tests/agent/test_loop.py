@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.decision import REPLY_MAX
-from bot.agent.events import RunFinished, RunPaused, RunStopped
+from bot.agent.formats.written_calls import REPLY_MAX
 from bot.agent.limits import RunLimits, StopReason
-from bot.agent.loop import AgentLoop
+from bot.agent.loop import AgentLoop, ModelInUse, RunFinished, RunPaused, RunStopped
 from bot.agent.model import ModelReply, RawToolCall
-from bot.agent.model_in_use import ModelInUse
 from bot.agent.recall import list_call_results
 from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelRejectedError, ModelUnavailableError

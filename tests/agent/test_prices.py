@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bot.agent.limits import ModelPrice, PriceTable, parse_prices
 from bot.agent.model import ModelReply
-from bot.agent.model_in_use import ModelPrice, PriceTable, parse_prices
 from bot.core.run_state import DECIMALS, RunState, Usage
 
 TABLE = """

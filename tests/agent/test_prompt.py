@@ -15,11 +15,9 @@ from bot.agent import prompt
 from bot.agent.model import ModelReply
 from bot.agent.prompt import (
     MAX_PERSONA,
-    MAX_POLICY,
     build_facts_message,
     build_now_message,
     build_user_message,
-    describe_policies,
     dump_system_message,
     render_company_rules,
 )
@@ -38,6 +36,7 @@ from tools.catalog import TOOLS
 from tools.spec import Caller, Gate, Person
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import load_shipped_processes
+from tools.workflow.process.forms import MAX_POLICY, describe_policies
 from tools.workflow.process.policy import parse_policy
 
 LI = Caller(Person(id="U2", name='Li" Si\n</message>'))

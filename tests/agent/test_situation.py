@@ -14,19 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from bot.agent.decision import ReplyFormat
-from bot.agent.events import AnswerSources
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.model import ModelReply
+from bot.agent.loop import AnswerSources
+from bot.agent.model import ModelReply, ReplyFormat
 from bot.agent.prompt import (
-    CALENDAR_DAYS,
     MAX_CARDS,
     build_cards_message,
     build_now_message,
     cut_older_turns,
-    describe_calendar_days,
-    describe_policies,
     render_company_rules,
 )
 from bot.approvals.render import MAX_LINE, describe_proposal
@@ -43,8 +39,9 @@ from tests.stories.script import DONE, calls, mail, open_cards
 from tests.tools.office import SICK, ZHANG
 from tools.languages import list_day_words
 from tools.spec import Caller
-from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.process.calendar import DESCRIBED_DAYS, WorkCalendar
 from tools.workflow.process.definition import load_shipped_processes
+from tools.workflow.process.forms import describe_policies
 
 HOUSE = render_company_rules("", describe_policies([process.form for process in load_shipped_processes()]))
 LOOK, PEOPLE = calls(("list_processes", {})), calls(("list_people", {}))
@@ -220,7 +217,7 @@ def test_every_day_has_its_own_weekday_and_is_off_when_it_is(day: date, country:
         r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?:(\d\d)-)?(\d\d)( off)?( worked)?",
         told.partition("Calendar")[2].partition("next hol")[0],
     )
-    assert len(shown) == CALENDAR_DAYS
+    assert len(shown) == DESCRIBED_DAYS
     for n, (weekday, month, number, off, _) in enumerate(shown):
         this = day + timedelta(days=n)
         assert (weekday, int(number)) == (f"{this:%a}", this.day) and (not month or int(month) == this.month)
@@ -244,7 +241,7 @@ async def test_what_the_calendar_shows_supports_an_answer_and_nothing_else_does(
     answer: str, is_supported: bool
 ) -> None:
     trace = RunState(messages=[json.dumps({"role": "user", "content": '<message from="x">\nwhen?\n</message>'})])
-    sources = AnswerSources(days=describe_calendar_days(WorkCalendar(), SUNDAY.date()))
+    sources = AnswerSources(days=WorkCalendar().describe_days(SUNDAY.date())[1])
     found = await check(answer, trace, SUNDAY.date(), sources)
     assert found.claims and bool(found.unverified) is not is_supported
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bot.agent.decision import ReplyFormat
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
+from bot.agent.model import ReplyFormat
 from bot.agent.tool_search import ToolSelector
 from tests.tools.office import office
 from tools.catalog import TOOLS, select_offered_tools

@@ -14,14 +14,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, RootModel
 
-from bot.agent.events import RunEvent, RunFinished, RunPaused, StepsFinished
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.limits import RunLimits
-from bot.agent.loop import AgentLoop
+from bot.agent.loop import AgentLoop, ModelInUse, RunEvent, RunFinished, RunPaused, StepsFinished
 from bot.agent.model import ModelReply
-from bot.agent.model_in_use import ModelInUse
 from bot.agent.tool_search import FIND, FOUND_AT_ONCE, MAX_FOUND, ToolIndex, ToolSelector, build_index_text
 from bot.core.run_state import CallStatus, RunState
 from tests.harness.loop import Bench, acts, call, own, run_loop

@@ -14,7 +14,6 @@ from bot.approvals.render import (
     find_choice,
     is_deputy,
     is_watcher,
-    render_candidates,
     render_card,
     render_dialog,
     render_first_line,
@@ -24,6 +23,7 @@ from bot.chat.messages import Button, Click, MessageRef, Moment, NamedPeople, Na
 from bot.core.i18n import translate
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.redaction import forget_secrets, remember_secrets
+from bot.features.footnotes.feature import render_candidates
 from tests.approvals.approval_walk import PLACE, build_card
 from tests.harness.corpus import corpus
 from tests.harness.memory_platform import MemoryDirectory

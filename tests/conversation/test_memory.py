@@ -12,17 +12,16 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.decision import ReplyFormat
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.model import Messages, ModelReply
+from bot.agent.model import Messages, ModelReply, ReplyFormat
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.models.responses import ResponsesTransport
 from bot.agent.models.transport import ModelRequest
 from bot.agent.recall import CUT, MAX_CALLS, MAX_RESULT, build_past_call, format_call_line, name_offered_call
 from bot.chat.messages import Place
-from bot.conversation import memory
+from bot.conversation import run_recorder
 from bot.core import disclosure
 from bot.core.history_entries import EntryKind, HistoryEntry, PastCall, estimate_tokens
 from bot.core.run_state import CallRecord, CallStatus
@@ -156,7 +155,7 @@ async def test_calls_are_told_by_the_names_that_are_offered_and_none_is_told_twi
 async def test_what_the_program_adds_to_a_call_is_not_told(
     redis: Redis, tool: str, stored: dict[str, Any], offered: tuple[str, dict[str, Any]]
 ) -> None:
-    assert name_offered_call(Bot(redis).handlers.turns.loop.executor.find_tool, tool, stored) == offered
+    assert name_offered_call(Bot(redis).handlers.turns.loop.selector.find_tool, tool, stored) == offered
 
 
 async def test_older_runs_are_a_line_each_that_keeps_the_numbers(redis: Redis) -> None:
@@ -334,7 +333,6 @@ async def test_a_channel_remembers_what_everybody_may_know_and_nothing_of_what_m
 async def test_negative_control_without_the_decision_it_would_stand_there(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "_can_show_details", lambda run, told: True)
     monkeypatch.setattr(disclosure, "decide_disclosure", lambda privacy, surroundings: disclosure.Disclosure.HERE)
     bot, _ = await heard(redis, "query_todo_tasks", {})
     assert "L-0001" in str((await bot.history.load_history(CHANNEL.conversation)).calls)
@@ -468,7 +466,7 @@ async def test_a_follow_up_is_answered_from_an_earlier_result_and_what_none_has_
 async def test_negative_control_forgotten_results_support_nothing(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "list_latest_calls", lambda trace, known: [])
+    monkeypatch.setattr(run_recorder, "list_latest_calls", lambda trace, known: [])
     assert "未经核实" in await follow_up(redis, "是张三的 L-0001，任务号 L-0001-1。")
 
 

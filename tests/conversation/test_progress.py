@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.agent.events import RunStep
+from bot.agent.tool_executor import RunStep
 from bot.chat.messages import Message, Place, RateSlot
 from bot.conversation.endings import render_receipt
 from bot.conversation.progress import Display, ProgressReporter, render_step_line

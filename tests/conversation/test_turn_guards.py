@@ -252,8 +252,8 @@ async def test_what_waits_already_is_not_proposed_again(redis: Redis) -> None:
 
 async def give_up(turns: Turns, bot: Bot, work: Message | ResumeRun) -> list[Any]:
     lease = await deliver(bot, MESSAGE.model_copy(update={"id": uuid4().hex}))
-    given_up = turn.give_up_message if isinstance(work, Message) else turn.give_up_resume
-    writes = list(await given_up(turns, lease.item, work))  # type: ignore[arg-type]
+    failed = MessageReceived(message=work) if isinstance(work, Message) else work
+    writes = list(await turn.give_up_run(turns, lease.item, failed))
     await lease.commit(*writes, more=False)
     return writes
 

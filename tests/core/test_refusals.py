@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bot.agent.events import CALL_MISTAKES
+from bot.agent.tool_executor import CALL_MISTAKES
 from bot.core.i18n import load_sentences
 
 WAY_OUT = {

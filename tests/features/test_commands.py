@@ -34,7 +34,8 @@ async def waiting(redis: Redis, expenses: int = 0) -> Bot:
 async def told(bot: Bot, person: str, words: str = "待办") -> str:
     caller = await bot.directory.find_caller(person)
     message = Message(id="E1", place=DM, person=person, text=words, at="1.0")
-    said = await bot.handlers.features.answer_command(message, caller)
+    known = await bot.runs.load_conversation(DM.conversation, bot.history)
+    said = await bot.handlers.features.answer_command(message, caller, known)
     return said.text
 
 

@@ -18,8 +18,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
+from bot.agent.loop import ModelInUse
 from bot.agent.model import Messages, ModelReply
-from bot.agent.model_in_use import ModelInUse
 from bot.app.dispatch import parse_work
 from bot.app.resources import build_stores
 from bot.chat.messages import Message

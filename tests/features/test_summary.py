@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from bot.agent import prompt
-from bot.agent.events import AnswerSources
+from bot.agent.loop import AnswerSources
 from bot.agent.model import Messages, ModelReply
-from bot.agent.recall import NOT_VERIFIED, build_calls_entry, build_event_entry
+from bot.agent.prompt import build_calls_entry, build_event_entry
+from bot.agent.recall import NOT_VERIFIED
 from bot.core.errors import ChatUnavailableError, ModelUnavailableError
 from bot.core.history_entries import HistoryEntry, HistoryMessage, estimate_tokens
 from bot.core.run_state import RunState

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.decision import ReplyFormat
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.loop import AgentLoop
-from bot.agent.model_in_use import ModelInUse
+from bot.agent.loop import AgentLoop, ModelInUse
+from bot.agent.model import ReplyFormat
 from bot.agent.models.openai_model import open_model
 from tests.golden.golden_files import compare_sections, format_json, hide_changing
 from tests.golden.scenes import open_stage

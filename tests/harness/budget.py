@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bot.agent.limits import parse_prices
 from bot.agent.model import ModelReply
-from bot.agent.model_in_use import parse_prices
 from bot.chat.messages import Place
 
 PRICES = parse_prices(

@@ -10,13 +10,10 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from bot.agent.decision import ReplyFormat
-from bot.agent.events import AnswerCheck, AnswerSources, RunEvent
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.limits import RunLimits
-from bot.agent.loop import AgentLoop, RunContext
-from bot.agent.model import ModelReply, RawToolCall
-from bot.agent.model_in_use import ModelInUse
+from bot.agent.loop import AgentLoop, AnswerCheck, AnswerSources, ModelInUse, RunContext, RunEvent
+from bot.agent.model import ModelReply, RawToolCall, ReplyFormat
 from bot.core.cancellation import StopEvent
 from bot.core.errors import StoreUnavailableError
 from bot.core.run_state import RunState

@@ -12,11 +12,10 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.agent.decision import ReplyFormat
 from bot.agent.formats.native_format import NativeFormat
-from bot.agent.loop import AgentLoop
-from bot.agent.model import Model, ModelReply
-from bot.agent.model_in_use import ModelInUse, PriceTable
+from bot.agent.limits import PriceTable
+from bot.agent.loop import AgentLoop, ModelInUse
+from bot.agent.model import Model, ModelReply, ReplyFormat
 from bot.app.build import build_core
 from bot.app.company_files import build_daily_budget
 from bot.app.dispatch import WorkDispatcher

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.agent.events import RunEvent
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.loop import AgentLoop
-from bot.agent.model_in_use import ModelInUse
+from bot.agent.loop import AgentLoop, ModelInUse, RunEvent
 from bot.agent.models.client import ErrorResponse
 from bot.agent.models.model_profile import PROFILE_RECORD, WEEK_MS, ModelProfile, RefusedRequest
 from bot.agent.models.openai_model import OpenAIModel

@@ -22,13 +22,13 @@ from bot.agent.formats.text_format import TextFormat
 from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.prompt import build_cards_message
 from bot.chat.slack import text as slack_text
-from bot.conversation import triage
 from bot.core import logs
 from bot.core.errors import FileRefusedError
 from bot.core.history_entries import PausedRun
 from bot.dev.rehearsal.notes import WANTED, build_notes
 from bot.dev.rehearsal.plan import plan_reply
 from bot.dev.workspace import typed
+from bot.features.agreements.feature import is_agreement
 from bot.features.files import media
 from bot.features.grounding import claims, records
 from bot.features.grounding.names import index_names
@@ -106,7 +106,7 @@ ENTRIES: dict[str, Callable[[str], object]] = {
     "native arguments, an object": wrapped("{'a': [", "]}", call),
     "claims": lambda text: claims.check_claims(text, [claims.ClaimSource(text)], TODAY, PEOPLE),
     "states": lambda text: find_wrong_states(text),
-    "agreement": triage.is_agreement,
+    "agreement": is_agreement,
     "template": completeness.is_template,
     "a mail": lambda text: completeness.require_complete_draft(text[:200], text, 200, WHOLE),
     "sections": lambda text: sections.split_sections("a.md", text),

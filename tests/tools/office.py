@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from bot.agent.decision import ToolCallRequest
+from bot.agent.model import ToolCallRequest
 from bot.agent.tool_executor import ReadCache, ToolExecutor, format_observation
+from bot.agent.tool_search import ToolSelector
 from bot.core.i18n import render_receipt_line, render_value, translate_label
 from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.memory_store import MemoryStore
@@ -213,16 +214,13 @@ async def starts(there: Office) -> StartTools:
 
 async def called(there: Office, tool: str, given: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     """A call by a model: what is kept, what it came to, and what the model reads of an error."""
-    hands = ToolExecutor(tools=TOOLS, start_tools=await starts(there))
+    hands = ToolExecutor(ToolSelector(TOOLS, {}, 30, await starts(there)))
     proposed = ToolCallRequest(model_id="call_0", tool=tool, args=given, reason="why")
     call, result = await hands.execute_call(
         there.use(ZHANG), ReadCache(), "R1:1:0", proposed, refuse_gated=False, offered=[tool]
     )
-    told = (
-        json.loads(format_observation(result, hands.find_error_advice(hands.find_tool(tool), result)))
-        if not isinstance(result, Proposal)
-        else {}
-    )
+    card = hands.selector.find_tool(tool)
+    told = {} if isinstance(result, Proposal) else json.loads(format_observation(result, card))
     return call, result, told
 
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.agent.decision import ToolCallRequest
 from bot.agent.formats.payload import PayloadError, measure_brackets, parse_payload
 from bot.agent.formats.reply_text import cut_first_sentence
+from bot.agent.model import ToolCallRequest
 from tools.tool import Tool
 
 NAME_MAX = 64

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ToolCalls
 from bot.agent.formats.arguments import find_spelled_tool
 from bot.agent.formats.labels import LABEL, OBSERVATION_START
 from bot.agent.formats.payload import JsonPayload, PayloadError, measure_brackets, parse_payload
 from bot.agent.formats.reply_text import read_reply_text, rewrite_answer_message
 from bot.agent.formats.tool_descriptions import describe_tools, fill_instructions
 from bot.agent.formats.written_calls import FORM, check_answer, has_marks, parse_decision, read_written_calls
-from bot.agent.model import ModelReply
+from bot.agent.model import Decision, FinalAnswer, MalformedReply, ModelReply, ToolCalls
 from tools.tool import Tool
 
 _BEGIN = re.compile(r"^[ \t]*(?:(?:```|~~~)[\w-]*[ \t]*)?(?=[{\[])", re.MULTILINE)

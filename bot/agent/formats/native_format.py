@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ToolCallRequest, ToolCalls
 from bot.agent.formats.arguments import find_spelled_tool, take_note
 from bot.agent.formats.payload import PayloadError, parse_payload
 from bot.agent.formats.reply_text import MAX_SENTENCE, check_unusable_reply, strip_thinking
 from bot.agent.formats.written_calls import check_answer, find_object_answer
-from bot.agent.model import ModelReply
+from bot.agent.model import Decision, FinalAnswer, MalformedReply, ModelReply, ToolCallRequest, ToolCalls
 from tools.tool import Tool
 
 NOTE = "note"

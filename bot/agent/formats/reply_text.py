@@ -7,8 +7,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable
 
-from bot.agent.decision import ContentFiltered, Decision, FinalAnswer, MalformedReply
-from bot.agent.model import ModelReply
+from bot.agent.model import ContentFiltered, Decision, FinalAnswer, MalformedReply, ModelReply
 
 MAX_SENTENCE = 280
 """Longest reason of a call, in characters."""

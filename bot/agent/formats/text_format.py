@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ToolCallRequest, ToolCalls
 from bot.agent.formats.arguments import (
     NAME_MAX,
     build_call_request,
@@ -28,7 +27,7 @@ from bot.agent.formats.payload import PayloadError, measure_brackets, parse_payl
 from bot.agent.formats.reply_text import EMPTY, cut_first_sentence, read_reply_text, rewrite_answer_message
 from bot.agent.formats.tool_descriptions import describe_tools, fill_instructions
 from bot.agent.formats.written_calls import MAX_CALLS, check_answer, has_marks, parse_decision, read_written_calls
-from bot.agent.model import ModelReply
+from bot.agent.model import Decision, FinalAnswer, MalformedReply, ModelReply, ToolCallRequest, ToolCalls
 from tools.tool import Tool
 
 STOP_SEQUENCES = ["\nObservation", "\n观察", "\n**Observation", "\nobservation"]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ToolCallRequest, ToolCalls
 from bot.agent.formats.arguments import (
     NAME_MAX,
     ParsedArguments,
@@ -29,7 +28,17 @@ from bot.agent.formats.arguments import (
 )
 from bot.agent.formats.labels import LABEL, OBSERVATION_START
 from bot.agent.formats.payload import PayloadError, measure_brackets, parse_payload
-from bot.agent.formats.reply_text import EMPTY, UNCLOSED, cut_first_sentence, strip_thinking
+from bot.agent.formats.reply_text import EMPTY, UNCLOSED, cut_first_sentence, cut_imitations, strip_thinking
+from bot.agent.model import (
+    Decision,
+    FinalAnswer,
+    MalformedReply,
+    ModelReply,
+    ReplyFormat,
+    ToolCallRequest,
+    ToolCalls,
+)
+from tools.characters import show_invisible
 from tools.spec import Gate
 from tools.tool import Tool
 
@@ -41,6 +50,15 @@ REASON = ("reason_summary", "note", "reason", "thought", "thoughts")
 _FINISH = re.compile(r"finish|final[ _-]?answer", re.IGNORECASE)
 FORM = "Reply with exactly one JSON object, of the form you were shown."
 EITHER = "It was both a tool call and a final answer. " + FORM
+GUESS_NOTE = (
+    "The call of {tool}, which has consequences, was not written as it should be. Write it again: "
+    "the tool's exact name, its arguments as one valid JSON object, and nothing behind it."
+)
+IMITATION_NOTE = (
+    "It was a record or an event, which only the system writes. Call the tool, or answer in your own words."
+)
+REPLY_MAX = 4_000
+"""Characters of an unusable reply that the model sees again."""
 MAX_CALLS = 50
 """Most possible starts of calls that are tried in one reply."""
 MAX_UNFINISHED_LENGTH = 2_000
@@ -88,6 +106,32 @@ WRITTEN = MalformedReply(
     "were told, or answer in plain words without tags.",
     is_leak=True,
 )
+
+
+def read_decision(
+    style: ReplyFormat,
+    reply: ModelReply,
+    tools: Sequence[Tool],
+    *,
+    most: int,
+    is_gated: Callable[[str], bool] = lambda name: False,
+) -> Decision:
+    """Read the decision in a reply, in its format, as it may be followed. A guessed call may look something up, but
+    never becomes a card (`is_gated` takes the name of a tool). Records and events that only the system writes are
+    removed from an answer."""
+    decision = style.parse_reply(reply, tools, most=most)
+    if isinstance(decision, ToolCalls):
+        guessed = [one.tool for one in decision.calls if one.is_guess and is_gated(one.tool)]
+        decision = MalformedReply(GUESS_NOTE.format(tool=guessed[0])) if guessed else decision
+    if isinstance(decision, MalformedReply) and decision.prose:
+        decision = replace(decision, prose=cut_imitations(decision.prose))
+    elif isinstance(decision, FinalAnswer):
+        text = cut_imitations(decision.text)
+        decision = FinalAnswer(text) if text.strip() else MalformedReply(IMITATION_NOTE)
+    if isinstance(decision, MalformedReply) and not decision.is_leak:
+        words = strip_thinking(reply.text) or ""  # the model reads them again, and would imitate marks in them
+        decision = replace(decision, reply="" if has_marks(words) else show_invisible(words[:REPLY_MAX]))
+    return decision
 
 
 def check_answer(decision: Decision, tools: Sequence[Tool], most: int) -> Decision:

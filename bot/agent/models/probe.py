@@ -7,12 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from bot.agent.decision import ReplyFormat
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.formats.written_calls import has_marks
-from bot.agent.model import Model, TextStore, attach_details
+from bot.agent.model import Model, ReplyFormat, TextStore, attach_details
 from bot.core import logs
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError
 from bot.core.i18n import shorten_text

@@ -11,11 +11,11 @@ from typing import Literal
 from redis.asyncio import Redis
 
 from bot.chat.messages import Button, Click, Post
-from bot.conversation.endings import is_small_talk
 from bot.core.i18n import translate
 from bot.core.records import Run, RunResult
 from bot.features.answer_presses import tell_presser
 from bot.features.contract import Core, Feature
+from bot.features.small_talk import is_small_talk
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
 from bot.queue.writes import HSet, Write

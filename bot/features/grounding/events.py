@@ -1,8 +1,9 @@
-"""Reads the events that `bot.agent.recall` has written into the history, for the claims that they support."""
+"""Reads the events that `bot.agent.prompt` has written into the history, for the claims that they support."""
 
 from __future__ import annotations
 
-from bot.agent.recall import CALLED, EVENT, NOT_VERIFIED, WAITING_RESULT
+from bot.agent.prompt import CALLED, EVENT
+from bot.agent.recall import NOT_VERIFIED, WAITING_RESULT
 
 _QUOTES = (("“", "”"), ('"', '"'), ("「", "」"))
 

@@ -14,11 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bot.agent.events import AnswerFindings, AnswerSources
-from bot.agent.prompt import escape_tags
-from bot.agent.recall import CALLED, UNREMEMBERED_TOOLS, list_call_results, parse_observation
+from bot.agent.loop import AnswerFindings, AnswerSources
+from bot.agent.prompt import CALLED, escape_tags
+from bot.agent.recall import UNREMEMBERED_TOOLS, list_call_results, parse_observation
 from bot.agent.request_numbers import find_requests, normalize_text
-from bot.conversation.endings import is_greeting
 from bot.core.errors import ChatError
 from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallStatus, RunState
@@ -28,6 +27,7 @@ from bot.features.grounding.events import cut_unverified_lines, is_marked_unveri
 from bot.features.grounding.names import NOBODY, NameIndex, index_names
 from bot.features.grounding.records import RequestRecords, flatten_value
 from bot.features.grounding.sentences import ASKS, split_clauses
+from bot.features.small_talk import is_greeting
 from tools.people.identities import remember_by_list
 from tools.requests.status import load_current_requests
 from tools.spec import Person

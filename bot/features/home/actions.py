@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from bot.agent.tool_executor import clean_form, propose_call
+from bot.agent.tool_executor import propose_call
 from bot.approvals import render
 from bot.approvals.authorization import authorize_press
 from bot.approvals.delivery import list_names_on_card, list_represented
@@ -44,6 +44,7 @@ from bot.features.pages import Home
 from bot.queue.writes import EnqueueItem
 from bot.storage.preferences import DEFAULTS, Preferences, Steps
 from tools.absence.tool import END_ABSENCE, SET_ABSENCE
+from tools.characters import clean_form
 from tools.languages import LANGUAGES
 from tools.requests.comments import URGE_TASK
 from tools.requests.processes import MAX_REASON, WITHDRAW_REQUEST

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal
 
-from bot.agent.model_in_use import ModelInUse
+from bot.agent.loop import ModelInUse
 from bot.chat.messages import ChatDirectory, Place
 from bot.core.records import Run
 from bot.features.budgets import is_budget_used_up

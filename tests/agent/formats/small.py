@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from bot.agent.decision import (
+from bot.agent.loop import AgentLoop, ModelInUse, RunEvent
+from bot.agent.model import (
     ContentFiltered,
     Decision,
     FinalAnswer,
@@ -20,9 +21,6 @@ from bot.agent.decision import (
     ToolCallRequest,
     ToolCalls,
 )
-from bot.agent.events import RunEvent
-from bot.agent.loop import AgentLoop
-from bot.agent.model_in_use import ModelInUse
 from bot.core.run_state import RunState
 from tests.harness.loop import run_loop
 from tests.harness.scripted_model import Scripted, ScriptedModel

@@ -18,11 +18,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.decision import Decision, FinalAnswer, ReplyFormat, ToolCalls
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.model import ModelReply
+from bot.agent.model import Decision, FinalAnswer, ModelReply, ReplyFormat, ToolCalls
 from tests.agent.formats.small import TOOLS
 from tools.spec import Gate
 

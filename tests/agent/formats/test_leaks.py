@@ -10,15 +10,12 @@ from typing import Any
 
 import pytest
 
-from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ReplyFormat, ToolCalls
-from bot.agent.events import RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.limits import StopReason
-from bot.agent.loop import AgentLoop
-from bot.agent.model import ModelReply
-from bot.agent.model_in_use import ModelInUse
+from bot.agent.loop import AgentLoop, ModelInUse, RunFinished, RunPaused, RunStopped, StepsFinished
+from bot.agent.model import Decision, FinalAnswer, MalformedReply, ModelReply, ReplyFormat, ToolCalls
 from bot.core.run_state import CallStatus
 from tests.agent.formats.small import TOOLS, play, stored
 from tests.harness.loop import run_loop

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.decision import FinalAnswer, MalformedReply, ToolCalls
 from bot.agent.formats.native_format import ID_MAX, NAME, NativeFormat
-from bot.agent.model import ModelReply, RawToolCall
+from bot.agent.model import FinalAnswer, MalformedReply, ModelReply, RawToolCall, ToolCalls
 from bot.agent.models.chat import ChatCompletionsTransport
 from tests.agent.formats.small import MALFORMED, TOOLS, WITHHELD, Expected, act, acts, answer, guess, seen
 from tools.catalog import TOOLS as CATALOG

@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 
-from bot.agent.decision import ReplyFormat
-from bot.agent.events import RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.limits import StopReason
-from bot.agent.loop import AgentLoop
-from bot.agent.model import ModelReply
-from bot.agent.model_in_use import ModelInUse
+from bot.agent.loop import AgentLoop, ModelInUse, RunFinished, RunPaused, RunStopped, StepsFinished
+from bot.agent.model import ModelReply, ReplyFormat
 from bot.core.run_state import CallStatus, RunState
 from tests.agent.formats.small import TOOLS, play, stored
 from tests.agent.speakers import SPEAKERS, Speaker, each

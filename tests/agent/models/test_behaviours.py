@@ -6,11 +6,9 @@ import json
 
 import pytest
 
-from bot.agent.events import RunFinished, RunPaused, RunStopped
 from bot.agent.limits import StopReason
-from bot.agent.loop import AgentLoop
+from bot.agent.loop import AgentLoop, ModelInUse, RunFinished, RunPaused, RunStopped
 from bot.agent.model import ModelReply
-from bot.agent.model_in_use import ModelInUse
 from bot.agent.models.fallback import FallbackModel
 from bot.agent.models.model_profile import Api
 from bot.agent.models.openai_model import open_model

@@ -12,7 +12,7 @@ from aiohttp import web
 from pydantic import SecretStr
 from redis.asyncio import Redis
 
-from bot.agent.events import RunFinished
+from bot.agent.loop import RunFinished
 from bot.agent.model import ModelReply
 from bot.agent.models.openai_model import open_model
 from bot.app.services import ModelEndpoint, Services, open_services

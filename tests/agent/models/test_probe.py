@@ -10,8 +10,7 @@ from structlog.testing import capture_logs
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.loop import AgentLoop
-from bot.agent.model_in_use import ModelInUse
+from bot.agent.loop import AgentLoop, ModelInUse
 from bot.agent.models.openai_model import open_model
 from bot.agent.models.probe import FormatSetting, LeakRecorder, choose_formats, find_call_problem
 from bot.core.run_state import RunState

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from bot.agent.events import RunFinished, RunStopped
 from bot.agent.limits import StopReason
-from bot.agent.loop import CALL_AGAIN_NOTE
+from bot.agent.loop import CALL_AGAIN_NOTE, RunFinished, RunStopped
 from bot.agent.model import ModelReply
 from bot.agent.models.client import ErrorResponse
 from bot.agent.models.model_profile import (

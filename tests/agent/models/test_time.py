@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from bot.agent.events import RunFinished, RunStopped
 from bot.agent.limits import RunLimits, StopReason
+from bot.agent.loop import RunFinished, RunStopped
 from bot.agent.model import ModelReply
 from bot.agent.models import client
 from bot.agent.models.catalog import find_shutdown_date

@@ -11,8 +11,8 @@ from collections import Counter
 
 import pytest
 
-from bot.agent.events import AnswerFindings
 from bot.agent.formats import written_calls
+from bot.agent.loop import AnswerFindings
 from bot.dev.evaluation.evaluation import Evaluation
 from bot.dev.evaluation.results import Trial, build_report
 from bot.dev.evaluation.scenario import EVERY_STYLE, Scenario, ScenarioReply, Style, read_scenarios

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any, cast
 
-from bot.agent.events import AnswerFindings, AnswerSources
+from bot.agent.loop import AnswerFindings, AnswerSources
 from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallRecord, CallStatus, RunState
 from bot.features.grounding.feature import AnswerChecker

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from bot.agent.decision import ReplyFormat, ToolCallRequest, ToolCalls
-from bot.agent.events import AnswerSources
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
+from bot.agent.loop import AnswerSources
+from bot.agent.model import ReplyFormat, ToolCallRequest, ToolCalls
 from bot.core.run_state import CallRecord, CallStatus, RunState
 from tests.features.grounding.battery import FACTS, check
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
+from itertools import groupby
 
 import chinese_calendar
 import holidays
@@ -34,6 +35,10 @@ ENGLISH = "en_US"
 LANGUAGES = {"zh": "zh_CN", "en": ENGLISH}
 """Our language → the language in which `holidays` gives names."""
 SATURDAY = 5
+DESCRIBED_DAYS = 21
+"""Days that a model reads of, from today on."""
+MAX_HOLIDAY_NAME = 60
+"""Most characters of a holiday's name for a model."""
 MAX_BREAK = 60
 """Most consecutive days off that are followed in each direction."""
 
@@ -78,6 +83,11 @@ class WorkCalendar:
         """China's years whose list is published; elsewhere, the years that `holidays` can work out."""
         found = _load_holidays(self.country, ANY_YEAR)
         return KNOWN_YEARS if self.country == "CN" else range(found.start_year, found.end_year + 1)
+
+    def describe_days(self, today: date) -> tuple[str, str]:
+        """Return the calendar as a model reads it, and its named days off with their weekdays, one per line. These may
+        support an answer; any other day only says when it is, not that something happens then."""
+        return _describe_days(self.country, tuple(self.overrides.items()), today)
 
     def measure_working_time(self, start: date, start_half: str, end: date, end_half: str) -> WorkingTime:
         """Working time from one half day to another (`am`, `pm`), both included, at most `MAX_SPAN` days apart."""
@@ -239,3 +249,37 @@ def _load_holidays(country: str, year: int, language: str = ENGLISH) -> holidays
     """The holidays of a country in a year. `holidays` uses the country's own language if it lacks names in this one."""
     code, _, part = country.partition("-")
     return holidays.country_holidays(code, subdiv=part or None, years=year, language=language)
+
+
+@lru_cache(maxsize=64)
+def _describe_days(country: str, overrides: tuple[tuple[date, bool], ...], today: date) -> tuple[str, str]:
+    """Describe the days of a calendar, once a day, because this takes some milliseconds."""
+    calendar = WorkCalendar(country, dict(overrides))
+    days, monday = [today + n * DAY for n in range(DESCRIBED_DAYS)], today - today.weekday() * DAY
+    guessed = [one for one in days if calendar.get_day_status(one)[1]]
+    until = f"; holidays from {guessed[0]} on are guesses, not published yet" if guessed else ""
+    lines = [f"Calendar, worked where it does not say off{until}:"]
+    for week, several in groupby(days, lambda day: (day - monday).days // 7):
+        name = ("this week", "next week")[week] if week < 2 else f"in {week} weeks"
+        told, previous_holiday = list[str](), ""
+        for day in several:  # further days of a month by their number alone, a holiday's name at its first day
+            number = f"{day:%m-%d}" if not told or day.day == 1 else f"{day:%d}"
+            holiday, works = _find_holiday_name(calendar, day), calendar.get_day_status(day)[0]
+            off = f" off ({holiday})" if holiday and holiday != previous_holiday else " off"
+            told.append(f"{day:%a} {number}" + (off if not works else " worked" if day.weekday() > 4 else ""))
+            previous_holiday = holiday
+        lines.append(f"{name}: {', '.join(told)}")
+    later = list[date]()
+    for rest in calendar.list_holiday_breaks(today + DESCRIBED_DAYS * DAY, 1):
+        first, last, later = rest.first, rest.last, list(rest.list_days())
+        until = f" to {last} ({last:%a})" if last > first else ""
+        name = ", ".join(one["en"] for one in rest.holiday_names)[:MAX_HOLIDAY_NAME] or "a day off of the company"
+        guess = ", not published yet" if rest.is_estimated else ""
+        lines.append(f"next holiday after that: {first} ({first:%a}){until}, {name}{guess}")
+    named = [f"{day} {day:%A} {name}" for day in (*days, *later) if (name := _find_holiday_name(calendar, day))]
+    return "\n".join(lines), "\n".join(named)
+
+
+def _find_holiday_name(calendar: WorkCalendar, day: date) -> str:
+    """Return the holiday of a day off. Return an empty text for a working day, and for a day off without a name."""
+    return "" if calendar.get_day_status(day)[0] else calendar.name_holiday(day).get("en", "")[:MAX_HOLIDAY_NAME]

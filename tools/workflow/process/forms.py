@@ -6,7 +6,7 @@ requests within some days."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -270,3 +270,29 @@ def clean_form_text(text: str, limit: int, field: str, label: dict[str, str]) ->
         message = f"{field} has {len(text)} characters, at most {limit}"
         raise ToolError("too_long", message, field=field, label=label, limit=limit)
     return text
+
+
+MAX_POLICY = 3_000
+"""Longest text about who approves what, in characters. If rows are left out, the text says so."""
+
+
+def describe_policies(forms: Iterable[Form], rows: Sequence[PolicyRow] = ()) -> str:
+    """Describe the policy rows in one line each. `rows` are those of the policy file and come first. Return an empty
+    text if no row says anything. The text is guidance only: the engine works out who decides a request, and the card
+    shows that."""
+    lines = list[str]()
+    for form in forms:
+        labels = {one.name: one.label.en for one in form.fields} | {one.name: one.label.en for one in form.levels}
+        for row in (*(one for one in rows if one.process == form.key), *form.policy):
+            case = [labels.get(row.level, row.level)]
+            case += [f"for {row.department}"] if row.department else []
+            case += [f"if {row.when}"] if row.when else []
+            who = ", else ".join(one.words for one in row.who)
+            choice = "; the author may choose somebody else, who is then flagged" if row.others == "flagged" else ""
+            lines.append(f"- {form.key}, {' '.join(case)}: {who}{choice}")
+    shown_lines = list[str]()
+    for line in lines:
+        if sum(map(len, shown_lines)) + len(line) > MAX_POLICY:
+            return "\n".join([*shown_lines, "- (there are more rows than fit here)"])
+        shown_lines.append(line)
+    return "\n".join(shown_lines)

@@ -78,6 +78,19 @@ class PeopleSelector(FrozenModel):
         """The role on which the selector depends, or empty."""
         return self.of.role_name if self.of else self.name if self.kind == "role" else ""
 
+    @property
+    def words(self) -> str:
+        """The people in words, for a model."""
+        match self.kind:
+            case "manager":
+                return f"the manager of {self.of.words}" if self.of else "the author's manager"
+            case "role":
+                return f"who has the role {self.name}"
+            case "person":
+                return self.name
+            case "field":
+                return f"whoever {self.name} names"
+
 
 class ConditionalRow(FrozenModel):
     """A row that applies to some forms only."""

@@ -205,7 +205,6 @@ async def working(
         logging.getLogger().addHandler(warnings())
         async with open_resources(settings(job), outside(job), open_platform, tools, timing, model) as base:
             bot = build_core(replace(base, **others))
-            await bot.announce_start()
             work = asyncio.create_task(bot.worker.run())
             try:
                 yield bot

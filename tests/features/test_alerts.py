@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatUnavailableError, ModelFailureCause
+from bot.core.timing import Timing
+from bot.features.alerts.feature import AdministratorAlerts
+from bot.queue.store_watch import PauseReason
 from tests.harness.memory_bot import Bot
 from tests.tools.company import ZHAO
+
+
+def get_alerts(bot: Bot) -> AdministratorAlerts:
+    job = next(one for one in bot.handlers.features.jobs if one.__name__ == "watch_problems")  # type: ignore[attr-defined]
+    alerts: AdministratorAlerts = job.__self__  # type: ignore[attr-defined]
+    return replace(alerts, core=replace(alerts.core, timing=Timing(alert_pause_s=0.01)))
 
 
 def list_alerts(bot: Bot) -> list[str]:
@@ -25,12 +36,12 @@ async def wait_for_alerts(bot: Bot, count: int) -> None:
 
 async def test_the_same_is_said_once_to_administrators_by_however_many_processes(redis: Redis) -> None:
     bot = Bot(redis)
-    await bot.app.alerts.send_alert("clock", seconds=80)
+    await get_alerts(bot).send_alert("clock", seconds=80)
     assert list_alerts(bot) == [], "nobody else"
     await redis.flushall()
     bot.directory.change(ZHAO.id, runs_workspace=True)
-    for alerts in (bot.app.alerts, bot.app.alerts):
-        await alerts.send_alert("clock", seconds=80)
+    for _ in range(2):
+        await get_alerts(bot).send_alert("clock", seconds=80)
     (told,) = list_alerts(bot)
     assert "80" in told
 
@@ -41,7 +52,7 @@ async def test_what_could_not_be_said_is_said_the_next_time(redis: Redis) -> Non
     place = await bot.chat.open_dm(ZHAO.id)
     bot.chat.fails[place.channel] = [ChatUnavailableError("unreachable", "chat.post_message")]
     for _ in range(2):
-        await bot.app.alerts.send_alert("clock", seconds=80)
+        await get_alerts(bot).send_alert("clock", seconds=80)
     assert len(list_alerts(bot)) == 1
 
 
@@ -53,12 +64,13 @@ async def test_what_could_not_be_said_is_said_the_next_time(redis: Redis) -> Non
         ("model.down", {"why": ModelFailureCause.KEY.value, "said": "invalid key"}, "invalid key"),
         ("model.tools_refused", {"text": "srv__find, pay", "said": "HTTP 400"}, "srv__find, pay"),
         ("approval.refused", {"approval": "A09abc", "foreign": "yes"}, "A09abc"),
+        ("app.shared", {"n": 3}, "3 connections"),
     ],
 )
-async def test_what_stands_in_the_journal_is_told(redis: Redis, kind: str, more: dict[str, str], words: str) -> None:
+async def test_what_stands_in_the_journal_is_told(redis: Redis, kind: str, more: dict[str, Any], words: str) -> None:
     bot = Bot(redis)
     bot.directory.change(ZHAO.id, runs_workspace=True)
-    watching = asyncio.create_task(bot.app.alerts.watch_journal(0.01))
+    watching = asyncio.create_task(get_alerts(bot).watch_problems())
     try:
         await asyncio.sleep(0.02)
         await bot.journal.append_record("lane", "model.down", why=ModelFailureCause.TIMEOUT.value)
@@ -69,3 +81,19 @@ async def test_what_stands_in_the_journal_is_told(redis: Redis, kind: str, more:
         await cancel_and_wait([watching])
     (told,) = list_alerts(bot)
     assert words in told, "and an outage that passes by itself is none of theirs"
+
+
+async def test_a_pause_that_is_there_at_the_start_is_told_and_so_is_every_later_one(redis: Redis) -> None:
+    bot = Bot(redis)
+    bot.directory.change(ZHAO.id, runs_workspace=True)
+    watch = bot.app.stores.watch
+    watch.reason = PauseReason.EMPTIED
+    watching = asyncio.create_task(get_alerts(bot).watch_problems())
+    try:
+        await wait_for_alerts(bot, 1)
+    finally:
+        await cancel_and_wait([watching])
+    assert watch.report is not None
+    for reason in (PauseReason.NONE, PauseReason.BACKUP, PauseReason.EMPTIED):
+        await watch.report(reason, 0)
+    assert len(list_alerts(bot)) == 2, "work went on in between, and a backup ends by itself"

@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
 from bot.chat.messages import Place
-from bot.conversation.triage import is_agreement
+from bot.features.agreements.feature import is_agreement
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
 from tests.stories.script import DONE, mail

@@ -1,0 +1,1 @@
+"""Answers a typed *yes* to an open card by code."""

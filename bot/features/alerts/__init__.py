@@ -1,0 +1,1 @@
+"""Tells administrators in chat about problems that need one of them."""

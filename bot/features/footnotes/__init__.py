@@ -1,0 +1,1 @@
+"""Lines that code writes under an answer, beside its receipt."""
