@@ -43,7 +43,7 @@ from bot.storage.approvals import RECORD_KIND, ApprovalStore
 from bot.storage.cache import TextCache
 from bot.storage.history import HistoryStore
 from bot.storage.journal import Journal
-from bot.storage.preferences import MorningPreferenceStore, PreferenceStore
+from bot.storage.preferences import PreferenceStore
 from bot.storage.runs import RunStore
 from bot.storage.spending import SYSTEM, UsageStore
 from bot.storage.stores import Stores
@@ -202,7 +202,6 @@ def build_stores(settings: Settings, services: Services, timing: Timing, redis: 
         journal=Journal(redis, keys, kept_ms=settings.journal_days * DAY_MS),
         spending=UsageStore(redis, keys, clock=clock, zone=ZoneInfo(settings.company_timezone)),
         preferences=PreferenceStore(redis, keys),
-        mornings=MorningPreferenceStore(redis, keys),
     )
 
 

@@ -81,7 +81,6 @@ async def check_dialog(cards: Cards, click: Click) -> dict[str, str]:
         processes = {one.key: one for one in await cards.tool_services.engine.list_processes()}
         process, form = processes.get(args.get("process", "")), args.get("form")
         if process is not None and isinstance(form, dict):
-            context = ToolContext(cards.tool_services, person, cards.stores.clock.today(person.person.zone))
             problems = await list_form_problems(context, process, clean_form(form))
             notes += [(FIELD_PREFIX + name, note) for name, note in problems]
         names, by_field = [field.name for field in choice.inputs], dict[str, list[str]]()

@@ -79,7 +79,7 @@ async def answer_command(core: Core, message: Message, caller: Caller) -> Comman
             )
             return CommandReply("forget", translate("command.forgotten", language), writes)
         case "morning_on" | "morning_off":  # from the next list on
-            await core.stores.mornings.save_wish(caller.id, wants_list=name == "morning_on")
+            await core.stores.preferences.save_morning_wish(caller.id, wants_list=name == "morning_on")
             at = core.settings.morning_list
             key = ("morning.on" if name == "morning_on" else "morning.off") if at else "morning.nowhere"
             return CommandReply(name, translate(key, language, at=at))
@@ -115,7 +115,7 @@ async def _answer_settings(core: Core, caller: Caller) -> CommandReply:
     own = {"language": translate("setting.in_language", language), "timezone": caller.person.timezone}
     settings = own | {name: values[name] for name in PUBLIC_SETTINGS if values.get(name)}
     if at := settings.get("morning_list"):
-        key = "at" if await core.stores.mornings.wants_list(caller.id) else "off"
+        key = "at" if await core.stores.preferences.wants_morning_list(caller.id) else "off"
         settings["morning_list"] = translate(f"setting.morning_list_{key}", language, at=at)
     lines = list[str]()
     for name, value in settings.items():

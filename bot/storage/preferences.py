@@ -26,6 +26,8 @@ class Preferences(StoredModel):
 
 
 DEFAULTS = Preferences()
+OFF = "off"
+"""The stored wish of a person who wants no morning list."""
 
 
 @dataclass(slots=True)
@@ -67,29 +69,18 @@ class PreferenceStore:
             await pipe.execute()
         self.known = {**self.known, person: preferences}
 
+    async def wants_morning_list(self, person: str) -> bool:
+        return await self.redis.get(self._build_morning_key(person)) != OFF
+
+    async def save_morning_wish(self, person: str, *, wants_list: bool) -> None:
+        """Save the wish, which takes effect with the next list."""
+        if wants_list:
+            await self.redis.delete(self._build_morning_key(person))
+        else:
+            await self.redis.set(self._build_morning_key(person), OFF)
+
     def _build_key(self, name: str) -> str:
         return f"{self.keys.prefix}:{{people}}:{name}"
 
-
-OFF = "off"
-
-
-@dataclass(frozen=True, slots=True)
-class MorningPreferenceStore:
-    """The people who want no morning list."""
-
-    redis: Redis
-    keys: Keys
-
-    async def wants_list(self, person: str) -> bool:
-        return await self.redis.get(self._build_key(person)) != OFF
-
-    async def save_wish(self, person: str, *, wants_list: bool) -> None:
-        """Save the wish, which takes effect with the next list."""
-        if wants_list:
-            await self.redis.delete(self._build_key(person))
-        else:
-            await self.redis.set(self._build_key(person), OFF)
-
-    def _build_key(self, person: str) -> str:
+    def _build_morning_key(self, person: str) -> str:
         return self.keys.build_key(self.keys.get_partition(person), "morning", person)

@@ -14,7 +14,7 @@ from bot.storage.approvals import ApprovalStore
 from bot.storage.file_keeper import FileDesk
 from bot.storage.history import HistoryStore
 from bot.storage.journal import Journal
-from bot.storage.preferences import MorningPreferenceStore, PreferenceStore
+from bot.storage.preferences import PreferenceStore
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageStore
 
@@ -35,6 +35,5 @@ class Stores:
     journal: Journal
     spending: UsageStore
     preferences: PreferenceStore
-    mornings: MorningPreferenceStore
     files: FileDesk = field(default_factory=FileDesk)
     """People's files, if a feature keeps them."""

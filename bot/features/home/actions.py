@@ -195,7 +195,7 @@ class HomeActions(Home):
         steps = [(name, translate(f"home.steps_{name}", language)) for name in ("default", "plan", "replies", "quiet")]
         mornings: list[FormInput] = []
         if at := self.core.settings.morning_list:  # only where the company has one
-            wants = await self.core.stores.mornings.wants_list(caller.id)
+            wants = await self.core.stores.preferences.wants_morning_list(caller.id)
             field = DialogField(name="morning", label="morning", kind="choice", value="on" if wants else "off")
             names = [(name, translate(f"home.morning_{name}", language, at=at)) for name in ("on", "off")]
             mornings = [FormInput(field, translate("home.morning_label", language), tuple(names))]
@@ -299,7 +299,7 @@ class HomeActions(Home):
             return HomeAnswer()
         await self.core.stores.preferences.save_preferences(caller.id, chosen)
         if values.get("morning") in ("on", "off"):
-            await self.core.stores.mornings.save_wish(caller.id, wants_list=values["morning"] == "on")
+            await self.core.stores.preferences.save_morning_wish(caller.id, wants_list=values["morning"] == "on")
         await self.builder.pages.mark_person(caller.id)
         return HomeAnswer()
 

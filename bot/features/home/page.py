@@ -233,7 +233,7 @@ class HomeBuilder:
         preferences = self.core.stores.preferences.get_preferences(caller.id)
         lines = [*describe_preferences(preferences, self.core.settings.steps, caller.person)]
         if at := self.core.settings.morning_list:
-            name = "on" if await self.core.stores.mornings.wants_list(caller.id) else "off"
+            name = "on" if await self.core.stores.preferences.wants_morning_list(caller.id) else "off"
             value = translate(f"home.morning_{name}", language, at=at)
             lines.append(translate("setting.morning_list", language, value=value))
         button = HomeButton(translate("home.change", language), "settings")

@@ -98,7 +98,7 @@ class MorningLists:
     async def open_list(self, lease: Lease, work: OpenMorningList) -> Sequence[Write]:
         """Post one person's list, unless they want none, are away themselves, or there is nothing to say."""
         caller = await self.core.platform.directory.find_caller(work.person)
-        if caller is None or not await self.core.stores.mornings.wants_list(work.person):
+        if caller is None or not await self.core.stores.preferences.wants_morning_list(work.person):
             return []
         if await self.approval_sets.facts.is_away(caller.id, self.core.stores.clock.today(caller.person.zone)):
             return []
