@@ -17,6 +17,7 @@ from tools.workflow.bpmn.graph import ProcessDefinition
 from tools.workflow.engine import authority
 from tools.workflow.engine.assignment import find_successors
 from tools.workflow.engine.commands import (
+    Act,
     AddSignCommand,
     CcCommand,
     CommentCommand,
@@ -27,7 +28,6 @@ from tools.workflow.engine.commands import (
     UrgeCommand,
     WithdrawCommand,
 )
-from tools.workflow.engine.port import Act
 from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status, Task, Visit
 from tools.workflow.engine.votes import list_seats
 from tools.workflow.process.calendar import BY_CLOCK, WorkCalendar

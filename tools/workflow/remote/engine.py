@@ -23,6 +23,8 @@ from tools.ports import Directory
 from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.engine.authority import can_be_asked, reject_unseen_form, require_task
 from tools.workflow.engine.commands import (
+    AboutTask,
+    Act,
     AddSignCommand,
     AssignCommand,
     CcCommand,
@@ -40,19 +42,18 @@ from tools.workflow.engine.enrich import CommandEnricher, RequestLists
 from tools.workflow.engine.port import (
     MAX_SAME_FILE,
     Ability,
-    Act,
     AssignedTask,
     CommandResult,
+    Completion,
+    Engine,
     RequestList,
     TodoList,
     build_command_result,
 )
-from tools.workflow.engine.reducer import apply_command, reject_full_record
-from tools.workflow.engine.state import RULE, Decision, Delegation, FilledForm, Request, Status, TaskKind
+from tools.workflow.engine.reducer import apply_command
+from tools.workflow.engine.state import RULE, Decision, Delegation, Request, Status, TaskKind
 from tools.workflow.engine.store import OutboxEvent
-from tools.workflow.engine.transitions import TransitionResult
-from tools.workflow.process.definition import FormPreview, Process, get_process_by_key
-from tools.workflow.process.earlier_requests import YearBalance
+from tools.workflow.process.definition import Process, get_process_by_key
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.change_poller import ChangePoller
 from tools.workflow.remote.command_records import CommandRecord
@@ -82,9 +83,10 @@ UNSUPPORTED_ACTIONS: Mapping[type, Mapping[str, str]] = {
 }
 
 
-class RemoteEngine:
-    """Implements `Engine`. `users_by_name` maps persons to engine users (`engine_users.read_users`). `build_enricher`
-    builds the enricher of commands from the lists that it needs. `clock` gives seconds, from any origin.
+class RemoteEngine(Engine):
+    """An engine over the API of another one. `users_by_name` maps persons to engine users (`engine_users.read_users`).
+    `build_enricher` builds the enricher of commands from the lists that it needs. `clock` gives seconds, from any
+    origin.
 
     Unlike the embedded engine, this one refuses deputies, add sign, withdrawal of approved requests and returns from a
     parallel part (`not_remote`). Timers are the engine's own, and only remind. Cards appear when the engine is next
@@ -122,19 +124,6 @@ class RemoteEngine:
         Raises `ToolError`."""
         return await self._versions.deploy_process(process)
 
-    async def get_process(self, request: Request) -> Process:
-        return await self._versions.load_process((request.definition, request.form))
-
-    async def fill_form(
-        self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
-    ) -> FilledForm:
-        return await self._enricher.fill_form(process, form, initiator, now, besides)
-
-    async def preview_form(
-        self, process: Process, form: Mapping[str, str], initiator: str, now: datetime
-    ) -> FormPreview:
-        return await self._enricher.preview_form(process, form, initiator, now)
-
     async def list_requests_with_file(self, sha256: str) -> tuple[Request, ...]:
         started = await self._store.get_table(f"same_file:{sha256}")
         newest = sorted(started, key=lambda name: started[name])[-MAX_SAME_FILE:]
@@ -142,9 +131,6 @@ class RemoteEngine:
 
     async def is_file_on_request(self, sha256: str) -> bool:
         return bool(await self._store.get_table(f"same_file:{sha256}"))
-
-    async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
-        return await self._enricher.list_balances(await self.list_processes(), person, year)
 
     async def start_request(
         self,
@@ -173,13 +159,10 @@ class RemoteEngine:
             started = await read_after_write(self._reader.reload_request(begun, {}))
             return await self._finish_command(key, started, started.start.command)
 
-    async def execute_command(
-        self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
+    async def _run_command(
+        self, command: Command, key: str, now: datetime, complete: Completion | None = None
     ) -> CommandResult:
-        if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
-            name = command.request.strip().upper()
-        else:
-            name = split_task_id(command.task)
+        name = split_task_id(command.task) if isinstance(command, AboutTask) else command.request.strip().upper()
         async with AsyncExitStack() as stack:
             if earlier := await stack.enter_async_context(self._lock_command(f"request:{name}", key)):
                 return earlier
@@ -188,32 +171,18 @@ class RemoteEngine:
             if isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT:
                 await stack.enter_async_context(self._lock_author_forms(process, request.initiator))
             if not is_command_executed(found, command, key):
-                await self._enricher.authorize_command(process, request, command, now)
-                command, result = await self._enrich_and_apply(found, command, now, form)
-                filled = command.filled if isinstance(command, DecideCommand) else None
-                reject_unseen_form(filled.confirmed_hash if filled else request.filled.content_hash, seen)
+                if complete:
+                    command = await complete(process, request)
+                elif isinstance(command, AssignCommand):  # the record names the holder before
+                    gone = {require_task(request, command.task).assignee: (command.person,)}
+                    command = command.model_copy(update={"gone": gone})
+                result = apply_command(process.definition, request, command, now)
                 record = CommandRecord(key=key, at=now, command=command, round=request.round)
                 is_unseen = isinstance(command, UrgeCommand | CommentCommand | CcCommand)  # by polling tasks
                 notices = result.notices if is_unseen else ()
                 await self._poller.enqueue_notices(request.id, key, notices, when_recorded=True)
                 found = await self._writer.write_command(found, record, result)
             return await self._finish_command(key, found, command)
-
-    async def assign_task(
-        self, task_id: str, person: str, actor: str, key: str, now: datetime, reason: str = ""
-    ) -> CommandResult:
-        """Give a task to somebody, for an administrator. The caller has made sure that `person` is in the directory."""
-        async with self._lock_command(f"request:{split_task_id(task_id)}", key) as earlier:
-            if earlier:
-                return earlier
-            found = await self._reader.load_request_of_task(task_id)
-            holder = require_task(found.request, task_id).assignee
-            command = AssignCommand(task=task_id, actor=actor, person=person, opinion=reason, gone={holder: (person,)})
-            if not is_command_executed(found, command, key):
-                apply_command(found.process.definition, found.request, command, now)
-                record = CommandRecord(key=key, at=now, command=command, round=found.request.round)
-                found = await self._writer.write_command(found, record)
-            return await self._finish_command(key, found)
 
     def _lock(self, name: str) -> AbstractAsyncContextManager[None]:
         return hold_lock(self._store, name, self._sleep)
@@ -238,16 +207,6 @@ class RemoteEngine:
         """A lock on the author's forms if this form depends on their earlier requests: they are then handed in one
         after the other."""
         return self._lock(f"forms:{author}") if process.form.needs_earlier_requests else nullcontext()
-
-    async def preview_command(
-        self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None
-    ) -> CommandResult:
-        command, applied = await self._enrich_and_apply(await self._load_command_request(command), command, now, form)
-        return build_command_result(applied.request, command)
-
-    async def authorize_command(self, command: TaskCommand, now: datetime) -> None:
-        found = await self._reader.load_request_of_task(command.task)
-        await self._enricher.authorize_command(found.process, found.request, command, now)
 
     async def get_task(self, task_id: str) -> AssignedTask:
         found = await self._reader.load_request_of_task(task_id)
@@ -340,17 +299,18 @@ class RemoteEngine:
     async def mark_sent(self, ids: Sequence[str]) -> None:
         await self._poller.mark_sent(ids)
 
-    async def _load_command_request(self, command: Act) -> RemoteRequest:
-        if isinstance(command, WithdrawCommand | CommentCommand | CcCommand):
-            return await self._reader.load_request(command.request)
-        return await self._reader.load_request_of_task(command.task)
+    async def _load_request_of(self, command: Command | TaskCommand) -> Request:
+        return (await self._load_command_request(command)).request
 
-    async def _enrich_and_apply(
-        self, found: RemoteRequest, command: Act, now: datetime, form: Mapping[str, str] | None
-    ) -> tuple[Act, TransitionResult]:
-        """The enriched command, and its result on paper. Raises `ToolError`."""
-        process, request = found.process, found.request
-        reject_full_record(request, command)
+    async def _load_command_request(self, command: Command | TaskCommand) -> RemoteRequest:
+        if isinstance(command, AboutTask):
+            return await self._reader.load_request_of_task(command.task)
+        return await self._reader.load_request(command.request)
+
+    async def _complete_command(
+        self, process: Process, request: Request, command: Act, now: datetime, form: Mapping[str, str] | None
+    ) -> Act:
+        """The completed command, unless this engine cannot do it."""
         is_refused = isinstance(command, AddSignCommand)
         if isinstance(command, WithdrawCommand):
             is_refused = request.status is Status.APPROVED
@@ -360,10 +320,9 @@ class RemoteEngine:
             is_refused = task is not None and task.is_open and task.node not in process.definition.alone
         if is_refused:
             raise build_not_remote_error(UNSUPPORTED_ACTIONS[type(command)])
-        command = await self._enricher.enrich_command(process, request, command, now, form)
-        return command, apply_command(process.definition, request, command, now)
+        return await super()._complete_command(process, request, command, now, form)
 
-    async def _finish_command(self, key: str, found: RemoteRequest, command: Command | None = None) -> CommandResult:
+    async def _finish_command(self, key: str, found: RemoteRequest, command: Command) -> CommandResult:
         """Complete service tasks until somebody is asked or the request has ended. Nothing else of a process waits; but
         another process of ours may have its service task, and Flowable goes on by a job of its own."""
         pauses = iter(REST_PAUSES_S)
@@ -384,7 +343,7 @@ class RemoteEngine:
             log.warning("%s: the engine has not come to rest; its end will be announced", request.id)
         else:
             await self._store.put(f"answer:{key}", moved.model_dump_json(), ANSWER_MS)
-        if not request.is_running and (command is None or command.actor == request.initiator):
+        if not request.is_running and command.actor == request.initiator:
             await self._poller.note_told_end(request.id)
         self._poller.schedule_poll()
         return moved

@@ -15,6 +15,7 @@ from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.bpmn.assignees import format_seat_variables
 from tools.workflow.bpmn.graph import DECISION, INITIATOR, NodeKind, ProcessDefinition, format_decision_variable
 from tools.workflow.engine.commands import (
+    Act,
     AssignCommand,
     CcCommand,
     CommentCommand,
@@ -24,7 +25,6 @@ from tools.workflow.engine.commands import (
     UrgeCommand,
     WithdrawCommand,
 )
-from tools.workflow.engine.port import Act
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Decision, FilledForm, Visit
 from tools.workflow.engine.store import format_request_id
