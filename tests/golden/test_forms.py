@@ -37,7 +37,7 @@ from tools.spec import StoredModel
 from tools.workflow.engine.commands import RequestEvent
 from tools.workflow.engine.state import CompactRecord, Delegation, Request
 from tools.workflow.engine.store import OutboxEvent
-from tools.workflow.remote.command_records import CommandRecord
+from tools.workflow.remote.rebuild import CommandRecord
 
 STORED: Mapping[str, type[BaseModel]] = {
     model.__name__: model

@@ -29,9 +29,9 @@ The supported subset, in one `<process>`:
 ====================  =====================================================================================
 
 `flowable:`, `operaton:` or `activiti:` may stand for `camunda:`. One file runs on Flowable, Camunda 7 and Operaton,
-with its attributes in the engine's own name (`tools.workflow.remote.extension_names`). Accepted without meaning are the
-picture (`BPMNDiagram`), `documentation`, `textAnnotation`, `association`, an empty `extensionElements`, and notes of
-tools about themselves on `<definitions>`.
+with its attributes in the engine's own name (`tools.workflow.remote.process_versions`). Accepted without meaning are
+the picture (`BPMNDiagram`), `documentation`, `textAnnotation`, `association`, an empty `extensionElements`, and notes
+of tools about themselves on `<definitions>`.
 
 Also refused:
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pydantic import Field
 
 from tools.spec import FrozenModel
-from tools.workflow.remote.extension_names import EngineName
 from tools.workflow.remote.rest_client import ByteBudget, RestClient, build_engine_error, reject_unreadable
 
 T = TypeVar("T")
 Path: TypeAlias = tuple[str, ...]
+EngineName: TypeAlias = Literal["camunda", "operaton", "flowable"]
 VariableValue: TypeAlias = str | float | None
 PAGE_SIZE = 500
 """Rows requested at once. By default Flowable returns 10, Camunda everything."""
@@ -164,7 +164,7 @@ class EngineApi(Protocol):
     extension_name: EngineName
     """The engine in whose namespace process files for it have their attributes."""
     read_extensions: frozenset[str]
-    """The engines in whose namespaces this one reads attributes (`extension_names`). All others are ignored."""
+    """The engines in whose namespaces this one reads attributes (`process_versions`). All others are ignored."""
     instance_page: int = PAGE_SIZE
     """Most instances requested at once."""
 

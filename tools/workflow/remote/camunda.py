@@ -14,6 +14,7 @@ from tools.workflow.remote.api import (
     PAGE_SIZE,
     WORKER,
     EngineApi,
+    EngineName,
     EngineTask,
     ExternalTask,
     Listing,
@@ -23,8 +24,7 @@ from tools.workflow.remote.api import (
     encode_variables,
     parse_task,
 )
-from tools.workflow.remote.command_records import PREFIX
-from tools.workflow.remote.extension_names import EngineName
+from tools.workflow.remote.rebuild import PREFIX
 from tools.workflow.remote.rest_client import ByteBudget, Query, parse_id, reject_unreadable
 
 

@@ -14,9 +14,7 @@ from tools.workflow.engine.commands import CcCommand, RequestNotice
 from tools.workflow.engine.state import COPY_PREFIX, RULE, Request
 from tools.workflow.remote.api import EngineApi, ExternalTask, VariableValue
 from tools.workflow.remote.change_poller import ChangePoller
-from tools.workflow.remote.command_records import CommandRecord, build_record_variables
-from tools.workflow.remote.process_versions import RemoteVersions
-from tools.workflow.remote.rebuild import RemoteRequest
+from tools.workflow.remote.rebuild import CommandRecord, RemoteRequest, build_record_variables
 from tools.workflow.remote.request_reader import RequestReader
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, OutageLog
 
@@ -30,10 +28,9 @@ class ExternalTaskWorker:
         api: EngineApi,
         reader: RequestReader,
         announcer: ChangePoller,
-        versions: RemoteVersions,
         clock: Callable[[], float],
     ) -> None:
-        self._api, self._reader, self._announcer, self._versions = api, reader, announcer, versions
+        self._api, self._reader, self._announcer = api, reader, announcer
         self._clock, self._next_look, self._pause_s = clock, float("-inf"), 0.0
         self._outage = OutageLog("service tasks of the workflow engine")
 
@@ -51,7 +48,7 @@ class ExternalTaskWorker:
         was none to complete. A failure is logged, retried once its lock is over, and reported once. A failure stops
         nothing else, least of all a person's command that has taken effect."""
         written: dict[str, VariableValue] | None = None
-        processes = [known.process] if known else await self._versions.list_processes()
+        processes = [known.process] if known else await self._reader.list_processes()
         nodes = [node for process in processes for node in process.definition.nodes.values()]
         topics = {node.topic.value for node in nodes if node.topic}
         if not known:  # no command waits for alarms

@@ -15,6 +15,7 @@ from tools.workflow.remote.api import (
     MARK,
     WORKER,
     EngineApi,
+    EngineName,
     EngineTask,
     ExternalTask,
     Listing,
@@ -23,7 +24,6 @@ from tools.workflow.remote.api import (
     VariableValue,
     encode_variables,
 )
-from tools.workflow.remote.extension_names import EngineName
 from tools.workflow.remote.rest_client import SIBLING, ByteBudget, parse_id, reject_unreadable
 
 MAX_LOCKED = 10

@@ -10,9 +10,8 @@ from aiohttp import ClientSession, DummyCookieJar
 from pydantic import SecretStr
 
 from tools.spec import FrozenModel
-from tools.workflow.remote.api import EngineApi
+from tools.workflow.remote.api import EngineApi, EngineName
 from tools.workflow.remote.camunda import CamundaApi, OperatonApi
-from tools.workflow.remote.extension_names import EngineName
 from tools.workflow.remote.flowable import FlowableApi
 from tools.workflow.remote.rest_client import RestClient
 
