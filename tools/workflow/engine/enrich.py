@@ -218,7 +218,7 @@ class CommandEnricher:
                 id=request.initiator, name="", active=False
             )
             company = AssigneeResolver(await self._directory.list_people(), author)
-            found = find_successors(process.form, process.definition, request, task, company, rows)
+            found = find_successors(process, request, task, company, rows)
             if company.consulted <= looked_up:
                 return found
             await self._directory.refresh_people(company.consulted - looked_up)
