@@ -24,8 +24,8 @@ from bot.app.dispatch import MODELS, parse_work
 from bot.chat.people.member_store import MemberRecord
 from bot.core.records import Approval, Run, is_newer_record
 from bot.core.work_items import RelayEngineEvent
+from bot.features.files.file_intake import WaitingFile
 from bot.features.files.file_store import FileRecord
-from bot.features.files.waiting_files import WaitingFile
 from bot.features.home.open_pages import HomePlace
 from bot.features.sets.set_store import ApprovalSet
 from bot.queue.keys import Keys
