@@ -24,7 +24,7 @@ from bot.chat.slack.app import request_socket_url
 from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError, SettingsError
 from bot.core.i18n import translate
-from bot.features.files.bytes_place import check_bucket, check_files_folder
+from bot.features.files.file_bytes import check_bucket, check_files_folder
 from bot.ops.cli.console import explain_error
 from bot.ops.cli.name_lookup import open_directory
 from bot.ops.held_store import list_held_partitions

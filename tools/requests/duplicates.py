@@ -9,8 +9,7 @@ from typing import Any
 from tools.people.names import get_names_by_language
 from tools.spec import AttachedFile, CardField, TextRef
 from tools.tool import ToolContext
-from tools.workflow.engine.duplicates import CLAIMING_STATUSES
-from tools.workflow.engine.port import Engine
+from tools.workflow.engine.port import CLAIMING_STATUSES, Engine
 from tools.workflow.engine.state import FilledForm, Request, Status
 from tools.workflow.process.definition import Process
 from tools.workflow.process.earlier_requests import list_overlaps

@@ -37,7 +37,6 @@ from tools.workflow.engine.commands import (
     TaskCommand,
     WithdrawCommand,
 )
-from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.migration import reject_migration
 from tools.workflow.engine.paths import list_task_timers
@@ -51,6 +50,7 @@ from tools.workflow.engine.port import (
     RequestList,
     TodoList,
     build_command_result,
+    reject_repeated_start,
 )
 from tools.workflow.engine.reducer import apply_command, require_readable
 from tools.workflow.engine.state import SYSTEM, Decision, Delegation, Request, TaskKind

@@ -42,13 +42,13 @@ from tools.workflow.engine.commands import (
     UrgeCommand,
     WithdrawCommand,
 )
-from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher, RequestLists
 from tools.workflow.engine.port import (
     Ability,
     CommandResult,
     Completion,
     build_command_result,
+    reject_repeated_start,
 )
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import RULE, Decision, Delegation, FilledForm, Request, Status, TaskKind, Visit
