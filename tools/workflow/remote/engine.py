@@ -57,7 +57,6 @@ from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.process.definition import Process, get_process_by_key
 from tools.workflow.remote.api import MARK, WORKER, WRITE_PENDING_MS, EngineApi, ProcessInstance, VariableValue
 from tools.workflow.remote.change_poller import RUNNING_TABLE, ChangePoller
-from tools.workflow.remote.external_tasks import ExternalTaskWorker
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore, hold_lock
 from tools.workflow.remote.rebuild import (
     CommandRecord,
@@ -115,8 +114,7 @@ class RemoteEngine(RequestReader):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         super().__init__(api, store, processes, directory, users_by_name)
-        self._sleep, self._poller = sleep, ChangePoller(api, store, directory, clock)
-        self._task_worker = ExternalTaskWorker(api, self, self._poller, clock)
+        self._sleep, self._poller = sleep, ChangePoller(api, store, directory, self, clock)
         self._enricher = build_enricher(self)
 
     async def deploy_process(self, process: Process) -> bool:
@@ -207,7 +205,7 @@ class RemoteEngine(RequestReader):
 
     async def run_due_jobs(self, now: datetime) -> int:
         """Complete service tasks that wait for us, and return 0. Timers belong to the engine: none fires here."""
-        await self._task_worker.run_due_tasks()
+        await self._poller.run_due_tasks()
         return 0
 
     async def list_outbox(self, limit: int) -> list[OutboxEvent]:
@@ -273,7 +271,7 @@ class RemoteEngine(RequestReader):
         for _ in range(MAX_ROUNDS):
             if is_at_rest(found.request):
                 break
-            written = await self._task_worker.run_external_tasks(found)
+            written = await self._poller.run_external_tasks(found)
             if written is None:
                 if (pause := next(pauses, None)) is None:
                     break
