@@ -23,7 +23,7 @@ from tools.workflow.engine.commands import CcCommand, RequestNotice, WithdrawCom
 from tools.workflow.engine.state import COPY_PREFIX, RULE, SYSTEM, Decision, Request, Status
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.remote.api import WRITE_PENDING_MS, EngineApi, ExternalTask, VariableValue
-from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
+from tools.workflow.remote.key_value_store import KeyValueStore
 from tools.workflow.remote.rebuild import CommandRecord, RemoteRequest, build_record_variables
 from tools.workflow.remote.request_reader import RequestReader
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, OutageLog
@@ -118,10 +118,6 @@ class ChangePoller:
             await self.store.set_row(NOTICES_TABLE, event.id, queued.model_dump_json())
             for person in {notice.data["person"]} if notice.kind == "told" else ():
                 await self.store.set_row(f"told:{person}", request, "")
-
-    async def note_told_end(self, request: str) -> None:
-        """The author knows that their request has ended: the answer to their own command said so."""
-        await self.store.put(f"told_end:{request}", "1", ANSWER_MS)
 
     async def _apply_update(self, change: TableUpdate) -> None:
         if change.value is None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
@@ -57,7 +58,7 @@ from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.process.definition import Process, get_process_by_key
 from tools.workflow.remote.api import MARK, WORKER, WRITE_PENDING_MS, EngineApi, ProcessInstance, VariableValue
 from tools.workflow.remote.change_poller import RUNNING_TABLE, ChangePoller
-from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore, hold_lock
+from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
 from tools.workflow.remote.rebuild import (
     CommandRecord,
     RemoteRequest,
@@ -72,6 +73,10 @@ from tools.workflow.remote.request_reader import RequestReader, split_task_id
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
 T = TypeVar("T")
+LOCK_MS = 120_000
+"""Milliseconds after which the holder of a lock counts as dead. If the holder is only slow, the engine still lets a
+task be completed only once."""
+WAIT_S, WAITS = 0.05, 400
 REST_PAUSES_S = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0)
 """Pauses in which the engine goes on by itself, after which a command ends all the same (s)."""
 MAX_ROUNDS = 100
@@ -174,8 +179,20 @@ class RemoteEngine(RequestReader):
                 found = await self._write_command(found, record, result)
             return await self._finish_command(key, found, command)
 
-    def _lock(self, name: str) -> AbstractAsyncContextManager[None]:
-        return hold_lock(self._store, name, self._sleep)
+    @asynccontextmanager
+    async def _lock(self, name: str) -> AsyncIterator[None]:
+        """Hold a lock that excludes our other processes. Raises `ToolError` `busy`."""
+        token = secrets.token_hex(8)
+        for _ in range(WAITS):
+            if await self._store.put_if_absent(f"alone:{name}", token, LOCK_MS):
+                break
+            await self._sleep(WAIT_S)
+        else:
+            raise ToolError("busy", "too many people are changing this at once; try once more")
+        try:
+            yield
+        finally:
+            await self._store.delete_if_equal(f"alone:{name}", token)
 
     @asynccontextmanager
     async def _lock_command(self, name: str, key: str) -> AsyncIterator[CommandResult | None]:
@@ -286,7 +303,7 @@ class RemoteEngine(RequestReader):
         else:
             await self._store.put(f"answer:{key}", moved.model_dump_json(), ANSWER_MS)
         if not request.is_running and command.actor == request.initiator:
-            await self._poller.note_told_end(request.id)
+            await self._store.put(f"told_end:{request.id}", "1", ANSWER_MS)  # their answer says so
         self._poller.schedule_poll()
         return moved
 

@@ -26,7 +26,7 @@ from tests.tools.workflow.remote.proxy import Fault
 from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.engine.commands import CommentCommand, DecideCommand, TransferCommand, WithdrawCommand
 from tools.workflow.engine.state import Decision, Status
-from tools.workflow.remote import key_value_store
+from tools.workflow.remote import engine as remote_engine
 from tools.workflow.remote.api import EngineTask
 from tools.workflow.remote.flowable import FlowableApi
 
@@ -310,7 +310,7 @@ async def test_an_engine_that_goes_away_after_the_decision_leaves_it_unknown(wor
 async def test_who_holds_a_request_too_long_lets_the_others_be_told(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_value_store, "WAITS", 3)
+    monkeypatch.setattr(remote_engine, "WAITS", 3)
     await world.start(SICK)
     await world.marks.put("alone:request:L-0001", "somebody", 1000)
     assert (await refused(world.do(approve(await world.task("L-0001")), "d"))).code == "busy"
