@@ -46,7 +46,7 @@ from tools.workflow.engine.administration import NOBODY
 from tools.workflow.engine.assignment import find_unserved
 from tools.workflow.process.calendar import read_calendar
 from tools.workflow.process.definition import Process, load_shipped_processes
-from tools.workflow.remote.engine_check import check_engine
+from tools.workflow.remote.open_engine import check_engine
 
 SCOPES = frozenset(
     {
