@@ -387,7 +387,7 @@ class EmbeddedEngine(Engine):
 
     async def list_recent_decisions(self, person: str, most: int, skip: int = 0) -> TodoList:
         names, end = ("done", "decided_for"), skip + most
-        members = [one for name in names for one in await self._store.list_newest_members(name, person, end)]
+        members = [one for name in names for one in await self._store.list_members(name, person, end, newest=True)]
         newest = [member for member, _ in sorted(members, key=lambda one: one[::-1], reverse=True)[skip:end]]
         total = sum([await self._store.count_members(name, person) for name in names])
         return TodoList(await self._load_assigned_tasks(newest), total)
@@ -402,7 +402,7 @@ class EmbeddedEngine(Engine):
         return await self._store.list_own_requests(person)
 
     async def list_recent_requests(self, person: str, most: int, skip: int = 0) -> RequestList:
-        newest = await self._store.list_newest_members("mine", person, skip + most)
+        newest = await self._store.list_members("mine", person, skip + most, newest=True)
         requests = await self._store.load_requests([member for member, _ in newest[skip:]])
         return RequestList(requests, await self._store.count_members("mine", person))
 
