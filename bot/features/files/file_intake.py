@@ -25,7 +25,7 @@ from bot.core.errors import (
 from bot.core.i18n import translate
 from bot.core.records import OpenCard, Run, RunStatus
 from bot.features.contract import Core
-from bot.features.files.file_store import FileStore, describe_sent_file
+from bot.features.files.file_store import FileRecord, FileStore, describe_sent_file
 from bot.features.files.media import fit_file_name, judge_file
 from bot.features.files.picture_reader import read_picture
 from bot.queue.lanes import Lease
@@ -56,16 +56,6 @@ class WaitingFile(StoredModel):
     person: str
     run: str = ""
     """The run whose card has the file; the file is free again if that card is not confirmed."""
-
-
-@dataclass(frozen=True, slots=True)
-class TakenFile:
-    """The outcome for one file. `refused`: reason of the refusal, empty for a kept file. `unread`: reason why the model
-    has not seen it."""
-
-    file: AttachedFile
-    refused: str = ""
-    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +116,14 @@ class FileIntake(FileKeeper):
 
     async def _take_files(
         self, lease: Lease, person: str, sent: Sequence[SentFile], only_from: str = ""
-    ) -> list[TakenFile]:
+    ) -> list[FileRecord]:
         """Take the files, and return their outcomes in order. `only_from`: as for `FileSource.fetch_file`. Raises
         `ChatUnavailableError` or `FilesUnreachableError` while the platform or the store of files cannot be reached."""
         core = self.core
         age_ms = core.stores.clock.now_ms() - lease.item.put_ms if lease.item.put_ms else 0
         at_once, is_last_try = asyncio.Semaphore(AT_ONCE), age_ms > core.timing.file_patience_s * 1000
 
-        async def take(number: int, one: SentFile) -> TakenFile:
+        async def take(number: int, one: SentFile) -> FileRecord:
             async with at_once:
                 return await self._take_file(person, one, number, only_from, is_last_try=is_last_try)
 
@@ -149,13 +139,13 @@ class FileIntake(FileKeeper):
 
     async def _take_file(
         self, person: str, sent: SentFile, number: int, only_from: str, *, is_last_try: bool
-    ) -> TakenFile:
+    ) -> FileRecord:
         core, file = self.core, describe_sent_file(sent)
         if number >= MAX_SENT:
             return await self._refuse_file(person, file, "too_many")
         known = await self.files.find_record(person, sent.id) if sent.id else None
         if known is not None and (known.file.sha256 or known.refused):
-            return TakenFile(known.file, known.refused, known.unread)
+            return known
         try:
             async with self.turns:
                 fetched = await core.platform.file_source.fetch_file(
@@ -180,26 +170,26 @@ class FileIntake(FileKeeper):
                     named = f"{stem or ending} ({by}){dot}{ending if stem else ''}"
                 taken = file.model_copy(update={"name": named, "media": media, "reading": reading})
                 kept = await self.files.keep_file(person, taken, content, now_ms, unread=unread)
-                return TakenFile(kept, unread=unread)
+                return FileRecord(file=kept, unread=unread)
         except FileRefusedError as refused:
             return await self._refuse_file(person, file, refused.reason)
         except ChatUnavailableError:
             if not is_last_try:
                 raise
-            return TakenFile(file, "unreachable")
+            return FileRecord(file=file, refused="unreachable")
         except FilesUnavailableError as failed:
             if isinstance(failed, FilesUnreachableError) and not is_last_try:
                 raise
             log.error("a file cannot be kept", reason=str(failed))
-            return TakenFile(file, "not_kept")
+            return FileRecord(file=file, refused="not_kept")
 
-    async def _refuse_file(self, person: str, file: AttachedFile, reason: str) -> TakenFile:
+    async def _refuse_file(self, person: str, file: AttachedFile, reason: str) -> FileRecord:
         if file.id:
             await self.files.refuse_file(person, file, reason)
-        return TakenFile(file, reason)
+        return FileRecord(file=file, refused=reason)
 
 
-def sum_up_files(taken: Sequence[TakenFile]) -> TakenFiles:
+def sum_up_files(taken: Sequence[FileRecord]) -> TakenFiles:
     """Name the refused files and those that no model has read, with the reasons."""
     refused, unread = dict[str, list[AttachedFile]](), dict[str, list[AttachedFile]]()
     for one in taken:

@@ -215,9 +215,9 @@ class HistoryCompactor:
     def _build_journal_write(self, fold: CompactConversation, kind: str, draft: SummaryDraft, **more: Any) -> Write:
         place = fold.place
         usage: dict[str, Any] = {
-            "tokens_in": draft.tokens_in,
-            "cached": draft.tokens_cached,
-            "tokens_out": draft.tokens_out,
+            "tokens_in": sum(reply.tokens_in for reply in draft.replies),
+            "cached": sum(reply.tokens_cached for reply in draft.replies),
+            "tokens_out": sum(reply.tokens_out for reply in draft.replies),
         }
         return self.stores.journal.build_record_write(
             place.conversation, kind, person=fold.person, channel=place.channel, **more, **usage
