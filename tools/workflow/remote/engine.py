@@ -143,14 +143,19 @@ class RemoteEngine(RequestReader):
                 return earlier
             used = get_process_by_key(process, await self.list_processes())
             await stack.enter_async_context(self._lock_author_forms(used, initiator))
-            begun = await self._find_earlier_start(key)
-            if begun is None:
-                needs_own = used.form.needs_earlier_requests
-                own = await self.list_own_requests(initiator) if needs_own else []
+            number = await self._store.get(f"number:{key}")
+            tried = await self._store.get(f"tried:{number}") if number else None
+            begun = await self.find_started_instance(number, key) if number else None
+            if begun:
+                await self._store.set_row(RUNNING_TABLE, begun.business_key, begun.id)
+            elif tried:  # an earlier try may still take effect
+                raise EffectUnknownError("the workflow engine did not say whether the request was started")
+            else:
+                own = await self.list_own_requests(initiator) if used.form.needs_earlier_requests else ()
                 filled = await self._enricher.fill_form(used, form, initiator, now, own_requests=own)
                 reject_unseen_form(filled.confirmed_hash, seen)
                 reject_repeated_start(own, used, filled, now, again)
-                begun = await self._start_instance(used, filled, initiator, key, now)
+                begun = await self._start_instance(used, filled, initiator, key, now, number)
             started = await read_after_write(self.reload_request(begun, {}))
             return await self._finish_command(key, started, started.start.command)
 
@@ -161,7 +166,7 @@ class RemoteEngine(RequestReader):
         async with AsyncExitStack() as stack:
             if earlier := await stack.enter_async_context(self._lock_command(f"request:{name}", key)):
                 return earlier
-            found = await self._load_command_request(command)
+            found = await self.load_command_request(command)
             process, request = found.process, found.request
             if isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT:
                 await stack.enter_async_context(self._lock_author_forms(process, request.initiator))
@@ -307,26 +312,12 @@ class RemoteEngine(RequestReader):
         self._poller.schedule_poll()
         return moved
 
-    async def _find_earlier_start(self, key: str) -> ProcessInstance | None:
-        """The instance that an earlier try with this key created, if any. Raises `EffectUnknownError` while the try may
-        still take effect."""
-        if (number := await self._store.get(f"number:{key}")) is None:
-            return None
-        tried = await self._store.get(f"tried:{number}")
-        found = await self.find_started_instance(number, key)
-        if found is not None:
-            await self._store.set_row(RUNNING_TABLE, number, found.id)
-        elif tried:
-            raise EffectUnknownError("the workflow engine did not say whether the request was started")
-        return found
-
     async def _start_instance(
-        self, process: Process, filled: FilledForm, initiator: str, key: str, now: datetime
+        self, process: Process, filled: FilledForm, initiator: str, key: str, now: datetime, number: str | None
     ) -> ProcessInstance:
-        """Start a request; the instance has its variables. Its number is the next one, or the one that belongs to this
-        key. The caller has to exclude other processes meanwhile. Raises `ToolError`, and `EffectUnknownError`."""
-        definition = await self._versions.require_deployed_definition(process)
-        number, prefix = await self._store.get(f"number:{key}"), process.form.number
+        """Start a request; the instance has its variables. Its `number` is the one that belongs to this key, or the
+        next one. The caller has to exclude other processes meanwhile. Raises `ToolError`, and `EffectUnknownError`."""
+        definition, prefix = await self._versions.require_deployed_definition(process), process.form.number
         while number is None:
             number = format_request_id(prefix, await self._store.increment_counter(prefix))
             if await self._api.list_instances(number):  # our store may have been emptied

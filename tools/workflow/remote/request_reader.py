@@ -163,9 +163,9 @@ class RequestReader(Engine):
     list_task_deputies = list_delegations = list_delegations_to = list_delegations_from = list_deputies
 
     async def _load_request_of(self, command: Command | TaskCommand) -> Request:
-        return (await self._load_command_request(command)).request
+        return (await self.load_command_request(command)).request
 
-    async def _load_command_request(self, command: Command | TaskCommand) -> RemoteRequest:
+    async def load_command_request(self, command: Command | TaskCommand) -> RemoteRequest:
         if isinstance(command, AboutTask):
             return await self.load_request_of_task(command.task)
         return await self.load_request(command.request)
