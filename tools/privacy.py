@@ -73,7 +73,7 @@ async def classify_card(context: ToolContext, request: Request) -> Privacy:
 
 def classify_result(tool: Tool | None, result: ToolOutcome | Proposal | ToolError) -> Privacy:
     """The privacy of a call's result; the highest privacy of its tool if the result states none."""
-    most = (tool.privacy if tool is not None else None) or Privacy.PRIVATE
+    most = tool.privacy if tool is not None else Privacy.PRIVATE
     if isinstance(result, ToolError):
         return Privacy.PUBLIC if result.code in SAYS_NOTHING else most
     return result.privacy or most

@@ -126,9 +126,9 @@ class Tool:
     is_cacheable: bool = True
     """For a tool that only reads: whether its result may be reused in the same run until something changes. False if
     the tool has an effect, or if its result may change during a run."""
-    privacy: Privacy | None = None
-    """The highest privacy of the tool's proposals, results and errors; a proposal or an outcome may state a lower one.
-    None means unknown, which counts as private."""
+    privacy: Privacy = Privacy.PRIVATE
+    """The highest privacy of the tool's proposals, results and errors; a proposal or an outcome may state a lower
+    one."""
     server: str = ""
     """The outside server that the tool belongs to, whose words stand on the tool card; empty for our own tools."""
     alias_of: ToolAlias | None = None

@@ -57,7 +57,7 @@ from tools.tool import Tool
 from tools.workflow.engine.port import Engine
 from tools.workflow.engine.store import compute_number_floor
 from tools.workflow.process.forms import describe_policies
-from tools.workflow.remote.engine_check import log_engine_state
+from tools.workflow.remote.open_engine import log_engine_state
 
 log = logs.get_logger(__name__)
 

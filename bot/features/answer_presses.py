@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from bot.chat.messages import Click, Post
+from bot.chat.messages import Click, Message, Post
 from bot.core.errors import ChatError
 from bot.core.i18n import translate
 from bot.core.records import Run, RunStatus
@@ -47,18 +47,26 @@ async def say_in_place(
 ) -> Sequence[Write]:
     """Put `text` into the conversation as a message of the run's person, once. The answer keeps no button, and
     shows what was chosen. `prefix`: of the message's id. `note`: what the journal keeps, never people's words."""
-    run.retry_press = click.id
     message = run.message.model_copy(update={"id": f"{prefix}:{run.id}", "text": text, "unread": 0})
+    answered = translate("approver.answered", run.language, name=shown)
+    post = Post(f"{run.result.text if run.result else ''}\n\n{answered}")
+    return await enqueue_message(core, run, click, message, post, "run.answered", text=note)
+
+
+async def enqueue_message(
+    core: Core, run: Run, click: Click, message: Message, post: Post, kind: str, **about: str
+) -> Sequence[Write]:
+    """Put a message of the run's person into the conversation, once. The pressed answer becomes `post`. `kind` and
+    `about`: of the journal record."""
+    run.retry_press = click.id
     if click.card is not None and run.result is not None:
-        answered = translate("approver.answered", run.language, name=shown)
         with contextlib.suppress(ChatError):
-            await core.platform.chat.update_message(click.card, Post(f"{run.result.text}\n\n{answered}"))
-    lane, channel = message.place.conversation, message.place.channel
-    about = {"run": run.id, "person": click.person, "channel": channel, "text": note}
+            await core.platform.chat.update_message(click.card, post)
+    lane, about = message.place.conversation, {"person": click.person, "channel": message.place.channel, **about}
     return [
         *core.stores.runs.build_save_writes(run),
         EnqueueItem(lane, message.id, MessageReceived(message=message).model_dump_json()),
-        core.stores.journal.build_record_write(lane, "run.answered", **about),
+        core.stores.journal.build_record_write(lane, kind, run=run.id, **about),
     ]
 
 

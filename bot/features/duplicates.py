@@ -2,7 +2,7 @@
 
 Code decides which calls are the same: same caller, conversation, tool and arguments, with a card that can still be
 pressed. A card in another conversation (a DM, another thread) does not count. The engine refuses an identical start
-that is pressed there (`tools.workflow.engine.duplicates`)."""
+that is pressed there (`tools.workflow.engine.port`)."""
 
 from __future__ import annotations
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from bot.chat.messages import Button, Click, Post
 from bot.conversation.endings import render_receipt
-from bot.core.errors import ChatError
 from bot.core.i18n import translate
 from bot.core.records import Run, RunResult, RunStatus
-from bot.core.work_items import MessageReceived
-from bot.features.answer_presses import load_answered_run, refuse_run_press
+from bot.features.answer_presses import enqueue_message, load_answered_run, refuse_run_press
 from bot.features.contract import Core, Feature
 from bot.queue.lanes import Lease
-from bot.queue.writes import EnqueueItem, Write
+from bot.queue.writes import Write
 
 CHOICE = "anew"
 JOURNAL_KINDS = ("run.anew",)
@@ -42,23 +39,11 @@ async def retry_message(core: Core, lease: Lease, click: Click) -> Sequence[Writ
     refusal = find_refusal(run, click.person, latest)
     if run is None or refusal:
         return await refuse_run_press(core, click, refusal)
-    message = run.message.model_copy(update={"id": f"anew:{run.id}"})
-    place = message.place
-    if click.card is not None and run.result is not None:
-        text = f"{run.result.text}\n{translate('stopped.anew', run.language)}"
-        in_channel = not place.direct and click.card.channel == place.channel
-        with contextlib.suppress(ChatError):
-            await core.platform.chat.update_message(
-                click.card, Post(text, receipt=render_receipt(run, in_channel=in_channel))
-            )
-    run.retry_press = click.id
-    return [
-        *core.stores.runs.build_save_writes(run),
-        EnqueueItem(place.conversation, message.id, MessageReceived(message=message).model_dump_json()),
-        core.stores.journal.build_record_write(
-            place.conversation, "run.anew", run=run.id, person=message.person, channel=place.channel
-        ),
-    ]
+    message, place = run.message.model_copy(update={"id": f"anew:{run.id}"}), run.message.place
+    text = f"{run.result.text if run.result else ''}\n{translate('stopped.anew', run.language)}"
+    in_channel = not place.direct and click.card is not None and click.card.channel == place.channel
+    post = Post(text, receipt=render_receipt(run, in_channel=in_channel))
+    return await enqueue_message(core, run, click, message, post, "run.anew")
 
 
 def find_refusal(run: Run | None, person: str, latest: str) -> str:

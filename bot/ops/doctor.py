@@ -23,7 +23,7 @@ from bot.chat.slack.app import request_socket_url
 from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError, SettingsError
 from bot.core.i18n import translate
-from bot.features.files.bytes_place import check_bucket, check_files_folder
+from bot.features.files.file_bytes import check_bucket, check_files_folder
 from bot.ops.cli.console import explain_error
 from bot.ops.cli.name_lookup import open_directory
 from bot.ops.health import SHARED_APP
@@ -46,7 +46,7 @@ from tools.workflow.engine.administration import NOBODY
 from tools.workflow.engine.assignment import find_unserved
 from tools.workflow.process.calendar import read_calendar
 from tools.workflow.process.definition import Process, load_shipped_processes
-from tools.workflow.remote.engine_check import check_engine
+from tools.workflow.remote.open_engine import check_engine
 
 SCOPES = frozenset(
     {

@@ -24,6 +24,7 @@ from tests.tools.office import SICK, decide, withdraw
 from tests.tools.workflow.drawing import drawn
 from tools.spec import Gate
 from tools.workflow.engine.commands import (
+    Act,
     AddSignCommand,
     CcCommand,
     CommentCommand,
@@ -32,7 +33,6 @@ from tools.workflow.engine.commands import (
     TransferCommand,
     UrgeCommand,
 )
-from tools.workflow.engine.port import Act
 from tools.workflow.engine.state import Decision, Delegation
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.process.definition import compile_process

@@ -26,7 +26,7 @@ from bot.core import disclosure
 from bot.core.history_entries import EntryKind, HistoryEntry, PastCall, estimate_tokens
 from bot.core.run_state import CallRecord, CallStatus
 from bot.core.work_items import ExpireCard
-from bot.features.summaries.compaction_range import choose_compaction_range
+from bot.features.summaries.compaction import choose_compaction_range
 from bot.queue.keys import Keys
 from bot.queue.writes import AppendHistory, apply_writes
 from bot.storage.history import MAX_CALL_ENTRIES, MAX_CALL_TOKENS, MAX_RUNS, ConversationHistory, HistoryStore

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from tests.engines.launch import PATHS, NoEngineError, read_class_path, running_engine
 from tools.workflow.process.definition import load_shipped_processes
-from tools.workflow.remote.extension_names import EngineName, convert_to_engine
+from tools.workflow.remote.api import EngineName
 from tools.workflow.remote.open_engine import EngineAddress, open_api
+from tools.workflow.remote.process_versions import convert_to_engine
 
 
 async def deploy_shipped_processes(kind: EngineName, url: str) -> None:

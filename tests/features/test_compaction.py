@@ -14,8 +14,7 @@ from bot.agent.model import Messages, ModelReply, RawToolCall
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.features.summaries import summary
-from bot.features.summaries.compaction import CompactConversation
-from bot.features.summaries.compaction_range import compute_threshold
+from bot.features.summaries.compaction import CompactConversation, compute_threshold
 from bot.queue.lanes import Lease, RetryLater
 from bot.storage.history import ConversationHistory
 from bot.storage.spending import SYSTEM

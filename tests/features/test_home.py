@@ -24,7 +24,7 @@ from tests.tools.office import TAXI
 from tests.tools.workflow.remote.company import DESK, LI, world_of
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.state import Decision, Delegation
-from tools.workflow.remote.extension_names import EngineName
+from tools.workflow.remote.api import EngineName
 
 MANY = 10_000
 

@@ -24,8 +24,8 @@ from bot.app.dispatch import MODELS, parse_work
 from bot.chat.people.member_store import MemberRecord
 from bot.core.records import Approval, Run, is_newer_record
 from bot.core.work_items import RelayEngineEvent
+from bot.features.files.file_intake import WaitingFile
 from bot.features.files.file_store import FileRecord
-from bot.features.files.waiting_files import WaitingFile
 from bot.features.home.open_pages import HomePlace
 from bot.features.sets.set_store import ApprovalSet
 from bot.queue.keys import Keys
@@ -37,7 +37,7 @@ from tools.spec import StoredModel
 from tools.workflow.engine.commands import RequestEvent
 from tools.workflow.engine.state import CompactRecord, Delegation, Request
 from tools.workflow.engine.store import OutboxEvent
-from tools.workflow.remote.command_records import CommandRecord
+from tools.workflow.remote.rebuild import CommandRecord
 
 STORED: Mapping[str, type[BaseModel]] = {
     model.__name__: model

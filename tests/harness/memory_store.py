@@ -102,12 +102,11 @@ class MemoryStore:
     async def load_events(self, request_id: str) -> tuple[str, ...]:
         return tuple(self.records.get(request_id, ()))
 
-    async def list_members(self, name: str, person: str = "", most: int | None = None) -> tuple[tuple[str, int], ...]:
+    async def list_members(
+        self, name: str, person: str = "", most: int | None = None, *, newest: bool = False
+    ) -> tuple[tuple[str, int], ...]:
         members = self.lists.get((name, person), {})
-        return tuple(sorted(members.items(), key=lambda one: (one[1], one[0]))[:most])
-
-    async def list_newest_members(self, name: str, person: str, most: int) -> tuple[tuple[str, int], ...]:
-        return (await self.list_members(name, person))[::-1][:most]
+        return tuple(sorted(members.items(), key=lambda one: (one[1], one[0]), reverse=newest)[:most])
 
     async def count_members(self, name: str, person: str) -> int:
         return len(self.lists.get((name, person), {}))

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from bot.core.history_entries import HistoryEntry, estimate_tokens
-from bot.features.summaries.compaction_range import (
+from bot.features.summaries.compaction import (
     MAX_COMPACTED_ENTRIES,
     MAX_COMPACTED_TOKENS,
     CompactionRange,

@@ -17,7 +17,7 @@ from tests.harness.office import CHAT, GENERAL, LI, WANG, ZHANG, ZHAO, Office, f
 from tests.stories.behind import choices_of, file_cleaner, hours_pass
 from tests.tools.workflow.remote.company import world_of
 from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
-from tools.workflow.remote.extension_names import EngineName
+from tools.workflow.remote.api import EngineName
 
 CLAIM = "报销 320 元打车费，去客户那里，审批人李四"
 

@@ -13,7 +13,7 @@ import pytest
 from bot.app.settings import Settings
 from bot.core.errors import SettingsError
 from bot.dev.evaluation.shown_blocks import read_message_text
-from bot.features.files.bytes_place import MISSING, VERSIONS, open_bucket
+from bot.features.files.file_bytes import MISSING, VERSIONS, open_bucket
 from tests.harness.files import png
 from tests.harness.office import LI, ZHANG, Office
 from tests.harness.programs import ran

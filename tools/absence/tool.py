@@ -44,10 +44,6 @@ class EndAbsenceArgs(ToolArgs):
     absence: str = Field("", max_length=40, description="From list_absences; empty if there is only one.")
 
 
-class ListAbsencesArgs(ToolArgs):
-    pass
-
-
 async def prepare_set_absence(context: ToolContext, args: SetAbsenceArgs) -> Proposal:
     deputy = resolve_person(await context.services.directory.list_people(), args.deputy, field="deputy")
     absence = _build_delegation(context, args, deputy)
@@ -125,7 +121,7 @@ async def run_end_absence(context: ToolContext, args: EndAbsenceArgs) -> ToolOut
     return build_effect_outcome(data, "result.back", "effect.back", args.absence, {}, Privacy.OWN)
 
 
-async def run_list_absences(context: ToolContext, args: ListAbsencesArgs) -> ToolOutcome:
+async def run_list_absences(context: ToolContext, args: ToolArgs) -> ToolOutcome:
     shown = list[dict[str, str]]()
     for one in await context.services.engine.list_delegations(context.caller.id, context.now):
         first, last = _to_day_range(context, one)
@@ -217,7 +213,7 @@ LIST_ABSENCES = Tool(
     purpose="List the caller's absences, present and future, and who stands in.",
     use_when="They ask who stands in, or you need an absence's id.",
     avoid_when="Leave requests: my_requests.",
-    args=ListAbsencesArgs,
+    args=ToolArgs,
     returns='{"absences": [{"absence", "start_date", "end_date", "deputy"}]}',
     errors={},
     example={},

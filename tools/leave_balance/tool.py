@@ -9,7 +9,7 @@ from pydantic import Field
 from tools.error_advice import select_advice
 from tools.languages import choose_words
 from tools.people.names import choose_name, list_names_by_language, resolve_person
-from tools.spec import Offer, Privacy, TextRef, ToolError, ToolOutcome
+from tools.spec import Offer, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolArgs, ToolContext
 from tools.workflow.engine.state import format_decimal
 from tools.working_days.tool import require_supported_year
@@ -65,6 +65,5 @@ LEAVE_BALANCE = Tool(
     also=frozenset({"unknown_person", "ambiguous_person"}),
     example={"year": 2026},
     run=run_leave_balance,
-    privacy=Privacy.PRIVATE,
     offer=Offer.COMMON,
 )

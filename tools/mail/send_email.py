@@ -34,7 +34,6 @@ from tools.spec import (
     EffectPlace,
     Gate,
     Person,
-    Privacy,
     Proposal,
     ReceiptLine,
     TextRef,
@@ -286,5 +285,4 @@ SEND_EMAIL = Tool(
     prepare=prepare_send_email,
     stored_args=SendEmailArgs,
     is_idempotent=False,
-    privacy=Privacy.PRIVATE,
 )

@@ -57,6 +57,5 @@ OFFER_STEPS = Tool(
     example={"steps": [{"form": "leave", "values": {"leave_type": "annual", "start_date": "2026-11-24"}}]},
     run=run_offer_steps,
     is_cacheable=False,
-    privacy=Privacy.PRIVATE,
     offer=Offer.RARE,
 )

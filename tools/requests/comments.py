@@ -193,7 +193,6 @@ URGE_TASK = Tool(
     effects={"confirm": "urged"},
     prepare=prepare_urge_task,
     stored_args=StoredUrge,
-    privacy=Privacy.PRIVATE,
     offer=Offer.COMMON,
 )
 COMMENT_REQUEST = Tool(
@@ -212,7 +211,6 @@ COMMENT_REQUEST = Tool(
     effects={"confirm": "commented"},
     prepare=prepare_comment_request,
     stored_args=CommentRequestArgs,
-    privacy=Privacy.PRIVATE,
     offer=Offer.RARE,
 )
 CC_REQUEST = Tool(
@@ -231,6 +229,5 @@ CC_REQUEST = Tool(
     effects={"confirm": "copied"},
     prepare=prepare_cc_request,
     stored_args=CcRequestArgs,
-    privacy=Privacy.PRIVATE,
     offer=Offer.RARE,
 )

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from tools.people.names import get_names_by_language
+from tools.people.names import get_names_by_language, join_in_both_languages
 from tools.spec import AttachedFile, CardField, TextRef
 from tools.tool import ToolContext
-from tools.workflow.engine.duplicates import CLAIMING_STATUSES
-from tools.workflow.engine.port import Engine
+from tools.workflow.engine.port import CLAIMING_STATUSES, Engine
 from tools.workflow.engine.state import FilledForm, Request, Status
 from tools.workflow.process.definition import Process
 from tools.workflow.process.earlier_requests import list_overlaps
@@ -79,12 +78,13 @@ async def build_same_bytes_fields(
             continue
         newest = sorted(shown, key=lambda one: one.started, reverse=True)[:MAX_REQUESTS]
         named = [(one, await get_names_by_language(context.services.directory, one.initiator)) for one in newest]
-        claims = {
-            "zh": "、".join(f"{one.id}（{name['zh']}，{_format_standing(context, one, 'zh')}）" for one, name in named),
-            "en": ", ".join(
-                f"{one.id} ({name['en']}, {_format_standing(context, one, 'en').lower()})" for one, name in named
-            ),
-        }
+        claims = join_in_both_languages(
+            {
+                "zh": f"{one.id}（{name['zh']}，{_format_standing(context, one, 'zh')}）",
+                "en": f"{one.id} ({name['en']}, {_format_standing(context, one, 'en').lower()})",
+            }
+            for one, name in named
+        )
         params: dict[str, Any] = {"file": file.name, "requests": claims}
         fields.append(CardField(label="same_file", value=TextRef(key="fact.same_file", params=params)))
     return tuple(fields)

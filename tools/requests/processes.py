@@ -67,10 +67,6 @@ def _normalize_form(form: Any) -> Any:
 Form = Annotated[dict[str, Annotated[str, Field(max_length=MAX_VALUE)]], BeforeValidator(_normalize_form)]
 
 
-class ListProcessesArgs(ToolArgs):
-    pass
-
-
 class FormArgs(FrozenModel):
     """Arguments with a form, which a dialog may fill in as well."""
 
@@ -108,7 +104,7 @@ class WithdrawRequestArgs(ToolArgs):
     because: str = Field("", max_length=MAX_VALUE, description="Why, if they said so.")
 
 
-async def run_list_processes(context: ToolContext, args: ListProcessesArgs) -> ToolOutcome:
+async def run_list_processes(context: ToolContext, args: ToolArgs) -> ToolOutcome:
     processes = [
         {
             "key": process.key,
@@ -307,7 +303,7 @@ LIST_PROCESSES = Tool(
     purpose="List what can be asked for, with the fields and rules of each.",
     use_when="They ask what they can do here, or no start tool fits.",
     avoid_when="A start tool fits.",
-    args=ListProcessesArgs,
+    args=ToolArgs,
     returns='{"processes": [{"key", "name", "purpose", "fields": [{"name", "type", "required", "help", "choices"?}], '
     '"rules"}]}',
     errors=select_advice(),
@@ -340,7 +336,6 @@ START_PROCESS = Tool(
     effects={"confirm": "started"},
     prepare=prepare_start_process,
     stored_args=StartProcessArgs,
-    privacy=Privacy.PRIVATE,
 )
 RESUBMIT_REQUEST = Tool(
     name="resubmit_request",
@@ -360,7 +355,6 @@ RESUBMIT_REQUEST = Tool(
     effects={"confirm": "resubmitted"},
     prepare=prepare_resubmit_request,
     stored_args=ResubmitRequestArgs,
-    privacy=Privacy.PRIVATE,
     offer=Offer.COMMON,
 )
 WITHDRAW_REQUEST = Tool(
@@ -379,6 +373,5 @@ WITHDRAW_REQUEST = Tool(
     effects={"confirm": "withdrawn"},
     prepare=prepare_withdraw_request,
     stored_args=WithdrawRequestArgs,
-    privacy=Privacy.PRIVATE,
     offer=Offer.COMMON,
 )

@@ -224,7 +224,6 @@ MY_REQUESTS = Tool(
     errors=select_advice("bad_choice"),
     example={"status": "waiting"},
     run=run_my_requests,
-    privacy=Privacy.PRIVATE,
 )
 REQUEST_STATUS = Tool(
     name="request_status",
@@ -237,7 +236,6 @@ REQUEST_STATUS = Tool(
     errors=select_advice("no_request"),
     example={"request": "L-0012"},
     run=run_request_status,
-    privacy=Privacy.PRIVATE,
     offer=Offer.COMMON,
 )
 SHOW_PROCESS = Tool(
@@ -251,7 +249,6 @@ SHOW_PROCESS = Tool(
     also=frozenset({"no_request"}),
     example={"name": "L-0012"},
     run=run_show_process,
-    privacy=Privacy.PRIVATE,
     offer=Offer.RARE,
 )
 

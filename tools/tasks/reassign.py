@@ -14,7 +14,7 @@ from tools.people.identities import identify_people
 from tools.people.names import format_people_names, get_names_by_language
 from tools.requests.status import resolve_task
 from tools.requests.timeline import MODES
-from tools.spec import CardField, EffectPlace, Gate, Offer, Privacy, Proposal, TextRef
+from tools.spec import CardField, EffectPlace, Gate, Offer, Proposal, TextRef
 from tools.tasks.task_actions import (
     MAX_OPINION,
     People,
@@ -120,7 +120,6 @@ TRANSFER_TASK = Tool(
     prepare=prepare_transfer_task,
     stored_args=StoredDecision,
     authorize=authorize_task_decision,
-    privacy=Privacy.PRIVATE,
     offer=Offer.RARE,
 )
 ADD_SIGN = Tool(
@@ -140,6 +139,5 @@ ADD_SIGN = Tool(
     prepare=prepare_add_sign,
     stored_args=StoredDecision,
     authorize=authorize_task_decision,
-    privacy=Privacy.PRIVATE,
     offer=Offer.RARE,
 )

@@ -10,7 +10,7 @@ from pydantic import Field
 from tools.error_advice import select_advice
 from tools.people.names import resolve_person
 from tools.requests.status import format_request_summary
-from tools.spec import Offer, Privacy, TextRef, ToolError, ToolOutcome
+from tools.spec import Offer, TextRef, ToolError, ToolOutcome
 from tools.tool import PAGE, Tool, ToolArgs, ToolContext
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import TaskKind
@@ -130,6 +130,5 @@ DECIDE_SEVERAL = Tool(
     example={"amount_below": "200", "currency": "CNY"},
     run=run_decide_several,
     is_cacheable=False,
-    privacy=Privacy.PRIVATE,
     offer=Offer.RARE,
 )

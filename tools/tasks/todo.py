@@ -28,7 +28,6 @@ from tools.spec import (
     DialogField,
     EffectPlace,
     Gate,
-    Privacy,
     Proposal,
     TextRef,
     ToolError,
@@ -259,7 +258,6 @@ QUERY_TODO_TASKS = Tool(
     errors=select_advice("unknown_person", "ambiguous_person"),
     example={},
     run=run_query_todo_tasks,
-    privacy=Privacy.PRIVATE,
 )
 DECIDE_TASK = Tool(
     name="decide_task",
@@ -285,5 +283,4 @@ DECIDE_TASK = Tool(
     stored_args=StoredDecision,
     check=check_task_decision,
     authorize=authorize_task_decision,
-    privacy=Privacy.PRIVATE,
 )

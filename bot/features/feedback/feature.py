@@ -82,7 +82,11 @@ async def record_feedback(core: Core, store: FeedbackStore, lease: Lease, click:
     """Keeps what the presser thinks now, in place of what they thought before, and thanks them privately."""
     run, rating = await core.stores.runs.load_run(click.approval), CHOICES[click.choice]
     caller = await core.platform.directory.find_caller(click.person)
-    if run is None or caller is None or not _can_rate(run, click):
+    place = run.message.place if run else click.place
+    is_own, is_there = run is not None and click.person == run.message.person, click.place.channel == place.channel
+    # where the answer stands: its reader in a DM, everybody in a channel
+    may_rate = (is_there and not place.direct) or (is_own and (is_there or click.place.direct))
+    if run is None or caller is None or not may_rate:
         await tell_presser(core, click, "refused.stranger" if caller is None else "feedback.gone")
         return []
     earlier = (await store.load_feedback(run.id)).get(click.person)
@@ -90,19 +94,11 @@ async def record_feedback(core: Core, store: FeedbackStore, lease: Lease, click:
     if earlier is None or earlier.rating != rating:
         today = core.stores.spending.get_company_day()
         counted = [(today, rating, 1), *([(earlier.day, earlier.rating, -1)] if earlier else [])]
-        place = {"person": click.person, "channel": click.place.channel}
+        where = {"person": click.person, "channel": click.place.channel}
         writes = [
             store.build_feedback_write(run.id, click.person, Feedback(rating, today)),
             *core.stores.spending.build_count_writes(lease.lane, click.person, run.state.model, counted),
-            core.stores.journal.build_record_write(lease.lane, "feedback", run=run.id, text=rating, **place),
+            core.stores.journal.build_record_write(lease.lane, "feedback", run=run.id, text=rating, **where),
         ]
     await tell_presser(core, click, f"feedback.{rating}")
     return writes
-
-
-def _can_rate(run: Run, click: Click) -> bool:
-    """Whether the answer stands there: for its reader in a DM, for everybody in a channel."""
-    place = run.message.place
-    if click.place.channel == place.channel:
-        return not place.direct or click.person == run.message.person
-    return click.place.direct and click.person == run.message.person

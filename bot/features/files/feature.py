@@ -6,8 +6,7 @@ from functools import partial
 
 from bot.core.work_items import ShowFiles
 from bot.features.contract import Core, Feature, Work
-from bot.features.files.bytes_place import open_file_bytes
-from bot.features.files.file_bytes import FileBytes
+from bot.features.files.file_bytes import FileBytes, open_file_bytes
 from bot.features.files.file_copies import FileCleaner, FileCopier
 from bot.features.files.file_intake import FileIntake
 from bot.features.files.file_store import FileStore

@@ -1,13 +1,18 @@
 """Takes the files of a message or a dialog: fetches them, finds their type from the content, and stores them by hash.
 
 A taken file is known by its id from then on. The person is told the name of any other. A file that is taken twice is
-stored once: the platform's id names the record, and the hash names the bytes."""
+stored once: the platform's id names the record, and the hash names the bytes.
+
+Between a message and the request that they belong to, files wait in a hash of the conversation, `<person>:<id>` →
+`WaitingFile` as JSON, for a week."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from pydantic import ValidationError
 
 from bot.chat.messages import Message, SentFile
 from bot.core import logs
@@ -18,24 +23,20 @@ from bot.core.errors import (
     FilesUnreachableError,
 )
 from bot.core.i18n import translate
-from bot.core.records import Run
+from bot.core.records import OpenCard, Run, RunStatus
 from bot.features.contract import Core
-from bot.features.files.file_store import FileStore, describe_sent_file
+from bot.features.files.file_store import FileRecord, FileStore, describe_sent_file
 from bot.features.files.media import fit_file_name, judge_file
 from bot.features.files.picture_reader import read_picture
-from bot.features.files.waiting_files import (
-    WaitingFile,
-    build_file_writes,
-    build_waiting_write,
-    list_card_files,
-    list_usable_files,
-)
 from bot.queue.lanes import Lease
-from bot.queue.writes import Write
+from bot.queue.writes import HDel, HSet, Write
 from bot.storage.file_keeper import FileKeeper, TakenFiles
+from bot.storage.runs import build_waiting_files_key
 from tools.cards.fields import describe_files
 from tools.languages import LANGUAGES, choose_words
-from tools.spec import AttachedFile
+from tools.requests.processes import RESUBMIT_REQUEST, START_PROCESS
+from tools.spec import AttachedFile, StoredModel
+from tools.workflow.process.forms import list_file_ids
 
 log = logs.get_logger(__name__)
 
@@ -43,16 +44,18 @@ MAX_SENT = 20
 """Most files that are fetched for one message; the person is told about the others."""
 AT_ONCE = 3
 """Most simultaneous downloads for one message."""
+WAITING_MS = 7 * 24 * 3_600_000
+REQUESTING = frozenset({START_PROCESS.name, RESUBMIT_REQUEST.name})
+"""The tools whose cards put files on a request."""
 
 
-@dataclass(frozen=True, slots=True)
-class TakenFile:
-    """The outcome for one file. `refused`: reason of the refusal, empty for a kept file. `unread`: reason why the model
-    has not seen it."""
+class WaitingFile(StoredModel):
+    """A file that was sent in a conversation and is on no request yet."""
 
     file: AttachedFile
-    refused: str = ""
-    unread: str = ""
+    person: str
+    run: str = ""
+    """The run whose card has the file; the file is free again if that card is not confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ class FileIntake(FileKeeper):
         taken = await self._take_files(lease, message.person, message.files)
         kept = [WaitingFile(file=one.file, person=message.person) for one in taken if not one.refused]
         if kept:
-            await lease.checkpoint("files", *build_waiting_write(self.files.keys, message.place.conversation, kept))
+            await lease.checkpoint("files", *self._build_waiting_writes(message.place.conversation, kept))
         return sum_up_files(taken)
 
     async def take_chosen_files(self, lease: Lease, person: str, ids: Sequence[str]) -> TakenFiles:
@@ -84,25 +87,43 @@ class FileIntake(FileKeeper):
         return sum_up_files(await self._take_files(lease, person, sent, only_from=person) if sent else [])
 
     def list_usable_files(self, run: Run, waiting: Mapping[str, str]) -> tuple[AttachedFile, ...]:
-        return list_usable_files(run, waiting)
+        return tuple(
+            one.file
+            for one in _parse_own_files(run, waiting)
+            if one.run in ("", run.id) and one.file.id not in run.used_files
+        )
 
     def note_used_files(self, run: Run) -> None:
         if run.requested_card is not None:
-            run.used_files = tuple(dict.fromkeys([*run.used_files, *list_card_files(run.requested_card)]))
+            run.used_files = tuple(dict.fromkeys([*run.used_files, *_list_card_files(run.requested_card)]))
 
     def build_file_writes(self, run: Run, waiting: Mapping[str, str]) -> Sequence[Write]:
-        return build_file_writes(self.files.keys, run, waiting)
+        lane, card = run.message.place.conversation, run.requested_card
+        held = _list_card_files(card) if card and run.status is RunStatus.PAUSED else ()
+        removed, changed = list[Write](), list[WaitingFile]()
+        for one in _parse_own_files(run, waiting):
+            owner = run.id if one.file.id in held else ""
+            if one.file.id in run.used_files:
+                removed.append(HDel(build_waiting_files_key(self.files.keys, lane), f"{one.person}:{one.file.id}"))
+            elif one.run in ("", run.id) and one.run != owner:
+                changed.append(one.model_copy(update={"run": owner}))
+        return [*removed, *self._build_waiting_writes(lane, changed)]
+
+    def _build_waiting_writes(self, conversation: str, files: Iterable[WaitingFile]) -> list[Write]:
+        fields = {f"{one.person}:{one.file.id}": one.model_dump_json() for one in files}
+        key = build_waiting_files_key(self.files.keys, conversation)
+        return [HSet(key, fields, ttl_ms=WAITING_MS)] if fields else []
 
     async def _take_files(
         self, lease: Lease, person: str, sent: Sequence[SentFile], only_from: str = ""
-    ) -> list[TakenFile]:
+    ) -> list[FileRecord]:
         """Take the files, and return their outcomes in order. `only_from`: as for `FileSource.fetch_file`. Raises
         `ChatUnavailableError` or `FilesUnreachableError` while the platform or the store of files cannot be reached."""
         core = self.core
         age_ms = core.stores.clock.now_ms() - lease.item.put_ms if lease.item.put_ms else 0
         at_once, is_last_try = asyncio.Semaphore(AT_ONCE), age_ms > core.timing.file_patience_s * 1000
 
-        async def take(number: int, one: SentFile) -> TakenFile:
+        async def take(number: int, one: SentFile) -> FileRecord:
             async with at_once:
                 return await self._take_file(person, one, number, only_from, is_last_try=is_last_try)
 
@@ -118,13 +139,13 @@ class FileIntake(FileKeeper):
 
     async def _take_file(
         self, person: str, sent: SentFile, number: int, only_from: str, *, is_last_try: bool
-    ) -> TakenFile:
+    ) -> FileRecord:
         core, file = self.core, describe_sent_file(sent)
         if number >= MAX_SENT:
             return await self._refuse_file(person, file, "too_many")
         known = await self.files.find_record(person, sent.id) if sent.id else None
         if known is not None and (known.file.sha256 or known.refused):
-            return TakenFile(known.file, known.refused, known.unread)
+            return known
         try:
             async with self.turns:
                 fetched = await core.platform.file_source.fetch_file(
@@ -149,26 +170,26 @@ class FileIntake(FileKeeper):
                     named = f"{stem or ending} ({by}){dot}{ending if stem else ''}"
                 taken = file.model_copy(update={"name": named, "media": media, "reading": reading})
                 kept = await self.files.keep_file(person, taken, content, now_ms, unread=unread)
-                return TakenFile(kept, unread=unread)
+                return FileRecord(file=kept, unread=unread)
         except FileRefusedError as refused:
             return await self._refuse_file(person, file, refused.reason)
         except ChatUnavailableError:
             if not is_last_try:
                 raise
-            return TakenFile(file, "unreachable")
+            return FileRecord(file=file, refused="unreachable")
         except FilesUnavailableError as failed:
             if isinstance(failed, FilesUnreachableError) and not is_last_try:
                 raise
             log.error("a file cannot be kept", reason=str(failed))
-            return TakenFile(file, "not_kept")
+            return FileRecord(file=file, refused="not_kept")
 
-    async def _refuse_file(self, person: str, file: AttachedFile, reason: str) -> TakenFile:
+    async def _refuse_file(self, person: str, file: AttachedFile, reason: str) -> FileRecord:
         if file.id:
             await self.files.refuse_file(person, file, reason)
-        return TakenFile(file, reason)
+        return FileRecord(file=file, refused=reason)
 
 
-def sum_up_files(taken: Sequence[TakenFile]) -> TakenFiles:
+def sum_up_files(taken: Sequence[FileRecord]) -> TakenFiles:
     """Name the refused files and those that no model has read, with the reasons."""
     refused, unread = dict[str, list[AttachedFile]](), dict[str, list[AttachedFile]]()
     for one in taken:
@@ -197,3 +218,21 @@ def sum_up_files(taken: Sequence[TakenFile]) -> TakenFiles:
         refusals=refusals,
         troubles=troubles,
     )
+
+
+def _list_card_files(card: OpenCard) -> tuple[str, ...]:
+    form = card.proposal.args.get("form")
+    if card.tool not in REQUESTING or not isinstance(form, dict):
+        return ()
+    return tuple(id for value in form.values() if isinstance(value, str) for id in list_file_ids(value))
+
+
+def _parse_own_files(run: Run, waiting: Mapping[str, str]) -> list[WaitingFile]:
+    """Parse the waiting files of the run's person, in the order of sending as far as the platform's ids show it."""
+    found = list[WaitingFile]()
+    for text in waiting.values():
+        try:
+            found.append(WaitingFile.model_validate_json(text))
+        except ValidationError:  # of a newer version
+            continue
+    return [one for one in found if one.person == run.message.person]

@@ -35,7 +35,7 @@ from bot.core.work_items import (
 from bot.features.contract import Core
 from bot.features.sets import set_render
 from bot.features.sets.day_facts import DayFacts
-from bot.features.sets.set_entries import CARD_CHOICES, count_entry_bytes, has_whole_days, shows_request
+from bot.features.sets.set_render import CARD_CHOICES, count_entry_bytes, has_whole_days, shows_request
 from bot.features.sets.set_store import ApprovalSet, ApprovalSetStore, SetEntry
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, SetTimer, Write

@@ -124,18 +124,6 @@ class SummaryDraft:
     replies: list[ModelReply] = field(default_factory=list)
     """All replies of the model, unusable ones included."""
 
-    @property
-    def tokens_in(self) -> int:
-        return sum(reply.tokens_in for reply in self.replies)
-
-    @property
-    def tokens_cached(self) -> int:
-        return sum(reply.tokens_cached for reply in self.replies)
-
-    @property
-    def tokens_out(self) -> int:
-        return sum(reply.tokens_out for reply in self.replies)
-
 
 class SummaryLines(BaseModel):
     lines: list[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]] = Field(min_length=1)

@@ -16,7 +16,7 @@ import typer
 from bot.app.settings import Settings, load_settings
 from bot.core.i18n import render_value
 from bot.core.redaction import redact_text
-from bot.features.files.bytes_place import open_file_bytes
+from bot.features.files.file_bytes import open_file_bytes
 from bot.features.files.file_store import FileStore
 from bot.ops.cli import console
 from bot.ops.cli.console import sanitize_for_terminal

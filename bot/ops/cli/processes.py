@@ -47,7 +47,7 @@ from tools.workflow.engine.store import RedisStore
 from tools.workflow.process.checks import FORM
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 from tools.workflow.remote.engine import RemoteEngine
-from tools.workflow.remote.extension_names import convert_to_engine
+from tools.workflow.remote.process_versions import convert_to_engine
 from tools.workflow.remote.rest_client import EngineRefusedError
 
 app = typer.Typer(no_args_is_help=True, help="Processes: which there are, and bringing in your own.")

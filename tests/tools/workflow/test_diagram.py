@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from tests.harness.corpus import corpus
 from tests.harness.processes import FILES
 from tools.spec import ToolError
-from tools.workflow.diagram.label_placement import LabelPlacer, build_segment_boxes, list_label_positions
 from tools.workflow.diagram.labels import LEADING, find_font_file, list_missing_glyphs, measure_width, wrap_label
 from tools.workflow.diagram.layout import Box, Point, Shape, read_diagram
 from tools.workflow.diagram.render import rasterize_svg, render_picture, render_png
-from tools.workflow.diagram.svg import draw_diagram
+from tools.workflow.diagram.svg import LabelPlacer, build_segment_boxes, draw_diagram, list_label_positions
 
 FOLDER = resources.files("tools.workflow").joinpath("definitions")
 SHIPPED = {name: FOLDER.joinpath(f"{name}.bpmn").read_bytes() for name in ("leave", "expense")}

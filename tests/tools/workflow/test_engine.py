@@ -17,6 +17,7 @@ from tests.tools.office import LI, LONG, NOW, SICK, TAXI, WANG, ZHANG, People, d
 from tools.spec import ToolError
 from tools.workflow.engine import embedded
 from tools.workflow.engine.commands import (
+    Act,
     AddSignCommand,
     CcCommand,
     CommentCommand,
@@ -27,7 +28,6 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.embedded import POSTPONEMENT, EmbeddedEngine
-from tools.workflow.engine.port import Act
 from tools.workflow.engine.state import Decision, Delegation, Status
 from tools.workflow.engine.store import RedisStore
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes

@@ -10,6 +10,7 @@ from tests.tools.office import LI, NOW, SICK, ZHANG, Office, office, refused
 from tools.spec import Person, ToolError
 from tools.workflow.engine import embedded, reducer
 from tools.workflow.engine.commands import (
+    Act,
     AddSignCommand,
     CommentCommand,
     DecideCommand,
@@ -17,7 +18,6 @@ from tools.workflow.engine.commands import (
     TransferCommand,
     WithdrawCommand,
 )
-from tools.workflow.engine.port import Act
 from tools.workflow.engine.reducer import MAX_HISTORY, MAX_SIGN_DEPTH
 from tools.workflow.engine.state import Decision, Status
 from tools.workflow.engine.transitions import TransitionResult

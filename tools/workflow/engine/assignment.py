@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tools.people.names import (
     CANDIDATES,
@@ -25,6 +26,9 @@ from tools.workflow.engine.state import COPY_PREFIX, FilledForm, Request, Task, 
 from tools.workflow.process.forms import PERSONS, FieldKind, Form, FormField, build_field_error, check_missing_fields
 from tools.workflow.process.policy import AssigneeResolver, PeopleSelector, PolicyRow
 
+if TYPE_CHECKING:
+    from tools.workflow.process.definition import Process  # which assigns people when it fills in a form
+
 ROLE_PREFIX = "role:"
 """Prefix of a role in `FlowNode.who`, which means all its holders."""
 PERSON_SEPARATOR = re.compile(r"[,，、;；\n]|(?<=>)\s*(?=<@)")
@@ -32,20 +36,15 @@ PERSON_SEPARATOR = re.compile(r"[,，、;；\n]|(?<=>)\s*(?=<@)")
 
 
 def assign_people(
-    form: Form,
-    definition: ProcessDefinition,
-    filled: FilledForm,
-    people: Sequence[Person],
-    author: Person,
-    rows: Sequence[PolicyRow],
+    process: Process, filled: FilledForm, people: Sequence[Person], author: Person, rows: Sequence[PolicyRow]
 ) -> FilledForm:
     """The form with persons as ids and all deciders chosen. `rows` come before the form's own rows. Raises `ToolError`,
     which names the field and the fix."""
-    decides = definition.deciding_names
-    persons = (f for f in form.fields if f.kind in PERSONS)
+    decides = process.deciding_names
+    persons = (f for f in process.form.fields if f.kind in PERSONS)
     values = {f.name: _resolve_ids(f, filled.values[f.name], people, author, f.name in decides) for f in persons}
     filled = filled.model_copy(update={"values": {**filled.values, **values}})
-    seats = SeatAssignment(form, definition, filled, AssigneeResolver(people, author), (*rows, *form.policy))
+    seats = SeatAssignment(process, filled, AssigneeResolver(people, author), rows)
     seats.reject_missing_fields()
     seats.require_allowed_choices()
     seats.choose_people()
@@ -55,8 +54,7 @@ def assign_people(
 
 
 def preview_people(
-    form: Form,
-    definition: ProcessDefinition,
+    process: Process,
     filled: FilledForm,
     people: Sequence[Person],
     author: Person,
@@ -66,17 +64,17 @@ def preview_people(
     """Preview `assign_people` for an incomplete form, which lacks the values that are still to come: the form with
     persons as ids, and its seats, or None while a value is missing on which the path depends. Where nobody is named,
     the people whom the rules name count as named. Errors are added to `errors`."""
-    decides, values = definition.deciding_names, dict[str, str]()
-    for field in (f for f in form.fields if f.kind in PERSONS):
+    values = dict[str, str]()
+    for field in (f for f in process.form.fields if f.kind in PERSONS):
         try:
             named = filled.values.get(field.name, "")
-            values[field.name] = _resolve_ids(field, named, people, author, field.name in decides)
+            values[field.name] = _resolve_ids(field, named, people, author, field.name in process.deciding_names)
         except ToolError as error:
             errors.append(error)
             values[field.name] = ""
     filled = filled.model_copy(update={"values": {**filled.values, **values}})
     try:
-        seats = SeatAssignment(form, definition, filled, AssigneeResolver(people, author), (*rows, *form.policy))
+        seats = SeatAssignment(process, filled, AssigneeResolver(people, author), rows)
     except InvalidExpressionError:
         return filled, None
     wrong = {error.field for error in errors}
@@ -85,21 +83,16 @@ def preview_people(
 
 
 def find_successors(
-    form: Form,
-    definition: ProcessDefinition,
-    request: Request,
-    task: Task,
-    company: AssigneeResolver,
-    rows: Sequence[PolicyRow],
+    process: Process, request: Request, task: Task, company: AssigneeResolver, rows: Sequence[PolicyRow]
 ) -> tuple[Person, ...] | None:
     """The people whom the rules now name in place of the task's assignee; None if the assignee may decide. `company`
     has the current people. Only assignees named by a rule are judged. Other assignees keep the task: a person chosen by
     the author by a row that permits it, or a person who got the task by transfer, add sign or escalation."""
-    node = definition.nodes.get(task.node)
+    node = process.definition.nodes.get(task.node)
     asked_names = [name for name in node.who if task.assignee in request.filled.resolve_people(name)] if node else []
     if task.kind is not TaskKind.APPROVE or not asked_names:
         return None
-    seats = SeatAssignment(form, definition, request.filled, company, (*rows, *form.policy))
+    seats = SeatAssignment(process, request.filled, company, rows)
     if any(seats.can_decide(name, task.assignee) for name in asked_names):
         return None
     return tuple({p.id: p for name in asked_names for p in seats.list_candidates(name)}.values())
@@ -185,16 +178,11 @@ class SeatAssignment:
     """The step-by-step assignment of seats for one request."""
 
     def __init__(
-        self,
-        form: Form,
-        definition: ProcessDefinition,
-        filled: FilledForm,
-        company: AssigneeResolver,
-        rows: tuple[PolicyRow, ...],
+        self, process: Process, filled: FilledForm, company: AssigneeResolver, rows: Sequence[PolicyRow]
     ) -> None:
-        self._form, self._definition, self._filled = form, definition, filled
-        self._company, self._rows = company, rows
-        self._paths = trace_happy_paths(definition, filled)
+        self._form, self._definition, self._filled = process.form, process.definition, filled
+        self._company, self._rows = company, (*rows, *process.form.policy)
+        self._paths = trace_happy_paths(process.definition, filled)
         self._nodes_by_name = {name: node for node in list_approval_nodes(self._paths) for name in node.who}
         self._values: Mapping[str, Value] = {**filled.values, **filled.numbers}
         self.assigned_people: dict[str, tuple[str, ...]] = {}

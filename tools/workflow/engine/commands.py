@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -156,20 +156,13 @@ class MigrateCommand(RequestCommand):
     form: str
 
 
-Command = Annotated[
-    StartCommand
-    | DecideCommand
-    | TransferCommand
-    | AddSignCommand
-    | WithdrawCommand
-    | UrgeCommand
-    | CommentCommand
-    | CcCommand
-    | FireTimerCommand
-    | MigrateCommand
-    | AssignCommand,
-    Field(discriminator="kind"),
-]
+Act: TypeAlias = (
+    DecideCommand | TransferCommand | AddSignCommand | WithdrawCommand | UrgeCommand | CommentCommand | CcCommand
+)
+"""Commands of people about an existing request."""
+AboutTask: TypeAlias = TaskCommand | UrgeCommand | FireTimerCommand | AssignCommand
+"""Commands that name a task; all others name a request."""
+Command = Annotated[StartCommand | Act | FireTimerCommand | MigrateCommand | AssignCommand, Field(discriminator="kind")]
 
 
 class FlowStep(CompactModel):

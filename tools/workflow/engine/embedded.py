@@ -27,34 +27,33 @@ from tools.workflow.engine.authority import (
     require_task,
 )
 from tools.workflow.engine.commands import (
-    AssignCommand,
-    CcCommand,
+    AboutTask,
     Command,
-    CommentCommand,
     DecideCommand,
     FireTimerCommand,
     MigrateCommand,
     RequestEvent,
     StartCommand,
     TaskCommand,
-    UrgeCommand,
+    WithdrawCommand,
 )
-from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.migration import reject_migration
 from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.port import (
     MAX_SAME_FILE,
     Ability,
-    Act,
     AssignedTask,
     CommandResult,
+    Completion,
+    Engine,
     RequestList,
     TodoList,
     build_command_result,
+    reject_repeated_start,
 )
-from tools.workflow.engine.reducer import apply_command, reject_full_record, require_readable
-from tools.workflow.engine.state import SYSTEM, Decision, Delegation, FilledForm, Request, TaskKind
+from tools.workflow.engine.reducer import apply_command, require_readable
+from tools.workflow.engine.state import SYSTEM, Decision, Delegation, Request, TaskKind
 from tools.workflow.engine.store import (
     OutboxEvent,
     RedisStore,
@@ -66,8 +65,7 @@ from tools.workflow.engine.store import (
 from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.engine.versions import ProcessVersions
 from tools.workflow.process.calendar import WorkCalendar
-from tools.workflow.process.definition import FormPreview, Process, get_process_by_key
-from tools.workflow.process.earlier_requests import YearBalance
+from tools.workflow.process.definition import Process, get_process_by_key
 from tools.workflow.process.policy import PolicyRow
 
 T = TypeVar("T")
@@ -82,7 +80,7 @@ POSTPONEMENT = timedelta(hours=1)
 log = logging.getLogger(__name__)
 
 
-class EmbeddedEngine:
+class EmbeddedEngine(Engine):
     """An engine over a store. `processes` are available without deployment."""
 
     abilities: frozenset[Ability] = frozenset(get_args(Ability))
@@ -115,9 +113,6 @@ class EmbeddedEngine:
     async def list_processes(self) -> tuple[Process, ...]:
         return await self._versions.list_current_processes(await self._store.load_deployments())
 
-    async def get_process(self, request: Request) -> Process:
-        return await self._versions.load_process((request.definition, request.form))
-
     async def deploy_process(self, process: Process) -> None:
         """Deploy a version: new requests use it, running ones keep theirs."""
         await self._save_process_files(process)
@@ -129,19 +124,6 @@ class EmbeddedEngine:
             if version not in self._saved_files:
                 await self._store.save_file(version, content)
                 self._saved_files.add(version)
-
-    async def fill_form(
-        self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
-    ) -> FilledForm:
-        return await self._enricher.fill_form(process, form, initiator, now, besides)
-
-    async def preview_form(
-        self, process: Process, form: Mapping[str, str], initiator: str, now: datetime
-    ) -> FormPreview:
-        return await self._enricher.preview_form(process, form, initiator, now)
-
-    async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
-        return await self._enricher.list_balances(await self.list_processes(), person, year)
 
     async def list_requests_with_file(self, sha256: str) -> tuple[Request, ...]:
         named = await self._store.list_members("same_file", sha256)
@@ -196,38 +178,6 @@ class EmbeddedEngine:
 
         return await self._retry_conflicts(try_start)
 
-    async def execute_command(
-        self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
-    ) -> CommandResult:
-        async def enrich_action(process: Process, request: Request) -> Command:
-            await self._enricher.authorize_command(process, request, command, now)
-            reject_full_record(request, command)
-            complete = await self._enricher.enrich_command(process, request, command, now, form)
-            resubmitted = complete.filled if isinstance(complete, DecideCommand) else None
-            reject_unseen_form(resubmitted.confirmed_hash if resubmitted else request.filled.content_hash, seen)
-            if isinstance(complete, UrgeCommand | CommentCommand | CcCommand):
-                return complete
-            filled = resubmitted or request.filled
-            gone = await self._enricher.find_gone_people(process, filled, request.initiator, now, request.visits)
-            return complete.model_copy(update={"gone": gone})
-
-        return await self._run_command(command, key, now, enrich_action)
-
-    async def preview_command(
-        self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None
-    ) -> CommandResult:
-        request = await self._store.load_request(_get_request_id(command))
-        if request is None:
-            raise _build_absent_error(command)
-        process = await self.get_process(request)
-        reject_full_record(request, command)
-        complete = await self._enricher.enrich_command(process, request, command, now, form)
-        return build_command_result(apply_command(process.definition, request, complete, now).request, complete)
-
-    async def authorize_command(self, command: TaskCommand, now: datetime) -> None:
-        if (request := await self._store.load_request(_split_task_id(command.task))) is not None:
-            await self._enricher.authorize_command(await self.get_process(request), request, command, now)
-
     async def migrate_request(
         self, request_id: str, process: Process, actor: str, key: str, now: datetime
     ) -> CommandResult:
@@ -247,13 +197,6 @@ class EmbeddedEngine:
         command, before = _build_migration(request.id, process, actor), await self.get_process(request)
         reject_migration(before, process, request, await self.list_events(request.id))
         require_readable(apply_command(before.definition, request, command, now), request)
-
-    async def assign_task(
-        self, task_id: str, person: str, actor: str, key: str, now: datetime, reason: str = ""
-    ) -> CommandResult:
-        """Give a task to somebody, for an administrator. The caller has made sure that `person` is in the directory."""
-        command = AssignCommand(task=task_id, actor=actor, person=person, opinion=reason)
-        return await self._run_command(command, key, now)
 
     async def run_due_jobs(self, now: datetime) -> int:
         due = await self._store.list_due_timers(to_milliseconds(now), MAX_DUE_TIMERS)
@@ -285,11 +228,7 @@ class EmbeddedEngine:
                     return
 
         async def enrich_timer(process: Process, request: Request) -> Command:
-            complete = await self._enricher.enrich_timer(process.definition, request, command)
-            gone = await self._enricher.find_gone_people(
-                process, request.filled, request.initiator, now, request.visits
-            )
-            return complete.model_copy(update={"gone": gone})
+            return await self._enricher.enrich_timer(process.definition, request, command)
 
         try:
             await self._run_command(command, f"timer:{member}", now, enrich_timer)
@@ -297,15 +236,15 @@ class EmbeddedEngine:
             if error.code != "busy":  # closed meanwhile, or fired already
                 await self._store.delete_timer(member)
 
-    async def _run_command(
-        self,
-        command: Command,
-        key: str,
-        now: datetime,
-        enrich: Callable[[Process, Request], Awaitable[Command]] | None = None,
-    ) -> CommandResult:
-        """Execute a command on a request. `enrich` adds what it needs from outside, or refuses it."""
+    async def _load_request_of(self, command: Command | TaskCommand) -> Request:
+        request = await self._store.load_request(_get_request_id(command))
+        if request is None:
+            raise _build_absent_error(command)
+        return request
 
+    async def _run_command(
+        self, command: Command, key: str, now: datetime, complete: Completion | None = None
+    ) -> CommandResult:
         async def try_command() -> CommandResult:
             answer, request = await self._store.load_command_context(_require_key(key), _get_request_id(command))
             if answer is not None:
@@ -316,8 +255,12 @@ class EmbeddedEngine:
             again = isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT
             if again and process.form.needs_earlier_requests:  # counted before the author's other requests are read
                 forms = (await self._store.load_own_requests(request.initiator)).form_count
-            complete = await enrich(process, request) if enrich else command
-            applied = apply_command(process.definition, request, complete, now)
+            completed = await complete(process, request) if complete else command
+            if isinstance(completed, TaskCommand | WithdrawCommand | FireTimerCommand):  # which may open tasks
+                filled = (completed.filled if isinstance(completed, DecideCommand) else None) or request.filled
+                gone = await self._enricher.find_gone_people(process, filled, request.initiator, now, request.visits)
+                completed = completed.model_copy(update={"gone": gone})
+            applied = apply_command(process.definition, request, completed, now)
             return await self._save_result(key, request, process.definition, applied, forms)
 
         return await self._retry_conflicts(try_command)
@@ -444,7 +387,7 @@ class EmbeddedEngine:
 
     async def list_recent_decisions(self, person: str, most: int, skip: int = 0) -> TodoList:
         names, end = ("done", "decided_for"), skip + most
-        members = [one for name in names for one in await self._store.list_newest_members(name, person, end)]
+        members = [one for name in names for one in await self._store.list_members(name, person, end, newest=True)]
         newest = [member for member, _ in sorted(members, key=lambda one: one[::-1], reverse=True)[skip:end]]
         total = sum([await self._store.count_members(name, person) for name in names])
         return TodoList(await self._load_assigned_tasks(newest), total)
@@ -459,7 +402,7 @@ class EmbeddedEngine:
         return await self._store.list_own_requests(person)
 
     async def list_recent_requests(self, person: str, most: int, skip: int = 0) -> RequestList:
-        newest = await self._store.list_newest_members("mine", person, skip + most)
+        newest = await self._store.list_members("mine", person, skip + most, newest=True)
         requests = await self._store.load_requests([member for member, _ in newest[skip:]])
         return RequestList(requests, await self._store.count_members("mine", person))
 
@@ -498,15 +441,16 @@ def _require_key(key: str) -> str:
     return key
 
 
-def _get_request_id(command: Command) -> str:
-    if isinstance(command, TaskCommand | UrgeCommand | FireTimerCommand | AssignCommand):
+def _get_request_id(command: Command | TaskCommand) -> str:
+    if isinstance(command, AboutTask):
         return _split_task_id(command.task)
     return _normalize_request_id(command.request)
 
 
-def _build_absent_error(command: Command) -> ToolError:
-    task = getattr(command, "task", None)
-    return build_no_task_error(task) if task is not None else build_no_request_error(_get_request_id(command))
+def _build_absent_error(command: Command | TaskCommand) -> ToolError:
+    if isinstance(command, AboutTask):
+        return build_no_task_error(command.task)
+    return build_no_request_error(command.request)
 
 
 def _build_migration(request_id: str, process: Process, actor: str) -> MigrateCommand:

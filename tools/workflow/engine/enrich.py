@@ -17,6 +17,7 @@ from tools.workflow.bpmn.graph import ProcessDefinition
 from tools.workflow.engine import authority
 from tools.workflow.engine.assignment import find_successors
 from tools.workflow.engine.commands import (
+    Act,
     AddSignCommand,
     CcCommand,
     CommentCommand,
@@ -27,7 +28,6 @@ from tools.workflow.engine.commands import (
     UrgeCommand,
     WithdrawCommand,
 )
-from tools.workflow.engine.port import Act
 from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status, Task, Visit
 from tools.workflow.engine.votes import list_seats
 from tools.workflow.process.calendar import BY_CLOCK, WorkCalendar
@@ -218,7 +218,7 @@ class CommandEnricher:
                 id=request.initiator, name="", active=False
             )
             company = AssigneeResolver(await self._directory.list_people(), author)
-            found = find_successors(process.form, process.definition, request, task, company, rows)
+            found = find_successors(process, request, task, company, rows)
             if company.consulted <= looked_up:
                 return found
             await self._directory.refresh_people(company.consulted - looked_up)

@@ -19,6 +19,7 @@ from tools.workflow.bpmn.graph import ProcessDefinition, TimerAction, VotingMode
 from tools.workflow.engine import authority
 from tools.workflow.engine.authority import get_visit
 from tools.workflow.engine.commands import (
+    Act,
     AddSignCommand,
     AssignCommand,
     CcCommand,
@@ -35,7 +36,6 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.paths import list_task_timers
-from tools.workflow.engine.port import Act
 from tools.workflow.engine.state import APPROVAL_DECISIONS, REVOKING, Decision, Opinion, Request, Status, Task, TaskKind
 from tools.workflow.engine.transitions import Transition, TransitionResult
 from tools.workflow.engine.votes import compute_seat_depth, find_seat

@@ -330,15 +330,12 @@ class RedisStore:
         found = await self._fetch_bytes("LRANGE", self._build_key("events", request_id), 0, -1)
         return tuple(_inflate_text(body) for body in found if body is not None)
 
-    async def list_members(self, name: str, person: str = "", most: int | None = None) -> tuple[tuple[str, int], ...]:
-        """Pairs of member and score of a list, lowest score first, at most `most`."""
+    async def list_members(
+        self, name: str, person: str = "", most: int | None = None, *, newest: bool = False
+    ) -> tuple[tuple[str, int], ...]:
+        """Pairs of member and score of a list, at most `most`: lowest score first, or highest first if `newest`."""
         key, last = self._build_key(name, person), -1 if most is None else most - 1
-        found = await self._redis.zrange(key, 0, last, withscores=True)
-        return tuple((member, int(score)) for member, score in found)
-
-    async def list_newest_members(self, name: str, person: str, most: int) -> tuple[tuple[str, int], ...]:
-        """Pairs of member and score of a list, highest score first, at most `most`."""
-        found = await self._redis.zrange(self._build_key(name, person), 0, most - 1, desc=True, withscores=True)
+        found = await self._redis.zrange(key, 0, last, desc=newest, withscores=True)
         return tuple((member, int(score)) for member, score in found)
 
     async def count_members(self, name: str, person: str) -> int:

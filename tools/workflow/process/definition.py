@@ -190,7 +190,7 @@ def fill_form(process: Process, values: Mapping[str, str], context: FormContext)
     canonical = parse_form_input(process.form, values, context.today, process.deciding_names, context.calendar)
     filled = _derive_values(process.form, canonical, context, errors, is_complete=True)
     raise_errors(errors)
-    return assign_people(process.form, process.definition, filled, context.people, context.initiator, rows)
+    return assign_people(process, filled, context.people, context.initiator, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ def preview_form(process: Process, values: Mapping[str, str], context: FormConte
     form, errors, rows = process.form, list[ToolError](), context.list_policy_rows(process)
     canonical = _parse_valid_values(form, values, context, errors)
     filled = _derive_values(form, canonical, context, errors, is_complete=False)
-    filled, seats = preview_people(form, process.definition, filled, context.people, context.initiator, rows, errors)
+    filled, seats = preview_people(process, filled, context.people, context.initiator, rows, errors)
     needed = seats.list_needed_fields() if seats else frozenset[str]()
     decides = process.deciding_names & {f.name for f in form.fields}
     return FormPreview(

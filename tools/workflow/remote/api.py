@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pydantic import Field
 
 from tools.spec import FrozenModel
-from tools.workflow.remote.extension_names import EngineName
 from tools.workflow.remote.rest_client import ByteBudget, RestClient, build_engine_error, reject_unreadable
 
 T = TypeVar("T")
 Path: TypeAlias = tuple[str, ...]
+EngineName: TypeAlias = Literal["camunda", "operaton", "flowable"]
 VariableValue: TypeAlias = str | float | None
 PAGE_SIZE = 500
 """Rows requested at once. By default Flowable returns 10, Camunda everything."""
@@ -125,30 +125,11 @@ def encode_variables(variables: Mapping[str, VariableValue]) -> list[dict[str, A
     return encoded
 
 
-class Names(NamedTuple):
-    """An engine's names for what it lists: paths, parameters, and what is sorted by."""
-
-    definitions: Path
-    latest: str
-    open_tasks: Path
-    created: str
-    variables: str
-    """The condition on variables of the instance of an open task."""
-    past_tasks: Path
-    past_steps: Path
-    past_instances: Path
-    request: str
-    equals: Mapping[str, str]
-    """The part of a condition on a variable that says how it is compared."""
-
-
 class Listing(NamedTuple):
-    """A list to read, smallest first if it is sorted."""
+    """One of the engine's lists."""
 
     path: Path
-    wanted: Mapping[str, Any]
-    sort: str = ""
-    is_post: bool = False
+    is_post: bool = True
     """Whether the conditions are sent as a body."""
     page: int = PAGE_SIZE
     """Most rows of a page."""
@@ -160,21 +141,31 @@ class EngineApi(Protocol):
 
     _rest: RestClient
     _page: int
-    names: Names
+    definitions: Listing
+    open_tasks: Listing
+    past_tasks: Listing
+    past_steps: Listing
+    past_instances: Listing
+    latest_condition: str
+    created_order: str
+    """The sorting of open tasks by their age."""
+    variables_condition: str
+    """The condition on variables of the instance of an open task."""
+    request_condition: str
+    equals: Mapping[str, str]
+    """The part of a condition on a variable that says how it is compared."""
     extension_name: EngineName
     """The engine in whose namespace process files for it have their attributes."""
     read_extensions: frozenset[str]
-    """The engines in whose namespaces this one reads attributes (`extension_names`). All others are ignored."""
-    instance_page: int = PAGE_SIZE
-    """Most instances requested at once."""
+    """The engines in whose namespaces this one reads attributes (`process_versions`). All others are ignored."""
 
     def __init__(self, rest: RestClient, page: int = PAGE_SIZE) -> None:
         self._rest, self._page = rest, page
 
     async def find_definition_id(self, process: str) -> str:
         """Id of the newest definition with this key, or empty."""
-        listing = Listing(self.names.definitions, {"key": process, self.names.latest: "true"})
-        return next(iter(await self._list(listing, lambda row: str(row["id"]))), "")
+        wanted = {"key": process, self.latest_condition: "true"}
+        return next(iter(await self._list(self.definitions, wanted, lambda row: str(row["id"]))), "")
 
     async def load_definition_xml(self, definition: str) -> bytes:
         """The file that was deployed."""
@@ -184,7 +175,7 @@ class EngineApi(Protocol):
 
     async def list_instances(self, request: str) -> list[ProcessInstance]:
         """Instances with this business key, oldest first. Neither engine enforces uniqueness."""
-        return await self.query_instances({self.names.request: request})
+        return await self.query_instances({self.request_condition: request})
 
     async def find_instance(self, instance: str) -> ProcessInstance | None:
         return next(iter(await self.query_instances({"processInstanceId": instance})), None)
@@ -198,8 +189,7 @@ class EngineApi(Protocol):
     ) -> list[ProcessInstance]:
         """Past and running instances, oldest first. For a list, `known` says which may come without variables; all
         others may come with the variables of our records only."""
-        listing = Listing(self.names.past_instances, wanted, "startTime", True, self.instance_page)
-        return await self._list(listing, parse_instance)
+        return await self._list(self.past_instances, wanted, parse_instance, "startTime")
 
     async def list_instances_with_ids(self, ids: Collection[str]) -> list[ProcessInstance]:
         """Those of these instances that exist; they may come with the variables of our records only."""
@@ -213,22 +203,20 @@ class EngineApi(Protocol):
     async def list_tasks_started_by(self, user: str) -> list[EngineTask]:
         """Open and closed tasks of all instances whose variable `initiator` is this user, oldest first."""
         wanted = {"processVariables": [self._match_variable("initiator", user)]}
-        return await self._list(Listing(self.names.past_tasks, wanted, "startTime", True), parse_task)
+        return await self._list(self.past_tasks, wanted, parse_task, "startTime")
 
     async def list_open_tasks(self, user: str = "") -> list[EngineTask]:
         """Open tasks of a user, or of all instances that have our `MARK`, oldest first."""
-        marked = {self.names.variables: [self._match_variable(MARK, WORKER)]}
-        listing = Listing(self.names.open_tasks, {"assignee": user} if user else marked, self.names.created, True)
-        return await self._list(listing, parse_task)
+        marked = {self.variables_condition: [self._match_variable(MARK, WORKER)]}
+        return await self._list(self.open_tasks, {"assignee": user} if user else marked, parse_task, self.created_order)
 
     async def list_closed_tasks(self, user: str) -> list[EngineTask]:
         wanted = {"taskAssignee": user, "finished": True}
-        return await self._list(Listing(self.names.past_tasks, wanted, "endTime", True), parse_task)
+        return await self._list(self.past_tasks, wanted, parse_task, "endTime")
 
     async def list_activities(self, instance: str) -> list[ActivityInstance]:
         """Steps of the instance with their tasks, open and closed, oldest first."""
-        listing = Listing(self.names.past_steps, {"processInstanceId": instance}, "startTime")
-        return await self._list(listing, parse_activity)
+        return await self._list(self.past_steps, {"processInstanceId": instance}, parse_activity, "startTime")
 
     async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> str:
         """Start an instance; return its id, or empty if the answer cannot be read."""
@@ -264,17 +252,19 @@ class EngineApi(Protocol):
 
     def _match_variable(self, name: str, value: str) -> dict[str, str]:
         """The condition of a query that an instance has this variable."""
-        return {"name": name, "value": value, **self.names.equals}
+        return {"name": name, "value": value, **self.equals}
 
     @reject_unreadable
-    async def _list(self, listing: Listing, parse: Callable[[dict[str, Any]], T]) -> list[T]:
-        """The rows of up to `MAX_PAGES`, parsed; a short page is the last, and a repeated one unreadable. Raises
-        `ToolError` `engine_down` if all take too long."""
+    async def _list(
+        self, listing: Listing, wanted: Mapping[str, Any], parse: Callable[[dict[str, Any]], T], sort: str = ""
+    ) -> list[T]:
+        """The rows of up to `MAX_PAGES`, parsed, smallest first if they are sorted; a short page is the last, and a
+        repeated one unreadable. Raises `ToolError` `engine_down` if all take too long."""
         rows, budget, size = list[dict[str, Any]](), ByteBudget(), min(listing.page, self._page)
         try:
             async with asyncio.timeout(self._rest.list_timeout_s):
                 for _ in range(MAX_PAGES):
-                    page, total = await self.read_page(listing, len(rows), size, budget)
+                    page, total = await self.read_page(listing, wanted, sort, len(rows), size, budget)
                     if not isinstance(page, list) or len(page) > size or not all(isinstance(row, dict) for row in page):
                         raise ValueError("no page of rows")
                     if page and page == rows[-len(page) :]:
@@ -286,6 +276,8 @@ class EngineApi(Protocol):
             raise build_engine_error("engine_down") from None
         return [parse(row) for row in rows]
 
-    async def read_page(self, listing: Listing, first: int, size: int, budget: ByteBudget) -> tuple[Any, object]:
+    async def read_page(
+        self, listing: Listing, wanted: Mapping[str, Any], sort: str, first: int, size: int, budget: ByteBudget
+    ) -> tuple[Any, object]:
         """Up to `size` rows after the `first` ones, or anything else that was answered; and the number of all rows, if
         the engine says it."""

@@ -14,35 +14,33 @@ from tools.workflow.remote.api import (
     PAGE_SIZE,
     WORKER,
     EngineApi,
+    EngineName,
     EngineTask,
     ExternalTask,
     Listing,
-    Names,
     ProcessInstance,
     VariableValue,
     encode_variables,
     parse_task,
 )
-from tools.workflow.remote.command_records import PREFIX
-from tools.workflow.remote.extension_names import EngineName
+from tools.workflow.remote.rebuild import PREFIX
 from tools.workflow.remote.rest_client import ByteBudget, Query, parse_id, reject_unreadable
 
 
 class CamundaApi(EngineApi):
     extension_name: EngineName = "camunda"
     read_extensions = frozenset({"camunda"})
-    names = Names(
-        definitions=("process-definition",),
-        latest="latestVersion",
-        open_tasks=("task",),
-        created="created",
-        variables="processVariables",
-        past_tasks=("history", "task"),
-        past_steps=("history", "activity-instance"),
-        past_instances=("history", "process-instance"),
-        request="processInstanceBusinessKey",
-        equals={"operator": "eq"},
-    )
+    definitions = Listing(("process-definition",), is_post=False)
+    open_tasks = Listing(("task",))
+    past_tasks = Listing(("history", "task"))
+    past_steps = Listing(("history", "activity-instance"), is_post=False)
+    past_instances = Listing(("history", "process-instance"))
+    past_variables = Listing(("history", "variable-instance"))
+    latest_condition = "latestVersion"
+    created_order = "created"
+    variables_condition = "processVariables"
+    request_condition = "processInstanceBusinessKey"
+    equals: Mapping[str, str] = {"operator": "eq"}
 
     @reject_unreadable
     async def load_definition_xml(self, definition: str) -> bytes:
@@ -60,17 +58,15 @@ class CamundaApi(EngineApi):
         of_these: dict[str, Any] = {"processInstanceIdIn": list(variables)}
         if known is not None:
             of_these["variableNameLike"] = f"{PREFIX}%"
-        listing = Listing(("history", "variable-instance"), of_these, "instanceId,variableName", is_post=True)
-        for row in await self._list(listing, dict) if variables else ():
+        order = "instanceId,variableName"
+        for row in await self._list(self.past_variables, of_these, dict, order) if variables else ():
             if not row.get("taskId"):
                 variables.get(str(row.get("processInstanceId")), {})[str(row.get("name"))] = row.get("value")
         return [one.model_copy(update={"variables": variables.get(one.id, {})}) for one in found]
 
     async def list_tasks_of_instances(self, instances: Sequence[ProcessInstance]) -> list[EngineTask] | None:
         wanted = {"processInstanceBusinessKeyIn": sorted({one.business_key for one in instances})}
-        return (
-            await self._list(Listing(self.names.past_tasks, wanted, "startTime", True), parse_task) if instances else []
-        )
+        return await self._list(self.past_tasks, wanted, parse_task, "startTime") if instances else []
 
     async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> str:
         body = {"businessKey": request, "variables": _encode_variables(variables)}
@@ -117,16 +113,17 @@ class CamundaApi(EngineApi):
         body = {"workerId": WORKER, "variables": _encode_variables(variables)}
         await self._rest.write("POST", "external-task", job.id, "complete", body=body)
 
-    async def read_page(self, listing: Listing, first: int, size: int, budget: ByteBudget) -> tuple[Any, object]:
-        path, wanted, sort, is_post, _ = listing
+    async def read_page(
+        self, listing: Listing, wanted: Mapping[str, Any], sort: str, first: int, size: int, budget: ByteBudget
+    ) -> tuple[Any, object]:
         query: Query = {"firstResult": first, "maxResults": size}
         orders = [{"sortBy": name, "sortOrder": "asc"} for name in sort.split(",") if name]
-        if not is_post:
+        if not listing.is_post:
             query = {**wanted, **query, **dict(*orders)}
-            return await self._rest.read_json(*path, query=query, allowance=budget), None
+            return await self._rest.read_json(*listing.path, query=query, allowance=budget), None
         query = {**query, "deserializeValues": "false"}  # of variables; other lists ignore it
         body = {**wanted, "sorting": orders}
-        return await self._rest.read_json(*path, query=query, body=body, allowance=budget), None
+        return await self._rest.read_json(*listing.path, query=query, body=body, allowance=budget), None
 
 
 class OperatonApi(CamundaApi):

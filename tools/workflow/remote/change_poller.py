@@ -1,8 +1,12 @@
-"""Finds changes by polling, because remote engines announce nothing, and compares them with what was announced.
+"""Polls the engine, because it announces nothing: finds changes, compares them with what was announced, and completes
+service tasks, which wait until we have.
 
 The delay is `POLL_INTERVAL_S` for changes from elsewhere; changes by this process are polled at once. Every poll reads
 all open tasks of our requests (500 per page), which suits thousands of tasks, not millions. Several of our processes
-may find the same change: its announcement has the same id and is sent once."""
+may find the same change: its announcement has the same id and is sent once.
+
+The service tasks `pass_by_rule`, `cc` and `mail` notify people. The targets of the engine's timers (`remind`,
+`escalate`) remind the assignee, and take nothing away from them."""
 
 from __future__ import annotations
 
@@ -14,15 +18,19 @@ from typing import TypeAlias
 from tools.people.names import get_person_name
 from tools.ports import Directory
 from tools.spec import EffectUnknownError, FrozenModel, ToolError
-from tools.workflow.engine.commands import RequestNotice, WithdrawCommand
-from tools.workflow.engine.state import RULE, SYSTEM, Decision, Request, Status
+from tools.workflow.bpmn.graph import ServiceTopic, TimerAction
+from tools.workflow.engine.commands import CcCommand, RequestNotice, WithdrawCommand
+from tools.workflow.engine.state import COPY_PREFIX, RULE, SYSTEM, Decision, Request, Status
 from tools.workflow.engine.store import OutboxEvent
-from tools.workflow.remote.api import WRITE_PENDING_MS, EngineApi
-from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
-from tools.workflow.remote.rebuild import RemoteRequest
-from tools.workflow.remote.rest_client import EngineRefusedError, OutageLog
+from tools.workflow.remote.api import WRITE_PENDING_MS, EngineApi, ExternalTask, VariableValue
+from tools.workflow.remote.key_value_store import KeyValueStore
+from tools.workflow.remote.rebuild import CommandRecord, RemoteRequest, build_record_variables
+from tools.workflow.remote.request_reader import RequestReader
+from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, OutageLog
 
 POLL_INTERVAL_S = 10.0
+LONGEST_PAUSE_S = 15.0
+"""Longest pause between looks for service tasks (s)."""
 RUNNING_TABLE = "running"
 """Table: request → instance, for requests whose author has not been told the end. Its open tasks stand behind it once
 everything about them was announced."""
@@ -61,10 +69,14 @@ class ChangePoller:
     api: EngineApi
     store: KeyValueStore
     directory: Directory
+    reader: RequestReader
     clock: Callable[[], float]
     _next_poll: float = float("-inf")
     _pending_updates: dict[str, TableUpdate] = field(default_factory=dict)
     _outage: OutageLog = field(default_factory=lambda: OutageLog("changes in the workflow engine"))
+    _next_look: float = float("-inf")
+    _pause_s: float = 0.0
+    _task_outage: OutageLog = field(default_factory=lambda: OutageLog("service tasks of the workflow engine"))
 
     def schedule_poll(self) -> None:
         """Poll soon, because something has just happened."""
@@ -106,10 +118,6 @@ class ChangePoller:
             await self.store.set_row(NOTICES_TABLE, event.id, queued.model_dump_json())
             for person in {notice.data["person"]} if notice.kind == "told" else ():
                 await self.store.set_row(f"told:{person}", request, "")
-
-    async def note_told_end(self, request: str) -> None:
-        """The author knows that their request has ended: the answer to their own command said so."""
-        await self.store.put(f"told_end:{request}", "1", ANSWER_MS)
 
     async def _apply_update(self, change: TableUpdate) -> None:
         if change.value is None:
@@ -188,6 +196,69 @@ class ChangePoller:
         by = data.get("by", "")
         name = await get_person_name(self.directory, by, "zh") if by and not by.startswith(SYSTEM) else ""
         return {**data, "by_name": name}
+
+    # Service tasks
+
+    async def run_due_tasks(self) -> None:
+        """Complete waiting tasks of all requests. The longer there were none, the less often the engine is asked: what
+        waits here are its timers, and they remind people after hours."""
+        if self.clock() < self._next_look:
+            return
+        is_idle = await self.run_external_tasks() is None
+        self._pause_s = min(self._pause_s + 1, LONGEST_PAUSE_S) if is_idle else 0.0
+        self._next_look = self.clock() + self._pause_s
+
+    async def run_external_tasks(self, known: RemoteRequest | None = None) -> dict[str, VariableValue] | None:
+        """Complete waiting tasks of this request, or of all. Return the variables that they gave it, or None if there
+        was none to complete. A failure is logged, retried once its lock is over, and reported once. A failure stops
+        nothing else, least of all a person's command that has taken effect."""
+        written: dict[str, VariableValue] | None = None
+        processes = [known.process] if known else await self.reader.list_processes()
+        nodes = [node for process in processes for node in process.definition.nodes.values()]
+        topics = {node.topic.value for node in nodes if node.topic}
+        if not known:  # no command waits for alarms
+            topics |= {timer.alarm.value for node in nodes for timer in node.timers}
+        try:
+            instance = known.instance if known else None
+            jobs = await self.api.lock_external_tasks(sorted(topics), instance) if topics else []
+        except (EngineRefusedError, EngineNoAnswerError, ToolError) as away:
+            self._task_outage.record_state(str(away) or type(away).__name__)
+            return None
+        self._task_outage.record_state()
+        for job in jobs:
+            try:
+                if known and known.instance.id == job.instance and job == jobs[0]:
+                    found: RemoteRequest | None = known
+                else:
+                    found = await self.reader.find_request_of_instance(job.instance)
+                record = await self._notify_people(job, found.request) if found else {}
+                await self.api.complete_external_task(job, record)
+                written = (written or {}) | (record if known and job.instance == known.instance.id else {})
+            except Exception:  # whatever is wrong with one task
+                log.exception("service task %s (%s) of instance %s was not done", job.id, job.topic, job.instance)
+        return written
+
+    async def _notify_people(self, job: ExternalTask, request: Request) -> dict[str, VariableValue]:
+        """Queue the notices of a task; return the record of the copies that it gives, to be written when it is
+        completed. A repeated call notifies the same people."""
+        record, kind, people = dict[str, VariableValue](), "", list[dict[str, str]]()
+        match job.topic:
+            case ServiceTopic.CC | ServiceTopic.RULE:
+                name = f"{COPY_PREFIX}{job.node}" if job.topic == ServiceTopic.RULE else job.node
+                knowing = {*request.cc, request.initiator}
+                copies = tuple(dict.fromkeys(p for p in request.filled.resolve_people(name) if p not in knowing))
+                kind, people = "told", [{"person": person, "by": RULE} for person in copies]
+                if copies:
+                    cc = CcCommand(request=request.id, actor=RULE, people=copies)
+                    key, at = f"job:{job.id}", request.changed
+                    record |= build_record_variables(CommandRecord(key=key, at=at, command=cc, round=request.round))
+            case ServiceTopic.MAIL:
+                kind, people = "mail", [{"person": request.initiator, "node": job.node}]
+            case TimerAction.REMIND | TimerAction.ESCALATE:
+                kind, people = "reminded", [{"person": t.assignee, "task": t.id} for t in request.open_tasks]
+        notices = [RequestNotice(kind=kind, data={"request": request.id, **one}) for one in people]
+        await self.enqueue_notices(request.id, f"job:{job.id}", notices)
+        return record
 
 
 async def _skip_if_unreadable(name: str, work: Awaitable[list[TableUpdate]]) -> list[TableUpdate]:

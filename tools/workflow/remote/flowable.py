@@ -15,15 +15,14 @@ from tools.workflow.remote.api import (
     MARK,
     WORKER,
     EngineApi,
+    EngineName,
     EngineTask,
     ExternalTask,
     Listing,
-    Names,
     ProcessInstance,
     VariableValue,
     encode_variables,
 )
-from tools.workflow.remote.extension_names import EngineName
 from tools.workflow.remote.rest_client import SIBLING, ByteBudget, parse_id, reject_unreadable
 
 MAX_LOCKED = 10
@@ -34,20 +33,20 @@ JOBS = (SIBLING, "external-job-api")
 class FlowableApi(EngineApi):
     extension_name: EngineName = "flowable"
     read_extensions = frozenset({"flowable", "activiti", "camunda"})
-    instance_page = 100
+    definitions = Listing(("repository", "process-definitions"), is_post=False)
+    open_tasks = Listing(("query", "tasks"))
+    past_tasks = Listing(("query", "historic-task-instances"))
+    past_steps = Listing(("history", "historic-activity-instances"), is_post=False)
+    past_instances = Listing(("query", "historic-process-instances"), page=100)
     """They come with their variables: a long form and its record have some thirty thousand bytes."""
-    names = Names(
-        definitions=("repository", "process-definitions"),
-        latest="latest",
-        open_tasks=("query", "tasks"),
-        created="createTime",
-        variables="processInstanceVariables",
-        past_tasks=("query", "historic-task-instances"),
-        past_steps=("history", "historic-activity-instances"),
-        past_instances=("query", "historic-process-instances"),
-        request="processBusinessKey",
-        equals={"operation": "equals", "type": "string"},
-    )
+    instances = Listing(("query", "process-instances"))
+    executions = Listing(("runtime", "executions"), is_post=False)
+    waiting_jobs = Listing((*JOBS, "jobs"), is_post=False)
+    latest_condition = "latest"
+    created_order = "createTime"
+    variables_condition = "processInstanceVariables"
+    request_condition = "processBusinessKey"
+    equals: Mapping[str, str] = {"operation": "equals", "type": "string"}
 
     @reject_unreadable
     async def load_definition_xml(self, definition: str) -> bytes:
@@ -77,8 +76,7 @@ class FlowableApi(EngineApi):
     ) -> None:
         execution = item.execution
         if is_shared:  # it stays until its step ends, voted or not; the one above is the step
-            listing = Listing(("runtime", "executions"), {"processInstanceId": item.instance})
-            rows = await self._list(listing, dict)
+            rows = await self._list(self.executions, {"processInstanceId": item.instance}, dict)
             execution = next((str(row.get("parentId")) for row in rows if row.get("id") == execution), execution)
         await self.set_variables(item.instance, record)
         await self._move_execution(execution, item.node, to)
@@ -107,7 +105,7 @@ class FlowableApi(EngineApi):
         """Tasks can be locked by topic only. None is locked while none of ours is waiting; then those of others are
         released at once, and those of our other instances are ours to complete, too."""
         query = {"unlocked": "true", **({"processInstanceId": instance.id} if instance else {})}
-        waiting = set(await self._list(Listing((*JOBS, "jobs"), query), lambda row: str(row["processInstanceId"])))
+        waiting = set(await self._list(self.waiting_jobs, query, lambda row: str(row["processInstanceId"])))
         if not instance:
             waiting = await self._select_marked(waiting)
         locked: list[ExternalTask] = []
@@ -129,18 +127,18 @@ class FlowableApi(EngineApi):
         if not instances:
             return set()
         wanted = {"processInstanceIds": sorted(instances), "variables": [self._match_variable(MARK, WORKER)]}
-        listing = Listing(("query", "process-instances"), wanted, is_post=True)
-        return set(await self._list(listing, lambda row: str(row["id"])))
+        return set(await self._list(self.instances, wanted, lambda row: str(row["id"])))
 
     async def complete_external_task(self, job: ExternalTask, variables: Mapping[str, VariableValue]) -> None:
         body = {"workerId": WORKER, "variables": encode_variables(variables)}
         await self._rest.write("POST", *JOBS, "acquire", "jobs", job.id, "complete", body=body)
 
-    async def read_page(self, listing: Listing, first: int, size: int, budget: ByteBudget) -> tuple[Any, object]:
-        path, wanted, sort, is_post, _ = listing
+    async def read_page(
+        self, listing: Listing, wanted: Mapping[str, Any], sort: str, first: int, size: int, budget: ByteBudget
+    ) -> tuple[Any, object]:
         asked = {**wanted, **({"sort": sort, "order": "asc"} if sort else {}), "start": first, "size": size}
-        if path == self.names.past_instances:
+        if listing is self.past_instances:
             asked["includeProcessVariables"] = True
-        words: dict[str, Any] = {"body" if is_post else "query": asked}
-        answer = await self._rest.read_json(*path, **words, allowance=budget)
+        words: dict[str, Any] = {"body" if listing.is_post else "query": asked}
+        answer = await self._rest.read_json(*listing.path, **words, allowance=budget)
         return answer["data"], answer.get("total")

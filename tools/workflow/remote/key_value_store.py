@@ -11,21 +11,12 @@ The requests themselves are only in the engine.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 from redis.asyncio import Redis
 
-from tools.spec import ToolError
-
 ANSWER_MS = 30 * 24 * 3_600_000
 """Milliseconds within which a command may be repeated."""
-LOCK_MS = 120_000
-"""Milliseconds after which the holder of a lock counts as dead. If the holder is only slow, the engine still lets a
-task be completed only once."""
-WAIT_S, WAITS = 0.05, 400
 DROP = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
 
@@ -34,15 +25,14 @@ class KeyValueStore:
     `increment_counter` may be repeated."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        self._redis: Any = redis  # redis-py has one type for the replies of its blocking and its asyncio client
         self._delete_script = redis.register_script(DROP)
-        self._execute: Callable[..., Awaitable[Any]] = redis.execute_command
 
     def _build_key(self, *parts: str) -> str:
         return ":".join(("cs:{wf}:remote", *parts))
 
     async def get(self, key: str) -> str | None:
-        found: str | None = await self._execute("GET", self._build_key(key))
+        found: str | None = await self._redis.get(self._build_key(key))
         return found
 
     async def put(self, key: str, value: str, ms: int = 0) -> None:
@@ -62,26 +52,10 @@ class KeyValueStore:
         return int(await self._redis.incr(self._build_key("next", name)))
 
     async def get_table(self, name: str) -> dict[str, str]:
-        return dict(await self._execute("HGETALL", self._build_key("table", name)))
+        return dict(await self._redis.hgetall(self._build_key("table", name)))
 
     async def set_row(self, name: str, row: str, value: str) -> None:
-        await self._execute("HSET", self._build_key("table", name), row, value)
+        await self._redis.hset(self._build_key("table", name), row, value)
 
     async def delete_row(self, name: str, row: str) -> None:
-        await self._execute("HDEL", self._build_key("table", name), row)
-
-
-@asynccontextmanager
-async def hold_lock(marks: KeyValueStore, name: str, sleep: Callable[[float], Awaitable[None]]) -> AsyncIterator[None]:
-    """Hold a lock that excludes our other processes. Raises `ToolError` `busy`."""
-    token = secrets.token_hex(8)
-    for _ in range(WAITS):
-        if await marks.put_if_absent(f"alone:{name}", token, LOCK_MS):
-            break
-        await sleep(WAIT_S)
-    else:
-        raise ToolError("busy", "too many people are changing this at once; try once more")
-    try:
-        yield
-    finally:
-        await marks.delete_if_equal(f"alone:{name}", token)
+        await self._redis.hdel(self._build_key("table", name), row)

@@ -1,21 +1,33 @@
-"""Versions of a process: ours, and the engine's, which must have the same meaning."""
+"""Versions of a process: ours, and the engine's, which must have the same meaning.
+
+A process file is written for the engine that shall read it. Each engine reads extension attributes in its own
+namespace, and has its own word for a service task that waits for a worker. An attribute that it does not read is
+ignored, and a task would have no assignee. Lists do not survive the engines' APIs, so the people of a step with several
+deciders are counted variables (`tools.workflow.bpmn.assignees`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from xml.etree.ElementTree import Element, SubElement, TreeBuilder, register_namespace, tostring
 
-from defusedxml.ElementTree import fromstring
+from defusedxml.ElementTree import DefusedXMLParser, fromstring
 
 from tools.spec import ToolError
+from tools.workflow.bpmn.assignees import SEAT_COUNT, SEAT_PERSON, list_written_deciders
 from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition
-from tools.workflow.bpmn.xml import NAMESPACES
+from tools.workflow.bpmn.xml import BPMN, EXTENSIONS, EXTERNAL_TYPES, LOOP, NAMESPACES, XSI
 from tools.workflow.engine.versions import ProcessVersions
 from tools.workflow.process.definition import Process, compile_process
-from tools.workflow.remote.api import EngineApi
-from tools.workflow.remote.extension_names import convert_to_engine
+from tools.workflow.remote.api import EngineApi, EngineName
 from tools.workflow.remote.key_value_store import KeyValueStore
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
+KEPT = "P730D"
+"""How long the engine keeps an ended request where the file does not say it. Balances need two years."""
+PREFIXES = {"bpmndi": "BPMN/20100524/DI", "dc": "DD/20100524/DC", "di": "DD/20100524/DI"}
+for prefix, uri in {**NAMESPACES, **{name: f"http://www.omg.org/spec/{end}" for name, end in PREFIXES.items()}}.items():
+    register_namespace(prefix, uri)
+register_namespace("bpmn", BPMN.strip("{}"))
 DEPLOYED_TABLE = "processes"
 """Table: process → `<bpmn> <form>` (SHA-256), deployed by an administrator."""
 
@@ -98,3 +110,39 @@ async def require_same_meaning(api: EngineApi, definition: str, process: Process
     if unread := sorted(e for e, space in spaces.items() if any(name.startswith(space) for name in names)):
         message = f"process {name!r} is deployed with attributes of {', '.join(unread)}, which the engine ignores"
         raise ToolError("not_deployed", message, process=name)
+
+
+def convert_to_engine(source: bytes, engine: EngineName) -> bytes:
+    """The process file in this engine's namespace and words. It compiles to the same definition. `source` must be a
+    file that compiles."""
+    parser = DefusedXMLParser(target=TreeBuilder(insert_comments=True))
+    parser.feed(source)
+    own, root = f"{{{NAMESPACES[engine]}}}", parser.close()
+    for element in root.iter():
+        named = {own + n.rpartition("}")[2] if n.startswith(EXTENSIONS) else n: v for n, v in element.items()}
+        named.pop(f"{XSI}type", "")  # its value has a prefix
+        if element.tag == f"{BPMN}process" and engine != "flowable":
+            named.setdefault(f"{own}historyTimeToLive", KEPT)
+        if element.tag == f"{BPMN}serviceTask" and named.get(f"{own}type") in EXTERNAL_TYPES:
+            # While one instance is locked by an exclusive task, Flowable hands out no other task of that topic.
+            named.pop(f"{own}exclusive", "")
+            named |= {f"{own}type": "external"}
+            if engine == "flowable":
+                named |= {f"{own}type": "external-worker", f"{own}exclusive": "false"}
+        element.attrib.clear()
+        element.attrib.update(named)
+    for task in root.iter(f"{BPMN}userTask"):
+        who, loop = list_written_deciders(task), task.find(f"{BPMN}{LOOP}")
+        if not who:
+            continue
+        if loop is None:  # candidates, of whom one decides
+            loop = SubElement(task, f"{BPMN}{LOOP}", isSequential="false")
+            SubElement(loop, f"{BPMN}completionCondition").text = "${nrOfCompletedInstances >= 1}"
+        count = Element(f"{BPMN}loopCardinality")
+        count.text, count.tail = SEAT_COUNT % (task.attrib["id"], ",".join(who)), loop.text
+        loop.insert(0, count)
+        for name in ("candidateUsers", "candidateGroups", "collection", "elementVariable"):
+            task.attrib.pop(own + name, "")
+            loop.attrib.pop(own + name, "")
+        task.set(f"{own}assignee", SEAT_PERSON % (task.attrib["id"], ",".join(who)))
+    return bytes(tostring(root, "utf-8", xml_declaration=True))

@@ -1,24 +1,28 @@
-"""Reads requests from the engine, by number, task or person. Only requests that have ended are cached, because they
-never change again."""
+"""The reads of a remote engine: requests by number, task or person. Only requests that have ended are cached, because
+they never change again."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 
+from tools.ports import Directory
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.authority import build_no_request_error, build_no_task_error, require_task
-from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import APPROVAL_DECISIONS, Delegation, Request
+from tools.workflow.engine.commands import AboutTask, Command, RequestEvent, TaskCommand
+from tools.workflow.engine.port import MAX_SAME_FILE, AssignedTask, Engine, RequestList, TodoList
+from tools.workflow.engine.state import APPROVAL_DECISIONS, Request
 from tools.workflow.engine.store import select_requests_of_year
+from tools.workflow.process.definition import Process
 from tools.workflow.remote.api import EngineApi, EngineTask, ProcessInstance
-from tools.workflow.remote.command_records import find_start_record
 from tools.workflow.remote.engine_users import EngineUsers
+from tools.workflow.remote.key_value_store import KeyValueStore
 from tools.workflow.remote.process_versions import RemoteVersions
-from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest
+from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest, build_request_events, find_start_record
 from tools.workflow.remote.rest_client import UNEXPECTED_SHAPE_ERRORS, build_engine_error
 
 MAX_CONCURRENT_READS = 8
@@ -29,9 +33,21 @@ MAX_ENDED = 1_000
 log = logging.getLogger(__name__)
 
 
-class RequestReader:
-    def __init__(self, api: EngineApi, users: EngineUsers, versions: RemoteVersions) -> None:
-        self._api, self._users, self._versions = api, users, versions
+class RequestReader(Engine):
+    """The part of `RemoteEngine` that changes nothing in the engine."""
+
+    _versions: RemoteVersions
+
+    def __init__(
+        self,
+        api: EngineApi,
+        store: KeyValueStore,
+        processes: Sequence[Process],
+        directory: Directory,
+        users_by_name: Mapping[str, str],
+    ) -> None:
+        self._api, self._store = api, store
+        self._users, self._versions = EngineUsers(users_by_name, directory), RemoteVersions(api, store, processes)
         self._ended: dict[str, RemoteRequest] = {}
         """Id of an instance → its request."""
 
@@ -84,33 +100,75 @@ class RequestReader:
                 return instance
         return None
 
-    async def list_todo_tasks(self, person: str) -> list[AssignedTask]:
-        user = await self._users.find_engine_user(person)
-        items = await self._api.list_open_tasks(user) if user else []
-        return [a for a in await self._load_assigned_tasks(items) if a.task.is_open and a.task.assignee == person]
+    async def list_processes(self) -> tuple[Process, ...]:
+        return await self._versions.list_processes()
 
-    async def list_decided_tasks(self, person: str) -> list[AssignedTask]:
-        user = await self._users.find_engine_user(person)
-        items = await self._api.list_closed_tasks(user) if user else []
-        return [
-            a
-            for a in await self._load_assigned_tasks(items)
-            if a.task.by == person and a.task.outcome in APPROVAL_DECISIONS
-        ]
+    async def get_request(self, request_id: str) -> Request:
+        return (await self.load_request(request_id)).request
 
-    async def list_own_requests(self, person: str) -> list[Request]:
+    async def get_task(self, task_id: str) -> AssignedTask:
+        found = await self.load_request_of_task(task_id)
+        return AssignedTask(require_task(found.request, task_id.strip()), found.request)
+
+    async def list_todo_tasks(self, person: str, now: datetime, most: int | None = None) -> TodoList:
+        user = await self._users.find_engine_user(person)
+        assigned = await self._load_assigned_tasks(await self._api.list_open_tasks(user) if user else [])
+        tasks = [one for one in assigned if one.task.is_open and one.task.assignee == person]
+        return TodoList(tuple(sorted(tasks, key=lambda one: one.task.since)[:most]), len(tasks))
+
+    async def list_decided_tasks(self, person: str) -> tuple[AssignedTask, ...]:
+        user = await self._users.find_engine_user(person)
+        assigned = await self._load_assigned_tasks(await self._api.list_closed_tasks(user) if user else [])
+        tasks = [one for one in assigned if one.task.by == person and one.task.outcome in APPROVAL_DECISIONS]
+        return tuple(sorted(tasks, key=lambda one: one.task.closed or one.task.since))
+
+    async def list_recent_decisions(self, person: str, most: int, skip: int = 0) -> TodoList:
+        decided = (await self.list_decided_tasks(person))[::-1]
+        return TodoList(decided[skip : skip + most], len(decided))
+
+    async def list_own_requests(self, person: str) -> tuple[Request, ...]:
         user = await self._users.find_engine_user(person)
         instances = await self._api.list_instances_started_by(user, self._ended) if user else []
         is_known = all(instance.id in self._ended for instance in instances)
         found = await self._rebuild_all(instances, [] if is_known else await self._api.list_tasks_started_by(user))
-        return [f.request for f in found if f.request.initiator == person]
+        return tuple(f.request for f in found if f.request.initiator == person)
+
+    async def list_recent_requests(self, person: str, most: int, skip: int = 0) -> RequestList:
+        own = (await self.list_own_requests(person))[::-1]
+        return RequestList(own[skip : skip + most], len(own))
 
     async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
         return select_requests_of_year(await self.list_own_requests(person), process, year)
 
-    async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]:
+    async def list_cc_requests(self, person: str) -> tuple[Request, ...]:
+        told = await self._load_requests(await self._store.get_table(f"told:{person}"))
+        return tuple(request for request in told if person in request.cc)
+
+    async def list_requests_with_file(self, sha256: str) -> tuple[Request, ...]:
+        started = await self._store.get_table(f"same_file:{sha256}")
+        return await self._load_requests(sorted(started, key=lambda name: started[name])[-MAX_SAME_FILE:])
+
+    async def is_file_on_request(self, sha256: str) -> bool:
+        return bool(await self._store.get_table(f"same_file:{sha256}"))
+
+    async def list_events(self, request_id: str) -> tuple[RequestEvent, ...]:
+        """The commands that were done through us: actor, command and time. The request's path, and changes by others,
+        are in the engine's own history."""
+        return build_request_events(await self.load_request(request_id))
+
+    async def list_deputies(self, *_: object, **__: object) -> tuple[()]:
         """An empty tuple: only the embedded engine has deputies."""
         return ()
+
+    list_task_deputies = list_delegations = list_delegations_to = list_delegations_from = list_deputies
+
+    async def _load_request_of(self, command: Command | TaskCommand) -> Request:
+        return (await self.load_command_request(command)).request
+
+    async def load_command_request(self, command: Command | TaskCommand) -> RemoteRequest:
+        if isinstance(command, AboutTask):
+            return await self.load_request_of_task(command.task)
+        return await self.load_request(command.request)
 
     async def _rebuild(
         self, instance: ProcessInstance, tasks: Sequence[EngineTask] | None = None, *, is_kept: bool = True
@@ -138,9 +196,10 @@ class RequestReader:
                 del self._ended[next(iter(self._ended))]
         return found
 
-    async def load_requests(self, request_ids: Iterable[str]) -> list[RemoteRequest]:
+    async def _load_requests(self, request_ids: Iterable[str]) -> tuple[Request, ...]:
         """The requests with these numbers that can be read, oldest first."""
-        return await self._load_all_readable({name: partial(self.find_request, name) for name in request_ids})
+        found = await self._load_all_readable({name: partial(self.find_request, name) for name in request_ids})
+        return tuple(one.request for one in found)
 
     async def _load_all_readable(
         self, readings: Mapping[str, Callable[[], Awaitable[RemoteRequest | None]]]

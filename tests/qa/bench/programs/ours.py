@@ -26,7 +26,7 @@ from bot.chat.platform import Platform
 from bot.core import logs
 from bot.core.history_entries import HistoryEntry
 from bot.core.timing import Timing
-from bot.features.summaries.compaction_range import compute_threshold
+from bot.features.summaries.compaction import compute_threshold
 from bot.queue.writes import apply_writes
 from tests.harness.memory_platform import MemoryDirectory, build_platform
 from tests.qa.bench import job as bench

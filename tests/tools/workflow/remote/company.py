@@ -30,11 +30,11 @@ from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.state import Decision, Request
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
-from tools.workflow.remote.api import PAGE_SIZE, EngineApi, EngineTask, ProcessInstance
-from tools.workflow.remote.command_records import build_record_variables, find_start_record
+from tools.workflow.remote.api import PAGE_SIZE, EngineApi, EngineName, EngineTask, ProcessInstance
 from tools.workflow.remote.engine import RemoteEngine
-from tools.workflow.remote.extension_names import EngineName, convert_to_engine
 from tools.workflow.remote.open_engine import APIS
+from tools.workflow.remote.process_versions import convert_to_engine
+from tools.workflow.remote.rebuild import build_record_variables, find_start_record
 from tools.workflow.remote.rest_client import RestClient
 
 NOW = datetime(2026, 11, 20, 10, 0, tzinfo=ZoneInfo("Asia/Shanghai"))

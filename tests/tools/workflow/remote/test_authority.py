@@ -33,9 +33,9 @@ from tools.workflow.engine.commands import DecideCommand, TransferCommand
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.state import Decision, Delegation, FilledForm, Status
 from tools.workflow.process.definition import compile_process, load_shipped_processes
-from tools.workflow.remote.api import VariableValue
+from tools.workflow.remote.api import EngineName, VariableValue
 from tools.workflow.remote.engine import RemoteEngine
-from tools.workflow.remote.extension_names import EngineName, convert_to_engine
+from tools.workflow.remote.process_versions import convert_to_engine
 
 
 async def test_the_engine_itself_would_let_anybody_complete_anything(world: World) -> None:

@@ -9,7 +9,7 @@ from tests.tools.workflow.remote.company import LI, NOW, SICK, ZHANG, World, bui
 from tests.tools.workflow.remote.proxy import Fault
 from tools.workflow.engine.state import Status
 from tools.workflow.process.definition import compile_process, load_shipped_processes
-from tools.workflow.remote.extension_names import convert_to_engine
+from tools.workflow.remote.process_versions import convert_to_engine
 
 LEAVE = load_shipped_processes()[0]
 OWN = build_alike("spend", "desk", "D")

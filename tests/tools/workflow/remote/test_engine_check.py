@@ -15,9 +15,9 @@ from tests.engines.launch import NoEngineError, read_class_path, running_engine
 from tests.tools.workflow.remote.company import GHOST, SICK, SPEND, World
 from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
-from tools.workflow.remote.engine_check import CAMUNDA_PATH, check_engine
-from tools.workflow.remote.extension_names import EngineName, convert_to_engine
-from tools.workflow.remote.open_engine import APIS, EngineAddress
+from tools.workflow.remote.api import EngineName
+from tools.workflow.remote.open_engine import APIS, CAMUNDA_PATH, EngineAddress, check_engine
+from tools.workflow.remote.process_versions import convert_to_engine
 from tools.workflow.remote.rest_client import RestClient
 
 LEAVE = load_shipped_processes()[0]

@@ -84,7 +84,7 @@ async def test_a_copy_that_another_bot_gives_meanwhile_is_seen_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command reads only the steps again; the variables that it knows are not kept for an ended request."""
-    other, start_instance = world.another(world.marks), world.engine._writer._api.start_instance
+    other, start_instance = world.another(world.marks), world.engine._api.start_instance
 
     async def start_and_be_overtaken(*about: Any) -> str:
         instance = await start_instance(*about)
@@ -93,7 +93,7 @@ async def test_a_copy_that_another_bot_gives_meanwhile_is_seen_later(
             await other.run_due_jobs(world.now)
         return instance
 
-    monkeypatch.setattr(world.engine._writer._api, "start_instance", start_and_be_overtaken)
+    monkeypatch.setattr(world.engine._api, "start_instance", start_and_be_overtaken)
     request = (await world.start(SHORT)).request
     assert (await world.engine.get_request(request)).cc == (LI.id,)
 

@@ -26,7 +26,7 @@ from tests.tools.workflow.remote.proxy import Fault
 from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.engine.commands import CommentCommand, DecideCommand, TransferCommand, WithdrawCommand
 from tools.workflow.engine.state import Decision, Status
-from tools.workflow.remote import key_value_store
+from tools.workflow.remote import engine as remote_engine
 from tools.workflow.remote.api import EngineTask
 from tools.workflow.remote.flowable import FlowableApi
 
@@ -172,7 +172,7 @@ async def test_somebody_else_s_decision_is_not_taken_for_ours(world: World) -> N
             )
 
     elsewhere = world.another(MemoryKeyValueStore())
-    world.engine._writer._sleep = meanwhile
+    world.engine._sleep = meanwhile
     assert (await refused(world.do(approve(task), "d"))).code == "task_closed"
 
 
@@ -249,7 +249,7 @@ async def test_a_withdrawal_or_a_transfer_or_a_comment_is_as_sure_as_a_decision(
     for n in range(1, 4):
         await world.start(DESK, "spend")
         task = await world.task(f"S-000{n}")
-        instance = (await world.engine._reader.load_request(f"S-000{n}")).instance.id
+        instance = (await world.engine.load_request(f"S-000{n}")).instance.id
         times = 2 if fault is Fault.SWALLOWED and (world.is_flowable or n == 1) else 1  # no POST
         command: WithdrawCommand | TransferCommand | CommentCommand
         if n == 1:
@@ -276,7 +276,7 @@ async def test_a_withdrawal_or_a_transfer_or_a_comment_is_as_sure_as_a_decision(
 async def test_an_approval_that_overtakes_a_withdrawal_stands(world: World) -> None:
     await world.start(SICK)
     task = await world.task("L-0001")
-    instance = (await world.engine._reader.load_request("L-0001")).instance.id
+    instance = (await world.engine.load_request("L-0001")).instance.id
     world.proxy.faults += [(f"/{instance}", Fault.SWALLOWED)] * 2  # a DELETE without an answer is sent once more
 
     async def meanwhile(seconds: float) -> None:
@@ -284,7 +284,7 @@ async def test_an_approval_that_overtakes_a_withdrawal_stands(world: World) -> N
             await elsewhere.execute_command(approve(task), "e", NOW)
 
     elsewhere = world.another(MemoryKeyValueStore())
-    world.engine._writer._sleep = meanwhile
+    world.engine._sleep = meanwhile
     withdraw = WithdrawCommand(request="L-0001", actor=ZHANG.id)
     with pytest.raises((ToolError, EffectUnknownError)):
         await world.do(withdraw, "w")
@@ -295,22 +295,22 @@ async def test_an_approval_that_overtakes_a_withdrawal_stands(world: World) -> N
 async def test_an_engine_that_goes_away_after_the_decision_leaves_it_unknown(world: World) -> None:
     await world.start(SICK)
     task = await world.task("L-0001")
-    again = world.engine._reader.reload_request
+    again = world.engine.reload_request
 
     async def away(instance: object, variables: object = None) -> None:
         raise ToolError("engine_down", "away")
 
-    world.engine._reader.reload_request = away  # type: ignore[method-assign, assignment]
+    world.engine.reload_request = away  # type: ignore[method-assign, assignment]
     with pytest.raises(EffectUnknownError):
         await world.do(approve(task), "d")
-    world.engine._reader.reload_request = again  # type: ignore[method-assign]
+    world.engine.reload_request = again  # type: ignore[method-assign]
     assert (await world.do(approve(task), "d")).status is Status.APPROVED
 
 
 async def test_who_holds_a_request_too_long_lets_the_others_be_told(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_value_store, "WAITS", 3)
+    monkeypatch.setattr(remote_engine, "WAITS", 3)
     await world.start(SICK)
     await world.marks.put("alone:request:L-0001", "somebody", 1000)
     assert (await refused(world.do(approve(await world.task("L-0001")), "d"))).code == "busy"

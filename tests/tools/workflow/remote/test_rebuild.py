@@ -39,8 +39,7 @@ from tools.workflow.engine.state import Decision, FilledForm, Request
 from tools.workflow.process.definition import Process, get_process_by_key
 from tools.workflow.remote import rebuild
 from tools.workflow.remote.api import ActivityInstance, EngineTask, ProcessInstance
-from tools.workflow.remote.command_records import CommandRecord, build_record_variables
-from tools.workflow.remote.rebuild import RemoteRequest
+from tools.workflow.remote.rebuild import CommandRecord, RemoteRequest, build_record_variables
 
 KEYS = ("leave", "expense", "pair", "turn", "turns", "any", "group")
 TARGETS = ("", "approval", "first_level", "one")

@@ -9,7 +9,7 @@ from tests.harness.corpus import corpus
 from tests.tools.workflow.remote.company import NOW
 from tools.workflow.engine.commands import CommentCommand, DecideCommand
 from tools.workflow.engine.state import Decision
-from tools.workflow.remote.command_records import (
+from tools.workflow.remote.rebuild import (
     PIECE_LENGTH,
     CommandRecord,
     build_record_variables,

@@ -35,7 +35,7 @@ from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.port import Engine
 from tools.workflow.engine.state import Decision, Request, Status
 from tools.workflow.remote.api import EngineTask, VariableValue
-from tools.workflow.remote.extension_names import convert_to_engine
+from tools.workflow.remote.process_versions import convert_to_engine
 
 OK, NO, BACK, AGAIN, END = "approve", "reject", "return", "resubmit", "withdraw"
 Steps = Sequence[tuple[Person, str] | tuple[Person, str, str]]
