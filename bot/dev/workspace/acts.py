@@ -1,4 +1,4 @@
-"""Acts of people in the workspace: write, edit, press, submit, open. Each act notifies the app as the platform
+"""Acts of people in the workspace: write, press, submit, open. Each act notifies the app as the platform
 would."""
 
 from __future__ import annotations
@@ -92,13 +92,6 @@ class WorkspaceActs:
         state = self.ws.state
         return mark_up_text(text, state.people.values(), state.rooms.values(), encoded=self.is_encoded)
 
-    async def edit_message(self, person: str, channel: str, ts: str, text: str) -> None:
-        room, message = get_own_message(self.ws, person, channel, ts, "cant_update_message")
-        posting.update_message(self.ws, room, message, {"text": self._encode_text(text)}, person)
-
-    async def delete_message(self, person: str, channel: str, ts: str) -> None:
-        posting.remove_message(self.ws, *get_own_message(self.ws, person, channel, ts, "cant_delete_message"))
-
     async def set_locale(self, person: str, locale: str) -> None:
         if locale not in ("zh-CN", "en-US"):
             raise WorkspaceError("invalid_locale")
@@ -168,23 +161,6 @@ class WorkspaceActs:
             "actions": [pressed],
         }
         return await send_interaction(self.ws, "interactive", payload)
-
-    async def change_input(self, person: str, view_id: str, block_id: str, value: Any) -> ActResult:
-        """Put a value into an input of the top dialog. The app is notified if the input asks for it."""
-        view = views.get_top_view(self.ws, person, view_id)
-        block = next((one for one in view["blocks"] if one["block_id"] == block_id and one["type"] == "input"), None)
-        if block is None:
-            raise WorkspaceError("invalid_block_id")
-        element = block["element"]
-        value = share_chosen_files(self.ws, self.ws.get_person(person), view, {block_id: value})[block_id]
-        values = {
-            **keep_known_values(self.ws, view),
-            block_id: {element["action_id"]: build_state_entry(element, value)},
-        }
-        self.ws.state.typed[view_id] = build_state_values(view["blocks"], values)
-        if not block.get("dispatch_action"):
-            return ActResult()
-        return await self.click_view_button(person, view_id, element["action_id"], block_id=block_id, value=value)
 
     async def submit_view(
         self, person: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
@@ -270,14 +246,6 @@ class WorkspaceActs:
         event = build_session_stopped_event(who, room, thread_ts, self.ws.create_timestamp())
         self.ws.notify_change("messages", channel)
         return self.ws.send_event("agent_session_stopped", event)
-
-
-def get_own_message(ws: Workspace, person: str, channel: str, ts: str, error: str) -> tuple[WorkspaceRoom, Json]:
-    room = ws.get_room(channel, ws.get_person(person).id)
-    message = posting.get_message(ws, channel, ts)
-    if message["user"] != person or message.get("subtype") == "tombstone":
-        raise WorkspaceError(error)
-    return room, message
 
 
 def mark_read(ws: Workspace, person: str, channel: str) -> None:

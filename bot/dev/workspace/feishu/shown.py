@@ -82,12 +82,6 @@ def is_home(card: Json) -> bool:
     return not is_dialog(card) and ("home" in find_kinds(card) or '{"cs": "open_form"}' in words or "on_page" in words)
 
 
-def find_page(card: Json) -> int:
-    """Return which page of a form the card shows, from 0."""
-    pages = [get_callback(one).get("page", 0) for one, _ in list_controls(card) if is_submit(one)]
-    return int(pages[0]) if pages else 0
-
-
 def build_view(message_id: str, card: Json) -> Json:
     """Build the view that a card stands for: its title, its blocks, and the word on the button that hands it in. The
     id has that button's value in it: a card shown again with its problems is one view, the next page is another."""
