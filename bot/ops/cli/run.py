@@ -12,6 +12,7 @@ app = typer.Typer()
 
 
 @app.command()
-def run() -> None:
+@console.run_async
+async def run() -> None:
     """Start the bot. With SLACK_BOT_TOKEN and SLACK_APP_TOKEN it is on the real Slack, else all on this machine."""
-    console.run_until_complete(lifecycle.serve_until_stopped(load_settings()))
+    await lifecycle.serve_until_stopped(load_settings())

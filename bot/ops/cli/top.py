@@ -70,32 +70,29 @@ class InstallationReader:
 
 
 @app.command()
-def top(
+@console.run_async
+async def top(
     once: Annotated[bool, typer.Option("--once", help="Print it once and end, for scripts.")] = False,
     as_json: Json = False,
 ) -> None:
     """One screen, live: lanes, processes, model, cost, dead letters."""
-
-    async def show_installation() -> None:
-        settings, clock = load_settings(), Clock()
-        async with console.open_bot_store() as (redis, keys):
-            operations = OperationsReader(
-                letters=DeadLetterStore(redis, keys),
-                journal=Journal(redis, keys),
-                usage=UsageStore(redis, keys, clock=clock, zone=ZoneInfo(settings.company_timezone)),
-                clock=clock,
-                model=settings.openai_model if settings.has_real_model else "rehearsal",
-            )
-            reader = InstallationReader(redis, keys, operations)
-            if as_json:
-                console.print_json(to_state_fields(await reader.load_state()))
-            elif once or not sys.stdout.isatty():
-                screen = render_state(await reader.load_state(), console.get_terminal_language())
-                console.build_rich_console().print(screen)
-            else:
-                await _show_live(reader, console.get_terminal_language())
-
-    console.run_until_complete(show_installation())
+    settings, clock = load_settings(), Clock()
+    async with console.open_bot_store() as (redis, keys):
+        operations = OperationsReader(
+            letters=DeadLetterStore(redis, keys),
+            journal=Journal(redis, keys),
+            usage=UsageStore(redis, keys, clock=clock, zone=ZoneInfo(settings.company_timezone)),
+            clock=clock,
+            model=settings.openai_model if settings.has_real_model else "rehearsal",
+        )
+        reader = InstallationReader(redis, keys, operations)
+        if as_json:
+            console.print_json(to_state_fields(await reader.load_state()))
+        elif once or not sys.stdout.isatty():
+            screen = render_state(await reader.load_state(), console.get_terminal_language())
+            console.build_rich_console().print(screen)
+        else:
+            await _show_live(reader, console.get_terminal_language())
 
 
 async def _show_live(reader: InstallationReader, language: str) -> None:
