@@ -13,10 +13,10 @@ from bot.dev.workspace.acts import ActResult, get_own_view, keep_known_values, s
 from bot.dev.workspace.delivery import AppTransport, DeliveryAttempt, NotAcknowledgedError
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.feishu import messages
-from bot.dev.workspace.feishu.acts import is_heard, show_words, write_content
+from bot.dev.workspace.feishu.acts import find_screen_card, is_heard, show_words, write_content
 from bot.dev.workspace.feishu.cards import get_callback, is_submit, list_controls
 from bot.dev.workspace.feishu.driver import FeishuDriver
-from bot.dev.workspace.feishu.shown import build_view, is_dialog, is_home
+from bot.dev.workspace.feishu.shown import is_dialog, is_home
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.fields import build_state_entry, build_state_values
 from bot.dev.workspace.payloads import build_hidden_event
@@ -24,6 +24,7 @@ from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json, WorkspaceRoom
 from tests.harness.app_calls import CONNECT, DOWNLOAD, AppCalls, Outcome, WebApiCall, get_app_calls
+from tests.harness.card_blocks import BOXES, TICK, build_blocks, build_shown, build_view
 
 METHODS = {
     "views.open": "POST im/v1/messages",
@@ -277,6 +278,18 @@ class FeishuHands(FeishuDriver, Hands):
             event = {"message_id": ts, "chat_id": channel, "recall_time": at, "recall_type": "message_owner"}
             self.ws.push_event("im.message.recalled_v1", event)
 
+    async def click_button(self, user: str, channel: str, ts: str, action_id: str, **press: Any) -> ActResult:
+        if action_id != "cs:tick":
+            return await super().click_button(user, channel, ts, action_id, **press)
+        shown, first = find_screen_card(self.ws, user, channel, ts), str(press["block_id"])
+        controls = list_controls(shown["card"] if shown else {"body": {}})
+        around = next(form for one, form in controls if one.get("name") == first)
+        names = [str(one.get("name")) for one, _ in list_controls(around or {})]
+        group = [name for name in names if name.startswith(TICK)]
+        ticks = {name: name.removeprefix(TICK) in press["value"] for name in group[group.index(first) :][:BOXES]}
+        self.put.setdefault((user, ts), {}).update(ticks)  # boxes in a form are sent with the press only
+        return ActResult()
+
     async def change_input(self, user: str, view_id: str, block_id: str, value: Any) -> ActResult:
         self.put.setdefault((user, view_id.partition("/")[0]), {})[block_id] = value  # sent with the form only
         return ActResult()
@@ -355,6 +368,18 @@ class FeishuHands(FeishuDriver, Hands):
                 if is_home(card) and card is not self.old_homes.get(person.id):
                     found[person.id] = {**build_view(message["ts"], card), "hash": message.get("updated_ms")}
         return found
+
+    def list_messages(self, channel: str) -> list[Json]:
+        return [build_shown(one) for one in super().list_messages(channel)]
+
+    def list_ephemerals(self, user: str) -> list[Json]:
+        return [build_shown(one) for one in super().list_ephemerals(user)]
+
+    def list_old_blocks(self) -> list[list[Json]]:
+        return [build_blocks(card) for cards in self.ws.old_cards.values() for card in cards]
+
+    def find_top_view(self, user: str) -> Json | None:
+        return next(reversed(self.list_open_views(user)), None)
 
     def list_open_views(self, user: str) -> list[Json]:
         shown = self.ws.state.rooms[self.get_dm_id(user)].messages.values()

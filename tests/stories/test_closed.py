@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from bot.chat.slack import app as slack_app
-from bot.dev.workspace.feishu.driver import CODES
+from tests.harness.hands import CODES
 from tests.harness.office import CHAT, GENERAL, ZHANG, Office
 
 

@@ -19,7 +19,6 @@ from typing import Any
 from bot.dev.mailbox import Mailbox
 from bot.dev.workspace.delivery import AppTransport, DeliveryAttempt, NotAcknowledgedError
 from bot.dev.workspace.feishu import messages
-from bot.dev.workspace.feishu.driver import build_shown
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.feishu.world import APP_ID, FeishuSetup
 from bot.dev.workspace.payloads import build_event_callback, build_message_event
@@ -27,6 +26,7 @@ from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSetup
 from bot.dev.workspace.world import Json, read_world
 from tests.harness.app_calls import get_app_calls
+from tests.harness.card_blocks import build_shown
 from tests.harness.hands import build_hands
 from tests.harness.http_delivery import use_http_delivery
 from tests.harness.office import CHAT

@@ -24,11 +24,11 @@ from bot.dev.workspace.delivery import (
     DeliveryTiming,
     NotAcknowledgedError,
 )
-from bot.dev.workspace.feishu.driver import build_shown
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json
 from tests.harness.app_calls import CALLS, AppCalls, Outcome
+from tests.harness.card_blocks import build_shown
 from tests.harness.hands import Hands, build_hands
 from tests.harness.office import BOT_TOKEN, CHAT, open_workspace
 from tests.harness.workspace_server import serve_workspace

@@ -15,11 +15,8 @@ from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.feishu.acts import FeishuActs, click_card, find_screen_card
 from bot.dev.workspace.feishu.cards import get_callback, list_controls
 from bot.dev.workspace.feishu.shown import (
-    BOXES,
     DAY,
-    TICK,
     build_blocks,
-    build_view,
     dump_value,
     is_dialog,
     is_home,
@@ -59,14 +56,6 @@ class FeishuDriver(FeishuActs, WorkspaceDriver):
         ts = ts.partition("/")[0]  # of the id of a view
         shown = find_screen_card(self.ws, user, channel, ts)
         card = shown["card"] if shown else {"body": {}}
-        if action_id == "cs:tick":  # boxes in a form are sent with the press only
-            around = next(form for one, form in list_controls(card) if one.get("name") == block_id)
-            names = [str(one.get("name")) for one, _ in list_controls(around or {})]
-            group = [name for name in names if name.startswith(TICK)]
-            group = group[group.index(str(block_id)) :][:BOXES]
-            ticks = {name: name.removeprefix(TICK) in value for name in group}
-            self.put.setdefault((user, ts), {}).update(ticks)
-            return ActResult()
         cards = [card, *reversed(self.ws.old_cards.get(ts, []))] if force else [card]
         controls = [one for each in cards for one, _ in list_controls(each) if get_callback(one)]
         named = (value, dump_value) if str(value).startswith("{") else (value, name_value)
@@ -147,7 +136,7 @@ class FeishuDriver(FeishuActs, WorkspaceDriver):
     def find_top_view(self, user: str) -> Json | None:
         messages = self.ws.state.rooms[self.get_dm_id(user)].messages.values()
         cards = [(one["ts"], one["card"]) for one in messages if is_dialog(one.get("card", {}))]
-        return build_view(*cards[-1]) if cards else None
+        return {"id": cards[-1][0], "blocks": build_blocks(cards[-1][1])} if cards else None
 
 
 def forge_value(action_id: str, value: Any, block_id: str | None, controls: Sequence[Json]) -> Json:
@@ -161,12 +150,9 @@ def forge_value(action_id: str, value: Any, block_id: str | None, controls: Sequ
 
 
 def build_shown(message: Json) -> Json:
-    """Return a message with its blocks, the message that it answers, the titles of its files, and the key under which
-    the bot has posted it."""
+    """Return a message with its blocks, the message that it answers, and the key under which the bot has posted it."""
     more: Json = {"blocks": build_blocks(message["card"])} if message.get("card") else {}
     if "parent_id" in message:
         more["thread_ts"] = message.get("thread_ts") or message["parent_id"]
-    if "files" in message:
-        more["files"] = [{**one, "title": one["name"]} for one in message["files"]]
     key = str(message.get("uuid", "")).rpartition(":")[0]  # the end is the number of the part
     return {**message, **more, "metadata": {"event_payload": {"key": key}}}
