@@ -116,9 +116,6 @@ class ScenarioEnvironment:
                 f"still at work after {self.idle_timeout_s:.0f} s; last said: {self.driver.describe_last_messages()}"
             ) from error
 
-    async def pass_hours(self, hours: float) -> None:
-        await advance_clock(self.bot, self.clock, hours)
-
 
 async def has_pending_work(bot: Application) -> bool:
     """Return whether a lane has work left, or the engine has events to announce."""

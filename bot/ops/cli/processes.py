@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from redis.asyncio import Redis
@@ -59,15 +58,9 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="The .bpmn file; its 
 KeyOrFile = Annotated[
     str, typer.Argument(metavar="KEY", help="A process that is shipped, e.g. leave, or a .bpmn file of your own.")
 ]
+OtherEngine = Literal["camunda", "operaton", "flowable"]
+"""An engine that processes can be written for."""
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
-
-class EngineOption(Enum):
-    """An engine that processes can be written for."""
-
-    CAMUNDA = "camunda"
-    OPERATON = "operaton"
-    FLOWABLE = "flowable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +126,7 @@ async def print_processes(as_json: Json = False) -> None:
 @app.command()
 def check(
     file: File,
-    engine: Annotated[EngineOption | None, typer.Option(help="Also say what this engine lacks.")] = None,
+    engine: Annotated[OtherEngine | None, typer.Option(help="Also say what this engine lacks.")] = None,
 ) -> None:
     """Say whether a process can be used, or what is wrong. Its form is read too; Redis is not needed.
 
@@ -164,7 +157,7 @@ def check(
         console.print_sentence("processes.ignored", line=line, element=element, attribute=attribute, why=why)
     _print_dead_ends(process)
     if engine:
-        console.print_sentence("processes.runs_there", engine=engine.value)
+        console.print_sentence("processes.runs_there", engine=engine)
         console.print_sentence("processes.not_there")
 
 
@@ -194,7 +187,7 @@ def export(
     into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the files are written.")] = Path(),
     for_flowable: Annotated[bool, typer.Option("--flowable", help="The same as --engine flowable.")] = False,
     engine: Annotated[
-        EngineOption | None, typer.Option(help="With every attribute of engines in this one's own name.")
+        OtherEngine | None, typer.Option(help="With every attribute of engines in this one's own name.")
     ] = None,
 ) -> None:
     """Write a process, shipped or your own, as its two files. They can be changed, or deployed in another engine.
@@ -207,8 +200,8 @@ def export(
     countersign processes export trip.bpmn --engine operaton --into operaton
     """
     process = _load_process(key)
-    target = EngineOption.FLOWABLE if for_flowable else engine
-    bpmn = convert_to_engine(process.bpmn, target.value) if target else process.bpmn
+    target = "flowable" if for_flowable else engine
+    bpmn = convert_to_engine(process.bpmn, target) if target else process.bpmn
     for name, content in ((f"{process.key}.bpmn", bpmn), (f"{process.key}.toml", process.toml)):
         file = into / name
         try:

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
 import typer
@@ -26,14 +25,6 @@ from bot.storage.spending import RETENTION_DAYS, SYSTEM, UsageRow, UsageStore
 
 app = typer.Typer()
 DAY_MS = 24 * 3_600_000
-
-
-class UsageGrouping(StrEnum):
-    """Key by which the lines of usage are grouped."""
-
-    PERSON = "person"
-    DAY = "day"
-    MODEL = "model"
 
 
 @dataclass
@@ -59,7 +50,7 @@ async def usage(
     since: Annotated[
         str, typer.Option(help=f"How far back in days, e.g. 1d (today), 7d; at most {RETENTION_DAYS}d.")
     ] = "30d",
-    by: Annotated[UsageGrouping, typer.Option(help="A line for each of these.")] = UsageGrouping.PERSON,
+    by: Annotated[Literal["person", "day", "model"], typer.Option(help="A line for each of these.")] = "person",
     as_json: Json = False,
 ) -> None:
     """Runs, tokens and cost of the model, by person, day or model. Days are the company's."""
@@ -70,20 +61,20 @@ async def usage(
         rows = await UsageStore(redis, keys, clock=Clock(), zone=zone).list_usage_rows(days)
     sums = group_usage(rows, by)
     names = dict[str, str]()
-    if by is UsageGrouping.PERSON:
+    if by == "person":
         async with open_name_lookup(settings) as lookup:
             names = {person: await lookup.find_name(person) for person in sums}
     if as_json:
         for key, one in sums.items():
-            who = {"name": names[key]} if by is UsageGrouping.PERSON else {}
+            who = {"name": names[key]} if by == "person" else {}
             costs = {currency: format_amount(cost) for currency, cost in one.costs.items()}  # exact, so as text
-            console.print_json({by.value: key, **who, **one.figures, "cost": costs})
+            console.print_json({by: key, **who, **one.figures, "cost": costs})
         return
     language = console.get_terminal_language()
     if not sums:
         console.print_sentence("usage.none")
         return
-    columns = [Column(translate(f"usage.title_{by.value}", language), overflow="fold", min_width=10)]
+    columns = [Column(translate(f"usage.title_{by}", language), overflow="fold", min_width=10)]
     shown = _NARROW if console.is_terminal_narrow() else tuple(_FIGURES)
     titles = {_FIGURES[one]: f"usage.title_{one}" for one in shown}
     titles |= {name: f"counted.{name}" for name in list_counted_names()}
@@ -94,7 +85,7 @@ async def usage(
         total.add_usage_row(row)
     for key, one in sums.items():
         title = sanitize_for_terminal(f"{names[key]} ({key})" if names.get(key) else key)
-        if by is UsageGrouping.PERSON and key == SYSTEM:
+        if by == "person" and key == SYSTEM:
             title = translate("usage.system", language)
         table.add_row(title, *_format_usage_cells(one, titles, language))
     table.add_section()
@@ -107,11 +98,11 @@ def list_counted_names() -> list[str]:
     return [name for topic, _, name in (key.partition(".") for key in load_sentences()) if topic == "counted"]
 
 
-def group_usage(rows: Iterable[UsageRow], by: UsageGrouping) -> dict[str, UsageTotal]:
+def group_usage(rows: Iterable[UsageRow], by: str) -> dict[str, UsageTotal]:
     """Sum the rows by person, day or model, sorted by that key."""
     sums: dict[str, UsageTotal] = {}
     for row in rows:
-        sums.setdefault(str(getattr(row, by.value)), UsageTotal()).add_usage_row(row)
+        sums.setdefault(str(getattr(row, by)), UsageTotal()).add_usage_row(row)
     return dict(sorted(sums.items()))
 
 
