@@ -8,7 +8,7 @@ from bot.dev.workspace import posting
 from bot.dev.workspace.arguments import MethodArguments
 from bot.dev.workspace.payloads import drop_metadata
 from bot.dev.workspace.refused import WorkspaceError
-from bot.dev.workspace.schema import check_items, check_shape, check_string
+from bot.dev.workspace.schema import build_items, build_shape, build_string, list_problems
 from bot.dev.workspace.validate import (
     BLOCK_TEXT,
     METADATA_BYTES,
@@ -25,7 +25,7 @@ from bot.dev.workspace.world import Json, WorkspaceRoom
 T = TypeVar("T")
 SESSION_STATUSES = ("active", "processing", "suspended", "closed")
 SESSION_TITLE = 200
-SUGGESTED_PROMPTS = check_items(check_shape({"title": check_string(75), "message": check_string(4000)}), 4)
+SUGGESTED_PROMPTS = build_items(build_shape({"title": build_string(75), "message": build_string(4000)}), 4)
 
 
 def get_bot_room(ws: Workspace, channel: str) -> WorkspaceRoom:
@@ -204,7 +204,7 @@ def assistant_threads_set_suggested_prompts(ws: Workspace, args: MethodArguments
     """Suggest prompts. With a thread, the call has no effect for an agent, and reports no error."""
     room = ws.get_room(args.require_text("channel_id"), ws.app.user)
     prompts = args.read_json("prompts")
-    if problems := list(SUGGESTED_PROMPTS(prompts, "/prompts")):
+    if problems := list_problems(SUGGESTED_PROMPTS, prompts, "/prompts"):
         raise WorkspaceError("invalid_arguments", problems)
     if not args.read_text("thread_ts"):
         ws.state.prompts[room.id] = prompts
