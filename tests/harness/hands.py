@@ -19,7 +19,7 @@ from bot.dev.workspace.feishu.driver import FeishuDriver
 from bot.dev.workspace.feishu.shown import is_dialog, is_home
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.fields import build_state_entry, build_state_values
-from bot.dev.workspace.payloads import build_hidden_event
+from bot.dev.workspace.payloads import build_hidden_event, build_session_stopped_event
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json, WorkspaceRoom
@@ -141,6 +141,12 @@ class Hands(WorkspaceDriver):
         row = {"type": "actions", "block_id": f"forged:{action_id}:{value}", "elements": [button]}
         get_own_view(self.ws, user, view_id)["blocks"].append(row)
         return await self.click_view_button(user, view_id, action_id, value=value)
+
+    async def stop_late(self, user: str, channel: str, thread_ts: str) -> str:
+        """Press the *Stop* of a session that has ended, as on a screen that was not repainted."""
+        who, room = self.ws.get_person(user), self.ws.get_room(channel, user)
+        event = build_session_stopped_event(who, room, thread_ts, self.ws.create_timestamp())
+        return self.ws.send_event("agent_session_stopped", event)
 
     # Faults
 
@@ -313,7 +319,7 @@ class FeishuHands(FeishuDriver, Hands):
         self.old_homes[user] = self.homes.get(user, {}).get("card")
         return await self.open_menu(user, "home")
 
-    async def stop_session(self, user: str, channel: str, thread_ts: str, *, force: bool = False) -> str:
+    async def stop_session(self, user: str, channel: str, thread_ts: str) -> str:
         raise OnlySlackError("the button that stops a session")
 
     # Faults

@@ -162,15 +162,12 @@ class WorkspaceActs:
         }
         return await send_interaction(self.ws, "interactive", payload)
 
-    async def submit_view(
-        self, person: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
-    ) -> ActResult:
-        """Submit the top dialog with `values` by block_id. Without `force`, values that the composer refuses are not
-        sent."""
+    async def submit_view(self, person: str, view_id: str, values: Mapping[str, Any]) -> ActResult:
+        """Submit the top dialog with `values` by block_id. Values that the composer refuses are not sent."""
         who, view = self.ws.get_person(person), views.get_top_view(self.ws, person, view_id)
         given = share_chosen_files(self.ws, who, view, values)
         state = build_state_values(view["blocks"], {**keep_known_values(self.ws, view), **given})
-        if not force and (problems := check_input_values(view["blocks"], state)):
+        if problems := check_input_values(view["blocks"], state):
             return ActResult("invalid_input", problems)
         payload = {
             **build_interaction(self.ws.app, "view_submission", who, self.ws.triggers.create_trigger(who.id)),
@@ -235,13 +232,11 @@ class WorkspaceActs:
             "app_home_opened", build_home_opened_event(who, None, self.ws.create_timestamp(), tab="messages")
         )
 
-    async def stop_session(self, person: str, channel: str, thread_ts: str, *, force: bool = False) -> str:
-        """Press the *Stop* of a working session; return the event's id. The app itself says when it has stopped.
-
-        With `force`, the press is made as on a screen that was not repainted."""
+    async def stop_session(self, person: str, channel: str, thread_ts: str) -> str:
+        """Press the *Stop* of a working session; return the event's id. The app itself says when it has stopped."""
         who, room = self.ws.get_person(person), self.ws.get_room(channel, person)
         session = self.ws.state.sessions.get((channel, thread_ts))
-        if not force and (session is None or session["status"] != "processing"):
+        if session is None or session["status"] != "processing":
             raise WorkspaceError("action_not_found")
         event = build_session_stopped_event(who, room, thread_ts, self.ws.create_timestamp())
         self.ws.notify_change("messages", channel)

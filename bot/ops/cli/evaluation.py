@@ -16,7 +16,6 @@ from typing import Annotated, Literal
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bot.agent.models.probe import FormatSetting
 from bot.app.services import ModelEndpoint, build_services
 from bot.app.settings import Settings, load_settings
 from bot.core import logs
@@ -36,6 +35,7 @@ app = typer.Typer()
 
 OURS = ("scripted", "slips", "rehearsal", "hostile")
 """Models that need no endpoint. The option's value `endpoint` means the endpoint in the settings."""
+StyleOption = Literal["native", "text", "json", "auto"]
 NAMED = 8
 """Maximum number of scenarios named in a message."""
 
@@ -45,9 +45,7 @@ def run_evaluation(
     scenarios: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A folder of *.toml; the shipped ones otherwise.")
     ] = None,
-    style: Annotated[
-        FormatSetting | None, typer.Option(help="How the model calls tools; REACT_STYLE otherwise.")
-    ] = None,
+    style: Annotated[StyleOption | None, typer.Option(help="How the model calls tools; REACT_STYLE otherwise.")] = None,
     chat: Annotated[Literal["slack", "feishu"], typer.Option(help="The platform on which they are played.")] = "slack",
     repeat: Annotated[int, typer.Option(min=1, max=100, help="How often each; also gives pass^k.")] = 1,
     model: Annotated[

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import IO, Annotated
 
 import typer
 
 from bot.app.settings import load_settings
 from bot.app.tracing import GATES, open_sender_from_settings
 from bot.core import logs
+from bot.core.private import open_private
 from bot.core.records import Run
 from bot.features.shipped import RATINGS, RUN_NOTES
 from bot.ops.cli import console
@@ -131,15 +131,15 @@ async def export(
 
 
 @contextmanager
-def open_output(out: Path | None) -> Iterator[TextIO]:
+def open_output(out: Path | None) -> Iterator[IO[str]]:
     """Open a new file for its owner alone (0600), or standard output without a path. An existing file is never
     overwritten. Raises CountersignError."""
     if out is None:
         yield sys.stdout
         return
     try:
-        file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        opened = open_private(out, "x", encoding="utf-8")
     except OSError as error:
         raise console.build_file_error("export.not_written", out, error) from error
-    with open(file, "w", encoding="utf-8") as opened:  # noqa: PTH123 (of a descriptor)
+    with opened:
         yield opened

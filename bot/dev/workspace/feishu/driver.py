@@ -95,12 +95,10 @@ class FeishuDriver(FeishuActs, WorkspaceDriver):
     ) -> ActResult:
         return await self.click_button(user, self.get_dm_id(user), view_id, action_id, block_id=block_id, value=value)
 
-    async def submit_view(
-        self, user: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
-    ) -> ActResult:
+    async def submit_view(self, user: str, view_id: str, values: Mapping[str, Any]) -> ActResult:
         ts = view_id.partition("/")[0]
         self.put.setdefault((user, ts), {}).update(values)
-        done = await self.click_button(user, self.get_dm_id(user), ts, "cs:submit", force=force)
+        done = await self.click_button(user, self.get_dm_id(user), ts, "cs:submit")
         shown = done.answer.get("card", {}).get("data", {})
         toast = str(done.answer.get("toast", {}).get("content", ""))
         problems = list_problems(shown) if shown and is_dialog(shown) else {}
