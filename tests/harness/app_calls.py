@@ -83,7 +83,7 @@ def watch_calls(ws: Workspace) -> Middleware:
         answer = await handler(request) if is_kept else build_failure(ws, name, fault)
         if name != DOWNLOAD:
             calls.made.append(WebApiCall(name, await read_arguments(ws, request), read_error(answer)))
-            ws.notify_change("calls")
+            ws.notify_change("acks")
             if delay_s := calls.get_delay_s(name):
                 await asyncio.sleep(delay_s)
         return answer if fault != "drop_after" else abort_connection(request)

@@ -296,6 +296,9 @@ class FeishuHands(FeishuDriver, Hands):
         self.put.setdefault((user, ts), {}).update(ticks)  # boxes in a form are sent with the press only
         return ActResult()
 
+    async def click_view_button(self, user: str, view_id: str, action_id: str, **press: Any) -> ActResult:
+        return await self.click_button(user, self.get_dm_id(user), view_id, action_id, **press)
+
     async def change_input(self, user: str, view_id: str, block_id: str, value: Any) -> ActResult:
         self.put.setdefault((user, view_id.partition("/")[0]), {})[block_id] = value  # sent with the form only
         return ActResult()

@@ -180,7 +180,7 @@ class Office:
 
     def wake(self) -> None:
         """Wake everybody who waits, after an event that the workspace does not know of."""
-        self.driver.ws.notify_change("calls")
+        self.driver.ws.notify_change("acks")
 
     def _wake_when_work_is_held(self, bot: Application) -> None:
         report = bot.stores.watch.report

@@ -119,10 +119,6 @@ def chat_post_ephemeral(ws: Workspace, args: MethodArguments) -> Json:
     return {"message_ts": notice["ts"]}
 
 
-def build_history_message(message: Json, args: MethodArguments) -> Json:
-    return message if args.read_flag("include_all_metadata") else drop_metadata(message)
-
-
 def is_in_time_range(message: Json, args: MethodArguments) -> bool:
     oldest, latest, ts = args.read_text("oldest"), args.read_text("latest"), message["ts"]
     inclusive = args.read_flag("inclusive")
@@ -135,7 +131,7 @@ def build_message_page(messages: list[Json], args: MethodArguments) -> Json:
     """Build one page of messages, by `limit` and an opaque `cursor`."""
     chosen, following = slice_cursor_page(messages, args, 100, 999)
     has_more = bool(following["response_metadata"]["next_cursor"])
-    shown = [build_history_message(message, args) for message in chosen]
+    shown = chosen if args.read_flag("include_all_metadata") else [*map(drop_metadata, chosen)]
     return {"messages": shown, "has_more": has_more, **(following if has_more else {})}
 
 

@@ -60,13 +60,10 @@ def check_blocks(blocks: Any, surface: Surface = "message", at: str = "/blocks")
 
 def check_view(view: Any) -> list[str]:
     found = list_problems(VIEW, view, "/view") or check_blocks(view["blocks"], view["type"], "/view/blocks")
-    if not found and view["type"] == "modal" and view.get("submit") is None and has_input(view["blocks"]):
+    needs_submit = not found and view["type"] == "modal" and any(block["type"] == "input" for block in view["blocks"])
+    if needs_submit and view.get("submit") is None:
         return [format_problem("missing required field: submit", "/view")]
     return found
-
-
-def has_input(blocks: Sequence[Json]) -> bool:
-    return any(block["type"] == "input" for block in blocks)
 
 
 def check_across_blocks(blocks: Sequence[Json], surface: Surface, at: str) -> Iterator[str]:

@@ -6,13 +6,13 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from aiohttp import WSCloseCode, web
 
+from bot.dev.mailbox import Mailbox
 from bot.dev.real_models import RealModel
 from bot.dev.workspace.delivery import AppDelivery, DeliveryTiming
 from bot.dev.workspace.once import TriggerIds
@@ -68,8 +68,8 @@ class WorkspaceSetup:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceChange:
-    """A change of something that people may see. `what` is messages, private, views, home, mail, people or channels;
-    `calls` and `acks` are for tests only. `person` and `channel` narrow it down if they are known."""
+    """A change of something that people may see. `what` is messages, private, views, home, mail, people or channels, or
+    `acks` for the sockets to the app. `person` and `channel` narrow it down if they are known."""
 
     what: str
     channel: str = ""
@@ -104,15 +104,6 @@ class SharedFile:
     """Whether the file was handed to the app in a dialog."""
 
 
-class MailSource(Protocol):
-    """The local mailbox. Each mail has id, at, from, to, subject, body, message_id; the newest comes last."""
-
-    on_change: Callable[[Json], None] | None
-
-    @property
-    def mails(self) -> Sequence[Json]: ...
-
-
 class ChangeNotifier:
     """Listeners to changes, and an event for those who wait for the next change."""
 
@@ -136,7 +127,7 @@ class Workspace:
         *,
         world: World | None = None,
         folder: Path | None = None,
-        mailbox: MailSource | None = None,
+        mailbox: Mailbox | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.setup, self.clock, self.mailbox = setup, clock, mailbox
@@ -166,7 +157,7 @@ class Workspace:
         self.notify_change("acks")
 
     def notify_change(self, what: str, channel: str = "", person: str = "") -> None:
-        if what not in ("calls", "mail"):
+        if what != "mail":
             self.state_file.save_soon(lambda: self.state)
         self.changes.notify_listeners(WorkspaceChange(what, channel, person))
 

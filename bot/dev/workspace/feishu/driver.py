@@ -83,18 +83,6 @@ class FeishuDriver(FeishuActs, WorkspaceDriver):
         known = {name.removesuffix(DAY) for name in form}
         return form | {name: one for name, one in put.items() if name not in known}
 
-    async def click_view_button(
-        self,
-        user: str,
-        view_id: str,
-        action_id: str,
-        *,
-        block_id: str | None = None,
-        value: Any = None,
-        values: Mapping[str, Any] | None = None,
-    ) -> ActResult:
-        return await self.click_button(user, self.get_dm_id(user), view_id, action_id, block_id=block_id, value=value)
-
     async def submit_view(self, user: str, view_id: str, values: Mapping[str, Any]) -> ActResult:
         ts = view_id.partition("/")[0]
         self.put.setdefault((user, ts), {}).update(values)
@@ -107,7 +95,7 @@ class FeishuDriver(FeishuActs, WorkspaceDriver):
         return ActResult("app_errors", problems, done.answer) if done.ok and problems else done
 
     async def close_view(self, user: str, view_id: str) -> ActResult:
-        return await self.click_view_button(user, view_id, "cs:cancel")
+        return await self.click_button(user, self.get_dm_id(user), view_id, "cs:cancel")
 
     def list_messages(self, channel: str) -> list[Json]:
         shown = self.ws.state.rooms[channel].messages.values()
