@@ -117,7 +117,9 @@ class WorkspaceActs:
         With `force`, the press is made as on a screen that was not repainted: on the button as it last was, and with
         `value` if given."""
         who, room = self.ws.get_person(person), self.ws.get_room(channel, person)
-        message = get_screen_message(self.ws, person, channel, ts)
+        notices = self.ws.state.private.get(person, [])  # only they see these
+        notice = next((one for one in notices if (one["ts"], one["channel"]) == (ts, channel)), None)
+        message = notice or posting.get_message(self.ws, channel, ts)
         found = find_element(message.get("blocks", []), action_id, block_id)
         if found is None and force:
             found = build_stale_element(self.ws, channel, ts, action_id, block_id, value)
@@ -162,12 +164,15 @@ class WorkspaceActs:
         }
         return await send_interaction(self.ws, "interactive", payload)
 
-    async def submit_view(self, person: str, view_id: str, values: Mapping[str, Any]) -> ActResult:
-        """Submit the top dialog with `values` by block_id. Values that the composer refuses are not sent."""
+    async def submit_view(
+        self, person: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
+    ) -> ActResult:
+        """Submit the top dialog with `values` by block_id. Without `force`, values that the composer refuses are not
+        sent."""
         who, view = self.ws.get_person(person), views.get_top_view(self.ws, person, view_id)
         given = share_chosen_files(self.ws, who, view, values)
         state = build_state_values(view["blocks"], {**keep_known_values(self.ws, view), **given})
-        if problems := check_input_values(view["blocks"], state):
+        if not force and (problems := check_input_values(view["blocks"], state)):
             return ActResult("invalid_input", problems)
         payload = {
             **build_interaction(self.ws.app, "view_submission", who, self.ws.triggers.create_trigger(who.id)),
@@ -258,12 +263,6 @@ async def send_interaction(ws: Workspace, kind: Kind, payload: Json) -> ActResul
         return ActResult("no_app" if missing_answer.reason == "no_app" else "no_answer")
 
 
-def get_screen_message(ws: Workspace, person: str, channel: str, ts: str) -> Json:
-    """Return a message on somebody's screen: one of the room, or a notice that only they see."""
-    notice = next((n for n in ws.state.private.get(person, []) if n["ts"] == ts and n["channel"] == channel), None)
-    return notice or posting.get_message(ws, channel, ts)
-
-
 def build_stale_element(
     ws: Workspace, channel: str, ts: str, action_id: str, block_id: str | None, value: Any
 ) -> tuple[Json, Json]:
@@ -286,21 +285,15 @@ def build_action(ws: Workspace, block: Json, element: Json, value: Any, force: b
     if element["type"] in VALUE_OF:
         return {**common, **build_state_entry(element, value)}
     if "positive_button" in element:
-        button = find_inner_button(element, value)
+        buttons = (element["positive_button"], element["negative_button"])
+        button = next((one for one in buttons if one["value"] == value), None)
+        if button is None:
+            raise WorkspaceError("action_not_found")
         return {**common, "text": button["text"], "value": button["value"]}
     pressed = value if force and value is not None else element.get("value")
     extra = {"value": pressed} if pressed is not None else {}
     style = {"style": element["style"]} if "style" in element else {}
     return {**common, "text": element.get("text"), **extra, **style}
-
-
-def find_inner_button(element: Json, value: Any) -> Json:
-    """Return the one of the two buttons with this value."""
-    buttons: list[Json] = [element["positive_button"], element["negative_button"]]
-    found = next((one for one in buttons if one["value"] == value), None)
-    if found is None:
-        raise WorkspaceError("action_not_found")
-    return found
 
 
 def build_block_actions(ws: Workspace, who: WorkspaceMember, room: WorkspaceRoom, message: Json, pressed: Json) -> Json:

@@ -39,10 +39,12 @@ def get_bot_room(ws: Workspace, channel: str) -> WorkspaceRoom:
 def read_message_content(args: MethodArguments) -> Json:
     """Read and check `text`, `blocks` and `metadata` of a message."""
     found: Json = {}
-    blocks = args.read_blocks()
+    blocks = args.read_json("blocks")
     if args.has_value("text"):
         found["text"] = args.read_text("text")
     if blocks is not None:
+        if not isinstance(blocks, list):
+            raise WorkspaceError("invalid_blocks_format")
         found["blocks"] = require_valid_blocks(blocks)
     if (metadata := args.read_json("metadata")) is not None:
         found["metadata"] = require_valid_metadata(metadata)

@@ -83,10 +83,12 @@ class FeishuDriver(FeishuActs, WorkspaceDriver):
         known = {name.removesuffix(DAY) for name in form}
         return form | {name: one for name, one in put.items() if name not in known}
 
-    async def submit_view(self, user: str, view_id: str, values: Mapping[str, Any]) -> ActResult:
+    async def submit_view(
+        self, user: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
+    ) -> ActResult:
         ts = view_id.partition("/")[0]
         self.put.setdefault((user, ts), {}).update(values)
-        done = await self.click_button(user, self.get_dm_id(user), ts, "cs:submit")
+        done = await self.click_button(user, self.get_dm_id(user), ts, "cs:submit", force=force)
         shown = done.answer.get("card", {}).get("data", {})
         toast = str(done.answer.get("toast", {}).get("content", ""))
         problems = list_problems(shown) if shown and is_dialog(shown) else {}
