@@ -13,8 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 71_726,
-    "lines of the second platform": 6_469,
+    "product lines": 71_099,
+    "lines of the second platform": 5_984,
     "kernel lines": 16_454,
     "helpers used once, of 1,000 functions": 92,
     "helpers of three lines or fewer": 22,
