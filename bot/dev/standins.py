@@ -94,7 +94,7 @@ async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, st
             }
             workspace.standins = tuple(StandInService(name, note) for name, note in replaced.items() if note)
             app.add_routes(server.build_routes(workspace))
-        address = await _start_listening(stack, app, options.port)
+        address = await start_listening(stack, app, options.port)
         if mailbox:  # after the page: if Countersign runs already, the error names its own port
             port = await mailbox.start(options.port + 1 if options.port else 0)
             addresses["smtp_url"] = f"smtp://{HOST}:{port}"
@@ -128,7 +128,7 @@ def _open_workspace(options: StandInOptions, mailbox: Mailbox | None) -> Workspa
     return Workspace(setup, folder=options.data / "workspace", mailbox=mailbox)
 
 
-async def _start_listening(stack: AsyncExitStack, app: web.Application, port: int) -> str:
+async def start_listening(stack: AsyncExitStack, app: web.Application, port: int) -> str:
     """Serve `app` until the stack is closed; return `http://host:port`."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()

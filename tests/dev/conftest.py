@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import Workspace
+from tests.harness.hands import Hands
 
 
 @pytest.fixture(autouse=True)
@@ -16,5 +16,5 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def driver(workspace: Workspace) -> WorkspaceDriver:
-    return WorkspaceDriver(workspace)
+def driver(workspace: Workspace) -> Hands:
+    return Hands(workspace)

@@ -104,9 +104,8 @@ def describe_calls(desk: Office) -> list[str]:
     """What the workspace was sent, and how presses and dialogs were acknowledged: each once, without an order."""
     calls = [one for one in desk.driver.calls if one.method.startswith(SAYING) and one.error != "ratelimited"]
     found = {tuple(describe_call(one.method, one.args)) for one in calls if not shows_steps(one.args)}
-    for one in desk.driver.acks:
-        if one.payload:
-            found.add(("answer", *format_line("", hide_changing(format_json(one.payload)))))
+    for answer in filter(None, desk.driver.acks):
+        found.add(("answer", *format_line("", hide_changing(format_json(answer)))))
     return [line for block in sorted(found) for line in (*block, "")]
 
 

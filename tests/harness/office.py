@@ -38,8 +38,6 @@ from bot.dev.evaluation.shown_blocks import (
 from bot.dev.mailbox import Mailbox
 from bot.dev.workspace import methods_files
 from bot.dev.workspace.delivery import DeliveryTiming
-from bot.dev.workspace.driver import WorkspaceDriver
-from bot.dev.workspace.feishu.driver import FeishuDriver
 from bot.dev.workspace.feishu.methods import build_file_key
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.feishu.world import APP_ID, FeishuSetup, convert_id
@@ -55,8 +53,11 @@ from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 from bot.storage.journal import JournalRecord
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageRow, UsageStore
+from tests.harness.app_calls import watch_calls
 from tests.harness.command_server import INHERITED, SET_TODAY
 from tests.harness.forked import Program, fork_process
+from tests.harness.hands import Hands, build_hands
+from tests.harness.http_delivery import use_http_delivery
 from tests.harness.store_changes import EMPTIED, wait_for_store
 from tests.harness.tied import build_tied_command, open_tie
 
@@ -109,7 +110,7 @@ T = TypeVar("T")
 class Office:
     """The outside world of one story, and actions in it."""
 
-    driver: WorkspaceDriver
+    driver: Hands
     mailbox: Mailbox
     answering: asyncio.Event
     """The rehearsal model waits while this is not set."""
@@ -181,7 +182,7 @@ class Office:
 
     def wake(self) -> None:
         """Wake everybody who waits, after an event that the workspace does not know of."""
-        self.driver.ws.notify_change("calls")
+        self.driver.ws.notify_change("acks")
 
     def _wake_when_work_is_held(self, bot: Application) -> None:
         report = bot.stores.watch.report
@@ -197,7 +198,7 @@ class Office:
         """Wait until the workspace delivers to the bot, over its socket or to its request URL."""
         mode = settings.feishu_mode if CHAT == "feishu" else settings.slack_mode
         if mode == "http":
-            await self.driver.ws.use_http_delivery(f"http://127.0.0.1:{settings.http_port}/{CHAT}/events")
+            await use_http_delivery(self.driver.ws, f"http://127.0.0.1:{settings.http_port}/{CHAT}/events")
         else:
             await self.driver.wait_for_sockets(timeout=PATIENCE_S)
 
@@ -480,11 +481,6 @@ def open_workspace(timing: DeliveryTiming, **about: Any) -> Workspace:
     return Workspace(WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SECRET, timing=timing), **about)
 
 
-def build_driver(workspace: Workspace, recheck_s: float | None = None) -> WorkspaceDriver:
-    hands = FeishuDriver if isinstance(workspace, FeishuWorkspace) else WorkspaceDriver
-    return hands(workspace, recheck_s)
-
-
 @contextlib.asynccontextmanager
 async def office(
     redis_url: str,
@@ -502,9 +498,9 @@ async def office(
     answering = asyncio.Event()
     answering.set()
     try:
-        async with serve_workspace_and_model(workspace, _thinking(answering)) as address:
+        async with serve_workspace_and_model(workspace, watch_calls(workspace), _thinking(answering)) as address:
             try:
-                driver = build_driver(workspace)
+                driver = build_hands(workspace)
                 driver.delay_answers(LATE_S)
                 smtp_url = f"smtp://127.0.0.1:{smtp_port}"
                 yield Office(driver, mailbox, answering, redis_url, address, smtp_url, folder=Path(files.name))

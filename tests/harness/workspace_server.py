@@ -11,6 +11,7 @@ from aiohttp.typedefs import Middleware
 from bot.dev.workspace.methods_files import MOST_BYTES
 from bot.dev.workspace.server import build_routes
 from bot.dev.workspace.workspace import Workspace
+from tests.harness.app_calls import watch_calls
 from tests.harness.serving import serve_app
 
 
@@ -27,8 +28,10 @@ async def serve_routes(routes: Iterable[web.AbstractRouteDef], *middlewares: Mid
 async def serve_workspace(
     workspace: Workspace, *middlewares: Middleware, more: Iterable[web.AbstractRouteDef] = ()
 ) -> AsyncIterator[str]:
-    """Serve the workspace while its events are delivered; yield the address. The workspace is closed at the end."""
-    async with serve_routes([*build_routes(workspace), *more], *middlewares) as address:
+    """Serve the workspace while its events are delivered; yield the address. The app's calls are kept, and planned
+    ones fail. The workspace is closed at the end."""
+    routes = [*build_routes(workspace), *more]
+    async with serve_routes(routes, *middlewares, watch_calls(workspace)) as address:
         workspace.start_delivery(address)
         try:
             yield address

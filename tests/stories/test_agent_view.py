@@ -137,7 +137,7 @@ async def test_slacks_own_stop_cancels_a_card_that_waits(desk: Office) -> None:
     thread = await desk.says(ZHANG, TWO_DAYS)
     card = kept(await desk.card(here))
     await desk.quiet()
-    event = await desk.driver.stop_session(ZHANG, here, thread, force=True)
+    event = await desk.driver.stop_late(ZHANG, here, thread)
     await desk.until(lambda: "您停下了这件事" in desk.said(here))
     desk.driver.redeliver_event(event)
     await desk.quiet()

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.dev.workspace.feishu import acts
 from bot.dev.workspace.feishu.cards import list_elements
-from bot.dev.workspace.feishu.driver import FeishuDriver
+from tests.harness.hands import FeishuHands
 from tests.harness.office import (
     CHAT,
     GENERAL,
@@ -65,7 +65,7 @@ async def test_a_message_without_text_is_asked_for_its_text(desk: Office) -> Non
     await desk.until(lambda: "这条消息没有文字" in desk.said(GENERAL))
     here = desk.dm(ZHANG)
     thread = await desk.says(ZHANG, "帮助")
-    if isinstance(desk.driver, FeishuDriver):
+    if isinstance(desk.driver, FeishuHands):
         acts.post_own(desk.driver.ws, desk.driver.ws.get_room(here, ZHANG), ZHANG, "text", {"text": ""}, None)
     else:
         file = {"type": "message", "subtype": "file_share", "user": ZHANG, "text": "", "channel": here, "files": []}

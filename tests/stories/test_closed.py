@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from bot.chat.slack import app as slack_app
-from bot.dev.workspace.feishu.driver import CODES
+from tests.harness.hands import CODES
 from tests.harness.office import CHAT, GENERAL, ZHANG, Office
 
 
@@ -21,7 +21,7 @@ async def test_a_token_that_is_no_longer_valid_is_an_outage_that_says_its_cause_
         code = CODES["token_revoked"] if CHAT == "feishu" else "token_revoked"
         assert code in noted.text and "Install the app again" in noted.text
         assert not await empty.dead() and not empty.said(empty.dm(ZHANG))
-    empty.driver.ws.faults.calls.clear()
+    empty.driver.app.planned.clear()
     async with empty.opened():
         await empty.until(lambda: "我是 Countersign" in empty.said(empty.dm(ZHANG)), 40)
 

@@ -15,9 +15,9 @@ from bot.agent.model import Messages, ModelReply
 from bot.chat.slack import listeners
 from bot.core.cancellation import cancel_and_wait
 from bot.dev.mailbox import Fault
-from bot.dev.workspace.faults import Outcome
 from bot.redis.connect import connect_redis
 from bot.redis.embedded import EmbeddedRedis
+from tests.harness.app_calls import Outcome
 from tests.harness.office import LI, ZHANG, Office, office, read_message_text
 from tests.harness.programs import Ended, ctrl_c, ended, free_ports, mentioning, printed, ran, started
 from tests.harness.scripted_model import ScriptedModel

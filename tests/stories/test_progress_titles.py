@@ -89,7 +89,7 @@ async def test_killed_in_the_middle_nothing_is_left_at_work(empty: Office) -> No
         await empty.says(ZHANG, "我的申请到哪一步了，再看看李四是谁")
         await empty.until(lambda: plans(empty), 40)
         await bot.child.wait()
-    empty.driver.ws.faults.delays_s.clear()
+    empty.driver.app.delays_s.clear()
     async with empty.opened():
         await empty.until(lambda: empty.finals(empty.dm(ZHANG)), 40)
         await empty.quiet()

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from bot.dev.evaluation.effects import list_day_spellings
-from bot.dev.evaluation.environment import ScenarioEnvironment
+from bot.dev.evaluation.environment import ScenarioEnvironment, advance_clock
 from bot.dev.evaluation.pictures import build_picture
 from bot.dev.evaluation.scenario import ScenarioAct
 from bot.dev.evaluation.shown_blocks import Message, find_block_id, list_buttons, read_message_text
@@ -96,7 +96,7 @@ class ScenarioActors:
                 presses = (self.press_button(person, card, act.presses, act.form) for _ in range(act.times))
                 await asyncio.gather(*presses)
         elif act.hours:
-            await self.environment.pass_hours(act.hours)
+            await advance_clock(self.environment.bot, self.environment.clock, act.hours)
         else:
             for fault in act.mailbox:
                 self.environment.mailbox.fail_next_mail(fault)

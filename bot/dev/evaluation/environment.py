@@ -27,6 +27,7 @@ from bot.core.timing import Timing
 from bot.dev.evaluation.scenario import Scenario
 from bot.dev.mailbox import Mailbox
 from bot.dev.rehearsal.serve import RehearsalEndpoint
+from bot.dev.standins import LARGEST, start_listening
 from bot.dev.workspace import server
 from bot.dev.workspace.delivery import DeliveryTiming
 from bot.dev.workspace.driver import WorkspaceDriver
@@ -115,9 +116,6 @@ class ScenarioEnvironment:
             raise NotIdleError(
                 f"still at work after {self.idle_timeout_s:.0f} s; last said: {self.driver.describe_last_messages()}"
             ) from error
-
-    async def pass_hours(self, hours: float) -> None:
-        await advance_clock(self.bot, self.clock, hours)
 
 
 async def has_pending_work(bot: Application) -> bool:
@@ -221,18 +219,13 @@ async def save_languages(redis_url: str, people: Iterable[WorkspaceMember]) -> N
 @contextlib.asynccontextmanager
 async def serve_workspace_and_model(workspace: Workspace, *middlewares: Middleware) -> AsyncIterator[str]:
     """Serve the workspace and the rehearsal model; yield their common address."""
-    app = web.Application(client_max_size=32 * 1024 * 1024, middlewares=middlewares)
+    app = web.Application(client_max_size=LARGEST, middlewares=middlewares)
     app.add_routes([*server.build_routes(workspace), *RehearsalEndpoint().build_routes()])
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        address = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with contextlib.AsyncExitStack() as stack:
+        address = await start_listening(stack, app, 0)
+        stack.push_async_callback(workspace.close)
         workspace.start_delivery(address)
         yield address
-    finally:
-        await workspace.close()
-        await runner.cleanup()
 
 
 def _build_world(scenario: Scenario) -> World:

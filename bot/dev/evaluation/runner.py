@@ -107,7 +107,7 @@ class ScenarioRunner:
             open_model=open_recording_model,
             patience_s=self.idle_timeout_s,
         ) as here:
-            story = ScenarioRun(here, ScenarioActors(here), EffectWatcher(here), EffectJudge(), recorded[0].exchanges)
+            story = ScenarioRun(here, recorded[0].exchanges)
             try:
                 await story.perform_acts(scenario, self.intrude)
             except NotIdleError as restless:
@@ -118,16 +118,10 @@ class ScenarioRunner:
 class ScenarioRun:
     """A scenario in progress."""
 
-    def __init__(
-        self,
-        here: ScenarioEnvironment,
-        actors: ScenarioActors,
-        effect_watcher: EffectWatcher,
-        judge: EffectJudge,
-        exchanges: Sequence[ModelExchange],
-    ) -> None:
-        self.environment, self.people, self.watch, self.judge = here, actors, effect_watcher, judge
-        self.exchanges, self.compared = exchanges, EffectComparison(here.person_ids)
+    def __init__(self, here: ScenarioEnvironment, exchanges: Sequence[ModelExchange]) -> None:
+        self.environment, self.exchanges = here, exchanges
+        self.people, self.watch, self.judge = ScenarioActors(here), EffectWatcher(here), EffectJudge()
+        self.compared = EffectComparison(here.person_ids)
         self.efforts: list[tuple[ScenarioAct, ModelEffort]] = []
         self.effects: list[ObservedEffect] = []
         self.unauthorised: list[str] = []

@@ -1,4 +1,4 @@
-"""Acts of people in the workspace: write, edit, press, submit, open. Each act notifies the app as the platform
+"""Acts of people in the workspace: write, press, submit, open. Each act notifies the app as the platform
 would."""
 
 from __future__ import annotations
@@ -92,13 +92,6 @@ class WorkspaceActs:
         state = self.ws.state
         return mark_up_text(text, state.people.values(), state.rooms.values(), encoded=self.is_encoded)
 
-    async def edit_message(self, person: str, channel: str, ts: str, text: str) -> None:
-        room, message = get_own_message(self.ws, person, channel, ts, "cant_update_message")
-        posting.update_message(self.ws, room, message, {"text": self._encode_text(text)}, person)
-
-    async def delete_message(self, person: str, channel: str, ts: str) -> None:
-        posting.remove_message(self.ws, *get_own_message(self.ws, person, channel, ts, "cant_delete_message"))
-
     async def set_locale(self, person: str, locale: str) -> None:
         if locale not in ("zh-CN", "en-US"):
             raise WorkspaceError("invalid_locale")
@@ -124,7 +117,9 @@ class WorkspaceActs:
         With `force`, the press is made as on a screen that was not repainted: on the button as it last was, and with
         `value` if given."""
         who, room = self.ws.get_person(person), self.ws.get_room(channel, person)
-        message = get_screen_message(self.ws, person, channel, ts)
+        notices = self.ws.state.private.get(person, [])  # only they see these
+        notice = next((one for one in notices if (one["ts"], one["channel"]) == (ts, channel)), None)
+        message = notice or posting.get_message(self.ws, channel, ts)
         found = find_element(message.get("blocks", []), action_id, block_id)
         if found is None and force:
             found = build_stale_element(self.ws, channel, ts, action_id, block_id, value)
@@ -168,23 +163,6 @@ class WorkspaceActs:
             "actions": [pressed],
         }
         return await send_interaction(self.ws, "interactive", payload)
-
-    async def change_input(self, person: str, view_id: str, block_id: str, value: Any) -> ActResult:
-        """Put a value into an input of the top dialog. The app is notified if the input asks for it."""
-        view = views.get_top_view(self.ws, person, view_id)
-        block = next((one for one in view["blocks"] if one["block_id"] == block_id and one["type"] == "input"), None)
-        if block is None:
-            raise WorkspaceError("invalid_block_id")
-        element = block["element"]
-        value = share_chosen_files(self.ws, self.ws.get_person(person), view, {block_id: value})[block_id]
-        values = {
-            **keep_known_values(self.ws, view),
-            block_id: {element["action_id"]: build_state_entry(element, value)},
-        }
-        self.ws.state.typed[view_id] = build_state_values(view["blocks"], values)
-        if not block.get("dispatch_action"):
-            return ActResult()
-        return await self.click_view_button(person, view_id, element["action_id"], block_id=block_id, value=value)
 
     async def submit_view(
         self, person: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
@@ -259,25 +237,15 @@ class WorkspaceActs:
             "app_home_opened", build_home_opened_event(who, None, self.ws.create_timestamp(), tab="messages")
         )
 
-    async def stop_session(self, person: str, channel: str, thread_ts: str, *, force: bool = False) -> str:
-        """Press the *Stop* of a working session; return the event's id. The app itself says when it has stopped.
-
-        With `force`, the press is made as on a screen that was not repainted."""
+    async def stop_session(self, person: str, channel: str, thread_ts: str) -> str:
+        """Press the *Stop* of a working session; return the event's id. The app itself says when it has stopped."""
         who, room = self.ws.get_person(person), self.ws.get_room(channel, person)
         session = self.ws.state.sessions.get((channel, thread_ts))
-        if not force and (session is None or session["status"] != "processing"):
+        if session is None or session["status"] != "processing":
             raise WorkspaceError("action_not_found")
         event = build_session_stopped_event(who, room, thread_ts, self.ws.create_timestamp())
         self.ws.notify_change("messages", channel)
         return self.ws.send_event("agent_session_stopped", event)
-
-
-def get_own_message(ws: Workspace, person: str, channel: str, ts: str, error: str) -> tuple[WorkspaceRoom, Json]:
-    room = ws.get_room(channel, ws.get_person(person).id)
-    message = posting.get_message(ws, channel, ts)
-    if message["user"] != person or message.get("subtype") == "tombstone":
-        raise WorkspaceError(error)
-    return room, message
 
 
 def mark_read(ws: Workspace, person: str, channel: str) -> None:
@@ -293,12 +261,6 @@ async def send_interaction(ws: Workspace, kind: Kind, payload: Json) -> ActResul
         return ActResult(answer=await ws.delivery.deliver_interaction(kind, payload))
     except NotAcknowledgedError as missing_answer:
         return ActResult("no_app" if missing_answer.reason == "no_app" else "no_answer")
-
-
-def get_screen_message(ws: Workspace, person: str, channel: str, ts: str) -> Json:
-    """Return a message on somebody's screen: one of the room, or a notice that only they see."""
-    notice = next((n for n in ws.state.private.get(person, []) if n["ts"] == ts and n["channel"] == channel), None)
-    return notice or posting.get_message(ws, channel, ts)
 
 
 def build_stale_element(
@@ -323,21 +285,15 @@ def build_action(ws: Workspace, block: Json, element: Json, value: Any, force: b
     if element["type"] in VALUE_OF:
         return {**common, **build_state_entry(element, value)}
     if "positive_button" in element:
-        button = find_inner_button(element, value)
+        buttons = (element["positive_button"], element["negative_button"])
+        button = next((one for one in buttons if one["value"] == value), None)
+        if button is None:
+            raise WorkspaceError("action_not_found")
         return {**common, "text": button["text"], "value": button["value"]}
     pressed = value if force and value is not None else element.get("value")
     extra = {"value": pressed} if pressed is not None else {}
     style = {"style": element["style"]} if "style" in element else {}
     return {**common, "text": element.get("text"), **extra, **style}
-
-
-def find_inner_button(element: Json, value: Any) -> Json:
-    """Return the one of the two buttons with this value."""
-    buttons: list[Json] = [element["positive_button"], element["negative_button"]]
-    found = next((one for one in buttons if one["value"] == value), None)
-    if found is None:
-        raise WorkspaceError("action_not_found")
-    return found
 
 
 def build_block_actions(ws: Workspace, who: WorkspaceMember, room: WorkspaceRoom, message: Json, pressed: Json) -> Json:

@@ -53,13 +53,6 @@ class MethodArguments:
         except ValueError:
             raise WorkspaceError(f"invalid_{name}_format" if name == "blocks" else "invalid_arguments") from None
 
-    def read_blocks(self) -> list[Json] | None:
-        """Read the `blocks` argument; `None` if it is not given."""
-        value = self.read_json("blocks")
-        if value is not None and not isinstance(value, list):
-            raise WorkspaceError("invalid_blocks_format")
-        return value
-
 
 async def read_method_arguments(request: web.Request) -> MethodArguments:
     """Read the arguments from the query string and the body; the body takes precedence. Raises `WorkspaceError` for an

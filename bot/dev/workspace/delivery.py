@@ -33,7 +33,7 @@ class DeliveryAttempt:
     payload: Json
     attempt: int = 0
     reason: str = ""
-    """Reason of a redelivery: `timeout`, `http_timeout`, `connection_failed`, `http_error`."""
+    """Reason of a redelivery, e.g. `timeout`."""
 
 
 class NotAcknowledgedError(Exception):
@@ -45,7 +45,7 @@ class NotAcknowledgedError(Exception):
 
 
 class AppTransport(Protocol):
-    """A transport to the app: Socket Mode or HTTP."""
+    """A transport to the app, e.g. Socket Mode."""
 
     def is_ready(self) -> bool:
         """Return whether an app is connected now."""

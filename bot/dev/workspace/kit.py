@@ -4,133 +4,126 @@ The limits are those published for Block Kit (docs.slack.dev/reference/block-kit
 
 from __future__ import annotations
 
-import re
-
 from bot.dev.workspace.schema import (
-    Check,
-    check_any_field,
-    check_anything,
-    check_boolean,
-    check_both,
-    check_by_type,
-    check_items,
-    check_number,
-    check_one_of,
-    check_pattern,
-    check_shape,
-    check_string,
+    ANYTHING,
+    BOOLEAN,
+    NUMBER,
+    Schema,
+    build_choice,
+    build_items,
+    build_shape,
+    build_string,
 )
 
-URL = check_both(
-    check_string(3000), check_pattern(re.compile(r"^[a-z][a-z0-9+.-]*:", re.I).match, "must be a valid URL")
-)
-IDENT = check_string(255)
-DATE = check_pattern(re.compile(r"^\d{4}-\d{2}-\d{2}$").match, "must be in format YYYY-MM-DD")
+URL = {**build_string(3000), "pattern": "^[A-Za-z][A-Za-z0-9+.-]*:", "description": "must be a valid URL"}
+IDENT = build_string(255)
+DATE = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$", "description": "must be in format YYYY-MM-DD"}
 
 
-def check_plain_text(most: int) -> Check:
-    return check_by_type({"plain_text": check_shape({"text": check_string(most)}, {"emoji": check_boolean})})
+def build_plain_text(most: int) -> Schema:
+    return build_choice({"plain_text": build_shape({"text": build_string(most)}, {"emoji": BOOLEAN})})
 
 
-def check_any_text(most: int) -> Check:
-    """Check a plain text or mrkdwn."""
-    mrkdwn = check_shape({"text": check_string(most)}, {"verbatim": check_boolean})
-    return check_by_type({"plain_text": check_plain_text(most), "mrkdwn": mrkdwn})
+def build_any_text(most: int) -> Schema:
+    """Build the schema of a plain text or mrkdwn."""
+    mrkdwn = build_shape({"text": build_string(most)}, {"verbatim": BOOLEAN})
+    return build_choice({"plain_text": build_plain_text(most), "mrkdwn": mrkdwn})
 
 
 OPTION, PLAIN_OPTION = (
-    check_shape({"text": text, "value": check_string(150)}, {"description": text, "url": URL})
-    for text in (check_any_text(75), check_plain_text(75))
+    build_shape({"text": text, "value": build_string(150)}, {"description": text, "url": URL})
+    for text in (build_any_text(75), build_plain_text(75))
 )
-HINTED = {"action_id": IDENT, "placeholder": check_plain_text(150)}
-FEEDBACK = check_shape(
-    {"text": check_plain_text(75), "value": check_string(2000)}, {"accessibility_label": check_string(75)}
+HINTED = {"action_id": IDENT, "placeholder": build_plain_text(150)}
+FEEDBACK = build_shape(
+    {"text": build_plain_text(75), "value": build_string(2000)}, {"accessibility_label": build_string(75)}
 )
-BUTTON = check_shape(
-    {"text": check_plain_text(75)},
+BUTTON = build_shape(
+    {"text": build_plain_text(75)},
     {
         "action_id": IDENT,
         "url": URL,
-        "value": check_string(2000),
-        "style": check_one_of("primary", "danger"),
-        "accessibility_label": check_string(75),
+        "value": build_string(2000),
+        "style": {"enum": ["primary", "danger"]},
+        "accessibility_label": build_string(75),
     },
 )
-INPUTS: dict[str, Check] = {
-    "plain_text_input": check_shape(
+INPUTS: dict[str, Schema] = {
+    "plain_text_input": build_shape(
         {},
         {
             **HINTED,
-            "initial_value": check_string(3000, 0),
-            "multiline": check_boolean,
-            "min_length": check_number,
-            "max_length": check_number,
+            "initial_value": build_string(3000, 0),
+            "multiline": BOOLEAN,
+            "min_length": NUMBER,
+            "max_length": NUMBER,
         },
     ),
-    "number_input": check_shape(
-        {"is_decimal_allowed": check_boolean},
+    "number_input": build_shape(
+        {"is_decimal_allowed": BOOLEAN},
         {
             **HINTED,
-            "initial_value": check_string(100),
-            "min_value": check_string(100),
-            "max_value": check_string(100),
+            "initial_value": build_string(100),
+            "min_value": build_string(100),
+            "max_value": build_string(100),
         },
     ),
-    "static_select": check_shape(
-        {"options": check_items(PLAIN_OPTION, 100)}, {**HINTED, "initial_option": PLAIN_OPTION}
+    "static_select": build_shape(
+        {"options": build_items(PLAIN_OPTION, 100)}, {**HINTED, "initial_option": PLAIN_OPTION}
     ),
-    "users_select": check_shape({}, {**HINTED, "initial_user": check_string(20)}),
-    "multi_users_select": check_shape({}, {**HINTED, "initial_users": check_items(check_string(20), 100)}),
-    "datepicker": check_shape({}, {**HINTED, "initial_date": DATE}),
-    "checkboxes": check_shape(
-        {"options": check_items(OPTION, 10)}, {"action_id": IDENT, "initial_options": check_items(OPTION, 10)}
+    "users_select": build_shape({}, {**HINTED, "initial_user": build_string(20)}),
+    "multi_users_select": build_shape({}, {**HINTED, "initial_users": build_items(build_string(20), 100)}),
+    "datepicker": build_shape({}, {**HINTED, "initial_date": DATE}),
+    "checkboxes": build_shape(
+        {"options": build_items(OPTION, 10)}, {"action_id": IDENT, "initial_options": build_items(OPTION, 10)}
     ),
-    "file_input": check_shape({}, {"action_id": IDENT, "max_files": check_number}),
+    "file_input": build_shape({}, {"action_id": IDENT, "max_files": NUMBER}),
 }
 NOT_IN_ACTIONS = {"plain_text_input", "number_input", "file_input"}
-IN_ACTIONS = {"button": BUTTON} | {name: check for name, check in INPUTS.items() if name not in NOT_IN_ACTIONS}
-FEEDBACK_BUTTONS = check_shape({"positive_button": FEEDBACK, "negative_button": FEEDBACK}, {"action_id": IDENT})
-RICH = check_by_type({"rich_text_section": check_anything})
-TASK = {"task_id": check_string(255), "title": check_string(256)}
+IN_ACTIONS = {"button": BUTTON} | {name: one for name, one in INPUTS.items() if name not in NOT_IN_ACTIONS}
+FEEDBACK_BUTTONS = build_shape({"positive_button": FEEDBACK, "negative_button": FEEDBACK}, {"action_id": IDENT})
+RICH = build_choice({"rich_text_section": ANYTHING})
+TASK = {"task_id": build_string(255), "title": build_string(256)}
 TASK_MORE = {
-    "status": check_one_of("pending", "in_progress", "complete", "error"),
-    "details": check_anything,
+    "status": {"enum": ["pending", "in_progress", "complete", "error"]},
+    "details": ANYTHING,
     "block_id": IDENT,
 }
-BLOCKS: dict[str, Check] = {
-    "section": check_both(
-        check_shape(
+BLOCKS: dict[str, Schema] = {
+    "section": {
+        **build_shape(
             {},
             {
                 "block_id": IDENT,
-                "text": check_any_text(3000),
-                "fields": check_items(check_any_text(2000), 10),
-                "expand": check_boolean,
+                "text": build_any_text(3000),
+                "fields": build_items(build_any_text(2000), 10),
+                "expand": BOOLEAN,
             },
         ),
-        check_any_field("text", "fields"),
+        "anyOf": [{"required": ["text"]}, {"required": ["fields"]}],
+        "description": "missing required field: text or fields",
+    },
+    "divider": build_shape({}, {"block_id": IDENT}),
+    "actions": build_shape({"elements": build_items(build_choice(IN_ACTIONS), 25)}, {"block_id": IDENT}),
+    "context": build_shape({"elements": build_items(build_any_text(3000), 10)}, {"block_id": IDENT}),
+    "context_actions": build_shape(
+        {"elements": build_items(build_choice({"feedback_buttons": FEEDBACK_BUTTONS}), 5)}, {"block_id": IDENT}
     ),
-    "divider": check_shape({}, {"block_id": IDENT}),
-    "actions": check_shape({"elements": check_items(check_by_type(IN_ACTIONS), 25)}, {"block_id": IDENT}),
-    "context": check_shape({"elements": check_items(check_any_text(3000), 10)}, {"block_id": IDENT}),
-    "context_actions": check_shape(
-        {"elements": check_items(check_by_type({"feedback_buttons": FEEDBACK_BUTTONS}), 5)}, {"block_id": IDENT}
-    ),
-    "header": check_shape({"text": check_plain_text(150)}, {"block_id": IDENT}),
-    "input": check_shape(
-        {"label": check_plain_text(2000), "element": check_by_type(INPUTS)},
+    "header": build_shape({"text": build_plain_text(150)}, {"block_id": IDENT}),
+    "input": build_shape(
+        {"label": build_plain_text(2000), "element": build_choice(INPUTS)},
         {
             "block_id": IDENT,
-            "hint": check_plain_text(2000),
-            "optional": check_boolean,
-            "dispatch_action": check_boolean,
+            "hint": build_plain_text(2000),
+            "optional": BOOLEAN,
+            "dispatch_action": BOOLEAN,
         },
     ),
-    "markdown": check_shape({"text": check_string(12_000)}, {"block_id": IDENT}),
-    "rich_text": check_shape({"elements": check_items(RICH, 100)}, {"block_id": IDENT}),
-    "plan": check_shape(
-        {"title": check_string(256)},
-        {"block_id": IDENT, "tasks": check_items(check_shape(TASK, TASK_MORE), 50, 0)},
+    "markdown": build_shape({"text": build_string(12_000)}, {"block_id": IDENT}),
+    "rich_text": build_shape({"elements": build_items(RICH, 100)}, {"block_id": IDENT}),
+    "plan": build_shape(
+        {"title": build_string(256)},
+        {"block_id": IDENT, "tasks": build_items(build_shape(TASK, TASK_MORE), 50, 0)},
     ),
 }
 MESSAGE_ONLY = {"plan", "context_actions", "markdown"}

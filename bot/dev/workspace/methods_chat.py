@@ -8,7 +8,7 @@ from bot.dev.workspace import posting
 from bot.dev.workspace.arguments import MethodArguments
 from bot.dev.workspace.payloads import drop_metadata
 from bot.dev.workspace.refused import WorkspaceError
-from bot.dev.workspace.schema import check_items, check_shape, check_string
+from bot.dev.workspace.schema import build_items, build_shape, build_string, list_problems
 from bot.dev.workspace.validate import (
     BLOCK_TEXT,
     METADATA_BYTES,
@@ -25,7 +25,7 @@ from bot.dev.workspace.world import Json, WorkspaceRoom
 T = TypeVar("T")
 SESSION_STATUSES = ("active", "processing", "suspended", "closed")
 SESSION_TITLE = 200
-SUGGESTED_PROMPTS = check_items(check_shape({"title": check_string(75), "message": check_string(4000)}), 4)
+SUGGESTED_PROMPTS = build_items(build_shape({"title": build_string(75), "message": build_string(4000)}), 4)
 
 
 def get_bot_room(ws: Workspace, channel: str) -> WorkspaceRoom:
@@ -39,10 +39,12 @@ def get_bot_room(ws: Workspace, channel: str) -> WorkspaceRoom:
 def read_message_content(args: MethodArguments) -> Json:
     """Read and check `text`, `blocks` and `metadata` of a message."""
     found: Json = {}
-    blocks = args.read_blocks()
+    blocks = args.read_json("blocks")
     if args.has_value("text"):
         found["text"] = args.read_text("text")
     if blocks is not None:
+        if not isinstance(blocks, list):
+            raise WorkspaceError("invalid_blocks_format")
         found["blocks"] = require_valid_blocks(blocks)
     if (metadata := args.read_json("metadata")) is not None:
         found["metadata"] = require_valid_metadata(metadata)
@@ -119,10 +121,6 @@ def chat_post_ephemeral(ws: Workspace, args: MethodArguments) -> Json:
     return {"message_ts": notice["ts"]}
 
 
-def build_history_message(message: Json, args: MethodArguments) -> Json:
-    return message if args.read_flag("include_all_metadata") else drop_metadata(message)
-
-
 def is_in_time_range(message: Json, args: MethodArguments) -> bool:
     oldest, latest, ts = args.read_text("oldest"), args.read_text("latest"), message["ts"]
     inclusive = args.read_flag("inclusive")
@@ -135,7 +133,7 @@ def build_message_page(messages: list[Json], args: MethodArguments) -> Json:
     """Build one page of messages, by `limit` and an opaque `cursor`."""
     chosen, following = slice_cursor_page(messages, args, 100, 999)
     has_more = bool(following["response_metadata"]["next_cursor"])
-    shown = [build_history_message(message, args) for message in chosen]
+    shown = chosen if args.read_flag("include_all_metadata") else [*map(drop_metadata, chosen)]
     return {"messages": shown, "has_more": has_more, **(following if has_more else {})}
 
 
@@ -204,7 +202,7 @@ def assistant_threads_set_suggested_prompts(ws: Workspace, args: MethodArguments
     """Suggest prompts. With a thread, the call has no effect for an agent, and reports no error."""
     room = ws.get_room(args.require_text("channel_id"), ws.app.user)
     prompts = args.read_json("prompts")
-    if problems := list(SUGGESTED_PROMPTS(prompts, "/prompts")):
+    if problems := list_problems(SUGGESTED_PROMPTS, prompts, "/prompts"):
         raise WorkspaceError("invalid_arguments", problems)
     if not args.read_text("thread_ts"):
         ws.state.prompts[room.id] = prompts

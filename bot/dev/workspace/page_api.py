@@ -226,12 +226,6 @@ async def act_say(api: PageApi, args: MethodArguments) -> Json:
     return {"ts": await api.hands.send_message(person, channel, args.read_text("text"), thread, files=ids)}
 
 
-async def act_edit(api: PageApi, args: MethodArguments) -> Json:
-    person, channel, ts = read_place(args, "channel", "ts")
-    await api.hands.edit_message(person, channel, ts, args.read_text("text"))
-    return {}
-
-
 async def act_click(api: PageApi, args: MethodArguments) -> Json:
     """Press a button of a message (`channel`, `ts`), or of a dialog or the Home tab (`view_id`)."""
     person, action = args.require_text("person"), args.require_text("action_id")
@@ -294,7 +288,6 @@ def require_success(done: ActResult) -> Json:
 
 ACTS: dict[str, Act] = {
     "say": act_say,
-    "edit": act_edit,
     "click": act_click,
     "submit": act_submit,
     "close": build_plain_act("close_view", "view_id"),

@@ -118,25 +118,6 @@ def update_message(ws: Workspace, room: WorkspaceRoom, message: Json, changes: J
         ws.send_event(SUBSCRIPTIONS[room.kind], event)
 
 
-def remove_message(ws: Workspace, room: WorkspaceRoom, message: Json) -> None:
-    """Delete a message; the first one of a thread leaves a tombstone."""
-    previous = dict(message)
-    if message.get("reply_count"):
-        for name in ("blocks", "metadata", "attachments", "client_msg_id", "edited", "reactions"):
-            message.pop(name, None)
-        message |= {"subtype": "tombstone", "text": "This message was deleted.", "hidden": True}
-    else:
-        del room.messages[message["ts"]]
-        root = room.messages.get(message.get("thread_ts", ""))
-        if root is not None:
-            update_thread_counts(room, root)
-    ws.notify_change("messages", room.id)
-    if ws.app.user in room.members:
-        deleted = {"deleted_ts": previous["ts"]}
-        event = build_hidden_event("message_deleted", previous, room, ws.create_timestamp(), **deleted)
-        ws.send_event(SUBSCRIPTIONS[room.kind], event)
-
-
 def post_ephemeral(
     ws: Workspace, room: WorkspaceRoom, person: str, text: str, blocks: list[Json], thread_ts: str | None
 ) -> Json:

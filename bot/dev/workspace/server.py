@@ -11,7 +11,7 @@ from bot.dev.workspace.feishu.page_acts import FeishuPageApi
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.methods_files import receive_upload, serve_download
 from bot.dev.workspace.page_api import PageApi
-from bot.dev.workspace.webapi import WebApi
+from bot.dev.workspace.webapi import handle_api_request
 from bot.dev.workspace.workspace import Workspace
 
 
@@ -19,7 +19,7 @@ def build_routes(workspace: Workspace) -> list[web.RouteDef]:
     """Build all routes of the workspace. Call `workspace.start_delivery(address)` once the server listens."""
     if isinstance(workspace, FeishuWorkspace):
         return [*OpenApi(workspace).build_routes(), *FeishuPageApi(workspace).build_routes()]
-    api = WebApi(workspace).handle_request
+    api = partial(handle_api_request, workspace)
     return [
         web.get("/api/{method}", api),
         web.post("/api/{method}", api),

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from aiohttp import WSCloseCode, WSMessage, web
 
 from bot.dev.workspace.delivery import DeliveryAttempt, DeliveryTiming, NotAcknowledgedError
-from bot.dev.workspace.faults import PlannedFaults
 from bot.dev.workspace.world import Json, WorkspaceApp
 
 MOST_SOCKETS = 10
@@ -29,26 +28,12 @@ class SocketLink:
     leaving: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EnvelopeAck:
-    """An acknowledgement from the app. `is_held` means that it was dropped on order, so the envelope counts as
-    unacknowledged."""
-
-    envelope_id: str
-    payload: Json
-    is_held: bool = False
-
-
 @dataclass(slots=True)
 class AppSockets:
-    """The sockets to the app, what was delivered over them, and the app's acknowledgements."""
+    """The sockets to the app, and the envelopes that it has not acknowledged yet."""
 
     changed: Callable[[], None]
     links: list[SocketLink] = field(init=False, default_factory=list)
-    acks: list[EnvelopeAck] = field(init=False, default_factory=list)
-    """Acknowledgements of the app, oldest first (the last 1,000)."""
-    sent: list[Json] = field(init=False, default_factory=list)
-    """Deliveries, oldest first (the last 1,000), each with `envelope_id` and `payload`."""
     tickets: set[str] = field(init=False, default_factory=set)
     pending: dict[str, asyncio.Future[Json]] = field(init=False, default_factory=dict)
     ready: asyncio.Event = field(init=False, default_factory=asyncio.Event)
@@ -74,22 +59,17 @@ class AppSockets:
             self.ready.clear()
         self.changed()
 
-    def record_ack(self, ack: EnvelopeAck) -> None:
-        """Record an acknowledgement. A held one is not passed on to its delivery."""
-        self.acks.append(ack)
-        del self.acks[:-1000]
-        waiter = self.pending.get(ack.envelope_id)
-        if waiter is not None and not waiter.done() and not ack.is_held:
-            waiter.set_result(ack.payload)
+    def take_ack(self, id: str, payload: Json) -> None:
+        """Hand an acknowledgement to the delivery of its envelope."""
+        waiter = self.pending.get(id)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(payload)
+        self.changed()
 
-    async def deliver_envelope(self, envelope: Json, send: Callable[[], Awaitable[None]], ack_s: float) -> Json:
+    async def deliver_envelope(self, id: str, send: Callable[[], Awaitable[None]], ack_s: float) -> Json:
         """Deliver with `send`, and return the payload of the acknowledgement. Raises `NotAcknowledgedError` if none
         comes in time."""
-        id = envelope["envelope_id"]
         waiter = self.pending[id] = asyncio.get_running_loop().create_future()
-        self.sent.append(envelope)
-        del self.sent[:-1000]
-        self.changed()
         try:
             await send()
             return await asyncio.wait_for(waiter, ack_s)
@@ -121,13 +101,6 @@ class AppSockets:
     async def receive_message(self, link: SocketLink, message: WSMessage) -> None:
         """Take what an app sends."""
 
-    async def drop_sockets(self) -> None:
-        """End every socket without a farewell, as a failing network does."""
-        for link in list(self.links):
-            link.leaving = True
-            await link.socket.close()
-        self.update_readiness()
-
     async def close(self) -> None:
         await asyncio.gather(*(link.socket.close(code=WSCloseCode.GOING_AWAY) for link in list(self.links)))
 
@@ -136,7 +109,6 @@ class AppSockets:
 class SocketModeTransport(AppSockets):
     app: WorkspaceApp
     timing: DeliveryTiming
-    faults: PlannedFaults
     _turn: int = 0
 
     async def handle_request(self, request: web.Request) -> web.StreamResponse:
@@ -150,7 +122,9 @@ class SocketModeTransport(AppSockets):
     async def greet_app(self, link: SocketLink) -> None:
         if len(self.links) > MOST_SOCKETS:
             link.leaving = True
-            await self._send_disconnect(link, "too_many_websockets")
+            frame = {"type": "disconnect", "reason": "too_many_websockets", "debug_info": {"host": "applink-local"}}
+            with suppress(ConnectionResetError):  # already gone
+                await link.socket.send_json(frame)
             await link.socket.close()
             return
         hello = {
@@ -167,8 +141,7 @@ class SocketModeTransport(AppSockets):
             envelope_id, payload = frame["envelope_id"], frame.get("payload") or {}
         except (ValueError, TypeError, KeyError):
             return
-        self.record_ack(EnvelopeAck(envelope_id, payload, self.faults.take_ack_hold()))
-        self.changed()
+        self.take_ack(envelope_id, payload)
 
     async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
         live = self.list_live_links()
@@ -176,28 +149,13 @@ class SocketModeTransport(AppSockets):
             raise NotAcknowledgedError("timeout")
         self._turn += 1
         is_event = parcel.kind == "events_api"
+        id = str(uuid.uuid4())
         envelope: Json = {
-            "envelope_id": str(uuid.uuid4()),
+            "envelope_id": id,
             "type": parcel.kind,
             "accepts_response_payload": not is_event,
             "payload": parcel.payload,
             **({"retry_attempt": parcel.attempt, "retry_reason": parcel.reason} if is_event else {}),
         }
         socket = live[self._turn % len(live)].socket
-        return await self.deliver_envelope(envelope, lambda: socket.send_json(envelope), self.timing.ack)
-
-    async def disconnect_sockets(self, reason: str = "refresh_requested") -> None:
-        """Tell every socket to reconnect, and end it."""
-        leaving = self.list_live_links()
-        for link in leaving:
-            link.leaving = True
-        self.update_readiness()
-        for link in leaving:
-            await self._send_disconnect(link, reason)
-        for link in leaving:
-            await link.socket.close()
-
-    async def _send_disconnect(self, link: SocketLink, reason: str) -> None:
-        frame = {"type": "disconnect", "reason": reason, "debug_info": {"host": "applink-local"}}
-        with suppress(ConnectionResetError):  # already gone
-            await link.socket.send_json(frame)
+        return await self.deliver_envelope(id, lambda: socket.send_json(envelope), self.timing.ack)

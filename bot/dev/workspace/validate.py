@@ -6,21 +6,21 @@ Problems read like the platform's `response_metadata.messages`."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 from slack_sdk.errors import SlackObjectFormationError
 from slack_sdk.models.blocks import Block
 
-from bot.dev.workspace.kit import BLOCKS, MESSAGE_ONLY, check_plain_text
+from bot.dev.workspace.kit import BLOCKS, MESSAGE_ONLY, build_plain_text
 from bot.dev.workspace.schema import (
-    check_anything,
-    check_by_type,
-    check_items,
-    check_shape,
-    check_string,
+    ANYTHING,
+    build_choice,
+    build_items,
+    build_shape,
+    build_string,
     format_problem,
+    list_problems,
 )
 from bot.dev.workspace.world import Json
 
@@ -35,38 +35,35 @@ BLOCK_TEXT = 13_200
 """Maximum characters of all text in a message's blocks together (observed: slackapi/bolt-js issue 2509)."""
 METADATA_BYTES = 8_000
 VIEW_BYTES = 250_000
-EVENT_TYPE = re.compile(r"^[A-Za-z0-9_.:-]{1,255}$")
 
-_OF_VIEWS = {"private_metadata": check_string(3000, 0), "callback_id": check_string(255, 0)}
-VIEW = check_by_type(
+_OF_VIEWS = {"private_metadata": build_string(3000, 0), "callback_id": build_string(255, 0)}
+VIEW = build_choice(
     {
-        "modal": check_shape(
-            {"title": check_plain_text(24), "blocks": check_anything},
-            {**_OF_VIEWS, "close": check_plain_text(24), "submit": check_plain_text(24)},
+        "modal": build_shape(
+            {"title": build_plain_text(24), "blocks": ANYTHING},
+            {**_OF_VIEWS, "close": build_plain_text(24), "submit": build_plain_text(24)},
         ),
-        "home": check_shape({"blocks": check_anything}, _OF_VIEWS),
+        "home": build_shape({"blocks": ANYTHING}, _OF_VIEWS),
     }
 )
+EVENT_TYPE = {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,255}$", "description": "must be alphanumeric"}
+METADATA = build_shape({"event_type": EVENT_TYPE, "event_payload": {"type": "object"}}, {"entities": ANYTHING})
 
 
 def check_blocks(blocks: Any, surface: Surface = "message", at: str = "/blocks") -> list[str]:
     """List all problems that the platform would report about these blocks."""
     most = 50 if surface == "message" else 100
     least = 0 if surface == "message" else 1
-    return list(check_items(check_by_type(BLOCKS), most, least)(blocks, at)) or list(
-        check_across_blocks(blocks, surface, at)
-    )
+    problems = list_problems(build_items(build_choice(BLOCKS), most, least), blocks, at)
+    return problems or list(check_across_blocks(blocks, surface, at))
 
 
 def check_view(view: Any) -> list[str]:
-    found = list(VIEW(view, "/view")) or check_blocks(view["blocks"], view["type"], "/view/blocks")
-    if not found and view["type"] == "modal" and view.get("submit") is None and has_input(view["blocks"]):
+    found = list_problems(VIEW, view, "/view") or check_blocks(view["blocks"], view["type"], "/view/blocks")
+    needs_submit = not found and view["type"] == "modal" and any(block["type"] == "input" for block in view["blocks"])
+    if needs_submit and view.get("submit") is None:
         return [format_problem("missing required field: submit", "/view")]
     return found
-
-
-def has_input(blocks: Sequence[Json]) -> bool:
-    return any(block["type"] == "input" for block in blocks)
 
 
 def check_across_blocks(blocks: Sequence[Json], surface: Surface, at: str) -> Iterator[str]:
@@ -148,15 +145,7 @@ def count_text_characters(value: Any) -> int:
 
 
 def check_metadata(metadata: Any) -> list[str]:
-    check = check_shape(
-        {"event_type": check_string(255), "event_payload": check_anything}, {"entities": check_anything}
-    )
-    found = list(check(metadata, "/metadata"))
-    if not found and not isinstance(metadata["event_payload"], dict):
-        found.append(format_problem("must be an object", "/metadata/event_payload"))
-    if not found and not EVENT_TYPE.match(metadata["event_type"]):
-        found.append(format_problem("must be alphanumeric", "/metadata/event_type"))
-    return found
+    return list_problems(METADATA, metadata, "/metadata")
 
 
 def count_json_bytes(value: Any) -> int:

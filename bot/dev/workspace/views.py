@@ -81,12 +81,9 @@ def update_view(ws: Workspace, id: str, view: object, hash: str = "") -> Json:
     ws.state.views[known["id"]] = build_full_view(
         ws, body, known["id"], known["root_view_id"], known["previous_view_id"]
     )
-    ws.notify_change("views", person=find_view_owner(ws, known["id"]))
+    owner = next((person for person, ids in ws.state.stacks.items() if known["id"] in ids), "")
+    ws.notify_change("views", person=owner)
     return ws.state.views[known["id"]]
-
-
-def find_view_owner(ws: Workspace, view_id: str) -> str:
-    return next((person for person, ids in ws.state.stacks.items() if view_id in ids), "")
 
 
 def find_top_view(ws: Workspace, person: str) -> Json | None:

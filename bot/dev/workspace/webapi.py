@@ -3,11 +3,10 @@ and scopes."""
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from aiohttp import web
@@ -15,7 +14,7 @@ from aiohttp import web
 from bot.dev.workspace import methods_chat, methods_files, methods_people, views
 from bot.dev.workspace.arguments import MethodArguments, read_method_arguments
 from bot.dev.workspace.refused import WorkspaceError
-from bot.dev.workspace.workspace import WebApiCall, Workspace
+from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json
 
 Run: TypeAlias = Callable[[Workspace, MethodArguments], Json]
@@ -28,13 +27,6 @@ class WebApiMethod:
     """Scopes separated by spaces, of which one is needed."""
     token: str = "bot"  # noqa: S105  a kind of token
     """`bot` or `app`."""
-
-
-@dataclass(frozen=True, slots=True)
-class WebApiAnswer:
-    body: Json
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 READ_HISTORY = "channels:history groups:history im:history mpim:history"
@@ -78,64 +70,34 @@ METHODS: dict[str, WebApiMethod] = {
 }
 
 
-class WebApi:
-    """Answers the app's Web API calls."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self.ws = workspace
-
-    async def handle_request(self, request: web.Request) -> web.StreamResponse:
-        name = request.match_info["method"]
-        fault = self.ws.faults.take_fault(name)
-        if fault == "drop":
-            return abort_connection(request)
-        args, answer = MethodArguments({}), WebApiAnswer({})
-        try:
-            args = await read_method_arguments(request)
-            if fault is None or fault == "drop_after":
-                answer = self._call_method(request, name, args)
-            elif fault == 429:
-                seconds = str(self.ws.faults.retry_after_seconds)
-                answer = WebApiAnswer({"ok": False, "error": "ratelimited"}, 429, {"Retry-After": seconds})
-            elif isinstance(fault, int):
-                answer = WebApiAnswer({"ok": False, "error": "internal_error"}, fault)
-            else:
-                raise WorkspaceError(fault)
-        except WorkspaceError as refused:
-            answer = WebApiAnswer(refused.to_body())
-        values = {key: value for key, value in args.values.items() if key != "token"}
-        self.ws.calls.append(WebApiCall(name, values, str(answer.body.get("error", ""))))
-        self.ws.notify_change("calls")
-        if delay_s := self.ws.faults.get_delay_s(name):
-            await asyncio.sleep(delay_s)
-        if fault == "drop_after":
-            return abort_connection(request)
-        scopes = ",".join(sorted(self.ws.setup.scopes))
-        headers = {"X-OAuth-Scopes": scopes, "X-Slack-Req-Id": secrets.token_hex(16), **answer.headers}
-        return web.json_response(answer.body, status=answer.status, headers=headers)
-
-    def _call_method(self, request: web.Request, name: str, args: MethodArguments) -> WebApiAnswer:
-        method = METHODS.get(name)
-        if method is None:
-            raise WorkspaceError("unknown_method", req_method=name)
-        scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
-        token = bearer.strip() if scheme.lower() == "bearer" else args.read_text("token")
-        if not token:
-            raise WorkspaceError("not_authed")
-        kinds = {"bot": self.ws.setup.bot_token, "app": self.ws.setup.app_token}
-        kind = next((k for k, known in kinds.items() if hmac.compare_digest(known.encode(), token.encode())), "")
-        if not kind:
-            raise WorkspaceError("invalid_auth")
-        if kind != method.token:
-            raise WorkspaceError("not_allowed_token_type")
-        if method.scope and not set(method.scope.split()) & self.ws.setup.scopes:
-            provided = ",".join(sorted(self.ws.setup.scopes))
-            raise WorkspaceError("missing_scope", needed=method.scope.split()[0], provided=provided)
-        return WebApiAnswer({"ok": True, **method.run(self.ws, args)})
+async def handle_api_request(ws: Workspace, request: web.Request) -> web.Response:
+    """Answer the app's call of a method."""
+    try:
+        args = await read_method_arguments(request)
+        body = {"ok": True, **call_method(ws, request, args)}
+    except WorkspaceError as refused:
+        body = refused.to_body()
+    headers = {"X-OAuth-Scopes": ",".join(sorted(ws.setup.scopes)), "X-Slack-Req-Id": secrets.token_hex(16)}
+    return web.json_response(body, headers=headers)
 
 
-def abort_connection(request: web.Request) -> web.Response:
-    """Break the connection instead of answering."""
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response()
+def call_method(ws: Workspace, request: web.Request, args: MethodArguments) -> Json:
+    """Call the method if the app's token and scopes allow it. Raises `WorkspaceError`."""
+    name = request.match_info["method"]
+    method = METHODS.get(name)
+    if method is None:
+        raise WorkspaceError("unknown_method", req_method=name)
+    scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
+    token = bearer.strip() if scheme.lower() == "bearer" else args.read_text("token")
+    if not token:
+        raise WorkspaceError("not_authed")
+    kinds = {"bot": ws.setup.bot_token, "app": ws.setup.app_token}
+    kind = next((k for k, known in kinds.items() if hmac.compare_digest(known.encode(), token.encode())), "")
+    if not kind:
+        raise WorkspaceError("invalid_auth")
+    if kind != method.token:
+        raise WorkspaceError("not_allowed_token_type")
+    if method.scope and not set(method.scope.split()) & ws.setup.scopes:
+        provided = ",".join(sorted(ws.setup.scopes))
+        raise WorkspaceError("missing_scope", needed=method.scope.split()[0], provided=provided)
+    return method.run(ws, args)

@@ -6,21 +6,18 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from aiohttp import WSCloseCode, web
 
-from bot.core.errors import LocalStartError
+from bot.dev.mailbox import Mailbox
 from bot.dev.real_models import RealModel
 from bot.dev.workspace.delivery import AppDelivery, DeliveryTiming
-from bot.dev.workspace.faults import PlannedFaults
 from bot.dev.workspace.once import TriggerIds
 from bot.dev.workspace.payloads import build_event_callback
 from bot.dev.workspace.refused import WorkspaceError
-from bot.dev.workspace.signed import SignedHttpTransport
 from bot.dev.workspace.sockets import SocketModeTransport
 from bot.dev.workspace.state import StateFile, WorkspaceState
 from bot.dev.workspace.world import Json, WorkspaceMember, WorkspaceRoom, World, read_world
@@ -71,21 +68,12 @@ class WorkspaceSetup:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceChange:
-    """A change of something that people may see. `what` is messages, private, views, home, mail, people or channels;
-    `calls` and `acks` are for tests only. `person` and `channel` narrow it down if they are known."""
+    """A change of something that people may see. `what` is messages, private, views, home, mail, people or channels, or
+    `acks` for the sockets to the app. `person` and `channel` narrow it down if they are known."""
 
     what: str
     channel: str = ""
     person: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class WebApiCall:
-    """A Web API call by the app. `error` is empty on success."""
-
-    method: str
-    args: Json
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +104,6 @@ class SharedFile:
     """Whether the file was handed to the app in a dialog."""
 
 
-class MailSource(Protocol):
-    """The local mailbox. Each mail has id, at, from, to, subject, body, message_id; the newest comes last."""
-
-    on_change: Callable[[Json], None] | None
-
-    @property
-    def mails(self) -> Sequence[Json]: ...
-
-
 class ChangeNotifier:
     """Listeners to changes, and an event for those who wait for the next change."""
 
@@ -148,7 +127,7 @@ class Workspace:
         *,
         world: World | None = None,
         folder: Path | None = None,
-        mailbox: MailSource | None = None,
+        mailbox: Mailbox | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.setup, self.clock, self.mailbox = setup, clock, mailbox
@@ -158,14 +137,13 @@ class Workspace:
         """Address that serves this workspace, as `http://host:port`."""
         self.standins: tuple[StandInService, ...] = ()
         self.models: tuple[RealModel, ...] = ()
-        self.calls: deque[WebApiCall] = deque(maxlen=10_000)
         self.lines: deque[Json] = deque(maxlen=200)
         """Latest 200 log lines."""
         self.line_listeners: list[Callable[[Json], None]] = []
         self.files: dict[str, SharedFile] = {}
         self.feeds: set[web.WebSocketResponse] = set()
         """Open live feeds of pages."""
-        self.changes, self.faults = ChangeNotifier(), PlannedFaults()
+        self.changes = ChangeNotifier()
         self.triggers = TriggerIds(clock, setup.timing.trigger)
         self.state_file = StateFile(folder, setup.timing.save)
         self.state: WorkspaceState = self.state_file.load_state(self.world)
@@ -173,13 +151,13 @@ class Workspace:
         self.delivery = AppDelivery(self.sockets, setup.timing, self.state.waiting, self._notify_acks)
 
     def build_sockets(self) -> SocketModeTransport:
-        return SocketModeTransport(self._notify_acks, self.app, self.setup.timing, self.faults)
+        return SocketModeTransport(self._notify_acks, self.app, self.setup.timing)
 
     def _notify_acks(self) -> None:
         self.notify_change("acks")
 
     def notify_change(self, what: str, channel: str = "", person: str = "") -> None:
-        if what not in ("calls", "mail"):
+        if what != "mail":
             self.state_file.save_soon(lambda: self.state)
         self.changes.notify_listeners(WorkspaceChange(what, channel, person))
 
@@ -217,15 +195,6 @@ class Workspace:
         payload["is_ext_shared_channel"] = room is not None and room.is_ext_shared
         self.delivery.deliver_event(payload)
         return str(payload["event_id"])
-
-    async def use_http_delivery(self, url: str) -> None:
-        """Deliver to a request URL from now on, after the handshake. Raises `LocalStartError` if the URL fails it."""
-        self.delivery.carrier = carrier = self.build_http_transport(url)
-        if not await carrier.verify_url():
-            raise LocalStartError(f"{url} did not answer the url_verification challenge")
-
-    def build_http_transport(self, url: str) -> SignedHttpTransport:
-        return SignedHttpTransport(url, self.setup.signing_secret, self.setup.timing, self.faults)
 
     def start_delivery(self, address: str) -> None:
         """Start delivery. Call this once the server listens, in its event loop."""

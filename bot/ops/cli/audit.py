@@ -61,7 +61,8 @@ Since = Annotated[
 
 
 @app.callback(invoke_without_command=True)
-def print_audit_trail(
+@console.run_async
+async def audit(
     context: typer.Context,
     since: Since = "",
     request: RequestOption = "",
@@ -81,37 +82,45 @@ def print_audit_trail(
     countersign audit verify
     countersign audit heads > heads.txt
     """
-    if context.invoked_subcommand is not None:
-        return
-    start = _parse_since(since or ("" if request else WEEK))
-    unreadable, found = list[str](), False
+    if context.invoked_subcommand is None:
+        await print_audit_trail(since, request, as_csv=as_csv, as_json=as_json)
 
-    async def print_events() -> None:
-        nonlocal found
-        async with open_request_store() as (store, _), open_name_lookup(load_settings()) as names:
-            if not (as_csv or as_json):
-                found = await _print_stories(store, names, start, request, unreadable)
-                return
-            if as_csv:
-                _print_csv_row([*(field.name for field in fields(AuditLine)), *(f"{one}_name" for one in _NAMED)])
-            async for request_id, n, event in list_recorded_events(store, start, request):
-                found = True
-                if event is None:
-                    unreadable.append(f"{request_id} {n}")
-                for line in build_audit_lines(request_id, event) if event else ():
-                    told = asdict(line) | {"at": line.at.isoformat()}
-                    told |= {f"{one}_name": await names.find_name(told[one]) for one in _NAMED}
-                    if as_csv:
-                        _print_csv_row(told.values())
-                    else:
-                        console.print_json(told)
 
-    console.run_until_complete(print_events())
+async def print_audit_trail(since: str, request: str, *, as_csv: bool = False, as_json: bool = False) -> None:
+    """Print the story of each request, or its lines. Raises CountersignError if anything of it is missing."""
+    start, unreadable = _parse_since(since or ("" if request else WEEK)), list[str]()
+    async with open_request_store() as (store, _), open_name_lookup(load_settings()) as names:
+        if as_csv or as_json:
+            found = await _print_lines(store, names, start, request, unreadable, as_csv)
+        else:
+            found = await _print_stories(store, names, start, request, unreadable)
     if request and not found:
         raise console.build_error("audit.nothing_of", request=request)
     if unreadable:
         events = ", ".join(unreadable)
         raise console.build_error("audit.skipped", events=events)
+
+
+async def _print_lines(
+    store: RedisStore, names: NameLookup, since: datetime, request: str, unreadable: list[str], as_csv: bool
+) -> bool:
+    """Print a line for every flow taken. Return whether anything is recorded; what cannot be read is added to
+    `unreadable`."""
+    found = False
+    if as_csv:
+        _print_csv_row([*(field.name for field in fields(AuditLine)), *(f"{one}_name" for one in _NAMED)])
+    async for request_id, n, event in list_recorded_events(store, since, request):
+        found = True
+        if event is None:
+            unreadable.append(f"{request_id} {n}")
+        for line in build_audit_lines(request_id, event) if event else ():
+            told = asdict(line) | {"at": line.at.isoformat()}
+            told |= {f"{one}_name": await names.find_name(told[one]) for one in _NAMED}
+            if as_csv:
+                _print_csv_row(told.values())
+            else:
+                console.print_json(told)
+    return found
 
 
 def _print_csv_row(cells: Iterable[Any]) -> None:
@@ -185,7 +194,8 @@ def _build_story(
 
 
 @app.command()
-def verify(
+@console.run_async
+async def verify(
     request: RequestOption = "",
     against: Annotated[
         typer.FileText | None,
@@ -225,20 +235,16 @@ def verify(
             raise _build_file_error("heads_empty")
         if not export.is_closed:
             console.print_note("audit.heads_open", heads=len(known))
-
-    async def verify_record() -> None:
-        count, heads = 0, [head for head in known if request in ("", head.request)]
-        async with open_request_store() as (store, _):
-            verification = Verification(store, heads)
-            async for finding in _stream_findings(verification, request):
-                console.print_sentence(f"audit.{finding.code}", request=finding.request, **finding.params)
-                count += 1
-        numbers = {"requests": verification.requests, "events": verification.events, "heads": len(heads)}
-        if count:
-            raise console.build_error("audit.not_whole", count=count, **numbers)
-        console.print_sentence("audit.whole_against" if against else "audit.whole", **numbers)
-
-    console.run_until_complete(verify_record())
+    count, heads = 0, [head for head in known if request in ("", head.request)]
+    async with open_request_store() as (store, _):
+        verification = Verification(store, heads)
+        async for finding in _stream_findings(verification, request):
+            console.print_sentence(f"audit.{finding.code}", request=finding.request, **finding.params)
+            count += 1
+    numbers = {"requests": verification.requests, "events": verification.events, "heads": len(heads)}
+    if count:
+        raise console.build_error("audit.not_whole", count=count, **numbers)
+    console.print_sentence("audit.whole_against" if against else "audit.whole", **numbers)
 
 
 def _build_file_error(name: str, **params: str) -> typer.BadParameter:
@@ -256,7 +262,8 @@ async def _stream_findings(verification: Verification, request: str) -> AsyncIte
 
 
 @app.command("heads")
-def print_heads(request: RequestOption = "") -> None:
+@console.run_async
+async def print_heads(request: RequestOption = "") -> None:
     """Print how far each record has come. Keep the lines `request n hash` where nobody can rewrite them.
 
     The last line says how many they are and their SHA-256, so that a file that was cut short is noticed. The exit code
@@ -266,11 +273,8 @@ def print_heads(request: RequestOption = "") -> None:
     countersign audit heads > heads-2026-11-20.txt
     countersign audit verify --against heads-2026-11-20.txt
     """
-
-    missing: list[str] = []
-
-    async def print_all_heads() -> None:
-        printed: list[RecordHead] = []
+    missing, printed = list[str](), list[RecordHead]()
+    try:
         async with open_request_store() as (store, _):
             async for head in list_record_heads(store, request):
                 if isinstance(head, str):
@@ -278,12 +282,9 @@ def print_heads(request: RequestOption = "") -> None:
                     continue
                 printed.append(head)
                 typer.echo(sanitize_for_terminal(str(head)))
-        typer.echo(format_closing_line(printed))
-
-    try:
-        console.run_until_complete(print_all_heads())
     except ValidationError as error:
         raise console.build_error("audit.no_heads") from error
+    typer.echo(format_closing_line(printed))
     if missing and request:
         raise console.build_error("audit.nothing_of", request=request)
     if missing:

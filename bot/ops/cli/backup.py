@@ -69,7 +69,8 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 @app.command()
-def backup(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it must not exist.")]) -> None:
+@console.run_async
+async def backup(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it must not exist.")]) -> None:
     """Copy all that the bot keeps in Redis into one file. The bot may run meanwhile.
 
     Work is held for the time of the copy: messages and presses are accepted, and handled after it. If this command is
@@ -81,42 +82,38 @@ def backup(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; 
     countersign backup /backups/countersign-2026-11-23
     countersign audit heads > /elsewhere/heads-2026-11-23.txt
     """
-
-    async def copy_store() -> None:
-        settings = load_settings()
-        _require_new_file(file)
-        async with console.open_bot_store() as (redis, keys):
-            scripts = ScriptRunner.from_redis(redis, keys)
-            console.print_note("backup.holding")
-            with _explain_holds(), _write_whole(file) as draft:
-                began = time.monotonic()
-                async with hold_work(scripts) as hold:
-                    head = BackupHead(
-                        made_ms=await load_time_ms(redis),
-                        version=VERSION,
-                        prefix=keys.prefix,
-                        partitions=keys.partitions,
-                        ids=await load_store_ids(scripts),
-                        files=settings.files_bucket
-                        or str((settings.files_dir or settings.data_dir / "files").absolute()),
-                    )
-                    count = await write_backup(redis, keys, head, draft)
-                    await hold.require_rest()
-                held_s = time.monotonic() - began
-            with file.open("rb") as written:
-                verify_backup(written, keys)
-                sha256 = read_backup_hash(written)
-            await Journal(redis, keys).append_record(
-                "alert", "store.copied", person=console.get_os_user(), text=f"{count} keys"
-            )
-        where, seconds = console.build_sentence("backup.files", where=head.files), f"{held_s:.0f}"
-        console.print_sentence("backup.made", file=str(file), keys=count, seconds=seconds, sha256=sha256, files=where)
-
-    console.run_until_complete(copy_store())
+    settings = load_settings()
+    _require_new_file(file)
+    async with console.open_bot_store() as (redis, keys):
+        scripts = ScriptRunner.from_redis(redis, keys)
+        console.print_note("backup.holding")
+        with _explain_holds(), _write_whole(file) as draft:
+            began = time.monotonic()
+            async with hold_work(scripts) as hold:
+                head = BackupHead(
+                    made_ms=await load_time_ms(redis),
+                    version=VERSION,
+                    prefix=keys.prefix,
+                    partitions=keys.partitions,
+                    ids=await load_store_ids(scripts),
+                    files=settings.files_bucket or str((settings.files_dir or settings.data_dir / "files").absolute()),
+                )
+                count = await write_backup(redis, keys, head, draft)
+                await hold.require_rest()
+            held_s = time.monotonic() - began
+        with file.open("rb") as written:
+            verify_backup(written, keys)
+            sha256 = read_backup_hash(written)
+        await Journal(redis, keys).append_record(
+            "alert", "store.copied", person=console.get_os_user(), text=f"{count} keys"
+        )
+    where, seconds = console.build_sentence("backup.files", where=head.files), f"{held_s:.0f}"
+    console.print_sentence("backup.made", file=str(file), keys=count, seconds=seconds, sha256=sha256, files=where)
 
 
 @app.command()
-def restore(
+@console.run_async
+async def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Made by `countersign backup`.")],
     journal: Annotated[
         list[Path] | None,
@@ -139,57 +136,51 @@ def restore(
     countersign audit verify --against /elsewhere/heads-2026-11-23.txt
     countersign restored --accept
     """
-
-    async def restore_store() -> None:
-        settings = load_settings()
-        with _open_file(file) as copy, _explain_backup_errors():
-            head, copied = verify_backup(copy, Keys())
-            sha256, who = read_backup_hash(copy), dict[str, str]()
-            known = _read_journals(journal or [], head.made_ms)
-            made = console.format_terminal_time(head.made_ms, "%Y-%m-%d %H:%M:%S")
-            async with console.open_bot_store(make=True) as (redis, keys):
-                scripts = ScriptRunner.from_redis(redis, keys)
-                if await has_data(redis, keys) or await is_restore_unfinished(scripts):
-                    if not replace:
-                        raise console.build_error("restore.not_empty")
-                    console.require_confirmation("restore.sure", yes, made=made, sha256=sha256)
-                is_watched = await is_store_watched(scripts)
-                await hold_restored_store(scripts)
-                if is_watched:  # processes run, and have to come to rest
-                    with _explain_holds():
-                        await asyncio.sleep(SETTLE_S)
-                        await wait_for_rest(scripts)
-                await begin_restore(scripts)
-                await set_items_aside(redis, keys)
-                await delete_data(redis, keys)
-                count = await load_backup(redis, keys, copy)
-                await enqueue_items_set_aside(redis, keys)
-                settlement = await settle_since_copy(
-                    scripts, known, list_kept_tools(settings.workflow_engine).__contains__
-                )
-                await forget_items_set_aside(redis, keys)  # first: if killed here, a restore looks for them anew
-                await finish_restore(scripts, head.ids)
-                await Journal(redis, keys).append_record(
-                    "alert", "store.restored", person=console.get_os_user(), text=f"{count} keys of {made}"
-                )
-                if ended := (*settlement.settled, *settlement.unknown, *settlement.left_open):
-                    async with open_stored_names(settings, redis, keys) as names:
-                        who = {one.person: await names.format_name_and_id(one.person) for one in ended}
-        if journal:
-            settled, messages = settlement.settled, settlement.dropped_messages
-            console.print_sentence("restore.settled", count=len(settled), messages=messages)
-            _print_ends(settled, who)
-            for title, ends in (("unknown", settlement.unknown), ("left_open", settlement.left_open)):
-                if ends:
-                    console.print_sentence(f"restore.{title}")
-                    _print_ends(ends, who)
-        else:
-            console.print_note("restore.no_journal")
-        where = console.build_sentence("backup.files", where=head.files)
-        gone = console.build_sentence("restore.ended", n=copied - count) if count < copied else ""
-        console.print_sentence("restore.done", made=made, keys=count, sha256=sha256, files=where, ended=gone)
-
-    console.run_until_complete(restore_store())
+    settings = load_settings()
+    with _open_file(file) as copy, _explain_backup_errors():
+        head, copied = verify_backup(copy, Keys())
+        sha256, who = read_backup_hash(copy), dict[str, str]()
+        known = _read_journals(journal or [], head.made_ms)
+        made = console.format_terminal_time(head.made_ms, "%Y-%m-%d %H:%M:%S")
+        async with console.open_bot_store(make=True) as (redis, keys):
+            scripts = ScriptRunner.from_redis(redis, keys)
+            if await has_data(redis, keys) or await is_restore_unfinished(scripts):
+                if not replace:
+                    raise console.build_error("restore.not_empty")
+                console.require_confirmation("restore.sure", yes, made=made, sha256=sha256)
+            is_watched = await is_store_watched(scripts)
+            await hold_restored_store(scripts)
+            if is_watched:  # processes run, and have to come to rest
+                with _explain_holds():
+                    await asyncio.sleep(SETTLE_S)
+                    await wait_for_rest(scripts)
+            await begin_restore(scripts)
+            await set_items_aside(redis, keys)
+            await delete_data(redis, keys)
+            count = await load_backup(redis, keys, copy)
+            await enqueue_items_set_aside(redis, keys)
+            settlement = await settle_since_copy(scripts, known, list_kept_tools(settings.workflow_engine).__contains__)
+            await forget_items_set_aside(redis, keys)  # first: if killed here, a restore looks for them anew
+            await finish_restore(scripts, head.ids)
+            await Journal(redis, keys).append_record(
+                "alert", "store.restored", person=console.get_os_user(), text=f"{count} keys of {made}"
+            )
+            if ended := (*settlement.settled, *settlement.unknown, *settlement.left_open):
+                async with open_stored_names(settings, redis, keys) as names:
+                    who = {one.person: await names.format_name_and_id(one.person) for one in ended}
+    if journal:
+        settled, messages = settlement.settled, settlement.dropped_messages
+        console.print_sentence("restore.settled", count=len(settled), messages=messages)
+        _print_ends(settled, who)
+        for title, ends in (("unknown", settlement.unknown), ("left_open", settlement.left_open)):
+            if ends:
+                console.print_sentence(f"restore.{title}")
+                _print_ends(ends, who)
+    else:
+        console.print_note("restore.no_journal")
+    where = console.build_sentence("backup.files", where=head.files)
+    gone = console.build_sentence("restore.ended", n=copied - count) if count < copied else ""
+    console.print_sentence("restore.done", made=made, keys=count, sha256=sha256, files=where, ended=gone)
 
 
 def _read_journals(files: Sequence[Path], since_ms: int) -> JournalSince:

@@ -7,11 +7,12 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ParamSpec
 
 import typer
 from redis.asyncio import Redis
@@ -39,6 +40,8 @@ from bot.storage.journal import parse_age_ms
 from tools.characters import escape_invisible
 from tools.spec import ToolError
 
+P = ParamSpec("P")
+
 UNREAD = 141
 """Exit code that a shell reports for a program whose output nobody reads (SIGPIPE)."""
 JOINER = "\u200d"
@@ -55,12 +58,17 @@ def require_age(text: str) -> str:
     return text
 
 
-def run_until_complete(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end, or until Ctrl-C, which exits with code 130."""
-    try:
-        asyncio.run(work)
-    except KeyboardInterrupt:
-        sys.exit(130)
+def run_async(command: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Make a command of an asynchronous function. Ctrl-C ends it with code 130."""
+
+    @wraps(command)
+    def run(*args: P.args, **options: P.kwargs) -> None:
+        try:
+            asyncio.run(command(*args, **options))
+        except KeyboardInterrupt:
+            sys.exit(130)
+
+    return run
 
 
 @asynccontextmanager

@@ -29,7 +29,8 @@ app = typer.Typer()
 
 
 @app.command()
-def doctor(
+@console.run_async
+async def doctor(
     press: Annotated[
         str, typer.Option(metavar="PERSON", help="Send this person (open_id or e-mail address) a test card on Feishu.")
     ] = "",
@@ -37,30 +38,26 @@ def doctor(
     """Check every service, and say how to mend what is wrong. The model is asked for a call and told its result."""
 
     logs.configure_logging("ERROR", stream=sys.stderr)
-
-    async def print_findings() -> None:
-        settings, failed = load_settings(), False
-        for finding in (
-            *check_variable_names(),
-            *check_company_files(settings),
-            *check_calendar(settings, datetime.now(UTC).date()),
+    settings, failed = load_settings(), False
+    for finding in (
+        *check_variable_names(),
+        *check_company_files(settings),
+        *check_calendar(settings, datetime.now(UTC).date()),
+    ):
+        failed = _print_finding(finding) or failed
+    async for finding in check_file_bucket(settings):
+        failed = _print_finding(finding) or failed
+    async with open_services(settings, start=False) as outside:
+        servers, mode = load_mcp_servers(settings), settings.feishu_mode
+        for looks in (
+            check_services(outside, settings.react_style, servers, feishu_mode=mode, press=press),
+            check_other_engine(settings, outside),
+            check_approvers(settings, outside),
         ):
-            failed = _print_finding(finding) or failed
-        async for finding in check_file_bucket(settings):
-            failed = _print_finding(finding) or failed
-        async with open_services(settings, start=False) as outside:
-            servers, mode = load_mcp_servers(settings), settings.feishu_mode
-            for looks in (
-                check_services(outside, settings.react_style, servers, feishu_mode=mode, press=press),
-                check_other_engine(settings, outside),
-                check_approvers(settings, outside),
-            ):
-                async for finding in looks:
-                    failed = _print_finding(finding) or failed
-        if failed:
-            sys.exit(1)
-
-    console.run_until_complete(print_findings())
+            async for finding in looks:
+                failed = _print_finding(finding) or failed
+    if failed:
+        sys.exit(1)
 
 
 def _print_finding(finding: DoctorFinding) -> bool:

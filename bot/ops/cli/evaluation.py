@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from time import monotonic
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -36,20 +35,9 @@ app = typer.Typer()
 
 OURS = ("scripted", "slips", "rehearsal", "hostile")
 """Models that need no endpoint. The option's value `endpoint` means the endpoint in the settings."""
+StyleOption = Literal["native", "text", "json", "auto"]
 NAMED = 8
 """Maximum number of scenarios named in a message."""
-
-
-class StyleOption(StrEnum):
-    NATIVE = "native"
-    TEXT = "text"
-    JSON = "json"
-    AUTO = "auto"
-
-
-class ChatOption(StrEnum):
-    SLACK = "slack"
-    FEISHU = "feishu"
 
 
 @app.command("eval")
@@ -58,7 +46,7 @@ def run_evaluation(
         Path | None, typer.Option(metavar="DIR", help="A folder of *.toml; the shipped ones otherwise.")
     ] = None,
     style: Annotated[StyleOption | None, typer.Option(help="How the model calls tools; REACT_STYLE otherwise.")] = None,
-    chat: Annotated[ChatOption, typer.Option(help="The platform on which they are played.")] = ChatOption.SLACK,
+    chat: Annotated[Literal["slack", "feishu"], typer.Option(help="The platform on which they are played.")] = "slack",
     repeat: Annotated[int, typer.Option(min=1, max=100, help="How often each; also gives pass^k.")] = 1,
     model: Annotated[
         str,
@@ -109,7 +97,7 @@ def run_evaluation(
             raise console.build_error("evaluation.replay_alone", option=wrong[0])
     recording = read_recording(replay, language) if replay else None
     endpoint = _build_endpoint(settings, model)
-    wish = style.value if style else settings.react_style if endpoint else "native"
+    wish = style or (settings.react_style if endpoint else "native")
     for new in filter(None, (json_file, html_file, record)):  # a result that cost money should not be lost
         if new.is_dir() or not os.access(new if new.exists() else new.absolute().parent, os.W_OK):
             raise console.build_error("evaluation.not_writable", file=new)
@@ -122,9 +110,7 @@ def run_evaluation(
         recorder = ExchangeRecorder(lines) if lines else None
         copied = ("reply_seconds", "run_seconds", "prices_file") if endpoint else ()
         setting = {name: getattr(settings, name) for name in copied}
-        played = _play_scenarios(
-            Evaluation(wanted, model, wish, chat.value, repeat, endpoint, setting, recorder, recording)
-        )
+        played = _play_scenarios(Evaluation(wanted, model, wish, chat, repeat, endpoint, setting, recorder, recording))
         # An endpoint, a model or a scenario may have put secrets into the report.
         done = EvaluationReport.model_validate_json(redact_text(played.model_dump_json(), addresses=False))
     if record:

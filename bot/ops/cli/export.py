@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import IO, Annotated
 
 import typer
 
 from bot.app.settings import load_settings
 from bot.app.tracing import GATES, open_sender_from_settings
 from bot.core import logs
+from bot.core.private import open_private
 from bot.core.records import Run
 from bot.features.shipped import RATINGS, RUN_NOTES
 from bot.ops.cli import console
@@ -61,7 +61,8 @@ class StoredRunReader:
 
 
 @app.command()
-def export(
+@console.run_async
+async def export(
     since: Annotated[str, typer.Option(help="How far back, e.g. 2h, 7d.", callback=console.require_age)] = DAY,
     run_id: Annotated[
         list[str] | None, typer.Option("--run", metavar="R", help="Only this run; may be repeated.")
@@ -112,36 +113,33 @@ def export(
                     raise console.build_error("export.not_taken")
         console.print_note("export.sent", n=sender.sent)
 
-    async def run_export() -> None:
-        async with console.open_bot_store() as (redis, keys):
-            found = StoredRunReader(RunStore(redis, keys), Journal(redis, keys))
-            runs = found.stream_runs_by_id(run_id) if run_id else found.stream_runs_since(since)
-            approvals = ApprovalStore(redis, keys)
+    async with console.open_bot_store() as (redis, keys):
+        found = StoredRunReader(RunStore(redis, keys), Journal(redis, keys))
+        runs = found.stream_runs_by_id(run_id) if run_id else found.stream_runs_since(since)
+        approvals = ApprovalStore(redis, keys)
 
-            async def stream_lines() -> AsyncIterator[ExportedRun]:
-                async for run in runs:
-                    notes = {name: await read(redis, keys, run.id) for name, read in RUN_NOTES.items()}
-                    ratings = {note["rating"] for found in notes.values() for note in found}
-                    if rated is None or rated in ratings or (rated == ANY and ratings):
-                        yield await export_run(run, approvals, GATES, content=content, notes=notes)
+        async def stream_lines() -> AsyncIterator[ExportedRun]:
+            async for run in runs:
+                notes = {name: await read(redis, keys, run.id) for name, read in RUN_NOTES.items()}
+                ratings = {note["rating"] for found in notes.values() for note in found}
+                if rated is None or rated in ratings or (rated == ANY and ratings):
+                    yield await export_run(run, approvals, GATES, content=content, notes=notes)
 
-            await console.wait_or_cancel(asyncio.create_task(send_or_write(stream_lines(), approvals)))
-        if found.missing_count:
-            console.print_note("export.gone", n=found.missing_count)
-
-    console.run_until_complete(run_export())
+        await console.wait_or_cancel(asyncio.create_task(send_or_write(stream_lines(), approvals)))
+    if found.missing_count:
+        console.print_note("export.gone", n=found.missing_count)
 
 
 @contextmanager
-def open_output(out: Path | None) -> Iterator[TextIO]:
+def open_output(out: Path | None) -> Iterator[IO[str]]:
     """Open a new file for its owner alone (0600), or standard output without a path. An existing file is never
     overwritten. Raises CountersignError."""
     if out is None:
         yield sys.stdout
         return
     try:
-        file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        opened = open_private(out, "x", encoding="utf-8")
     except OSError as error:
         raise console.build_file_error("export.not_written", out, error) from error
-    with open(file, "w", encoding="utf-8") as opened:  # noqa: PTH123 (of a descriptor)
+    with opened:
         yield opened

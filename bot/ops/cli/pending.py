@@ -18,42 +18,39 @@ app = typer.Typer()
 
 
 @app.command()
-def pending(as_json: Json = False) -> None:
+@console.run_async
+async def pending(as_json: Json = False) -> None:
     """All that waits, and for whom."""
-
-    async def print_pending() -> None:
-        async with console.open_bot_store() as (redis, keys):
-            waiting = await ApprovalStore(redis, keys).list_open_approvals()
-            if as_json:
-                for one in waiting:
-                    about, whom = one.proposal.subject, ", ".join(one.proposal.deciders)
-                    fields = {"card": one.id, "tool": one.tool, "about": about, "waits_for": whom}
-                    until = format_terminal_time(one.expires_ms, "%m-%d %H:%M")
-                    console.print_json({**fields, "asked_by": one.caller or "engine", "until": until})
+    async with console.open_bot_store() as (redis, keys):
+        waiting = await ApprovalStore(redis, keys).list_open_approvals()
+        if as_json:
+            for one in waiting:
+                about, whom = one.proposal.subject, ", ".join(one.proposal.deciders)
+                fields = {"card": one.id, "tool": one.tool, "about": about, "waits_for": whom}
+                until = format_terminal_time(one.expires_ms, "%m-%d %H:%M")
+                console.print_json({**fields, "asked_by": one.caller or "engine", "until": until})
+            return
+        async with open_stored_names(load_settings(), redis, keys) as names:
+            language = console.get_terminal_language()
+            if not waiting:
+                console.print_sentence("pending.none")
                 return
-            async with open_stored_names(load_settings(), redis, keys) as names:
-                language = console.get_terminal_language()
-                if not waiting:
-                    console.print_sentence("pending.none")
-                    return
-                shown = ("until", "what", "waits_for", "card", "asked_by")[: 4 if console.is_terminal_narrow() else 5]
-                table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-                for name in shown:
-                    title = translate(f"pending.title_{name}", language)
-                    table.add_column(title, no_wrap=name in ("until", "card"), min_width=12)
-                for one in waiting:
-                    proposal = one.proposal
-                    is_known = proposal.title.key in load_sentences()  # a newer version may have other sentences
-                    what = describe_matter(proposal, Person(id="", name="", locale=language)) if is_known else one.tool
-                    subject = f" ({proposal.subject})" if proposal.subject else ""
-                    cells = {
-                        "until": [format_terminal_time(one.expires_ms, "%m-%d %H:%M")],
-                        "what": [what + subject, proposal.scope.get(language, "")],
-                        "waits_for": [await names.format_name_and_id(person) for person in proposal.deciders],
-                        "card": [one.id],
-                        "asked_by": [await names.format_name_and_id(proposal.requester or one.caller)],
-                    }
-                    table.add_row(*("\n".join(map(sanitize_for_terminal, filter(None, cells[name]))) for name in shown))
-                console.build_rich_console().print(table)
-
-    console.run_until_complete(print_pending())
+            shown = ("until", "what", "waits_for", "card", "asked_by")[: 4 if console.is_terminal_narrow() else 5]
+            table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+            for name in shown:
+                title = translate(f"pending.title_{name}", language)
+                table.add_column(title, no_wrap=name in ("until", "card"), min_width=12)
+            for one in waiting:
+                proposal = one.proposal
+                is_known = proposal.title.key in load_sentences()  # a newer version may have other sentences
+                what = describe_matter(proposal, Person(id="", name="", locale=language)) if is_known else one.tool
+                subject = f" ({proposal.subject})" if proposal.subject else ""
+                cells = {
+                    "until": [format_terminal_time(one.expires_ms, "%m-%d %H:%M")],
+                    "what": [what + subject, proposal.scope.get(language, "")],
+                    "waits_for": [await names.format_name_and_id(person) for person in proposal.deciders],
+                    "card": [one.id],
+                    "asked_by": [await names.format_name_and_id(proposal.requester or one.caller)],
+                }
+                table.add_row(*("\n".join(map(sanitize_for_terminal, filter(None, cells[name]))) for name in shown))
+            console.build_rich_console().print(table)

@@ -42,7 +42,8 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 @app.command("export")
-def export_person(
+@console.run_async
+async def export_person(
     person: Who,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
 ) -> None:
@@ -52,57 +53,51 @@ def export_person(
     \b
     countersign person export zhangsan@example.com --out zhangsan.jsonl
     """
-
-    async def write_records() -> None:
-        count = 0
-        async with _open_personal_data(person) as (kept, journal):
-            with open_output(out) as file:
-                async for record in kept.stream_records():
-                    data = redact_nested(record.data)
-                    line = json.dumps({"kind": record.kind, "data": data}, ensure_ascii=False, default=str)
-                    typer.echo(sanitize_for_terminal(line), file=file)
-                    count += 1
-            await journal.append_record("alert", "person.exported", person=console.get_os_user(), text=kept.person)
-        console.print_note("person.written", count=count, person=kept.person)
-
-    console.run_until_complete(write_records())
+    count = 0
+    async with _open_personal_data(person) as (kept, journal):
+        with open_output(out) as file:
+            async for record in kept.stream_records():
+                data = redact_nested(record.data)
+                line = json.dumps({"kind": record.kind, "data": data}, ensure_ascii=False, default=str)
+                typer.echo(sanitize_for_terminal(line), file=file)
+                count += 1
+        await journal.append_record("alert", "person.exported", person=console.get_os_user(), text=kept.person)
+    console.print_note("person.written", count=count, person=kept.person)
 
 
 @app.command("forget")
-def forget_person(person: Who, yes: Yes = False) -> None:
+@console.run_async
+async def forget_person(person: Who, yes: Yes = False) -> None:
     """Erase what is kept of a person. Conversations, runs, cards, journal, files on no request and preferences go.
 
     Requests and their record stay: their hashes name people, and a record that was changed could not be verified any
     more. Files on requests stay as long as FILES_DAYS says. Slack, backups and journals kept elsewhere are not touched.
     Refused while anything of theirs is open.
     """
+    settings = load_settings()
+    async with (
+        _open_personal_data(person) as (data, journal),
+        open_stored_names(settings, data.redis, data.keys) as names,
+    ):
+        pseudonym, named = data.pseudonym, await names.format_name_and_id(data.person)
+        if waiting := await data.list_open_work():
+            what = ", ".join(waiting[:NAMED])
+            raise console.build_error("person.open_work", person=named, what=what)
+        console.require_confirmation("person.sure_forget", yes, person=named)
 
-    async def confirm_and_forget() -> None:
-        settings = load_settings()
-        async with (
-            _open_personal_data(person) as (data, journal),
-            open_stored_names(settings, data.redis, data.keys) as names,
-        ):
-            pseudonym, named = data.pseudonym, await names.format_name_and_id(data.person)
-            if waiting := await data.list_open_work():
-                what = ", ".join(waiting[:NAMED])
-                raise console.build_error("person.open_work", person=named, what=what)
-            console.require_confirmation("person.sure_forget", yes, person=named)
-
-            with closing(open_file_bytes(settings)) as file_bytes:
-                counts = await data.erase_records(
-                    lambda team, member: FileStore(data.redis, data.keys, team, file_bytes).delete_file(member)
-                )
-            await journal.append_record("alert", "person.forgotten", person=console.get_os_user(), text=pseudonym)
-        deleted, kept = _format_counts(counts, kept=False), _format_counts(counts, kept=True)
-        console.print_sentence("person.forgotten", deleted=deleted, pseudonym=pseudonym)
-        console.print_sentence("person.kept", kept=kept)
-
-    console.run_until_complete(confirm_and_forget())
+        with closing(open_file_bytes(settings)) as file_bytes:
+            counts = await data.erase_records(
+                lambda team, member: FileStore(data.redis, data.keys, team, file_bytes).delete_file(member)
+            )
+        await journal.append_record("alert", "person.forgotten", person=console.get_os_user(), text=pseudonym)
+    deleted, kept = _format_counts(counts, kept=False), _format_counts(counts, kept=True)
+    console.print_sentence("person.forgotten", deleted=deleted, pseudonym=pseudonym)
+    console.print_sentence("person.kept", kept=kept)
 
 
 @app.command("leave")
-def hand_over(
+@console.run_async
+async def hand_over(
     person: Who,
     to: Annotated[str, typer.Option("--to", metavar="OTHER", help="Who takes over: an id or e-mail address.")],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the record.")] = "",
@@ -113,60 +108,56 @@ def hand_over(
     Each task is moved as by `processes assign`, as an event in its request's record; one that the other may not decide
     (their own request, say) stays and is named, and the exit code is 1.
     """
-
-    async def confirm_and_hand_over() -> None:
-        settings, now = load_settings(), datetime.now(UTC)
-        async with AsyncExitStack() as stack:
-            redis, keys = await stack.enter_async_context(console.open_bot_store())
-            store, journal = RedisStore(redis), Journal(redis, keys)
-            known_names = await stack.enter_async_context(open_stored_names(settings, redis, keys))
-            leaver = await _find_person(journal, settings, person)
-            async with open_name_lookup(settings) as names:
-                heir = require_person(await names.list_people(), to)
-            if leaver == heir:
-                raise console.build_error("person.same_person")
-            remote = await stack.enter_async_context(open_remote_engine(settings, redis, leaver))
-            tasks = [name for name, _ in await store.list_members("todo", leaver)]
-            if remote:
-                tasks = [one.task.id for one in (await remote.list_todo_tasks(leaver, now)).tasks]
-            stand_ins = [one for one in await store.list_delegations_to(leaver) if one.end > now]
-            absences = [one for one in await store.list_delegations_from(leaver) if one.end > now]
-            counts = {"tasks": len(tasks), "stand_ins": len(stand_ins)}
-            from_whom, to_whom = [await known_names.format_name_and_id(one) for one in (leaver, heir)]
-            console.require_confirmation("person.sure_leave", yes, person=from_whom, to=to_whom, **counts)
-            await journal.append_record("alert", "person.left", person=console.get_os_user(), text=f"{leaver} → {heir}")
-            engine = remote or EmbeddedEngine(store, load_shipped_processes(), NOBODY)
-            actor = ADMIN + console.get_os_user()
-            problems: dict[str, ToolError] = {}
-            for task in tasks:
-                try:
-                    before = (await engine.get_task(task)).request
-                    await engine.assign_task(task, heir, actor, f"assign:{task}:{heir}:{before.head}", now, reason)
-                except ToolError as refused:
-                    problems[task] = refused
-            for one in stand_ins:
-                moved_one = one.model_copy(update={"id": f"{one.id}-{secrets.token_hex(4)}", "deputy": heir})
-                others = [known for known in await store.list_delegations_from(one.person) if known.id != one.id]
-                try:
-                    reject_bad_delegation(moved_one, others, now)
-                except ToolError as refused:
-                    problems[f"{one.person} {one.id}"] = refused
-                    continue
-                await store.delete_delegation(one)
-                await store.save_delegation(moved_one, others)
-            for absence in absences:
-                await store.delete_delegation(absence)
-        for what, why in problems.items():
-            shown = render_value(why.note, console.get_terminal_language())
-            console.print_note("person.not_moved", what=what, why=shown)
-        moved = {"tasks": len(tasks), "stand_ins": len(stand_ins)}
-        for what in problems:
-            moved["tasks" if what in tasks else "stand_ins"] -= 1
-        console.print_sentence("person.left", to=to_whom, absences=len(absences), **moved)
-        if problems:
-            raise console.build_error("person.some_not_moved", count=len(problems))
-
-    console.run_until_complete(confirm_and_hand_over())
+    settings, now = load_settings(), datetime.now(UTC)
+    async with AsyncExitStack() as stack:
+        redis, keys = await stack.enter_async_context(console.open_bot_store())
+        store, journal = RedisStore(redis), Journal(redis, keys)
+        known_names = await stack.enter_async_context(open_stored_names(settings, redis, keys))
+        leaver = await _find_person(journal, settings, person)
+        async with open_name_lookup(settings) as names:
+            heir = require_person(await names.list_people(), to)
+        if leaver == heir:
+            raise console.build_error("person.same_person")
+        remote = await stack.enter_async_context(open_remote_engine(settings, redis, leaver))
+        tasks = [name for name, _ in await store.list_members("todo", leaver)]
+        if remote:
+            tasks = [one.task.id for one in (await remote.list_todo_tasks(leaver, now)).tasks]
+        stand_ins = [one for one in await store.list_delegations_to(leaver) if one.end > now]
+        absences = [one for one in await store.list_delegations_from(leaver) if one.end > now]
+        counts = {"tasks": len(tasks), "stand_ins": len(stand_ins)}
+        from_whom, to_whom = [await known_names.format_name_and_id(one) for one in (leaver, heir)]
+        console.require_confirmation("person.sure_leave", yes, person=from_whom, to=to_whom, **counts)
+        await journal.append_record("alert", "person.left", person=console.get_os_user(), text=f"{leaver} → {heir}")
+        engine = remote or EmbeddedEngine(store, load_shipped_processes(), NOBODY)
+        actor = ADMIN + console.get_os_user()
+        problems: dict[str, ToolError] = {}
+        for task in tasks:
+            try:
+                before = (await engine.get_task(task)).request
+                await engine.assign_task(task, heir, actor, f"assign:{task}:{heir}:{before.head}", now, reason)
+            except ToolError as refused:
+                problems[task] = refused
+        for one in stand_ins:
+            moved_one = one.model_copy(update={"id": f"{one.id}-{secrets.token_hex(4)}", "deputy": heir})
+            others = [known for known in await store.list_delegations_from(one.person) if known.id != one.id]
+            try:
+                reject_bad_delegation(moved_one, others, now)
+            except ToolError as refused:
+                problems[f"{one.person} {one.id}"] = refused
+                continue
+            await store.delete_delegation(one)
+            await store.save_delegation(moved_one, others)
+        for absence in absences:
+            await store.delete_delegation(absence)
+    for what, why in problems.items():
+        shown = render_value(why.note, console.get_terminal_language())
+        console.print_note("person.not_moved", what=what, why=shown)
+    moved = {"tasks": len(tasks), "stand_ins": len(stand_ins)}
+    for what in problems:
+        moved["tasks" if what in tasks else "stand_ins"] -= 1
+    console.print_sentence("person.left", to=to_whom, absences=len(absences), **moved)
+    if problems:
+        raise console.build_error("person.some_not_moved", count=len(problems))
 
 
 @asynccontextmanager

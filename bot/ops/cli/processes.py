@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from redis.asyncio import Redis
@@ -59,15 +58,9 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="The .bpmn file; its 
 KeyOrFile = Annotated[
     str, typer.Argument(metavar="KEY", help="A process that is shipped, e.g. leave, or a .bpmn file of your own.")
 ]
+OtherEngine = Literal["camunda", "operaton", "flowable"]
+"""An engine that processes can be written for."""
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
-
-class EngineOption(Enum):
-    """An engine that processes can be written for."""
-
-    CAMUNDA = "camunda"
-    OPERATON = "operaton"
-    FLOWABLE = "flowable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,51 +85,48 @@ async def _open_registry() -> AsyncIterator[ProcessRegistry]:
 
 
 @app.command("list")
-def print_processes(as_json: Json = False) -> None:
+@console.run_async
+async def print_processes(as_json: Json = False) -> None:
     """Every process with its versions, and its requests under way.
 
     The version marked with a star is the one that requests are started with.
     """
 
     language = console.get_terminal_language()
-
-    async def load_and_print_versions() -> None:
-        async with _open_registry() as office:
-            if as_json:
-                for one in office.versions:
-                    fields = {
-                        "key": one.key,
-                        "name": one.process.form.title if one.process else None,
-                        "bpmn": one.version[0],
-                        "form": one.version[1],
-                        "shipped": one.is_shipped,
-                        "deployed": one.is_deployed,
-                        "current": one.is_current,
-                        "running": one.running_requests,
-                        "problem": one.error,
-                    }
-                    console.print_json(fields)
-                return
-            table = Table(box=box.SIMPLE_HEAD)
-            for title in COLUMNS:
-                table.add_column(translate(f"processes.title_{title}", language), overflow="fold")
+    async with _open_registry() as office:
+        if as_json:
             for one in office.versions:
-                name = choose_words(one.process.form.title, language) if one.process else one.error
-                key = f"{one.key} *" if one.is_current else one.key
-                short = [version[:SHORT] for version in one.version]
-                origins = {"shipped": one.is_shipped, "deployed": one.is_deployed}
-                named = [origin for origin, is_so in origins.items() if is_so] or ["earlier"]
-                origin = translate("card.comma", language).join(translate(f"processes.{n}", language) for n in named)
-                table.add_row(*map(sanitize_for_terminal, (key, name, *short, origin, str(one.running_requests))))
-            console.build_rich_console().print(table)
-
-    console.run_until_complete(load_and_print_versions())
+                fields = {
+                    "key": one.key,
+                    "name": one.process.form.title if one.process else None,
+                    "bpmn": one.version[0],
+                    "form": one.version[1],
+                    "shipped": one.is_shipped,
+                    "deployed": one.is_deployed,
+                    "current": one.is_current,
+                    "running": one.running_requests,
+                    "problem": one.error,
+                }
+                console.print_json(fields)
+            return
+        table = Table(box=box.SIMPLE_HEAD)
+        for title in COLUMNS:
+            table.add_column(translate(f"processes.title_{title}", language), overflow="fold")
+        for one in office.versions:
+            name = choose_words(one.process.form.title, language) if one.process else one.error
+            key = f"{one.key} *" if one.is_current else one.key
+            short = [version[:SHORT] for version in one.version]
+            origins = {"shipped": one.is_shipped, "deployed": one.is_deployed}
+            named = [origin for origin, is_so in origins.items() if is_so] or ["earlier"]
+            origin = translate("card.comma", language).join(translate(f"processes.{n}", language) for n in named)
+            table.add_row(*map(sanitize_for_terminal, (key, name, *short, origin, str(one.running_requests))))
+        console.build_rich_console().print(table)
 
 
 @app.command()
 def check(
     file: File,
-    engine: Annotated[EngineOption | None, typer.Option(help="Also say what this engine lacks.")] = None,
+    engine: Annotated[OtherEngine | None, typer.Option(help="Also say what this engine lacks.")] = None,
 ) -> None:
     """Say whether a process can be used, or what is wrong. Its form is read too; Redis is not needed.
 
@@ -167,7 +157,7 @@ def check(
         console.print_sentence("processes.ignored", line=line, element=element, attribute=attribute, why=why)
     _print_dead_ends(process)
     if engine:
-        console.print_sentence("processes.runs_there", engine=engine.value)
+        console.print_sentence("processes.runs_there", engine=engine)
         console.print_sentence("processes.not_there")
 
 
@@ -197,7 +187,7 @@ def export(
     into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the files are written.")] = Path(),
     for_flowable: Annotated[bool, typer.Option("--flowable", help="The same as --engine flowable.")] = False,
     engine: Annotated[
-        EngineOption | None, typer.Option(help="With every attribute of engines in this one's own name.")
+        OtherEngine | None, typer.Option(help="With every attribute of engines in this one's own name.")
     ] = None,
 ) -> None:
     """Write a process, shipped or your own, as its two files. They can be changed, or deployed in another engine.
@@ -210,8 +200,8 @@ def export(
     countersign processes export trip.bpmn --engine operaton --into operaton
     """
     process = _load_process(key)
-    target = EngineOption.FLOWABLE if for_flowable else engine
-    bpmn = convert_to_engine(process.bpmn, target.value) if target else process.bpmn
+    target = "flowable" if for_flowable else engine
+    bpmn = convert_to_engine(process.bpmn, target) if target else process.bpmn
     for name, content in ((f"{process.key}.bpmn", bpmn), (f"{process.key}.toml", process.toml)):
         file = into / name
         try:
@@ -227,7 +217,8 @@ def export(
 
 
 @app.command()
-def deploy(key: KeyOrFile, yes: Yes = False) -> None:
+@console.run_async
+async def deploy(key: KeyOrFile, yes: Yes = False) -> None:
     """Let requests be made with a process of your own. It may be a new version of a process.
 
     The two files are checked, what changes is shown, and after a yes every bot uses them at once. Requests that are
@@ -240,37 +231,33 @@ def deploy(key: KeyOrFile, yes: Yes = False) -> None:
     countersign processes deploy trip.bpmn --yes        # from a script
     """
     process = _load_process(key)
-
-    async def confirm_and_deploy() -> None:
-        _print_dead_ends(process)
-        if load_settings().workflow_engine != "embedded":
-            await _deploy_remotely(process, yes)
+    _print_dead_ends(process)
+    if load_settings().workflow_engine != "embedded":
+        await _deploy_remotely(process, yes)
+        return
+    async with _open_registry() as office:
+        _require_own_number(process, [one.process for one in office.versions if one.is_current and one.process])
+        before = office.find_current_version(process.key)
+        if before and before.version == process.version:
+            console.print_sentence("processes.same", key=process.key)
             return
-        async with _open_registry() as office:
-            _require_own_number(process, [one.process for one in office.versions if one.is_current and one.process])
-            before = office.find_current_version(process.key)
-            if before and before.version == process.version:
-                console.print_sentence("processes.same", key=process.key)
-                return
-            if before is None:
-                console.print_sentence("processes.another", key=process.key, name=process.form.title)
-            elif before.process is None:
-                console.print_sentence("processes.unreadable", key=process.key, reason=before.error)
-            else:
-                was = before.version[0][:SHORT]
-                console.print_sentence("processes.changes", key=process.key, version=was)
-                for one in compare_processes(before.process, process):
-                    typer.echo(sanitize_for_terminal(f"  {one.where}: {one.before or '-'} → {one.after or '-'}"))
-            console.require_confirmation("processes.sure_deploy", yes, key=process.key)
-            await _journal_deployment(office.journal, process)
-            await EmbeddedEngine(office.store, load_shipped_processes(), NOBODY).deploy_process(process)
-            running = sum(one.running_requests for one in office.versions if one.key == process.key)
-            version = process.version[0][:SHORT]
-            console.print_sentence("processes.deployed_now", key=process.key, version=version)
-            if running:
-                console.print_sentence("processes.stay", key=process.key, running=running)
-
-    console.run_until_complete(confirm_and_deploy())
+        if before is None:
+            console.print_sentence("processes.another", key=process.key, name=process.form.title)
+        elif before.process is None:
+            console.print_sentence("processes.unreadable", key=process.key, reason=before.error)
+        else:
+            was = before.version[0][:SHORT]
+            console.print_sentence("processes.changes", key=process.key, version=was)
+            for one in compare_processes(before.process, process):
+                typer.echo(sanitize_for_terminal(f"  {one.where}: {one.before or '-'} → {one.after or '-'}"))
+        console.require_confirmation("processes.sure_deploy", yes, key=process.key)
+        await _journal_deployment(office.journal, process)
+        await EmbeddedEngine(office.store, load_shipped_processes(), NOBODY).deploy_process(process)
+        running = sum(one.running_requests for one in office.versions if one.key == process.key)
+        version = process.version[0][:SHORT]
+        console.print_sentence("processes.deployed_now", key=process.key, version=version)
+        if running:
+            console.print_sentence("processes.stay", key=process.key, running=running)
 
 
 async def _deploy_remotely(process: Process, yes: bool) -> None:
@@ -306,7 +293,8 @@ async def _journal_deployment(journal: Journal, process: Process) -> None:
 
 
 @app.command("migrate")
-def run_migration(
+@console.run_async
+async def run_migration(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The process, e.g. leave.")],
     request: Annotated[str, typer.Option("--request", metavar="R", help="Only this request, e.g. L-0001.")] = "",
     dry: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of each.")] = False,
@@ -323,34 +311,30 @@ def run_migration(
     countersign processes migrate leave --request L-0001
     countersign processes migrate leave --yes
     """
-
-    async def confirm_and_migrate() -> None:
-        async with _open_registry() as office:
-            known = office.find_current_version(key)
-            if known is None:
-                keys = ", ".join(one.key for one in office.versions if one.is_current)
-                raise console.build_error("processes.unknown", key=key, keys=keys)
-            process = known.process
-            if process is None:
-                raise console.build_error("processes.unreadable", key=key, reason=known.error)
-            if wanted := request.strip().upper():
-                found = await office.store.load_request(wanted)
-                if found is None or found.process != process.key:
-                    raise console.build_error("processes.not_of", request=wanted, key=process.key)
-                if not found.is_running:
-                    raise console.build_error("processes.ended", request=wanted)
-                moving = [wanted] if (found.definition, found.form) != process.version else []
-            else:
-                running = list_running_requests(office.store, process.key)
-                moving = [one.id async for one in running if (one.definition, one.form) != process.version]
-            if not moving:
-                console.print_sentence("processes.none_to_move", key=key)
-                return
-            if not dry:
-                console.require_confirmation("processes.sure_migrate", yes, key=key, count=len(moving))
-            await _migrate_and_report(office, process, moving, dry)
-
-    console.run_until_complete(confirm_and_migrate())
+    async with _open_registry() as office:
+        known = office.find_current_version(key)
+        if known is None:
+            keys = ", ".join(one.key for one in office.versions if one.is_current)
+            raise console.build_error("processes.unknown", key=key, keys=keys)
+        process = known.process
+        if process is None:
+            raise console.build_error("processes.unreadable", key=key, reason=known.error)
+        if wanted := request.strip().upper():
+            found = await office.store.load_request(wanted)
+            if found is None or found.process != process.key:
+                raise console.build_error("processes.not_of", request=wanted, key=process.key)
+            if not found.is_running:
+                raise console.build_error("processes.ended", request=wanted)
+            moving = [wanted] if (found.definition, found.form) != process.version else []
+        else:
+            running = list_running_requests(office.store, process.key)
+            moving = [one.id async for one in running if (one.definition, one.form) != process.version]
+        if not moving:
+            console.print_sentence("processes.none_to_move", key=key)
+            return
+        if not dry:
+            console.require_confirmation("processes.sure_migrate", yes, key=key, count=len(moving))
+        await _migrate_and_report(office, process, moving, dry)
 
 
 async def _migrate_and_report(office: ProcessRegistry, process: Process, moving: Sequence[str], dry: bool) -> None:
@@ -381,7 +365,8 @@ async def _migrate_and_report(office: ProcessRegistry, process: Process, moving:
 
 
 @app.command("assign")
-def run_assignment(
+@console.run_async
+async def run_assignment(
     task: Annotated[str, typer.Argument(metavar="TASK", help="An open task, e.g. L-0001-2.")],
     person: Annotated[str, typer.Argument(metavar="PERSON", help="Who decides it from now on: id or e-mail address.")],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the record.")] = "",
@@ -395,31 +380,25 @@ def run_assignment(
     \b
     countersign processes assign L-0001-2 li@example.com --reason "has left"
     """
-
-    async def confirm_and_assign() -> None:
-        settings = load_settings()
-        async with (
-            console.open_bot_store() as (redis, keys),
-            open_remote_engine(settings, redis) as remote,
-            open_name_lookup(settings) as names,
-        ):
-            to = require_person(await names.list_people(), person)
-            named = await names.format_name_and_id(to)
-            console.require_confirmation("processes.sure_assign", yes, task=task, person=named)
-            engine = remote or EmbeddedEngine(RedisStore(redis), load_shipped_processes(), NOBODY)
-            actor, name = ADMIN + console.get_os_user(), task.strip() if remote else task.strip().upper()
-            with console.explain_tool_errors():
-                before = (await engine.get_task(name)).request
-                by, text = console.get_os_user(), f"gives {name} to {to}"
-                await Journal(redis, keys).append_record(
-                    before.id, "process.assign", person=by, text=text, request=before.id
-                )
-                await engine.assign_task(
-                    name, to, actor, f"assign:{name}:{to}:{before.head}", datetime.now(UTC), reason
-                )
-        console.print_sentence("processes.assigned_now", task=name, person=to)
-
-    console.run_until_complete(confirm_and_assign())
+    settings = load_settings()
+    async with (
+        console.open_bot_store() as (redis, keys),
+        open_remote_engine(settings, redis) as remote,
+        open_name_lookup(settings) as names,
+    ):
+        to = require_person(await names.list_people(), person)
+        named = await names.format_name_and_id(to)
+        console.require_confirmation("processes.sure_assign", yes, task=task, person=named)
+        engine = remote or EmbeddedEngine(RedisStore(redis), load_shipped_processes(), NOBODY)
+        actor, name = ADMIN + console.get_os_user(), task.strip() if remote else task.strip().upper()
+        with console.explain_tool_errors():
+            before = (await engine.get_task(name)).request
+            by, text = console.get_os_user(), f"gives {name} to {to}"
+            await Journal(redis, keys).append_record(
+                before.id, "process.assign", person=by, text=text, request=before.id
+            )
+            await engine.assign_task(name, to, actor, f"assign:{name}:{to}:{before.head}", datetime.now(UTC), reason)
+    console.print_sentence("processes.assigned_now", task=name, person=to)
 
 
 def require_person(people: Sequence[Person], text: str) -> str:

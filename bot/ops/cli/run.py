@@ -32,9 +32,10 @@ OPENAI = "api.openai.com"
 
 
 @app.command()
-def run() -> None:
+@console.run_async
+async def run() -> None:
     """Start the bot. With SLACK_BOT_TOKEN and SLACK_APP_TOKEN it is on the real Slack, else all on this machine."""
-    console.run_until_complete(serve_until_stopped(load_settings()))
+    await serve_until_stopped(load_settings())
 
 
 async def serve_until_stopped(settings: Settings) -> None:

@@ -24,39 +24,34 @@ REQUEST = re.compile(r"[A-Z]{1,10}-\d+")
 
 
 @app.command()
-def show(
-    context: typer.Context, id: Annotated[str, typer.Argument(metavar="ID", help="Of a run, or like L-0001.")]
-) -> None:
+@console.run_async
+async def show(id: Annotated[str, typer.Argument(metavar="ID", help="Of a run, or like L-0001.")]) -> None:
     """Print a whole run, or the story of a request. A run has its message, every step with its reason, cards, decisions
     and figures; a request has what `audit --request` prints."""
     if request := REQUEST.match(id.strip().upper()):
         from bot.ops.cli.audit import print_audit_trail  # slow to import
 
-        print_audit_trail(context, request=request[0])
+        await print_audit_trail("", request[0])
         return
-
-    async def print_run() -> None:
-        async with console.open_bot_store() as (redis, keys), open_stored_names(load_settings(), redis, keys) as names:
-            found = await RunStore(redis, keys).load_run(id)
-            if found is None:
-                raise CountersignError(f"there is no run {id}; `countersign tail` shows the ids")
-            spent = found.state
-            where = f"{await names.format_name_and_id(found.message.person)}  {found.message.place.channel}"
-            typer.echo(sanitize_for_terminal(f"{found.id}  {found.status.value}  {where}"))
-            typer.echo(f"  {sanitize_for_terminal(found.message.text)}")
-            for call in spent.calls:
-                args = json.dumps(call.args, ensure_ascii=False)
-                typer.echo(sanitize_for_terminal(f"  {call.uid}  {call.tool}  {call.status.value}  {args}"))
-                card = f"  card: {call.approval}" if call.approval else ""
-                typer.echo(sanitize_for_terminal(f"      reason: {call.reason}{card}"))
-            tokens = f"{spent.tokens_in}+{spent.tokens_out} tokens, {spent.tokens_cached} cached"
-            costs, language = {spent.currency: spent.cost} if spent.currency else {}, console.get_terminal_language()
-            tokens += f", {format_cost(costs, spent.unpriced, language)}" if spent.model_calls else ""
-            tokens += f" ({sanitize_for_terminal(spent.model)})" if spent.model else ""
-            supported = f", {spent.supported_claims} of {spent.claims} claims supported" if spent.claims else ""
-            typer.echo(f"  {spent.steps} steps, {spent.active_ms} ms, {tokens}{supported}")
-            records = Journal(redis, keys).stream_records(since=found.created_ms - 60_000, run=id)
-            async for record in records:
-                print_record(record, await names.find_name(record.person))
-
-    console.run_until_complete(print_run())
+    async with console.open_bot_store() as (redis, keys), open_stored_names(load_settings(), redis, keys) as names:
+        found = await RunStore(redis, keys).load_run(id)
+        if found is None:
+            raise CountersignError(f"there is no run {id}; `countersign tail` shows the ids")
+        spent = found.state
+        where = f"{await names.format_name_and_id(found.message.person)}  {found.message.place.channel}"
+        typer.echo(sanitize_for_terminal(f"{found.id}  {found.status.value}  {where}"))
+        typer.echo(f"  {sanitize_for_terminal(found.message.text)}")
+        for call in spent.calls:
+            args = json.dumps(call.args, ensure_ascii=False)
+            typer.echo(sanitize_for_terminal(f"  {call.uid}  {call.tool}  {call.status.value}  {args}"))
+            card = f"  card: {call.approval}" if call.approval else ""
+            typer.echo(sanitize_for_terminal(f"      reason: {call.reason}{card}"))
+        tokens = f"{spent.tokens_in}+{spent.tokens_out} tokens, {spent.tokens_cached} cached"
+        costs, language = {spent.currency: spent.cost} if spent.currency else {}, console.get_terminal_language()
+        tokens += f", {format_cost(costs, spent.unpriced, language)}" if spent.model_calls else ""
+        tokens += f" ({sanitize_for_terminal(spent.model)})" if spent.model else ""
+        supported = f", {spent.supported_claims} of {spent.claims} claims supported" if spent.claims else ""
+        typer.echo(f"  {spent.steps} steps, {spent.active_ms} ms, {tokens}{supported}")
+        records = Journal(redis, keys).stream_records(since=found.created_ms - 60_000, run=id)
+        async for record in records:
+            print_record(record, await names.find_name(record.person))

@@ -19,7 +19,8 @@ app = typer.Typer()
 
 
 @app.command()
-def tail(
+@console.run_async
+async def tail(
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep following.")] = False,
     run_id: Annotated[str, typer.Option("--run", help="Only this run.")] = "",
     channel: Annotated[str, typer.Option(help="Only this channel (id).")] = "",
@@ -55,8 +56,5 @@ def tail(
             async for record in records:
                 print_record(record, await names.find_name(record.person))
 
-    async def follow_journal() -> None:
-        async with console.open_bot_store() as (redis, keys):
-            await console.wait_or_cancel(asyncio.create_task(print_records(Journal(redis, keys), keys)))
-
-    console.run_until_complete(follow_journal())
+    async with console.open_bot_store() as (redis, keys):
+        await console.wait_or_cancel(asyncio.create_task(print_records(Journal(redis, keys), keys)))

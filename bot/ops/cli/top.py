@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
-from redis.asyncio import Redis
 from rich import box
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -51,61 +50,50 @@ class InstallationState:
     operations: OperationsState
 
 
-@dataclass(frozen=True, slots=True)
-class InstallationReader:
-    redis: Redis
-    keys: Keys
-    operations: OperationsReader
-
-    async def load_state(self) -> InstallationState:
-        """Load the queue, lanes, processes and operations. Raises StoreUnavailableError."""
-        queue = await load_queue_figures(self.redis, self.keys)
-        return InstallationState(
-            queue=queue,
-            open_cards=await ApprovalStore(self.redis, self.keys).count_open_approvals(),
-            lanes=await list_oldest_lanes(self.redis, self.keys, LANES),
-            processes=await ProcessStore(self.redis, self.keys).list_processes(queue.now_ms),
-            operations=await self.operations.load_state(),
-        )
-
-
 @app.command()
-def top(
+@console.run_async
+async def top(
     once: Annotated[bool, typer.Option("--once", help="Print it once and end, for scripts.")] = False,
     as_json: Json = False,
 ) -> None:
     """One screen, live: lanes, processes, model, cost, dead letters."""
+    settings, clock = load_settings(), Clock()
+    async with console.open_bot_store() as (redis, keys):
+        operations = OperationsReader(
+            letters=DeadLetterStore(redis, keys),
+            journal=Journal(redis, keys),
+            usage=UsageStore(redis, keys, clock=clock, zone=ZoneInfo(settings.company_timezone)),
+            clock=clock,
+            model=settings.openai_model if settings.has_real_model else "rehearsal",
+        )
 
-    async def show_installation() -> None:
-        settings, clock = load_settings(), Clock()
-        async with console.open_bot_store() as (redis, keys):
-            operations = OperationsReader(
-                letters=DeadLetterStore(redis, keys),
-                journal=Journal(redis, keys),
-                usage=UsageStore(redis, keys, clock=clock, zone=ZoneInfo(settings.company_timezone)),
-                clock=clock,
-                model=settings.openai_model if settings.has_real_model else "rehearsal",
+        async def load_state() -> InstallationState:
+            queue = await load_queue_figures(redis, keys)
+            return InstallationState(
+                queue=queue,
+                open_cards=await ApprovalStore(redis, keys).count_open_approvals(),
+                lanes=await list_oldest_lanes(redis, keys, LANES),
+                processes=await ProcessStore(redis, keys).list_processes(queue.now_ms),
+                operations=await operations.load_state(),
             )
-            reader = InstallationReader(redis, keys, operations)
-            if as_json:
-                console.print_json(to_state_fields(await reader.load_state()))
-            elif once or not sys.stdout.isatty():
-                screen = render_state(await reader.load_state(), console.get_terminal_language())
-                console.build_rich_console().print(screen)
-            else:
-                await _show_live(reader, console.get_terminal_language())
 
-    console.run_until_complete(show_installation())
+        if as_json:
+            console.print_json(to_state_fields(await load_state()))
+        elif once or not sys.stdout.isatty():
+            screen = render_state(await load_state(), console.get_terminal_language())
+            console.build_rich_console().print(screen)
+        else:
+            await _show_live(load_state, console.get_terminal_language())
 
 
-async def _show_live(reader: InstallationReader, language: str) -> None:
+async def _show_live(load_state: Callable[[], Awaitable[InstallationState]], language: str) -> None:
     """Show the screen until Ctrl-C. While Redis is away, the last screen stays and says so."""
     screen: RenderableType = ""
     at = ""
     with Live(screen, console=console.build_rich_console(), screen=True, auto_refresh=False) as live:
         while True:
             try:
-                screen = render_state(await reader.load_state(), language)
+                screen = render_state(await load_state(), language)
                 at, shown = console.format_terminal_time(Clock().now_ms(), "%H:%M:%S"), screen
             except StoreUnavailableError:
                 shown = Group(Text(translate("top.away", language, at=at or "—"), style="red"), screen)

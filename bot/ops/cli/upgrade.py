@@ -17,7 +17,8 @@ MAX_NAMED = 20
 
 
 @app.command()
-def upgrade(
+@console.run_async
+async def upgrade(
     check: Annotated[
         bool, typer.Option("--check", help="Read every record and say which this version cannot; writes nothing.")
     ] = False,
@@ -26,20 +27,16 @@ def upgrade(
     if not check:
         console.print_sentence("upgrade.hint", version=VERSION)
         return
-
-    async def check_and_report() -> None:
-        async with console.open_bot_store() as (redis, keys):
-            found = await check_records(redis, keys, parse_work)
-        counts = ", ".join(f"{kind} {count}" for kind, count in sorted(found.counts.items())) or "0"
-        console.print_sentence("upgrade.read", version=VERSION, counts=counts)
-        for key, names in (("unknown", found.unknown), ("unreadable", found.unreadable)):
-            if names:
-                console.print_sentence(f"upgrade.{key}", n=len(names))
-                for name in names[:MAX_NAMED]:
-                    typer.echo(f"  {console.sanitize_for_terminal(name)}")
-        if not found.unknown and not found.unreadable:
-            console.print_sentence("upgrade.fine")
-        if found.unknown or found.unreadable:
-            raise typer.Exit(1)
-
-    console.run_until_complete(check_and_report())
+    async with console.open_bot_store() as (redis, keys):
+        found = await check_records(redis, keys, parse_work)
+    counts = ", ".join(f"{kind} {count}" for kind, count in sorted(found.counts.items())) or "0"
+    console.print_sentence("upgrade.read", version=VERSION, counts=counts)
+    for key, names in (("unknown", found.unknown), ("unreadable", found.unreadable)):
+        if names:
+            console.print_sentence(f"upgrade.{key}", n=len(names))
+            for name in names[:MAX_NAMED]:
+                typer.echo(f"  {console.sanitize_for_terminal(name)}")
+    if not found.unknown and not found.unreadable:
+        console.print_sentence("upgrade.fine")
+    if found.unknown or found.unreadable:
+        raise typer.Exit(1)

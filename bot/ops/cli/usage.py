@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
 import typer
@@ -26,14 +25,6 @@ from bot.storage.spending import RETENTION_DAYS, SYSTEM, UsageRow, UsageStore
 
 app = typer.Typer()
 DAY_MS = 24 * 3_600_000
-
-
-class UsageGrouping(StrEnum):
-    """Key by which the lines of usage are grouped."""
-
-    PERSON = "person"
-    DAY = "day"
-    MODEL = "model"
 
 
 @dataclass
@@ -54,55 +45,52 @@ class UsageTotal:
 
 
 @app.command()
-def usage(
+@console.run_async
+async def usage(
     since: Annotated[
         str, typer.Option(help=f"How far back in days, e.g. 1d (today), 7d; at most {RETENTION_DAYS}d.")
     ] = "30d",
-    by: Annotated[UsageGrouping, typer.Option(help="A line for each of these.")] = UsageGrouping.PERSON,
+    by: Annotated[Literal["person", "day", "model"], typer.Option(help="A line for each of these.")] = "person",
     as_json: Json = False,
 ) -> None:
     """Runs, tokens and cost of the model, by person, day or model. Days are the company's."""
     days = math.ceil(parse_age_ms(console.require_age(since)) / DAY_MS)  # today counts, and so does a day only begun
-
-    async def load_and_print_usage() -> None:
-        settings = load_settings()
-        async with console.open_bot_store() as (redis, keys):
-            zone = ZoneInfo(settings.company_timezone)
-            rows = await UsageStore(redis, keys, clock=Clock(), zone=zone).list_usage_rows(days)
-        sums = group_usage(rows, by)
-        names = dict[str, str]()
-        if by is UsageGrouping.PERSON:
-            async with open_name_lookup(settings) as lookup:
-                names = {person: await lookup.find_name(person) for person in sums}
-        if as_json:
-            for key, one in sums.items():
-                who = {"name": names[key]} if by is UsageGrouping.PERSON else {}
-                costs = {currency: format_amount(cost) for currency, cost in one.costs.items()}  # exact, so as text
-                console.print_json({by.value: key, **who, **one.figures, "cost": costs})
-            return
-        language = console.get_terminal_language()
-        if not sums:
-            console.print_sentence("usage.none")
-            return
-        columns = [Column(translate(f"usage.title_{by.value}", language), overflow="fold", min_width=10)]
-        shown = _NARROW if console.is_terminal_narrow() else tuple(_FIGURES)
-        titles = {_FIGURES[one]: f"usage.title_{one}" for one in shown}
-        titles |= {name: f"counted.{name}" for name in list_counted_names()}
-        columns += [Column(translate(key, language), justify="right", no_wrap=True) for key in titles.values()]
-        columns += [Column(translate("usage.title_cost", language), justify="right", overflow="fold")]
-        table, total = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False), UsageTotal()
-        for row in rows:
-            total.add_usage_row(row)
+    settings = load_settings()
+    async with console.open_bot_store() as (redis, keys):
+        zone = ZoneInfo(settings.company_timezone)
+        rows = await UsageStore(redis, keys, clock=Clock(), zone=zone).list_usage_rows(days)
+    sums = group_usage(rows, by)
+    names = dict[str, str]()
+    if by == "person":
+        async with open_name_lookup(settings) as lookup:
+            names = {person: await lookup.find_name(person) for person in sums}
+    if as_json:
         for key, one in sums.items():
-            title = sanitize_for_terminal(f"{names[key]} ({key})" if names.get(key) else key)
-            if by is UsageGrouping.PERSON and key == SYSTEM:
-                title = translate("usage.system", language)
-            table.add_row(title, *_format_usage_cells(one, titles, language))
-        table.add_section()
-        table.add_row(translate("usage.total", language), *_format_usage_cells(total, titles, language))
-        console.build_rich_console().print(table)
-
-    console.run_until_complete(load_and_print_usage())
+            who = {"name": names[key]} if by == "person" else {}
+            costs = {currency: format_amount(cost) for currency, cost in one.costs.items()}  # exact, so as text
+            console.print_json({by: key, **who, **one.figures, "cost": costs})
+        return
+    language = console.get_terminal_language()
+    if not sums:
+        console.print_sentence("usage.none")
+        return
+    columns = [Column(translate(f"usage.title_{by}", language), overflow="fold", min_width=10)]
+    shown = _NARROW if console.is_terminal_narrow() else tuple(_FIGURES)
+    titles = {_FIGURES[one]: f"usage.title_{one}" for one in shown}
+    titles |= {name: f"counted.{name}" for name in list_counted_names()}
+    columns += [Column(translate(key, language), justify="right", no_wrap=True) for key in titles.values()]
+    columns += [Column(translate("usage.title_cost", language), justify="right", overflow="fold")]
+    table, total = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False), UsageTotal()
+    for row in rows:
+        total.add_usage_row(row)
+    for key, one in sums.items():
+        title = sanitize_for_terminal(f"{names[key]} ({key})" if names.get(key) else key)
+        if by == "person" and key == SYSTEM:
+            title = translate("usage.system", language)
+        table.add_row(title, *_format_usage_cells(one, titles, language))
+    table.add_section()
+    table.add_row(translate("usage.total", language), *_format_usage_cells(total, titles, language))
+    console.build_rich_console().print(table)
 
 
 def list_counted_names() -> list[str]:
@@ -110,11 +98,11 @@ def list_counted_names() -> list[str]:
     return [name for topic, _, name in (key.partition(".") for key in load_sentences()) if topic == "counted"]
 
 
-def group_usage(rows: Iterable[UsageRow], by: UsageGrouping) -> dict[str, UsageTotal]:
+def group_usage(rows: Iterable[UsageRow], by: str) -> dict[str, UsageTotal]:
     """Sum the rows by person, day or model, sorted by that key."""
     sums: dict[str, UsageTotal] = {}
     for row in rows:
-        sums.setdefault(str(getattr(row, by.value)), UsageTotal()).add_usage_row(row)
+        sums.setdefault(str(getattr(row, by)), UsageTotal()).add_usage_row(row)
     return dict(sorted(sums.items()))
 
 

@@ -25,6 +25,7 @@ from bot.dev.workspace.feishu.world import FeishuSetup, convert_id
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from tests.chat.feishu.sending_desk import CARD, OVER
+from tests.harness.app_calls import get_app_calls
 from tests.harness.workspace_server import serve_workspace
 
 ZHANG, LI, GENERAL = map(convert_id, ("U01ZHANG", "U02LI", "C01GENERAL"))
@@ -67,7 +68,7 @@ async def test_a_card_is_posted_decided_and_seen(local: Local) -> None:
     place = await local.ask()
     local.channel.show_status(place, "working")
     await local.channel.wait_for_session(place)
-    local.ws.faults.fail_next_call("message.send", "drop_after")
+    get_app_calls(local.ws).fail_next_call("POST im/v1/messages", "drop_after")
     ref = await local.channel.post_message(place, CARD, key="k")
     await local.channel.wait_for_session(place)
     [said] = local.shown(GENERAL)

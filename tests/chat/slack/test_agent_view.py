@@ -13,28 +13,28 @@ from bot.chat.messages import Place, Post, SessionStatus, SuggestedPrompt
 from bot.chat.shared_parts import LocalRateLimiter, OptionalFeature
 from bot.chat.slack.agent_view import CALL_BURST, AgentView
 from bot.chat.slack.channel import SlackChannel
-from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import Workspace
 from tests.chat.slack.doubles import Slots
 from tests.dev.workspace.hands import BOT, BOT_TOKEN, DM_ZHANG, ZHANG, setup, web_client
+from tests.harness.hands import Hands
 from tests.harness.workspace_server import serve_workspace
 
 SESSIONS, STATUS = "agents.sessions.setStatus", "assistant.threads.setStatus"
 
 
 @pytest.fixture
-async def driver() -> AsyncIterator[WorkspaceDriver]:
+async def driver() -> AsyncIterator[Hands]:
     ws = Workspace(setup())
     async with serve_workspace(ws):
-        yield WorkspaceDriver(ws)
+        yield Hands(ws)
 
 
-async def write(driver: WorkspaceDriver) -> Place:
+async def write(driver: Hands) -> Place:
     ts = await driver.send_message(ZHANG, DM_ZHANG, "hello")
     return Place(team="T", channel=DM_ZHANG, thread=ts, direct=True)
 
 
-async def test_none_overtakes_another_and_what_is_outdated_is_not_sent(driver: WorkspaceDriver) -> None:
+async def test_none_overtakes_another_and_what_is_outdated_is_not_sent(driver: Hands) -> None:
     view, place = AgentView(web_client(driver.ws)), await write(driver)
     driver.delay_answers(0.1, SESSIONS)
     for status in (SessionStatus.PROCESSING, SessionStatus.SUSPENDED, SessionStatus.PROCESSING, SessionStatus.ACTIVE):
@@ -49,7 +49,7 @@ async def test_none_overtakes_another_and_what_is_outdated_is_not_sent(driver: W
 class Prompt(AsyncWebClient):
     """Slack's client; each answer is followed at once by whatever is in `then`."""
 
-    def __init__(self, driver: WorkspaceDriver) -> None:
+    def __init__(self, driver: Hands) -> None:
         super().__init__(token=BOT_TOKEN, base_url=f"{driver.ws.address}/api/")
         self.then: list[Callable[[], None]] = []
 
@@ -61,7 +61,7 @@ class Prompt(AsyncWebClient):
         return answer
 
 
-async def test_what_is_wanted_in_the_moment_in_which_the_last_one_was_sent_is_sent_too(driver: WorkspaceDriver) -> None:
+async def test_what_is_wanted_in_the_moment_in_which_the_last_one_was_sent_is_sent_too(driver: Hands) -> None:
     client, place = Prompt(driver), await write(driver)
     view, channel = AgentView(client), SlackChannel(client, Slots(), team="T", bot=BOT)
     client.then.append(lambda: view.set_session_status(place, SessionStatus.ACTIVE))
@@ -72,18 +72,18 @@ async def test_what_is_wanted_in_the_moment_in_which_the_last_one_was_sent_is_se
     await driver.wait_until(lambda: list(driver.ws.state.statuses.values()) == ["second"])
 
 
-async def test_after_a_refusal_no_status_is_asked_for_that_was_wanted_meanwhile(driver: WorkspaceDriver) -> None:
+async def test_after_a_refusal_no_status_is_asked_for_that_was_wanted_meanwhile(driver: Hands) -> None:
     channel, place = SlackChannel(web_client(driver.ws), Slots(), team="T", bot=BOT), await write(driver)
     driver.fail_next_call(STATUS, "missing_scope", 9)
     driver.delay_answers(0.1, STATUS)
     channel.show_status(place, "first")
-    await driver.wait_until(lambda: list(driver.ws.calls))
+    await driver.wait_until(lambda: list(driver.calls))
     channel.show_status(place, "second")
     await channel.post_message(place, Post("done"), key="k")
-    assert [one.method for one in driver.ws.calls].count(STATUS) == 1
+    assert [one.method for one in driver.calls].count(STATUS) == 1
 
 
-async def test_in_a_flood_nothing_is_left_at_work_and_slacks_rate_is_kept(driver: WorkspaceDriver) -> None:
+async def test_in_a_flood_nothing_is_left_at_work_and_slacks_rate_is_kept(driver: Hands) -> None:
     view = AgentView(web_client(driver.ws))
     places = [await write(driver) for _ in range(40)]
     for place in places:
@@ -96,7 +96,7 @@ async def test_in_a_flood_nothing_is_left_at_work_and_slacks_rate_is_kept(driver
     assert {one["status"] for one in driver.ws.state.sessions.values()} == {"active"}
 
 
-async def test_a_process_that_did_not_begin_a_session_ends_it_all_the_same(driver: WorkspaceDriver) -> None:
+async def test_a_process_that_did_not_begin_a_session_ends_it_all_the_same(driver: Hands) -> None:
     place = await write(driver)
     AgentView(client := web_client(driver.ws)).set_session_status(place, SessionStatus.PROCESSING)
     await driver.wait_until(lambda: driver.ws.state.sessions)
@@ -106,7 +106,7 @@ async def test_a_process_that_did_not_begin_a_session_ends_it_all_the_same(drive
     assert driver.ws.state.sessions[place.channel, place.thread or ""]["status"] == "active"
 
 
-async def test_a_place_that_is_gone_switches_nothing_off(driver: WorkspaceDriver) -> None:
+async def test_a_place_that_is_gone_switches_nothing_off(driver: Hands) -> None:
     view, place = AgentView(web_client(driver.ws)), await write(driver)
     gone = place.model_copy(update={"thread": "1.0"})
     for one in (gone, place):

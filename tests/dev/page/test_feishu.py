@@ -17,6 +17,7 @@ from bot.dev.workspace.feishu.world import FeishuSetup, convert_id
 from tests.dev.page.conftest import HOSTILE, NAMELESS, TOO_WIDE
 from tests.dev.workspace.hands import PATIENT
 from tests.harness.browser import ABSENT, Browser
+from tests.harness.http_delivery import use_http_delivery
 from tests.harness.serving import serve_app
 from tests.harness.workspace_server import serve_workspace
 
@@ -108,7 +109,7 @@ async def app() -> AsyncIterator[CardApp]:
     receiver = web.Application()
     receiver.router.add_post("/", one.answer_callback)
     async with serve_app(receiver) as address, serve_workspace(ws):
-        await ws.use_http_delivery(f"{address}/")
+        await use_http_delivery(ws, f"{address}/")
         yield one
 
 

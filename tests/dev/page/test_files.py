@@ -53,14 +53,16 @@ def test_small_and_without_foreign_resources() -> None:
     assert [name for name, text in SOURCES.items() if text.count("\n") >= 400] == []
 
 
-def palette(css: str) -> dict[str, str]:
-    return dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", css))
+def palettes(css: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The colours in light, and in dark."""
+    colour = "(#[0-9a-f]{6})"
+    found = re.findall(rf"--([a-z0-9-]+): (?:light-dark\({colour}, {colour}\)|{colour});", css)
+    light, dark = ({name: both[n] or both[2] for name, *both in found} for n in (0, 1))
+    return light, dark
 
 
-COLOURS = re.findall(r"--([a-z0-9-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", SOURCES["base.css"])
-LIGHT, DARK = {name: light for name, light, _ in COLOURS}, {name: dark for name, _, dark in COLOURS}
-FEISHU, FEISHU_DARK = (palette(part) for part in SOURCES["feishu.css"].split("@media")[:2])
-THEMES = {"light": LIGHT, "dark": DARK, "feishu": LIGHT | FEISHU, "feishu-dark": DARK | FEISHU | FEISHU_DARK}
+(LIGHT, DARK), (FEISHU, FEISHU_DARK) = palettes(SOURCES["base.css"]), palettes(SOURCES["feishu.css"])
+THEMES = {"light": LIGHT, "dark": DARK, "feishu": LIGHT | FEISHU, "feishu-dark": DARK | FEISHU_DARK}
 GROUNDS = ("ground", "surface", "raised", "sunk")
 PAIRS = (
     *product(("ink", "ink-2", "ink-3", "bad", "good", "warn", "act", "talk"), GROUNDS),

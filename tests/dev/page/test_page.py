@@ -10,12 +10,12 @@ from slack_bolt.async_app import AsyncApp
 
 from bot.dev.real_models import RealModel
 from bot.dev.workspace.acts import WorkspaceActs
-from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import StandInService, Workspace
 from tests.dev.page.conftest import HOSTILE, NAMELESS, TOO_WIDE, Opener
 from tests.dev.workspace.blocks import actions, button, field, modal, mrkdwn, plain
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, bolt, online, sinks, web_client
 from tests.harness.browser import ABSENT, Browser
+from tests.harness.hands import Hands
 
 pytestmark = pytest.mark.skipif(bool(ABSENT), reason=str(ABSENT))
 
@@ -72,7 +72,7 @@ def leave_bot(workspace: Workspace, forms: list[Any]) -> AsyncApp:
     return app
 
 
-async def test_a_person_works_through_a_card(workspace: Workspace, driver: WorkspaceDriver, page: Opener) -> None:
+async def test_a_person_works_through_a_card(workspace: Workspace, driver: Hands, page: Opener) -> None:
     forms: list[Any] = []
     async with page() as browser, online(driver, leave_bot(workspace, forms)):
         await browser.type(WRITE, "我肚子疼 <b> & 请假")
@@ -105,7 +105,7 @@ async def test_a_person_works_through_a_card(workspace: Workspace, driver: Works
 
 
 @pytest.mark.slow
-async def test_a_press_without_a_bot_says_so(workspace: Workspace, driver: WorkspaceDriver, page: Opener) -> None:
+async def test_a_press_without_a_bot_says_so(workspace: Workspace, driver: Hands, page: Opener) -> None:
     async with page() as browser:
         await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN)
         await browser.click("#list button", "确认")
@@ -121,9 +121,7 @@ def not_busy(browser: Browser) -> Any:
 
 
 @pytest.mark.slow
-async def test_people_languages_and_places_are_remembered(
-    workspace: Workspace, driver: WorkspaceDriver, page: Opener
-) -> None:
+async def test_people_languages_and_places_are_remembered(workspace: Workspace, driver: Hands, page: Opener) -> None:
     async with page() as browser:
         await browser.find("h3", "张三，您好")
         await driver.send_message(LI, "D02LI", "有人吗")
@@ -144,7 +142,7 @@ async def test_people_languages_and_places_are_remembered(
 
 
 @pytest.mark.slow
-async def test_mentions_and_unread_counts(workspace: Workspace, driver: WorkspaceDriver, page: Opener) -> None:
+async def test_mentions_and_unread_counts(workspace: Workspace, driver: Hands, page: Opener) -> None:
     async with page() as browser:
         await browser.click("#nav button", "general")
         await browser.find("#title", "#general")
@@ -206,7 +204,7 @@ async def test_hostile_text_stays_text(workspace: Workspace, page: Opener) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
-async def test_fits_a_phone(workspace: Workspace, driver: WorkspaceDriver, page: Opener, dark: bool) -> None:
+async def test_fits_a_phone(workspace: Workspace, driver: Hands, page: Opener, dark: bool) -> None:
     root = await driver.send_message(ZHANG, DM_ZHANG, "一句很长的话，" * 30 + "x" * 300)
     await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN, thread_ts=root)
     async with page(size=(390, 844), dark=dark) as browser:
@@ -222,7 +220,7 @@ async def test_fits_a_phone(workspace: Workspace, driver: WorkspaceDriver, page:
 
 @pytest.mark.slow
 async def test_everything_is_reached_by_keyboard_and_has_a_name(
-    workspace: Workspace, driver: WorkspaceDriver, page: Opener
+    workspace: Workspace, driver: Hands, page: Opener
 ) -> None:
     root = await driver.send_message(ZHANG, DM_ZHANG, "请假")
     await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN, thread_ts=root)
@@ -279,9 +277,7 @@ def welcoming_bot(workspace: Workspace) -> AsyncApp:
     return app
 
 
-async def test_home_is_of_the_person_in_front_of_it(
-    workspace: Workspace, driver: WorkspaceDriver, page: Opener
-) -> None:
+async def test_home_is_of_the_person_in_front_of_it(workspace: Workspace, driver: Hands, page: Opener) -> None:
     async with page() as browser, online(driver, welcoming_bot(workspace)):
         await browser.click("#nav [data-channel=home]")
         await browser.find("#home .header", "我的审批: 张三")
@@ -298,7 +294,7 @@ CHIPS = """return [...document.querySelectorAll('.prompts .chip')].map((one) => 
 
 
 async def test_on_a_phone_cards_leave_faces_free_and_suggestions_wrap(
-    workspace: Workspace, driver: WorkspaceDriver, page: Opener
+    workspace: Workspace, driver: Hands, page: Opener
 ) -> None:
     async with page(size=(390, 844)) as browser, online(driver, welcoming_bot(workspace)):
         await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN)
@@ -312,9 +308,7 @@ async def test_on_a_phone_cards_leave_faces_free_and_suggestions_wrap(
         assert not await browser.execute(control, "#list .avatar", "#list .content")
 
 
-async def test_what_a_newcomer_reads_stays_until_it_is_used(
-    workspace: Workspace, driver: WorkspaceDriver, page: Opener
-) -> None:
+async def test_what_a_newcomer_reads_stays_until_it_is_used(workspace: Workspace, driver: Hands, page: Opener) -> None:
     async with page() as browser, online(driver, welcoming_bot(workspace)):
         hasty = "const real = window.setTimeout; window.setTimeout = (run, ms) => real(run, Math.min(ms, 100))"
         await browser.execute(hasty)
@@ -363,9 +357,7 @@ async def test_a_real_model_is_named_with_the_command_that_uses_it(workspace: Wo
         await browser.find("#standins", "stop with Ctrl-C and start with")
 
 
-async def test_an_english_browser_makes_the_first_sentence_english(
-    workspace: Workspace, driver: WorkspaceDriver
-) -> None:
+async def test_an_english_browser_makes_the_first_sentence_english(workspace: Workspace, driver: Hands) -> None:
     async with online(driver, welcoming_bot(workspace)), Browser(language="en-US") as browser:
         await browser.open(f"{workspace.address}/")
         await browser.find(".prompts .chip", "Where is my request")

@@ -14,9 +14,9 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.dev.workspace.delivery import DeliveryAttempt, DeliveryTiming
-from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import Workspace, WorkspaceSetup
 from bot.dev.workspace.world import Json
+from tests.harness.hands import Hands
 
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-test", "xapp-local-test", "signing-secret-of-a-test"
 PATIENT = DeliveryTiming(ack=10.0, redelivery=(0.0, 0.05, 0.05), trigger=10.0, save=0.01)
@@ -95,7 +95,7 @@ def sinks(app: AsyncApp) -> None:
 
 
 @asynccontextmanager
-async def online(driver: WorkspaceDriver, app: AsyncApp) -> AsyncIterator[AsyncSocketModeHandler]:
+async def online(driver: Hands, app: AsyncApp) -> AsyncIterator[AsyncSocketModeHandler]:
     """The app connected over Socket Mode."""
     before = len(driver.ws.sockets.list_live_links())
     handler = AsyncSocketModeHandler(app, APP_TOKEN, ping_interval=1)

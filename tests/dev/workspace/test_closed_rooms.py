@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import EVENTS, SCOPES, Workspace
 from tests.dev.workspace.hands import (
@@ -21,6 +20,7 @@ from tests.dev.workspace.hands import (
     setup,
     web_client,
 )
+from tests.harness.hands import Hands
 from tests.harness.workspace_server import serve_workspace
 
 
@@ -40,7 +40,7 @@ async def test_each_kind_is_listed_and_described_as_what_it_is(client: AsyncWebC
 
 
 async def test_messages_there_come_under_their_own_events_and_nobody_else_is_in_them(
-    driver: WorkspaceDriver, client: AsyncWebClient
+    driver: Hands, client: AsyncWebClient
 ) -> None:
     for room, kind in ((LEADS, "group"), (TRIO, "mpim")):
         ts = await driver.mention_bot(LI, room, "hello")
@@ -57,7 +57,7 @@ async def test_messages_there_come_under_their_own_events_and_nobody_else_is_in_
 async def test_an_app_that_did_not_subscribe_hears_nothing_and_that_is_not_in_it_knows_nothing() -> None:
     ws = Workspace(setup(events=EVENTS - {"message.mpim", "app_mention"}, scopes=SCOPES))
     async with serve_workspace(ws):
-        driver, client = WorkspaceDriver(ws), web_client(ws)
+        driver, client = Hands(ws), web_client(ws)
         await driver.send_message(LI, TRIO, "hello")
         assert not driver.events
         ws.state.rooms[LEADS].members.remove(BOT)

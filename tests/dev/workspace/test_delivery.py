@@ -15,7 +15,6 @@ from aiohttp import web
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.core.errors import LocalStartError
-from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import Workspace
 from tests.dev.workspace.hands import (
     APP_TOKEN,
@@ -28,6 +27,8 @@ from tests.dev.workspace.hands import (
     sinks,
     web_client,
 )
+from tests.harness.hands import Hands
+from tests.harness.http_delivery import use_http_delivery
 from tests.harness.serving import serve_app
 from tests.harness.workspace_server import serve_workspace
 
@@ -62,7 +63,7 @@ async def test_hello_and_single_use_ticket(workspace: Workspace, client: AsyncWe
 
 
 async def test_unacknowledged_events_come_again_in_new_envelopes(hasty: Workspace) -> None:
-    driver = WorkspaceDriver(hasty)
+    driver = Hands(hasty)
     async with socket(hasty) as ws:
         await driver.send_message(ZHANG, DM_ZHANG, "hello")
         frames = [await ws.receive_json(timeout=3) for _ in range(4)]
@@ -76,7 +77,7 @@ async def test_unacknowledged_events_come_again_in_new_envelopes(hasty: Workspac
 
 
 async def test_an_acknowledged_event_comes_once_and_a_press_is_not_brought_again(hasty: Workspace) -> None:
-    driver = WorkspaceDriver(hasty)
+    driver = Hands(hasty)
     async with socket(hasty) as ws:
         await driver.send_message(ZHANG, DM_ZHANG, "hello")
         frame = await ws.receive_json(timeout=2)
@@ -96,7 +97,7 @@ async def test_an_acknowledged_event_comes_once_and_a_press_is_not_brought_again
 
 
 async def test_a_lost_acknowledgement_means_redelivery(hasty: Workspace) -> None:
-    driver = WorkspaceDriver(hasty)
+    driver = Hands(hasty)
     seen: Counter[str] = Counter()
     app = bolt(hasty)
 
@@ -110,14 +111,14 @@ async def test_a_lost_acknowledgement_means_redelivery(hasty: Workspace) -> None
         driver.hold_next_acks()
         await driver.send_message(ZHANG, DM_ZHANG, "once")
         await driver.wait_until(lambda: not hasty.state.waiting)
-        assert sum(ack.is_held for ack in driver.acks) == 1
+        assert not driver.watched.holds
         (event_id, came), *others = seen.items()
         assert came >= 2 and not others
         driver.redeliver_event(event_id)
         await driver.wait_until(lambda: seen[event_id] > came)
 
 
-async def test_events_wait_for_a_socket_and_presses_do_not(workspace: Workspace, driver: WorkspaceDriver) -> None:
+async def test_events_wait_for_a_socket_and_presses_do_not(workspace: Workspace, driver: Hands) -> None:
     texts = ["one", "two", "three"]
     for text in texts:
         await driver.send_message(ZHANG, DM_ZHANG, text)
@@ -128,7 +129,7 @@ async def test_events_wait_for_a_socket_and_presses_do_not(workspace: Workspace,
     assert came == texts
 
 
-async def test_each_envelope_goes_to_one_socket(workspace: Workspace, driver: WorkspaceDriver) -> None:
+async def test_each_envelope_goes_to_one_socket(workspace: Workspace, driver: Hands) -> None:
     async with socket(workspace) as first, socket(workspace) as second:
         for number in range(6):
             await driver.send_message(ZHANG, DM_ZHANG, str(number))
@@ -177,7 +178,7 @@ async def by_http(workspace: Workspace, listener: Listener) -> AsyncIterator[Non
     app = web.Application()
     app.router.add_post("/slack/events", listener.handle)
     async with serve_app(app) as address:
-        await workspace.use_http_delivery(f"{address}/slack/events")
+        await use_http_delivery(workspace, f"{address}/slack/events")
         try:
             yield
         finally:
@@ -185,7 +186,7 @@ async def by_http(workspace: Workspace, listener: Listener) -> AsyncIterator[Non
 
 
 async def test_http_redelivery_says_why_and_no_retry_is_honoured(hasty: Workspace) -> None:
-    driver = WorkspaceDriver(hasty)
+    driver = Hands(hasty)
     never_again = web.Response(status=500, headers={"X-Slack-No-Retry": "1"})
     listener = Listener(web.Response(status=500), HASTY.ack + 0.2, web.Response(), never_again)
     async with by_http(hasty, listener):
@@ -203,17 +204,17 @@ async def test_http_redelivery_says_why_and_no_retry_is_honoured(hasty: Workspac
 async def test_undelivered_events_survive_a_restart(tmp_path: Any) -> None:
     first = Workspace(setup(), folder=tmp_path)
     async with serve_workspace(first):
-        await WorkspaceDriver(first).send_message(ZHANG, DM_ZHANG, "are you there?")
+        await Hands(first).send_message(ZHANG, DM_ZHANG, "are you there?")
     second = Workspace(setup(), folder=tmp_path)
     async with serve_workspace(second), socket(second) as ws:
         frame = await ws.receive_json(timeout=2)
     assert frame["payload"]["event"]["text"] == "are you there?"
-    assert frame["payload"]["event_id"] == WorkspaceDriver(first).events[0]["event_id"]
+    assert frame["payload"]["event_id"] == Hands(first).events[0]["event_id"]
 
 
 async def test_a_url_that_does_not_echo_the_challenge_is_not_used(workspace: Workspace) -> None:
     wrong = Workspace(setup(signing_secret="another"))
     async with serve_app(bolt(workspace).web_app("/slack/events")) as address:
         with pytest.raises(LocalStartError, match="challenge"):
-            await wrong.use_http_delivery(f"{address}/slack/events")
+            await use_http_delivery(wrong, f"{address}/slack/events")
     await wrong.close()

@@ -9,12 +9,12 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.dev.workspace.delivery import DeliveryTiming
-from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json
 from tests.dev.workspace.blocks import actions, button, field, modal, options, select
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, Obedient, SetClock, error_of, setup
+from tests.harness.hands import Hands
 from tests.harness.workspace_server import serve_workspace
 
 
@@ -61,7 +61,7 @@ async def test_trigger_ids(workspace: Workspace, client: AsyncWebClient, clock: 
     await client.views_open(trigger_id=fresh, view=why())
 
 
-async def test_dialogs_stack_three_high(workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+async def test_dialogs_stack_three_high(workspace: Workspace, driver: Hands, client: AsyncWebClient) -> None:
     mint = workspace.triggers.create_trigger
     root = (await client.views_open(trigger_id=mint(ZHANG), view=why()))["view"]
     for _ in range(2):
@@ -88,7 +88,7 @@ def typed(app: Obedient) -> Json:
 
 
 async def test_the_app_hears_of_changes_where_it_asked_to_and_what_was_typed_stays_where_it_can(
-    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+    workspace: Workspace, driver: Hands, client: AsyncWebClient, app: Obedient
 ) -> None:
     view = await open_view(workspace, client, modal(ask("quiet"), ask("loud", tells=True)))
     assert (await driver.change_input(ZHANG, view, "quiet", "one")).ok and not app.got
@@ -107,7 +107,7 @@ async def test_the_app_hears_of_changes_where_it_asked_to_and_what_was_typed_sta
 
 @pytest.mark.parametrize("action", ["update", "push", "clear", ""])
 async def test_what_an_answer_does(
-    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient, action: str
+    workspace: Workspace, driver: Hands, client: AsyncWebClient, app: Obedient, action: str
 ) -> None:
     view = await open_view(workspace, client, why())
     app.answer = {"response_action": action, "view": why(callback_id="next")} if action else {}
@@ -117,7 +117,7 @@ async def test_what_an_answer_does(
 
 
 async def test_the_composer_refuses_what_is_missing(
-    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+    workspace: Workspace, driver: Hands, client: AsyncWebClient, app: Obedient
 ) -> None:
     view = await open_view(workspace, client, why())
     assert (await driver.submit_view(ZHANG, view, {"why": ""})).errors == {"why": "required"}
@@ -132,7 +132,7 @@ async def test_the_composer_refuses_what_is_missing(
 
 
 async def test_buttons_that_are_gone(
-    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+    workspace: Workspace, driver: Hands, client: AsyncWebClient, app: Obedient
 ) -> None:
     ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=card(button("approve", value="v1"))))["ts"]
     assert (await driver.click_button(ZHANG, GENERAL, ts, "approve")).ok
@@ -150,7 +150,7 @@ async def test_buttons_that_are_gone(
         await driver.click_button(LI, DM_ZHANG, ts, "approve")
 
 
-async def test_what_a_person_cannot_send(driver: WorkspaceDriver) -> None:
+async def test_what_a_person_cannot_send(driver: Hands) -> None:
     for text, error in ((" \n", "no_text"), ("x" * 40_001, "msg_too_long")):
         with pytest.raises(WorkspaceError, match=error):
             await driver.send_message(ZHANG, GENERAL, text)
@@ -174,7 +174,7 @@ def chosen(app: Obedient) -> list[str]:
 
 
 async def test_ticks_of_a_message_come_with_every_press_and_stay_while_it_is_rewritten(
-    driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+    driver: Hands, client: AsyncWebClient, app: Obedient
 ) -> None:
     sent = await client.chat_postMessage(
         channel=DM_ZHANG, text="x", blocks=boxes("1", "2", "3", ticked=("1", "2", "3"))

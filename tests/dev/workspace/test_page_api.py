@@ -10,12 +10,12 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.page_api import PAGE
 from bot.dev.workspace.workspace import StandInService, Workspace
 from bot.dev.workspace.world import Json
 from tests.dev.workspace.blocks import actions, button
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, TRIO, ZHANG, setup, web_client
+from tests.harness.hands import Hands
 from tests.harness.workspace_server import serve_workspace
 
 GUARD = {"X-Requested-With": "countersign-page"}
@@ -55,7 +55,7 @@ async def post(http: aiohttp.ClientSession, path: str, **body: Any) -> Json:
         return dict(await response.json())
 
 
-async def test_state_and_texts(http: aiohttp.ClientSession, driver: WorkspaceDriver) -> None:
+async def test_state_and_texts(http: aiohttp.ClientSession, driver: Hands) -> None:
     await driver.send_message(LI, GENERAL, "hello")
     state = await get(http, "state", person=ZHANG)
     assert state["team"]["id"] == "T0LOCAL" and state["bot"] == {"id": "U0BOT", "name": "Countersign"}
@@ -91,13 +91,13 @@ async def test_everybody_has_the_name_in_their_readers_script(http: aiohttp.Clie
     assert english["me"]["display"] == "Zhang San"
 
 
-async def test_say_edit_and_read_back(http: aiohttp.ClientSession) -> None:
+async def test_say_edit_and_read_back(http: aiohttp.ClientSession, driver: Hands) -> None:
     root = await post(http, "say", person=ZHANG, channel=GENERAL, text="<@U0BOT> a &lt; b <!channel>")
     await post(http, "say", person=ZHANG, channel=GENERAL, text="@Countersign reply", thread_ts=root["ts"])
     seen = (await get(http, "messages", person=LI, channel=GENERAL))["messages"]
     assert [m["text"] for m in seen] == ["<@U0BOT> a &lt; b &lt;!channel&gt;", "<@U0BOT> reply"]
     assert seen[1]["thread_ts"] == root["ts"]
-    await post(http, "edit", person=ZHANG, channel=GENERAL, ts=root["ts"], text="new")
+    await driver.edit_message(ZHANG, GENERAL, root["ts"], "new")
     seen = (await get(http, "messages", person=LI, channel=GENERAL))["messages"]
     assert seen[0]["text"] == "new" and seen[0]["edited"]
     refused = await post(http, "say", person=ZHANG, channel=GENERAL, text=" ")
@@ -118,7 +118,7 @@ async def test_a_press_without_an_app_says_so(workspace: Workspace, http: aiohtt
     assert (await post(http, "locale", person=ZHANG, locale="xx"))["error"] == "invalid_locale"
 
 
-async def test_feed(workspace: Workspace, http: aiohttp.ClientSession, driver: WorkspaceDriver) -> None:
+async def test_feed(workspace: Workspace, http: aiohttp.ClientSession, driver: Hands) -> None:
     workspace.append_log_line({"event": "before"})
     async with http.ws_connect("/local/feed", params={"person": ZHANG}) as feed:
         assert await feed.receive_json(timeout=2) == {"type": "log", "line": {"event": "before"}}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.state import WorkspaceState, build_initial_state
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import read_world
 from tests.dev.workspace.blocks import actions, button, modal
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, setup, web_client
+from tests.harness.hands import Hands
 from tests.harness.workspace_server import serve_workspace
 
 HOME = {"type": "home", "blocks": [{"type": "divider"}]}
@@ -19,7 +19,7 @@ HOME = {"type": "home", "blocks": [{"type": "divider"}]}
 async def test_restart_keeps_everything_people_see(tmp_path: Path) -> None:
     first = Workspace(setup(), folder=tmp_path)
     async with serve_workspace(first):
-        driver, client = WorkspaceDriver(first), web_client(first)
+        driver, client = Hands(first), web_client(first)
         root = await driver.send_message(ZHANG, GENERAL, "hello")
         await client.chat_postMessage(channel=GENERAL, thread_ts=root, text="a card", blocks=[actions(button())])
         await client.chat_postEphemeral(channel=GENERAL, user=LI, text="psst")
@@ -28,7 +28,7 @@ async def test_restart_keeps_everything_people_see(tmp_path: Path) -> None:
         first.get_person(LI).locale = "en-US"
         before = driver.list_messages(GENERAL)
     second = Workspace(setup(), folder=tmp_path)
-    driver = WorkspaceDriver(second)
+    driver = Hands(second)
     assert driver.list_messages(GENERAL) == before
     assert driver.list_thread_messages(GENERAL, root)[0]["reply_count"] == 1
     assert driver.list_ephemerals(LI)[0]["text"] == "psst"
@@ -44,7 +44,7 @@ async def test_changes_are_on_disk_soon(tmp_path: Path) -> None:
     """Without a proper close, as after a kill."""
     ws = Workspace(setup(), folder=tmp_path)
     async with serve_workspace(ws):
-        driver = WorkspaceDriver(ws, recheck_s=0.05)
+        driver = Hands(ws, recheck_s=0.05)
         await driver.send_message(ZHANG, GENERAL, "hello")
         await driver.wait_until(lambda: "hello" in snapshot(tmp_path))
 

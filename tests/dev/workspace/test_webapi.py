@@ -7,7 +7,6 @@ import pytest
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import WorkspaceRoom
@@ -23,6 +22,8 @@ from tests.dev.workspace.hands import (
     setup,
     web_client,
 )
+from tests.harness.app_calls import get_app_calls
+from tests.harness.hands import Hands
 from tests.harness.workspace_server import serve_workspace
 
 SECTION = [{"type": "section", "block_id": "s", "text": {"type": "mrkdwn", "text": "hello"}}]
@@ -39,7 +40,7 @@ async def test_tokens(workspace: Workspace, client: AsyncWebClient) -> None:
         async with session.post(f"{workspace.address}/api/auth.test", data={"token": BOT_TOKEN}) as response:
             assert (await response.json())["ok"]
     assert await error_of(client.api_call("chat.invented")) == "unknown_method"
-    assert all(BOT_TOKEN not in str(call) for call in workspace.calls)
+    assert all(BOT_TOKEN not in str(call) for call in get_app_calls(workspace).made)
 
 
 async def test_scopes_are_needed() -> None:
@@ -54,7 +55,7 @@ async def test_scopes_are_needed() -> None:
         assert (await client.chat_postMessage(channel=GENERAL, text="x"))["ok"]
 
 
-async def test_posting(workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+async def test_posting(workspace: Workspace, driver: Hands, client: AsyncWebClient) -> None:
     said = await client.chat_postMessage(channel=ZHANG, text="hello", blocks=SECTION)
     assert said["channel"] == DM_ZHANG
     message = driver.list_messages(DM_ZHANG)[0]
@@ -79,7 +80,7 @@ async def test_posting(workspace: Workspace, driver: WorkspaceDriver, client: As
     )
 
 
-async def test_update_keeps_blocks_that_are_left_out(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+async def test_update_keeps_blocks_that_are_left_out(driver: Hands, client: AsyncWebClient) -> None:
     ts = (await client.chat_postMessage(channel=GENERAL, text="one", blocks=SECTION))["ts"]
     await client.chat_update(channel=GENERAL, ts=ts, text="two")
     assert (driver.list_messages(GENERAL)[0]["text"], driver.list_messages(GENERAL)[0]["blocks"]) == ("two", SECTION)
@@ -91,7 +92,7 @@ async def test_update_keeps_blocks_that_are_left_out(driver: WorkspaceDriver, cl
     assert await error_of(client.chat_update(channel=GENERAL, ts=ts, text="语" * 1334)) == "msg_too_long"
 
 
-async def test_threads_are_kept_book_of(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+async def test_threads_are_kept_book_of(driver: Hands, client: AsyncWebClient) -> None:
     root = await driver.send_message(ZHANG, GENERAL, "root")
     first = (await client.chat_postMessage(channel=GENERAL, text="1", thread_ts=root))["ts"]
     last = await driver.send_message(LI, GENERAL, "2", root)
@@ -111,7 +112,7 @@ async def test_threads_are_kept_book_of(driver: WorkspaceDriver, client: AsyncWe
     assert driver.list_messages(GENERAL)[0]["subtype"] == "tombstone"
 
 
-async def test_history_pages(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+async def test_history_pages(driver: Hands, client: AsyncWebClient) -> None:
     stamps = [await driver.send_message(ZHANG, GENERAL, str(number)) for number in range(5)]
     page = await client.conversations_history(channel=GENERAL, limit=2)
     seen = [m["ts"] for m in page["messages"]]
@@ -126,7 +127,7 @@ async def test_history_pages(driver: WorkspaceDriver, client: AsyncWebClient) ->
     assert await error_of(client.conversations_history(channel=GENERAL, limit=0)) == "invalid_limit"
 
 
-async def test_metadata_is_shown_only_when_asked_for(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+async def test_metadata_is_shown_only_when_asked_for(driver: Hands, client: AsyncWebClient) -> None:
     metadata = {"event_type": "posted", "event_payload": {"key": "k1"}}
     await client.chat_postMessage(channel=GENERAL, text="x", metadata=metadata)
     plain = await client.conversations_history(channel=GENERAL)
@@ -143,7 +144,7 @@ async def test_metadata_is_shown_only_when_asked_for(driver: WorkspaceDriver, cl
         assert await error_of(refused) == "invalid_metadata_format"
 
 
-async def test_ephemerals(workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+async def test_ephemerals(workspace: Workspace, driver: Hands, client: AsyncWebClient) -> None:
     root = await driver.send_message(ZHANG, GENERAL, "root")
     await client.chat_postEphemeral(channel=GENERAL, user=LI, text="only you", thread_ts=root)
     assert driver.list_ephemerals(LI)[0]["text"] == "only you" and driver.list_ephemerals(LI)[0]["thread_ts"] == root
@@ -180,9 +181,7 @@ async def test_people_and_rooms(client: AsyncWebClient) -> None:
     assert DM_LI in [one["id"] for one in (await client.users_conversations(types="im"))["channels"]]
 
 
-async def test_a_status_until_something_is_posted(
-    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
-) -> None:
+async def test_a_status_until_something_is_posted(workspace: Workspace, driver: Hands, client: AsyncWebClient) -> None:
     ts = await driver.send_message(ZHANG, GENERAL, "hello")
     await client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=ts, status="is thinking…")
     assert workspace.state.statuses == {(GENERAL, ts): "is thinking…"}
@@ -191,7 +190,7 @@ async def test_a_status_until_something_is_posted(
 
 
 async def test_sessions_begin_once_and_are_stopped_by_an_event(
-    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
+    workspace: Workspace, driver: Hands, client: AsyncWebClient
 ) -> None:
     ts = await driver.send_message(ZHANG, DM_ZHANG, "hello")
     here = {"channel_id": DM_ZHANG, "thread_ts": ts}
@@ -212,7 +211,7 @@ async def test_sessions_begin_once_and_are_stopped_by_an_event(
 
 
 async def test_suggested_prompts_until_something_is_written(
-    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
+    workspace: Workspace, driver: Hands, client: AsyncWebClient
 ) -> None:
     prompts = [{"title": "Leave", "message": "I need leave"}]
     ts = await driver.send_message(ZHANG, DM_ZHANG, "hello")
@@ -227,7 +226,7 @@ async def test_suggested_prompts_until_something_is_written(
         assert await error_of(asked) == "invalid_arguments"
 
 
-async def test_files_in_three_steps(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+async def test_files_in_three_steps(driver: Hands, client: AsyncWebClient) -> None:
     await client.files_upload_v2(channel=GENERAL, filename="a.txt", content="hello", initial_comment="see")
     message = driver.list_messages(GENERAL)[0]
     assert (message["text"], message["files"][0]["name"]) == ("see", "a.txt")
@@ -251,7 +250,7 @@ async def test_only_what_was_announced_is_taken_and_only_once(client: AsyncWebCl
 
 
 @pytest.mark.parametrize("outcome", ["channel_not_found", 429, 500])
-async def test_failures_on_order(driver: WorkspaceDriver, client: AsyncWebClient, outcome: str | int) -> None:
+async def test_failures_on_order(driver: Hands, client: AsyncWebClient, outcome: str | int) -> None:
     driver.fail_next_call("chat.postMessage", outcome)
     with pytest.raises(SlackApiError) as failed:
         await client.chat_postMessage(channel=GENERAL, text="x")
@@ -262,7 +261,7 @@ async def test_failures_on_order(driver: WorkspaceDriver, client: AsyncWebClient
 
 
 @pytest.mark.parametrize(("outcome", "posted"), [("drop", 0), ("drop_after", 1)])
-async def test_dropped_connections(driver: WorkspaceDriver, client: AsyncWebClient, outcome: str, posted: int) -> None:
+async def test_dropped_connections(driver: Hands, client: AsyncWebClient, outcome: str, posted: int) -> None:
     driver.fail_next_call("chat.postMessage", outcome)
     with pytest.raises(aiohttp.ClientError):
         await client.chat_postMessage(channel=GENERAL, text="x")

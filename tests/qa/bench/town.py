@@ -19,14 +19,17 @@ from typing import Any
 from bot.dev.mailbox import Mailbox
 from bot.dev.workspace.delivery import AppTransport, DeliveryAttempt, NotAcknowledgedError
 from bot.dev.workspace.feishu import messages
-from bot.dev.workspace.feishu.driver import build_shown
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.feishu.world import APP_ID, FeishuSetup
 from bot.dev.workspace.payloads import build_event_callback, build_message_event
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSetup
 from bot.dev.workspace.world import Json, read_world
-from tests.harness.office import CHAT, build_driver
+from tests.harness.app_calls import get_app_calls
+from tests.harness.card_blocks import build_shown
+from tests.harness.hands import build_hands
+from tests.harness.http_delivery import use_http_delivery
+from tests.harness.office import CHAT
 from tests.harness.workspace_server import serve_workspace
 from tests.qa.company import (
     DIRECTORS,
@@ -120,7 +123,7 @@ class Town:
     _dice: random.Random = field(default_factory=lambda: random.Random("town"))
 
     def __post_init__(self) -> None:
-        self.driver = build_driver(self.workspace, recheck_s=0.02)
+        self.driver = build_hands(self.workspace, recheck_s=0.02)
         self.workspace.changes.listeners.append(self._note_change)
         self._time_acks()
 
@@ -143,7 +146,7 @@ class Town:
 
     async def listen(self, url: str) -> Json:
         """The bot is told by HTTP, and people press what it brings."""
-        await self.workspace.use_http_delivery(url)
+        await use_http_delivery(self.workspace, url)
         self._time_acks()
         self.presses = True
         return {}
@@ -237,8 +240,9 @@ class Town:
     async def tell_counts(self) -> Json:
         """What happened since it was asked last."""
         told = {"acks_ms": [*self.acks_ms], "abandoned": len(self.workspace.delivery.abandoned_events)}
-        self.called.update(call.method for call in self.workspace.calls)
-        self.workspace.calls.clear()
+        made = get_app_calls(self.workspace).made
+        self.called.update(call.method for call in made)
+        made.clear()
         self.acks_ms.clear()
         return told | {"counts": {**self.counts, "mails": len(self.mailbox.mails)}, "called": dict(self.called)}
 

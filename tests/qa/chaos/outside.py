@@ -24,13 +24,13 @@ from bot.dev.workspace.delivery import (
     DeliveryTiming,
     NotAcknowledgedError,
 )
-from bot.dev.workspace.driver import WorkspaceDriver
-from bot.dev.workspace.faults import Outcome, PlannedFaults
-from bot.dev.workspace.feishu.driver import build_shown
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json
-from tests.harness.office import BOT_TOKEN, CHAT, build_driver, open_workspace
+from tests.harness.app_calls import CALLS, AppCalls, Outcome
+from tests.harness.card_blocks import build_shown
+from tests.harness.hands import Hands, build_hands
+from tests.harness.office import BOT_TOKEN, CHAT, open_workspace
 from tests.harness.workspace_server import serve_workspace
 from tests.qa.chaos.plan import Plan, Rates, dice
 
@@ -70,10 +70,8 @@ class Troubles:
         return True
 
 
-class ApiFaults(PlannedFaults):
-    """Faults of the Web API and lost acknowledgements, drawn instead of ordered."""
-
-    __slots__ = ("troubles",)
+class ApiFaults(AppCalls):
+    """Faults of the Web API, drawn instead of ordered."""
 
     def __init__(self, troubles: Troubles) -> None:
         super().__init__()
@@ -87,12 +85,9 @@ class ApiFaults(PlannedFaults):
             return self.troubles.rng.choice(OUTCOMES)
         return super().take_fault(method)
 
-    def take_ack_hold(self) -> bool:
-        return self.troubles.happens("unheard", self.troubles.rates.unheard) or super().take_ack_hold()
-
 
 class Careless:
-    """A carrier that keeps an envelope back, or brings it twice."""
+    """A carrier that keeps an envelope back, brings it twice, or does not hear that it was taken."""
 
     def __init__(self, carrier: AppTransport, troubles: Troubles, ack_s: float) -> None:
         self._carrier, self._troubles, self._ack_s = carrier, troubles, ack_s
@@ -119,7 +114,11 @@ class Careless:
             task = asyncio.create_task(self._once_more(parcel))
             self.again.add(task)
             task.add_done_callback(self.again.discard)
-        return await self._carrier.deliver_payload(parcel)
+        answer = await self._carrier.deliver_payload(parcel)
+        if self._troubles.happens("unheard", self._troubles.rates.unheard):
+            await asyncio.sleep(self._ack_s)
+            raise NotAcknowledgedError("timeout")
+        return answer
 
     async def _once_more(self, parcel: DeliveryAttempt) -> None:
         await asyncio.sleep(self._troubles.rng.choice((0.0, 0.01, 0.5)))
@@ -228,7 +227,7 @@ class Callers:
 class Outside:
     """The workspace with people's hands in it, and the mail server."""
 
-    driver: WorkspaceDriver
+    driver: Hands
     carrier: Careless
     callers: Callers
     troubles: Troubles
@@ -288,7 +287,7 @@ async def outside(plan: Plan) -> AsyncIterator[Outside]:
     troubles = Troubles(plan.wanted.seed, plan.wanted.rates.only(plan.wanted.faults))
     timing = DeliveryTiming(redelivery=REDELIVERY_S)
     workspace = open_workspace(timing, world=plan.world)
-    workspace.faults = workspace.sockets.faults = ApiFaults(troubles)
+    CALLS[workspace] = ApiFaults(troubles)
     carrier = Careless(workspace.sockets, troubles, timing.ack)
     workspace.delivery = Telling(carrier, timing, workspace.state.waiting, workspace._notify_acks)
     mailbox = BadMailbox(troubles)
@@ -296,7 +295,7 @@ async def outside(plan: Plan) -> AsyncIterator[Outside]:
     callers = Callers()
     routes = server.build_routes(workspace)
     bots = [web.route(one.method, f"/bot{{bot}}{one.path}", one.handler) for one in routes if API.match(one.path)]
-    smtp_url, driver = f"smtp://127.0.0.1:{port}", build_driver(workspace, recheck_s=0.1)
+    smtp_url, driver = f"smtp://127.0.0.1:{port}", build_hands(workspace, recheck_s=0.1)
     try:
         async with serve_workspace(workspace, callers.watching(), more=bots) as address:
             yield Outside(driver, carrier, callers, troubles, mailbox, address, smtp_url)

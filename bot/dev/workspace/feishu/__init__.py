@@ -24,8 +24,7 @@ and rise with time.
 
 **Acts of the page** (`POST /local/<act>`, JSON, each with `person`):
 
-- `say` `{channel, text, thread_ts?, files?}`: `@name` typed becomes a mention; `edit` `{channel, ts, text}`;
-  `recall` `{channel, ts}`;
+- `say` `{channel, text, thread_ts?, files?}`: `@name` typed becomes a mention;
 - `click` `{channel, ts, value, form?, name?, option?, options?, checked?}`: `value` is the pressed element's own
   `behaviors[0].value`, unchanged; `name` its name, if it has one; `form` the values of the form around it, by name, if
   it is a submit (`form_action_type: "submit"`): text as text, a picker's person, date or option as text, several as a

@@ -1,4 +1,4 @@
-"""Acts of people in Feishu: write, edit, recall, click, open the menu. Each act notifies the app as Feishu would."""
+"""Acts of people in Feishu: write, click, open the menu. Each act notifies the app as Feishu would."""
 
 from __future__ import annotations
 
@@ -75,28 +75,6 @@ class FeishuActs(WorkspaceActs):
                 sent = post_own(self.ws, room, who.id, "image", {"image_key": one["key"]}, parent, files=[one])
         mark_read(self.ws, person, channel)
         return sent
-
-    async def edit_message(self, person: str, channel: str, ts: str, text: str) -> None:
-        room, message = get_own_message(self.ws, person, channel, ts)
-        content, mentions = write_content(self.ws, text)
-        message |= {"content": content, "mentions": mentions, "text": show_words(content, mentions)}
-        message |= {"updated_ms": int(self.ws.clock() * 1000), "edited": {"user": person}}
-        self.ws.notify_change("messages", room.id)
-        if is_heard(self.ws, room, message):
-            self.ws.push_event("im.message.updated_v1", messages.build_message_event(self.ws, room, message))
-
-    async def delete_message(self, person: str, channel: str, ts: str) -> None:
-        room, message = get_own_message(self.ws, person, channel, ts)
-        heard = is_heard(self.ws, room, message)
-        messages.recall_message(self.ws, room, message)
-        if heard:
-            event = {
-                "message_id": ts,
-                "chat_id": channel,
-                "recall_time": str(int(self.ws.clock())),
-                "recall_type": "message_owner",
-            }
-            self.ws.push_event("im.message.recalled_v1", event)
 
     async def open_menu(self, person: str, key: str) -> str:
         """Choose an entry of the bot's menu; return the event's id."""
@@ -205,14 +183,6 @@ def is_heard(ws: FeishuWorkspace, room: WorkspaceRoom, message: Json) -> bool:
     return "im:message.group_msg" in ws.setup.scopes or (
         mentioned and "im:message.group_at_msg:readonly" in ws.setup.scopes
     )
-
-
-def get_own_message(ws: FeishuWorkspace, person: str, channel: str, ts: str) -> tuple[WorkspaceRoom, Json]:
-    room = ws.get_room(channel, ws.get_person(person).id)
-    message = room.messages.get(ts)
-    if message is None or message["user"] != person or message.get("recalled"):
-        raise WorkspaceError("cant_update_message")
-    return room, message
 
 
 def find_screen_card(ws: FeishuWorkspace, person: str, channel: str, ts: str) -> Json | None:

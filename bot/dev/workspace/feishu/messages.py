@@ -1,4 +1,4 @@
-"""Messages of the workspace in Feishu's shape: posted, rewritten, recalled, and described for the app."""
+"""Messages of the workspace in Feishu's shape: posted, rewritten, and described for the app."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from bot.dev.workspace.world import Json, WorkspaceRoom
 
 if TYPE_CHECKING:
     from bot.dev.workspace.feishu.workspace import FeishuWorkspace
-
-RECALLED = "This message was recalled"
 
 
 def find_message(ws: FeishuWorkspace, message_id: str) -> tuple[WorkspaceRoom, Json]:
@@ -78,13 +76,6 @@ def read_piece(ws: FeishuWorkspace, piece: Json) -> str:
 def get_name(ws: FeishuWorkspace, person: str) -> str:
     member = ws.state.people.get(person)
     return member.real_name if member else person
-
-
-def recall_message(ws: FeishuWorkspace, room: WorkspaceRoom, message: Json) -> None:
-    for name in ("card", "post", "content", "files", "mentions"):
-        message.pop(name, None)
-    message |= {"recalled": True, "text": RECALLED, "content": {"text": RECALLED}}
-    ws.notify_change("messages", room.id)
 
 
 def replace_card(ws: FeishuWorkspace, room: WorkspaceRoom, message: Json, card: Json) -> None:

@@ -163,15 +163,11 @@ def list_messages(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
         messages.describe_message(ws, room, message)
         for room in rooms
         for message in room.messages.values()
-        if (message.get("thread_id") == id if kind == "thread" else not is_topic_reply(message))
+        if (message.get("thread_id") == id if kind == "thread" else not {"thread_id", "root_id"} <= message.keys())
         and message["at_ms"] // 1000 >= start
         and (not end or message["at_ms"] // 1000 <= end)
     ]
     return call.build_page(rows[::-1] if call.query.get("sort_type") == "ByCreateTimeDesc" else rows)
-
-
-def is_topic_reply(message: Json) -> bool:
-    return bool(message.get("thread_id") and message.get("root_id"))
 
 
 def find_file(ws: FeishuWorkspace, key: str) -> SharedFile:

@@ -52,8 +52,7 @@ async def act_click(api: FeishuPageApi, args: MethodArguments) -> Json:
 
 
 FEISHU_ACTS: dict[str, Act] = {
-    **{name: ACTS[name] for name in ("say", "edit", "open", "read", "locale")},
-    "recall": build_plain_act("delete_message", "channel", "ts"),
+    **{name: ACTS[name] for name in ("say", "open", "read", "locale")},
     "click": act_click,
     "menu": build_plain_act("open_menu", "key"),
 }

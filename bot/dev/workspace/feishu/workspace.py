@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from bot.dev.workspace.feishu.messages import build_event
-from bot.dev.workspace.feishu.transports import CallbackTransport, LongConnection
+from bot.dev.workspace.feishu.transports import LongConnection
 from bot.dev.workspace.feishu.world import FeishuSetup, convert_world
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json, World, read_world
@@ -43,10 +43,7 @@ class FeishuWorkspace(Workspace):
         """Reaction → message and emoji."""
 
     def build_sockets(self) -> Any:
-        return LongConnection(self._notify_acks, self.setup, self.faults)
-
-    def build_http_transport(self, url: str) -> Any:
-        return CallbackTransport(url, self.setup, self.faults)
+        return LongConnection(self._notify_acks, self.setup)
 
     def create_timestamp(self) -> str:
         """Create a message id. Ids rise with time, so that unread messages can be counted by them."""

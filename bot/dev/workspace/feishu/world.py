@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.dev.workspace.delivery import DeliveryTiming
 from bot.dev.workspace.workspace import WorkspaceSetup
-from bot.dev.workspace.world import WorkspaceApp, WorkspaceMember, World
+from bot.dev.workspace.world import WorkspaceApp, World
 
 APP_ID = "cli_a0localfeishu01"
 TENANT = "t0local"
@@ -63,10 +63,6 @@ def convert_id(id: str) -> str:
     return f"{kind}{id[1:].lower():0<7}" if kind else id
 
 
-def convert_member(member: WorkspaceMember) -> WorkspaceMember:
-    return replace(member, id=convert_id(member.id), fields={k: convert_id(v) for k, v in member.fields.items()})
-
-
 def convert_world(world: World) -> World:
     """Return the world with Feishu's ids. The bot's id is `ou_bot0000`."""
     app = WorkspaceApp(
@@ -76,7 +72,10 @@ def convert_world(world: World) -> World:
     return replace(
         world,
         app=app,
-        people=tuple(convert_member(person) for person in world.people),
+        people=tuple(
+            replace(one, id=convert_id(one.id), fields={name: convert_id(said) for name, said in one.fields.items()})
+            for one in world.people
+        ),
         channels=tuple((convert_id(id), name) for id, name in world.channels),
         shared=frozenset(convert_id(id) for id in world.shared),
         closed=tuple(

@@ -4,7 +4,7 @@ import { attempt, choose, everyone, press, setLocale } from "./act.js";
 import { post } from "./api.js";
 import { blocks } from "./blocks.js";
 import { composer } from "./composer.js";
-import { atEnd, fill, h, icon, iconButton, reconcile, toEnd } from "./dom.js";
+import { atEnd, button, fill, h, icon, iconButton, reconcile, toEnd } from "./dom.js";
 import "./dialog.js";
 import { pane, start, tab, visible } from "./frame.js";
 import { activity, author, busyThreads, isBot, liveliest, mainList, rows, threadList } from "./messages.js";
@@ -90,7 +90,7 @@ function drawList() {
 
 /** What the bot suggests to write, above the field, until something is written. */
 function drawPrompts() {
-  const chip = (face, onclick) => h("button", { type: "button", class: "chip", onclick }, face);
+  const chip = (face, onclick) => button("chip", onclick, {}, face);
   const asked = model.prompts.map(({ title, message }) => chip(title, () => suggest(message)));
   const list = isDirect() ? [...asked, ...model.menu.map((entry) => chip(entry.name, () => use(entry)))] : [];
   prompts.hidden = !list.length;

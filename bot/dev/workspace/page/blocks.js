@@ -1,6 +1,6 @@
 /* Slack's blocks as nodes. What a block asks for is handed to `press`; nothing here talks to the server. */
 
-import { h, icon } from "./dom.js";
+import { button, h, icon } from "./dom.js";
 import { emojify, words } from "./emoji.js";
 import { choice, input, select } from "./inputs.js";
 import { markdown } from "./markdown.js";
@@ -77,36 +77,19 @@ const action = ({ action_id }, { block_id }, value) => ({ action_id, block_id, v
 const ELEMENTS = {
   button(part, block, env) {
     if (part.url) return h("span", { class: "button link" }, link(part.url, words(part.text)));
-    return h(
-      "button",
-      {
-        type: "button",
-        class: `button ${part.style ?? ""}`,
-        "aria-label": part.accessibility_label,
-        dataset: { action: part.action_id ?? "" },
-        onclick: (event) => env.press(action(part, block, part.value), event.currentTarget),
-      },
-      h("span", {}, words(part.text)),
-    );
+    const press = (event) => env.press(action(part, block, part.value), event.currentTarget);
+    const more = { "aria-label": part.accessibility_label, dataset: { action: part.action_id ?? "" } };
+    return button(`button ${part.style ?? ""}`, press, more, h("span", {}, words(part.text)));
   },
   feedback_buttons(part, block, env) {
-    const small = (one, face) =>
-      h(
-        "button",
-        {
-          type: "button",
-          class: "quiet small",
-          "aria-label": one.accessibility_label || words(one.text),
-          title: one.accessibility_label || words(one.text),
-          "aria-pressed": "false",
-          onclick: (event) => {
-            for (const other of event.currentTarget.parentElement.children) other.setAttribute("aria-pressed", "false");
-            event.currentTarget.setAttribute("aria-pressed", "true");
-            env.press(action(part, block, one.value), event.currentTarget);
-          },
-        },
-        icon(face),
-      );
+    const small = (one, face) => {
+      const label = one.accessibility_label || words(one.text);
+      const press = ({ currentTarget: pressed }) => {
+        for (const other of pressed.parentElement.children) other.setAttribute("aria-pressed", String(other === pressed));
+        env.press(action(part, block, one.value), pressed);
+      };
+      return button("quiet small", press, { "aria-label": label, title: label, "aria-pressed": "false" }, icon(face));
+    };
     return h("span", { class: "pair" }, small(part.positive_button, "good"), small(part.negative_button, "bad"));
   },
   static_select: (part, block, env) => chooser(part, block, env, (part.options ?? []).map(option)),

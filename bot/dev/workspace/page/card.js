@@ -1,6 +1,6 @@
 /* Feishu's cards (JSON 2.0) as nodes. What a card asks for is handed to `env.press`; nothing here talks to the server. */
 
-import { h, icon } from "./dom.js";
+import { button, h, icon } from "./dom.js";
 import { blank, complain, input } from "./inputs.js";
 import { markdown } from "./markdown.js";
 import { escape, mention } from "./mrkdwn.js";
@@ -61,7 +61,16 @@ const PARTS = {
     node.addEventListener("submit", (event) => event.preventDefault());
     return node;
   },
-  button,
+  button(part, env) {
+    const face = h("span", {}, part.text?.content ?? "");
+    const look = { "data-size": part.size, title: part.hover_tips?.content, dataset: { action: part.name ?? part.text?.content ?? "" } };
+    const press = async ({ currentTarget: control }) => {
+      const form = part.form_action_type === "submit" ? submitted(env.form) : {};
+      const wrong = form && (await env.press({ ...told(part), ...form }, control));
+      if (wrong) complain(fieldsOf(env.form), wrong);
+    };
+    return button(`button ${style(part.type)}`, press, look, face);
+  },
 };
 
 const column = ({ elements: inside }, env) => h("div", { class: "column" }, elements(inside, env));
@@ -71,17 +80,6 @@ const words = (object) => ({ text: escape(object?.content ?? ""), emoji: false }
 
 /** `primary_filled` → "primary filled", as the page's buttons are named. */
 const style = (type) => (type ?? "default").replaceAll("_", " ");
-
-function button(part, env) {
-  const face = h("span", {}, part.text?.content ?? "");
-  const look = { class: `button ${style(part.type)}`, "data-size": part.size, title: part.hover_tips?.content };
-  const press = async ({ currentTarget: control }) => {
-    const form = part.form_action_type === "submit" ? submitted(env.form) : {};
-    const wrong = form && (await env.press({ ...told(part), ...form }, control));
-    if (wrong) complain(fieldsOf(env.form), wrong);
-  };
-  return h("button", { type: "button", ...look, dataset: { action: part.name ?? part.text?.content ?? "" }, onclick: press }, face);
-}
 
 const told = ({ name, behaviors }) => ({ name, value: behaviors?.[0]?.value });
 

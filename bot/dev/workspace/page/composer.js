@@ -3,7 +3,7 @@
 import { say, shortcut } from "./act.js";
 import { showChosen, uploadAll } from "./files.js";
 import { avatar } from "./messages.js";
-import { h, icon } from "./dom.js";
+import { button, h, icon } from "./dom.js";
 import { model } from "./model.js";
 import { t } from "./words.js";
 
@@ -24,11 +24,11 @@ export function composer({ place, placeholder, sent }) {
     "aria-controls": list.id,
     autocomplete: "off",
   });
-  const button = h("button", { type: "submit", class: "send" }, icon("send"));
+  const sender = h("button", { type: "submit", class: "send" }, icon("send"));
   const picker = h("input", { type: "file", multiple: true, hidden: true, tabindex: -1, "aria-hidden": "true" });
-  const attach = h("button", { type: "button", class: "attach quiet", onclick: () => picker.click() }, icon("clip"));
+  const attach = button("attach quiet", () => picker.click(), {}, icon("clip"));
   const chosen = h("ul", { class: "chosen-files", hidden: true });
-  const form = h("form", { class: "composer" }, list, chosen, attach, picker, field, button);
+  const form = h("form", { class: "composer" }, list, chosen, attach, picker, field, sender);
   const files = [];
   const offers = offering(field, list);
 
@@ -93,8 +93,8 @@ export function composer({ place, placeholder, sent }) {
     refresh() {
       field.placeholder = placeholder();
       field.setAttribute("aria-label", placeholder());
-      button.setAttribute("aria-label", t("send"));
-      button.title = t("send_hint");
+      sender.setAttribute("aria-label", t("send"));
+      sender.title = t("send_hint");
       attach.setAttribute("aria-label", t("attach"));
       attach.title = t("attach");
       const draft = drafts.get(place().key) ?? "";

@@ -3,7 +3,7 @@
 import { attempt, press } from "./act.js";
 import { post } from "./api.js";
 import { block } from "./blocks.js";
-import { h, iconButton, reconcile } from "./dom.js";
+import { button, h, iconButton, reconcile } from "./dom.js";
 import { words } from "./emoji.js";
 import { blank, complain } from "./inputs.js";
 import { look, model, on, refresh } from "./model.js";
@@ -74,7 +74,7 @@ function form(view, values) {
     h(
       "footer",
       {},
-      h("button", { type: "button", class: "button", onclick: leave }, h("span", {}, words(view.close) || t("cancel"))),
+      button("button", leave, {}, h("span", {}, words(view.close) || t("cancel"))),
       view.submit && h("button", { type: "submit", class: "button primary" }, h("span", {}, words(view.submit))),
     ),
   );
@@ -97,14 +97,14 @@ function read() {
 async function submit(view) {
   const missing = inputs().filter((field) => field.required && blank(field.read()));
   complain(inputs(), Object.fromEntries(missing.map((field) => [field.dataset.block, t("required")])));
-  const button = frame.querySelector("[type=submit]");
-  if (missing.length || button.getAttribute("aria-busy")) return;
-  button.setAttribute("aria-busy", "true");
+  const sender = frame.querySelector("[type=submit]");
+  if (missing.length || sender.getAttribute("aria-busy")) return;
+  sender.setAttribute("aria-busy", "true");
   await attempt(async () => {
     const { errors } = await post("submit", { person: model.person, view_id: view.id, values: read() });
     complain(inputs(), errors ?? {});
   });
-  button.removeAttribute("aria-busy");
+  sender.removeAttribute("aria-busy");
   await Promise.all([refresh.view(), refresh.messages()]);
 }
 

@@ -50,9 +50,11 @@ const picture = (name, ...parts) => drawn("svg", { class: name, viewBox: "0 0 24
 /** A line icon, decorative: whatever carries it has an accessible name of its own. */
 export const icon = (name) => picture("icon", drawn("path", { d: ICONS[name] }));
 
+/** A button of this kind; `more` are further attributes. */
+export const button = (kind, onclick, more, ...face) => h("button", { type: "button", class: kind, onclick, ...more }, ...face);
+
 /** A button that is an icon. */
-export const iconButton = (name, label, onclick, kind = "quiet") =>
-  h("button", { type: "button", class: kind, "aria-label": label, title: label, onclick }, icon(name));
+export const iconButton = (name, label, onclick, kind = "quiet") => button(kind, onclick, { "aria-label": label, title: label }, icon(name));
 
 /** The mark of the product: a seal with a tick. */
 export const seal = () =>

@@ -1,7 +1,7 @@
 /* The frame around the talk: faces and languages on top, channels on the left, panes and the bar below. */
 
 import { everyone, setLocale } from "./act.js";
-import { fill, h, icon, rove, seal } from "./dom.js";
+import { button, fill, h, icon, rove, seal } from "./dom.js";
 import { avatar } from "./messages.js";
 import { become, direct, go, HOME, keep, look, model, on } from "./model.js";
 import { seen } from "./mailbox.js";
@@ -22,18 +22,11 @@ function face(person, number) {
   const me = person.id === model.person;
   const waiting = me ? 0 : (model.unread[person.id] ?? 0);
   const label = [person.name, person.title, waiting && t("unread", { n: waiting })].filter(Boolean).join(" · ");
-  return h(
-    "button",
-    {
-      type: "button",
-      class: "face",
-      "aria-pressed": String(me),
-      "aria-label": label,
-      "aria-keyshortcuts": `Alt+${number}`,
-      title: `${label} (Alt+${number})`,
-      dataset: { person: person.id },
-      onclick: () => become(person.id),
-    },
+  const named = { "aria-pressed": String(me), "aria-label": label, "aria-keyshortcuts": `Alt+${number}`, title: `${label} (Alt+${number})` };
+  return button(
+    "face",
+    () => become(person.id),
+    { ...named, dataset: { person: person.id } },
     avatar(person),
     me && h("span", { class: "name" }, person.name),
     waiting > 0 && h("span", { class: "count" }, String(waiting)),
@@ -41,8 +34,8 @@ function face(person, number) {
 }
 
 function languages() {
-  for (const button of $("languages").children) {
-    button.setAttribute("aria-pressed", String(button.dataset.language === model.spoken));
+  for (const one of $("languages").children) {
+    one.setAttribute("aria-pressed", String(one.dataset.language === model.spoken));
   }
 }
 
@@ -81,8 +74,7 @@ function channels() {
   fill(
     $("nav"),
     places,
-    model.models.slice(0, 1).map(({ name }) =>
-      h("button", { type: "button", class: "honest", popovertarget: "standins" }, t("offer_short", { name }))),
+    model.models.slice(0, 1).map(({ name }) => button("honest", undefined, { popovertarget: "standins" }, t("offer_short", { name }))),
     h("p", { class: "honest" }, t("honest")),
   );
   if (focused) $("nav").querySelector(`[data-channel="${CSS.escape(focused)}"]`)?.focus();
@@ -95,9 +87,10 @@ async function visit(id) {
 
 function entry(id, mark, name, unread, to = () => visit(id)) {
   const here = model.channel === id;
-  return h(
-    "button",
-    { type: "button", class: "entry", "aria-current": here ? "page" : undefined, dataset: { channel: id }, onclick: to },
+  return button(
+    "entry",
+    to,
+    { "aria-current": here ? "page" : undefined, dataset: { channel: id } },
     typeof mark === "string" ? icon(mark) : mark,
     h("span", {}, name),
     unread > 0 && !here && h("span", { class: "count", "aria-label": t("unread", { n: unread }) }, String(unread)),
@@ -125,15 +118,10 @@ const BAR = [["nav", "list", "channels_short"], ["chat", "chat", "chat"], ["thre
 function bar() {
   fill(
     $("bar"),
-    BAR.map(([name, mark, label]) =>
-      h(
-        "button",
-        { type: "button", dataset: { pane: name }, onclick: () => pane(name), "aria-current": body.dataset.pane === name ? "page" : undefined },
-        icon(mark),
-        h("span", {}, t(label)),
-        h("i", { class: "dot", "aria-hidden": "true" }),
-      ),
-    ),
+    BAR.map(([name, mark, label]) => {
+      const more = { dataset: { pane: name }, "aria-current": body.dataset.pane === name ? "page" : undefined };
+      return button("", () => pane(name), more, icon(mark), h("span", {}, t(label)), h("i", { class: "dot", "aria-hidden": "true" }));
+    }),
   );
 }
 
@@ -141,9 +129,9 @@ function bar() {
 export function pane(name) {
   body.dataset.pane = name;
   if (["thread", "mail", "log"].includes(name)) tab(name);
-  for (const button of $("bar").children) {
-    if (button.dataset.pane === name) button.setAttribute("aria-current", "page");
-    else button.removeAttribute("aria-current");
+  for (const one of $("bar").children) {
+    if (one.dataset.pane === name) one.setAttribute("aria-current", "page");
+    else one.removeAttribute("aria-current");
   }
 }
 
@@ -152,11 +140,11 @@ export function tab(name) {
   if (model.tab === "mail" && name !== "mail") seen();
   model.tab = name;
   keep();
-  for (const button of $("tabs").children) {
-    const chosen = button.dataset.tab === name;
-    button.setAttribute("aria-selected", String(chosen));
-    button.tabIndex = chosen ? 0 : -1;
-    $(`panel-${button.dataset.tab}`).hidden = !chosen;
+  for (const one of $("tabs").children) {
+    const chosen = one.dataset.tab === name;
+    one.setAttribute("aria-selected", String(chosen));
+    one.tabIndex = chosen ? 0 : -1;
+    $(`panel-${one.dataset.tab}`).hidden = !chosen;
   }
   if (name === "thread") body.removeAttribute("data-new-thread");
   if (name === "log") shown();
@@ -181,8 +169,8 @@ export function start() {
   rove($("tabs"), "[role=tab]");
   rove($("people"), "button");
   rove($("nav"), ".entry");
-  for (const button of $("tabs").children) button.addEventListener("click", () => pane(button.dataset.tab));
-  for (const button of $("languages").children) button.addEventListener("click", () => choose(button.dataset.language));
+  for (const one of $("tabs").children) one.addEventListener("click", () => pane(one.dataset.tab));
+  for (const one of $("languages").children) one.addEventListener("click", () => choose(one.dataset.language));
   tab(model.tab);
 }
 

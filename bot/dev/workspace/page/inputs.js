@@ -1,6 +1,6 @@
 /* The fields of dialogs. Every control carries `read()`, which gives its value the way Slack reports it. */
 
-import { h } from "./dom.js";
+import { button, h } from "./dom.js";
 import { words } from "./emoji.js";
 import { showChosen, uploadAll } from "./files.js";
 import { t } from "./words.js";
@@ -105,7 +105,7 @@ function files(part, { id, kept }) {
   const most = part.max_files ?? 10;
   const control = h("input", { id, type: "file", multiple: most > 1, hidden: true, tabindex: -1 });
   const list = h("ul", { class: "chosen-files" });
-  const attach = h("button", { type: "button", class: "button", onclick: () => control.click() }, h("span", {}, t("attach")));
+  const attach = button("button", () => control.click(), {}, h("span", {}, t("attach")));
   const node = h("div", { class: "file-input", role: "group", "aria-labelledby": `${id}-label` }, attach, control, list);
   const changed = () => {
     chosen.show();

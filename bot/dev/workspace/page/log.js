@@ -1,6 +1,6 @@
 /* The live log: what the bot writes into its journal, as it happens. */
 
-import { atEnd, h, icon, toEnd } from "./dom.js";
+import { atEnd, button, h, icon, toEnd } from "./dom.js";
 import { look, model, on } from "./model.js";
 import { clockSeconds, t } from "./words.js";
 
@@ -10,7 +10,7 @@ const MOST_SHOWN = 600;
 const box = h("ol", { class: "lines", role: "log", "aria-live": "off", tabindex: 0 });
 const filter = h("input", { type: "search", class: "control", autocomplete: "off", spellcheck: "false" });
 const none = h("div", { class: "empty" });
-const follow = h("button", { type: "button", class: "button jump", hidden: true });
+const follow = button("button jump", undefined, { hidden: true });
 panel.append(h("div", { class: "filter" }, filter), h("div", { class: "screen" }, box, follow, none));
 
 /** The colour of a kind of line. */
@@ -30,7 +30,7 @@ const name = (id) => (id ? (look.person(id)?.name ?? id) : "");
 const wanted = (line) => filter.value.toLowerCase().split(/\s+/).every((word) => text(line).includes(word));
 
 function row(line) {
-  const run = line.run && h("button", { type: "button", class: "run", title: t("only_this_run"), onclick: () => only(line.run) }, line.run);
+  const run = line.run && button("run", () => only(line.run), { title: t("only_this_run") }, line.run);
   return h(
     "li",
     { "data-tone": tone(line.kind ?? "") },

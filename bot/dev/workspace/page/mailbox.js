@@ -1,6 +1,6 @@
 /* The mailbox: every mail the stand-in caught, newest first. */
 
-import { h, icon, reconcile } from "./dom.js";
+import { button, h, icon } from "./dom.js";
 import { keep, look, model, on } from "./model.js";
 import { full, t, when } from "./words.js";
 
@@ -31,10 +31,8 @@ function nothing() {
 }
 
 function shelf() {
-  const box = h("ul", { class: "mails" });
   const newest = [...model.mails].sort((one, other) => stamp(other) - stamp(one));
-  reconcile(box, newest.map((mail) => ({ key: String(mail.id), print: mail.subject, make: () => envelope(mail) })));
-  return box;
+  return h("ul", { class: "mails" }, newest.map(envelope));
 }
 
 function envelope(mail) {
@@ -45,18 +43,13 @@ function envelope(mail) {
     panel.querySelector("button").focus();
   };
   const unseen = stamp(mail) > model.seenMail;
-  return h(
-    "li",
-    {},
-    h(
-      "button",
-      { type: "button", class: unseen ? "mail unseen" : "mail", onclick: open },
-      h("span", { class: "to" }, t("mail_to", { name: names(mail.to) })),
-      h("time", {}, when(stamp(mail))),
-      h("b", { dir: "auto" }, mail.subject || t("no_subject")),
-      h("span", { class: "first", dir: "auto" }, (mail.body ?? "").slice(0, 160)),
-    ),
-  );
+  const face = [
+    h("span", { class: "to" }, t("mail_to", { name: names(mail.to) })),
+    h("time", {}, when(stamp(mail))),
+    h("b", { dir: "auto" }, mail.subject || t("no_subject")),
+    h("span", { class: "first", dir: "auto" }, (mail.body ?? "").slice(0, 160)),
+  ];
+  return h("li", {}, button(unseen ? "mail unseen" : "mail", open, {}, face));
 }
 
 function letter(mail) {
@@ -70,7 +63,7 @@ function letter(mail) {
   return h(
     "article",
     { class: "letter" },
-    h("button", { type: "button", class: "quiet text", onclick: back }, icon("back"), t("all_mails")),
+    button("quiet text", back, {}, icon("back"), t("all_mails")),
     h("h3", { dir: "auto" }, mail.subject || t("no_subject")),
     h(
       "dl",

@@ -3,7 +3,7 @@
 import { press, shortcut, stop, tick } from "./act.js";
 import { blocks } from "./blocks.js";
 import { card, post } from "./card.js";
-import { h, icon, iconButton, seal } from "./dom.js";
+import { button, h, icon, iconButton, seal } from "./dom.js";
 import { emoji } from "./emoji.js";
 import { files } from "./files.js";
 import { look, model } from "./model.js";
@@ -52,8 +52,8 @@ export function activity(root) {
   const said = doing(root);
   const busy = working(root);
   if (!said && !busy) return null;
-  const button = () => h("button", { type: "button", class: "button stop", onclick: () => stop(root) }, h("span", {}, t("stop")));
-  const make = () => h("div", { class: "status", role: "status" }, h("span", {}, said || t("at_work")), busy && button());
+  const stopper = () => button("button stop", () => stop(root), {}, h("span", {}, t("stop")));
+  const make = () => h("div", { class: "status", role: "status" }, h("span", {}, said || t("at_work")), busy && stopper());
   return row(`status-${root}`, `${said} ${busy}`, make);
 }
 
@@ -143,7 +143,7 @@ function reactions({ reactions: list }) {
 function shortcuts(message) {
   const list = message.private ? [] : model.shortcuts.filter((one) => one.on_messages);
   const place = { channel: model.channel, ts: message.ts };
-  const entry = (one) => h("button", { type: "button", class: "quiet text", onclick: () => shortcut(one, place) }, one.name);
+  const entry = (one) => button("quiet text", () => shortcut(one, place), {}, one.name);
   return list.length ? h("div", { class: "hover entries" }, list.map(entry)) : null;
 }
 
@@ -157,7 +157,7 @@ function privateMark(notice, { redraw }) {
     { class: "only-you" },
     icon("lock"),
     h("span", {}, t("only_you")),
-    h("button", { type: "button", class: "quiet text", onclick: drop }, t("dismiss")),
+    button("quiet text", drop, {}, t("dismiss")),
   );
 }
 
@@ -184,9 +184,10 @@ function threadLink(message, { open, count }) {
     return iconButton("thread", t("reply_in_thread"), () => open(message.ts, true), "quiet hover");
   }
   const faces = [...new Map(count.map((reply) => [author(reply).id, author(reply)])).values()].slice(0, 3);
-  return h(
-    "button",
-    { type: "button", class: "thread-link", onclick: () => open(message.ts, true) },
+  return button(
+    "thread-link",
+    () => open(message.ts, true),
+    {},
     h("span", { class: "faces" }, faces.map(avatar)),
     h("b", {}, t("replies", { n: count.length })),
     h("span", { class: "last" }, gist(count.at(-1).text, look, 60)),

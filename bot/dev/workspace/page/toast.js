@@ -1,6 +1,6 @@
 /* Short notices under the top bar, and what errors mean in words. */
 
-import { h, icon, iconButton } from "./dom.js";
+import { button, h, icon, iconButton } from "./dom.js";
 import { known, t } from "./words.js";
 
 /** What a `Refused` means for the person in front of the page. */
@@ -18,7 +18,7 @@ export function toast(sentence, more = {}) {
       away();
       more.run();
     };
-    note.append(h("button", { type: "button", class: "button", onclick: run }, more.action));
+    note.append(button("button", run, {}, more.action));
   }
   note.append(iconButton("close", t("dismiss"), away));
   box.replaceChildren(note);

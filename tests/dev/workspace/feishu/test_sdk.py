@@ -13,9 +13,9 @@ import pytest
 
 from bot.dev.workspace.delivery import DeliveryTiming
 from bot.dev.workspace.feishu import acts
-from bot.dev.workspace.feishu.driver import FeishuDriver
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.feishu.world import FeishuSetup
+from tests.harness.hands import FeishuHands
 from tests.harness.workspace_server import serve_workspace
 
 pytest.importorskip("lark_channel")
@@ -28,10 +28,10 @@ START_S = 20.0
 
 
 @asynccontextmanager
-async def sdk_bot(mode: str = "answering", **changes: Any) -> AsyncIterator[FeishuDriver]:
+async def sdk_bot(mode: str = "answering", **changes: Any) -> AsyncIterator[FeishuHands]:
     """A workspace with the SDK's bot connected to it."""
     setup = FeishuSetup(app_secret=SECRET, **{"timing": PATIENT, **changes})
-    driver = FeishuDriver(FeishuWorkspace(setup))
+    driver = FeishuHands(FeishuWorkspace(setup))
     async with serve_workspace(driver.ws) as address:
         program = Path(__file__).parent / "sdk_bot.py"
         child = await asyncio.create_subprocess_exec(sys.executable, program, address, setup.app_id, SECRET, mode)
@@ -44,7 +44,7 @@ async def sdk_bot(mode: str = "answering", **changes: Any) -> AsyncIterator[Feis
             await child.wait()
 
 
-async def find_answer(driver: FeishuDriver, channel: str, words: str) -> dict[str, Any]:
+async def find_answer(driver: FeishuHands, channel: str, words: str) -> dict[str, Any]:
     """Wait for the bot's card with these words."""
 
     def find() -> dict[str, Any] | None:
@@ -77,7 +77,7 @@ async def test_a_whole_conversation() -> None:
         assert "thread_ts" not in alone, "nothing has topics in a chat with one person"
         done = await acts.click_card(ws, LI, driver.get_dm_id(LI), alone["ts"], PRESS)
         assert done.ok and done.answer["card"]["data"]["config"]["summary"]["content"] == f"{LI} {PRESS} None"
-        assert not [call for call in ws.calls if call.error], "every request was accepted"
+        assert not [call for call in driver.calls if call.error], "every request was accepted"
 
 
 async def test_what_is_not_acknowledged_comes_again() -> None:
