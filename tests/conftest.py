@@ -1,7 +1,5 @@
 """Shared by all tests: the real embedded server, emptied before each test that asks for it."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import logging

@@ -1,7 +1,5 @@
 """Prices: exact, and nothing without a price is free."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Asking again: what may work later is asked again, as the endpoint wishes, and never beyond the time of the call."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import math

@@ -1,7 +1,5 @@
 """Cards are correct on every copy: also on copies that were unreachable at a change, replaced, gone, or unknown."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

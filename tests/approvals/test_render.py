@@ -1,7 +1,5 @@
 """The content and buttons of a card for each of its readers, in each of its states."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bot.approvals.render import (

@@ -1,7 +1,5 @@
 """The parts of an effect: whether the rest can be done, and how each is told of."""
 
-from __future__ import annotations
-
 import pytest
 
 from bot.core.outcomes import describe_effect_parts, is_resumable, list_parts

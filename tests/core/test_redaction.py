@@ -1,7 +1,5 @@
 """No secret is read anywhere: the installation's own in every spelling, sixty shapes of others', on every way out."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import gc

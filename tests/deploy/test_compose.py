@@ -1,7 +1,5 @@
 """The containers: what they may do, and that the bot works with the store as it is locked up there."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What the papers name is there: files, tests, settings, names of the code, headings, keys of Redis."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """The alert rules and the dashboard speak of metrics, labels and values that exist, in PromQL that can be read."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

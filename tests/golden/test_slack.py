@@ -1,8 +1,6 @@
 """What Slack is sent: the blocks of each kind of message, dialog and page; and the calls of one leave from the message
 to the answer, in Chinese and in English."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Golden files notice what they are there for, and nothing else; and each of them is compared with something."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

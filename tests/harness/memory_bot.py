@@ -1,8 +1,6 @@
 """One bot: the product's own composition on a platform and a directory in memory, with a scripted model, real Redis and
 real lanes. A test can end its process between any two of its actions."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Trials of the evaluation."""
 
-from __future__ import annotations
-
 from bot.dev.evaluation.results import (
     Trial,
 )

@@ -1,7 +1,5 @@
 """A copy of the store: every key with its kind, its bytes and its end; a file that is not whole restores nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """What is kept of an approval: its record, its place among the open ones, its timers, and for how long."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The bot as an agent of Slack's: prompts and a welcome in an opened DM, sessions and their *Stop*, and feedback on
 answers. Also as a plain bot, where Slack has none of these."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

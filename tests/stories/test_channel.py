@@ -1,7 +1,5 @@
 """The bot in a shared channel, in English, and Slack over signed HTTP."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """Processes end in the middle of their work: killed, asked to end, told things twice. Nothing is lost or doubled."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Decisions as people experience them: who may press, what each is told, and that everything happens once."""
 
-from __future__ import annotations
-
 import asyncio
 
 from tests.harness.office import (

@@ -1,8 +1,6 @@
 """Requests by a dialog: opened by a command, from Home or by a shortcut, built from the process's own file. No model is
 asked. Submitting leads to the same card as a conversation, and starts nothing by itself."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Home as the central page: requests are decided, urged, withdrawn and set up there, by the same presses as on cards.
 Each page is kept up to date, is private to its person, and stays within Slack's limits."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Readers of content, over the real protocols: channels, guests, Slack Connect, settings, and who stops what."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,8 +1,6 @@
 """Repetitions: a call that already waits gets no second card, an identical start is asked about once more, and an
 approver is told of identical claims."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Time as people experience it: reminded, expired, asked again, cancelled."""
 
-from __future__ import annotations
-
 from bot.queue.keys import Keys
 from tests.harness.office import (
     LI,

@@ -1,7 +1,5 @@
 """Feishu's servers for one test: tokens, the address of a long connection, and frames by the SDK's protocol buffers."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

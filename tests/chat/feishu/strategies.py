@@ -1,7 +1,5 @@
 """Posts, dialogs and pages as hypothesis makes them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import strategies as st

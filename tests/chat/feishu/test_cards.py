@@ -1,7 +1,5 @@
 """Cards: nothing cut, nothing interpreted, nobody called by somebody's words, nothing that Feishu would refuse."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

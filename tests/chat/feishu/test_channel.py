@@ -1,7 +1,5 @@
 """Posting on Feishu: once, spaced, where it belongs, and honest about what Feishu refuses."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Who reads a chat: people of the company, or others too."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

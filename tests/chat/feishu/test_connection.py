@@ -1,7 +1,5 @@
 """The long connection against a server of frames: split, delayed, silent, gone, refusing."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """The people of a Feishu tenant, with managers, departments and leavers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Files of a message: who has sent them is proved by the message, as Feishu has it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

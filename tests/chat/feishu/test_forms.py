@@ -1,7 +1,5 @@
 """Dialogs and forms as cards: every kind of field as an input and back, nothing cut, nothing refused by Feishu."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

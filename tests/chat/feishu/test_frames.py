@@ -1,7 +1,5 @@
 """Frames against the protocol buffers of somebody else: Feishu's own SDK."""
 
-from __future__ import annotations
-
 import random
 import string
 from dataclasses import replace

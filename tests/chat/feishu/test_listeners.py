@@ -1,7 +1,5 @@
 """Messages in: every shape that Feishu sends, as others have recorded or documented it."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

@@ -1,7 +1,5 @@
 """Payloads of any shape: nothing but the agreed errors comes out, and nothing in another person's name."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Presses in: durable before they are answered, and answered within the 3 s of Feishu."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

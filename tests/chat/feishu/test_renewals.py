@@ -1,7 +1,5 @@
 """Cards that wait longer than Feishu lets them be updated: posted anew in time, once, and still the same card."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """Text for Feishu's markdown: people's words exactly, the model's formatting without anything that hides or calls."""
 
-from __future__ import annotations
-
 import time
 
 from hypothesis import example, given, settings

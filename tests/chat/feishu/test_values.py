@@ -1,7 +1,5 @@
 """What buttons carry: what is built comes back as it was, and nothing else is read."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

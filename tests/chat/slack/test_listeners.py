@@ -1,7 +1,5 @@
 """Payloads in: every shape Slack sends, through the whole of Bolt."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """What people type arrives escaped and marked up, as from the platform's own composer."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """A corpus of what the platform accepts and what it refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What counts as a claim, in which spellings, and what a claim can rest on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import date
 

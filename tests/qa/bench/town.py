@@ -3,8 +3,6 @@
 Run as `python -m tests.qa.bench.town PEOPLE`: prints where it is as JSON; then does what it is told (`ORDERS`), a line
 of JSON each, and answers with one; ends when its input ends. Times are seconds of the event loop's clock."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

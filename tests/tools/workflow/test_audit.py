@@ -1,7 +1,5 @@
 """What was done is told in full, and whatever is altered is found; what is done on purpose: `test_audit_attacks`."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

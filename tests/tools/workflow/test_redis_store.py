@@ -1,8 +1,6 @@
 """The store on a real Redis: what each of its scripts writes, and that one that refuses writes nothing; a company whose
 every look is the same in memory; and what two processes do at the same time."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Awaitable, Callable

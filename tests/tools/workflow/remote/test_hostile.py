@@ -4,8 +4,6 @@ Whatever it does costs one bounded look and ends in an honest sentence: nothing 
 else's login or data goes anywhere, and what cannot be known is said to be unknown.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gzip
