@@ -15,17 +15,7 @@ from bot.core.records import Approval, ApprovalState, EffectState, OpenCard
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
 from bot.storage.approvals import ApprovalStore
-from tests.approvals.approval_walk import (
-    BEGIN,
-    LEGAL,
-    OWNER,
-    PERIOD,
-    PLACE,
-    STEPS,
-    list_kinds,
-    list_walks,
-    make_plan,
-)
+from tests.approvals.approval_walk import BEGIN, LEGAL, OWNER, PERIOD, PLACE, STEPS, list_kinds, list_walks, make_plan
 from tests.harness.corpus import corpus
 from tools.spec import Gate
 

@@ -5,11 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.golden_files import (
-    MAX_FILES,
-    RECORDED,
-    compare_sections,
-)
+from tests.golden.golden_files import MAX_FILES, RECORDED, compare_sections
 from tests.golden.scenes import SCENES
 from tests.golden.stored import describe_shape, generalize
 

@@ -1,8 +1,6 @@
 """Trials of the evaluation."""
 
-from bot.dev.evaluation.results import (
-    Trial,
-)
+from bot.dev.evaluation.results import Trial
 
 
 def trial(name: str = "a", passed: bool = True, **more: object) -> Trial:

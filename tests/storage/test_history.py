@@ -12,12 +12,7 @@ from bot.features.summaries.compaction_range import (
 )
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
-from bot.storage.history import (
-    RETENTION_MS,
-    ConversationHistory,
-    HistoryStore,
-    HistorySummary,
-)
+from bot.storage.history import RETENTION_MS, ConversationHistory, HistoryStore, HistorySummary
 
 DM = "slack:T1:D1"
 

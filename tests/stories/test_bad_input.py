@@ -8,16 +8,7 @@ from typing import Any
 from bot.dev.workspace.feishu import acts
 from bot.dev.workspace.feishu.cards import list_elements
 from bot.dev.workspace.feishu.driver import FeishuDriver
-from tests.harness.office import (
-    CHAT,
-    GENERAL,
-    LI,
-    WANG,
-    ZHANG,
-    ZHAO,
-    Office,
-    read_message_text,
-)
+from tests.harness.office import CHAT, GENERAL, LI, WANG, ZHANG, ZHAO, Office, read_message_text
 from tests.stories.behind import request_of
 
 LEAVE = "请年假 2026-11-30 到 2026-12-01，审批人李四，原因："

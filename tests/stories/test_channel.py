@@ -6,13 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from tests.harness.office import (
-    CHAT,
-    LI,
-    SECRET,
-    ZHANG,
-    Office,
-)
+from tests.harness.office import CHAT, LI, SECRET, ZHANG, Office
 from tests.stories.script import requests_of
 
 

@@ -2,20 +2,8 @@
 
 import asyncio
 
-from tests.harness.office import (
-    LI,
-    ZHANG,
-    ZHAO,
-    Office,
-)
-from tests.stories.behind import (
-    forged,
-    kept,
-    opinions_of,
-    request_of,
-    times_told,
-    told_privately,
-)
+from tests.harness.office import LI, ZHANG, ZHAO, Office
+from tests.stories.behind import forged, kept, opinions_of, request_of, times_told, told_privately
 from tools.workflow.engine.state import Decision, Status
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"

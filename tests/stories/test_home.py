@@ -27,14 +27,10 @@ def read_home(office: Office, person: str) -> str:
     return read_message_text(dict(office.driver.homes.get(person) or {}))
 
 
-def list_home_buttons(office: Office, person: str) -> list[dict[str, Any]]:
-    return list(list_buttons(dict(office.driver.homes.get(person) or {})))
-
-
 async def press(office: Office, person: str, action: str, value: str = "") -> Any:
     """Press a button of the current Home page."""
-    wanted = [b for b in list_home_buttons(office, person) if b["action_id"] == action and value in b.get("value", "")]
     view = office.driver.homes[person]
+    wanted = [b for b in list_buttons(dict(view)) if b["action_id"] == action and value in b.get("value", "")]
     return await office.driver.click_view_button(person, view["id"], action, value=wanted[0].get("value"))
 
 

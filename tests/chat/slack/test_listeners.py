@@ -8,15 +8,7 @@ from typing import Any, cast
 import pytest
 
 from bot.chat import shared_parts
-from bot.chat.messages import (
-    Acceptance,
-    Dialog,
-    FormDialog,
-    FormInput,
-    HomeDialog,
-    MessageRef,
-    Place,
-)
+from bot.chat.messages import Acceptance, Dialog, FormDialog, FormInput, HomeDialog, MessageRef, Place
 from bot.chat.slack import listeners
 from bot.chat.slack.forms import render_form
 from bot.chat.slack.home import render_home_dialog

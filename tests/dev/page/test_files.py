@@ -51,13 +51,11 @@ def test_small_and_without_foreign_resources() -> None:
     assert [name for name, text in SOURCES.items() if text.count("\n") >= 400] == []
 
 
-def palette(css: str) -> dict[str, str]:
-    return dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", css))
-
-
 COLOURS = re.findall(r"--([a-z0-9-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", SOURCES["base.css"])
 LIGHT, DARK = {name: light for name, light, _ in COLOURS}, {name: dark for name, _, dark in COLOURS}
-FEISHU, FEISHU_DARK = (palette(part) for part in SOURCES["feishu.css"].split("@media")[:2])
+FEISHU, FEISHU_DARK = (
+    dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", css)) for css in SOURCES["feishu.css"].split("@media")[:2]
+)
 THEMES = {"light": LIGHT, "dark": DARK, "feishu": LIGHT | FEISHU, "feishu-dark": DARK | FEISHU | FEISHU_DARK}
 GROUNDS = ("ground", "surface", "raised", "sunk")
 PAIRS = (

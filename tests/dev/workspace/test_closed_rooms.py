@@ -6,19 +6,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import EVENTS, SCOPES, Workspace
-from tests.dev.workspace.hands import (
-    BOT,
-    DM_ZHANG,
-    GENERAL,
-    LEADS,
-    LI,
-    TRIO,
-    WANG,
-    ZHANG,
-    error_of,
-    setup,
-    web_client,
-)
+from tests.dev.workspace.hands import BOT, DM_ZHANG, GENERAL, LEADS, LI, TRIO, WANG, ZHANG, error_of, setup, web_client
 from tests.harness.workspace_server import serve_workspace
 
 

@@ -15,17 +15,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.core.errors import LocalStartError
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.workspace import Workspace
-from tests.dev.workspace.hands import (
-    APP_TOKEN,
-    DM_ZHANG,
-    HASTY,
-    ZHANG,
-    bolt,
-    online,
-    setup,
-    sinks,
-    web_client,
-)
+from tests.dev.workspace.hands import APP_TOKEN, DM_ZHANG, HASTY, ZHANG, bolt, online, setup, sinks, web_client
 from tests.harness.serving import serve_app
 from tests.harness.workspace_server import serve_workspace
 

@@ -26,15 +26,7 @@ from bot.dev.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSet
 from bot.dev.workspace.world import Json, read_world
 from tests.harness.office import CHAT, build_driver
 from tests.harness.workspace_server import serve_workspace
-from tests.qa.company import (
-    DIRECTORS,
-    build_directory_file,
-    build_members,
-    get_dm,
-    get_owner,
-    list_buttons,
-    read_key,
-)
+from tests.qa.company import DIRECTORS, build_directory_file, build_members, get_dm, get_owner, list_buttons, read_key
 from tests.qa.process import read_lines
 
 BOT_TOKEN, APP_TOKEN, SIGNING_SECRET = "xoxb-local-town", "xapp-local-town", "town-signing-secret"

@@ -15,13 +15,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from bot.dev.mailbox import Fault, Mail, Mailbox
 from bot.dev.workspace import server
-from bot.dev.workspace.delivery import (
-    AppDelivery,
-    AppTransport,
-    DeliveryAttempt,
-    DeliveryTiming,
-    NotAcknowledgedError,
-)
+from bot.dev.workspace.delivery import AppDelivery, AppTransport, DeliveryAttempt, DeliveryTiming, NotAcknowledgedError
 from bot.dev.workspace.driver import WorkspaceDriver
 from bot.dev.workspace.faults import Outcome, PlannedFaults
 from bot.dev.workspace.feishu.driver import build_shown
