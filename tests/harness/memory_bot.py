@@ -301,13 +301,11 @@ class Bot:
         """Work until nothing is left to do. A killed process is followed by another; a failed item is tried again."""
         for _ in range(MAX_ROUNDS):
             await relay_events(self.handlers.cards)
-            worked = False
+            if not any([await self.redis.zcard(self.keys.build_key(n, "z")) for n in range(self.keys.partitions)]):
+                return
             for partition in range(self.keys.partitions):  # no lane is held that another process might want meanwhile
                 for lease in await self.lanes.claim("p", partition, 1):
                     await self.work_on(lease)
-                    worked = True
-            if not worked and not any([await self.redis.zcard(self.keys.build_key(n, "z")) for n in range(2)]):
-                return
         raise AssertionError("there is always something left to do")
 
     async def work_beside(self) -> None:
