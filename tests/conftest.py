@@ -1,7 +1,5 @@
 """Shared by all tests: the real embedded server, emptied before each test that asks for it."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import logging
@@ -55,20 +53,17 @@ def pytest_xdist_auto_num_workers() -> int:
 def logging_as_before() -> Iterator[None]:
     """Commands that run in this process send all logging to themselves: the next test has it back."""
     root = logging.getLogger()
-    handlers, level, levels = (
-        root.handlers[:],
-        root.level,
-        {name: logging.getLogger(name).level for name in logs.LIBRARY_LEVELS},
-    )
+    levels = {one: one.level for one in (root, *map(logging.getLogger, logs.LIBRARY_LEVELS))}
+    handlers = root.handlers[:]
     # structlog's own default draws a failure with every local variable: seconds of work each time.
     renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.reset_defaults()  # also where it writes to: a test before may have sent it elsewhere
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], renderer])
     yield
     root.handlers[:] = handlers
-    root.setLevel(level)
-    for name, one in levels.items():
-        logging.getLogger(name).setLevel(one)
+    for one, level in levels.items():
+        if one.level != level:  # a change takes time: it empties the memory of every logger
+            one.setLevel(level)
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ A file that is no module (sentences, Lua, a page) stands for all modules of the 
 What every test uses by way of `conftest.py` is not followed: that would be all of them, each time.
 """
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The product does not grow, and its English gets plainer."""
 
-from __future__ import annotations
-
 import ast
 from itertools import chain
 

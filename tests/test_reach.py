@@ -1,7 +1,5 @@
 """What `deploy/test --changed` chooses; and what tests share stands where nothing is tested."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Each writes as models of its kind do, not as they are told to: thinking aloud, i
 with results that nobody has given them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ loop, the real tools and the demo's handbook, on a real Redis. The models know n
 And the same with the process ended at every place where it can end: somebody else goes on, and it ends the same.
 """
 
-from __future__ import annotations
-
 import pytest
 from redis.asyncio import Redis
 

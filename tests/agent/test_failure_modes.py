@@ -4,8 +4,6 @@
 whole bot, with the real tools; below it each guard is tried alone, at its limits, with a negative control.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Sequence

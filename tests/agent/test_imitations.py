@@ -1,7 +1,5 @@
 """Records, marks and events are written by code: a model that copies them has them cut, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """The loop alone: a scripted model, small tools, no platform and no Redis."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """What an endpoint says of its own figures."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

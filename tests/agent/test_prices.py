@@ -1,12 +1,10 @@
 """Prices: exact, and nothing without a price is free."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.limits import ModelPrice, PriceTable, parse_prices
@@ -44,7 +42,6 @@ def test_a_cost_is_that_of_the_table_and_without_a_price_there_is_none() -> None
     assert plain.compute_cost(reply("m", 1_000_000, 900_000, 0)) == 1
 
 
-@settings(deadline=None)
 @given(prices, st.none() | prices, prices, tokens, tokens, tokens)
 def test_money_is_exact(
     into: Decimal, cached: Decimal | None, out: Decimal, read: int, known: int, written: int
@@ -56,7 +53,6 @@ def test_money_is_exact(
     assert found.scaleb(DECIMALS) % 1 == 0, "a whole number of what counters count"
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["gpt-6.1-terra", "local", "other"]), tokens, tokens, tokens), max_size=20))
 def test_a_run_adds_up_exactly_and_keeps_apart_what_has_no_price(replies: list[tuple[str, int, int, int]]) -> None:
     trace = RunState()

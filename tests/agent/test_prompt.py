@@ -1,8 +1,6 @@
 """What people write can neither end its quotation nor begin another one; what is the same for everybody comes first;
 and a company's tone changes no rule."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What nobody sees is in no value that is stored and executed, and the card says that it was taken away."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

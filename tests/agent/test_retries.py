@@ -1,7 +1,5 @@
 """Asking again: what may work later is asked again, as the endpoint wishes, and never beyond the time of the call."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import math
@@ -10,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.model import ModelReply
@@ -138,7 +136,6 @@ async def test_somebody_who_stops_the_call_stops_its_waits() -> None:
             await asyncio.wait_for(ask(model, 60), 0.3)
 
 
-@settings(deadline=None)
 @given(st.one_of(st.text(), st.floats().map(str), st.integers().map(str)), st.text())
 def test_whatever_the_header_says_the_wait_is_a_number(after: str, ms: str) -> None:
     found = parse_retry_after_s({"retry-after": after, "retry-after-ms": ms}, 0.0)

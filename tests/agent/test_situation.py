@@ -1,8 +1,6 @@
 """What changes comes last: two requests of a day begin with the same bytes up to the end of the history, each request
 of a run goes on from the one before; and what the calendar and the open cards tell is true, bounded, and data."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

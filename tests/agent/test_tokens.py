@@ -1,7 +1,5 @@
 """What the tools cost with every request: counted in the tokens of OpenAI's models (o200k)."""
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache
 from typing import Any

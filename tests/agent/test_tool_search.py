@@ -1,8 +1,6 @@
 """Which tools a run is offered: the right one among them, the same wherever it goes on, and none that was not read is
 run."""
 
-from __future__ import annotations
-
 import json
 import random
 import tomllib

@@ -1,7 +1,5 @@
 """The company's own rules: read from the files that the settings name, or refused by setting and reason."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """Kinds of work by their names; and items that this version cannot read: they wait for one that can, and rubbish does
 not."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

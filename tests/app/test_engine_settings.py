@@ -1,7 +1,5 @@
 """A remote workflow engine is named by settings; what is missing or wrong is said at the start."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import unquote, urljoin
 

@@ -1,7 +1,5 @@
 """What platforms hand in is durable, or answered, when they are told so: each condition by itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Which platform the bot is on: what the settings have to say, and what a start imports."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

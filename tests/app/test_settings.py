@@ -1,7 +1,5 @@
 """A setting that is not one is said, with the name that was meant; its value never is."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Walks of an approval through random events, and the properties checked at each step."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

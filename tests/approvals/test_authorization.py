@@ -1,7 +1,5 @@
 """The people who may press: each refusal beside a press that is allowed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The copies of a card that are posted, updated and kept, their places, and the words beside them."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

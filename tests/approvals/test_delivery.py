@@ -1,7 +1,5 @@
 """Cards are correct on every copy: also on copies that were unreachable at a change, replaced, gone, or unknown."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -168,13 +166,6 @@ async def test_after_a_week_away_it_is_given_up_and_the_next_press_puts_it_right
     assert not bot.chat.cards() and len(bot.mailer.mails) == 1
 
 
-# Several deciders
-
-
-def bearing(bot: Bot, channel: str) -> list[Card]:
-    return [card for card in bot.chat.cards(channel) if card.buttons[0].approval == "A00both"]
-
-
 # A copy that nobody knows: its delayed process posted it after another one had done so
 
 
@@ -253,7 +244,8 @@ async def test_an_unknown_copy_is_put_right_for_those_whom_the_card_concerns_and
         approval="A00both", tool=asked.tool, gate=asked.gate, proposal=asked.proposal, caller="U4", place=None
     )
     await bot.handle_work(ask.approval, "x", ask)
-    copy = copied(bot, bearing(bot, "DU2")[0], channel)
+    card = next(one for one in bot.chat.cards("DU2") if one.buttons[0].approval == "A00both")
+    copy = copied(bot, card, channel)
     before, place = bot.chat.posts[int(copy.ts)].post, DM.model_copy(update={"channel": f"D{person}"})
     late = Click(id="p", approval="A00both", version=0, choice="approve", person=person, place=place, card=copy)
     await bot.handle_work("A00both", "p", ButtonPressed(click=late))

@@ -1,7 +1,5 @@
 """Deputies: the card goes to the person who is there, and a press is judged when it is made."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """The dialogs that open, and the messages about their answers: each condition with the dialog that only it stops."""
 
-from __future__ import annotations
-
 from collections import ChainMap
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The parts of an effect: whether the rest can be done, and how each is told of."""
 
-from __future__ import annotations
-
 import pytest
 
 from bot.approvals.render import describe_effect_parts, list_parts

@@ -1,7 +1,5 @@
 """The execution of a decided card: its record and display before the effect, and the report of its end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import ChainMap
 from dataclasses import dataclass, field, replace

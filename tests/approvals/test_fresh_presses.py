@@ -1,7 +1,5 @@
 """A press is judged by people's state at the press, not at the arrival of the card."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import timedelta
 

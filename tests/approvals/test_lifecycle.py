@@ -1,8 +1,6 @@
 """Cards that end without a press: cancelled, expired, closed elsewhere, given up. Each guard has a story in which only
 it holds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

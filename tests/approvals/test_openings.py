@@ -1,7 +1,5 @@
 """The delivery of a card: its readers, how often, the history of it, and who learns that it has ended already."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """A drafted opinion is shown to, filled in for, and recorded by its author, for its purpose."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The engine's events and people's messages about them: each event once, in words, without a request."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,8 +1,6 @@
 """One press from start to end, with the process ended between any two actions; and cards whose subject, people or
 platform are gone."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The guards between a press and its effect, each with a story in which only it holds."""
 
-from __future__ import annotations
-
 from collections import ChainMap
 from typing import Any
 

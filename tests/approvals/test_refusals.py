@@ -1,7 +1,5 @@
 """A press without an effect is reported and recorded, and the pressed copy is corrected if it is wrong."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The content and buttons of a card for each of its readers, in each of its states."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bot.approvals.render import (
@@ -94,16 +92,6 @@ def make_card(**changes: Any) -> Approval:
     return OPEN.model_copy(update=changes)
 
 
-def list_choices(approval: Approval, reader: Person) -> list[str]:
-    card = render_card(approval, reader, NAMES).card
-    return [one.choice for one in card.buttons]
-
-
-def list_labels(approval: Approval, reader: Person) -> list[str]:
-    card = render_card(approval, reader, NAMES).card
-    return [label for label, _ in card.facts]
-
-
 # Buttons
 
 OWN = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZHANG.id,)}), "tool": "send_email"}
@@ -130,7 +118,8 @@ OWN = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZH
     ],
 )
 def test_a_card_offers_what_its_reader_can_press(changes: dict[str, Any], reader: Person, choices: list[str]) -> None:
-    assert list_choices(make_card(**changes), reader) == choices
+    card = render_card(make_card(**changes), reader, NAMES).card
+    assert [one.choice for one in card.buttons] == choices
 
 
 def test_a_button_says_what_it_does_and_names_the_version_that_it_belongs_to() -> None:
@@ -293,7 +282,8 @@ def test_nobody_is_told_who_they_are_themselves_but_of_others_with_them() -> Non
 
     def labels(reader: Person, value: Identities, *, tells_others: bool) -> list[str]:
         fields = (CardField(label="requester", value=value, tells_others=tells_others),)
-        return list_labels(make_card(proposal=PLAN.model_copy(update={"fields": fields})), reader)
+        card = make_card(proposal=PLAN.model_copy(update={"fields": fields}))
+        return [label for label, _ in render_card(card, reader, NAMES).card.facts]
 
     assert labels(LI, alone, tells_others=True) == [DRAFT], "their own draft stays"
     assert labels(WANG, alone, tells_others=True) == ["Requested by"]

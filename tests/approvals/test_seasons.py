@@ -1,7 +1,5 @@
 """The days of clock changes, and the turn of the year."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta

@@ -1,8 +1,6 @@
 """An approval keeps its properties under any order of events; a machine without one safety breaks the property of that
 safety."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any

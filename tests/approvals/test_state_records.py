@@ -1,7 +1,5 @@
 """The result of each event in a card's record, field by field. Nothing else changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any

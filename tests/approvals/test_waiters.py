@@ -1,7 +1,5 @@
 """The message to a run that waits for a card, for each possible end of the card."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bot.approvals.lifecycle import (

@@ -1,8 +1,6 @@
 """An effect reaches the outside only through its gate's services, which check right before whether the effect is still
 ours."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import replace
 

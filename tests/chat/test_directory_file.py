@@ -1,7 +1,5 @@
 """The directory file, as TOML and as CSV."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 from importlib import resources

@@ -1,7 +1,5 @@
 """The door: events first, turns in between, and nobody waits for ever."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """A press that is answered with a question, and a draft that makes a card anew: whatever dies in between."""
 
-from __future__ import annotations
-
 import pytest
 from redis.asyncio import Redis
 

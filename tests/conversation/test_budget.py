@@ -1,7 +1,5 @@
 """A day's budget: looked at before every reply, said politely when it is used up, and never in the way of a button."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from redis.asyncio import Redis

@@ -1,8 +1,6 @@
 """What a conversation remembers besides words: calls with their results, and what happened in it, in its place; and
 what a channel must not remember."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

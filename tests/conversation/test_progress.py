@@ -1,7 +1,5 @@
 """How a run is shown: one reply a step, merged when the platform is crowded, one live message, or nothing."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """One message through, ended between any two things that it does: one answer, one card, no step lost or doubled."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

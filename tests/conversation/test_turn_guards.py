@@ -1,7 +1,5 @@
 """One message through: each guard of the way with the story in which only it holds."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ A key in its place is the argument that ends as the key of `translate` or of a `
 of ours. A key anywhere else (a table, a default, a variable) is known by its topic.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

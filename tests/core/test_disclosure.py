@@ -5,8 +5,6 @@ texts, the blocks as Slack gets them, keys (which are metadata there), titles, w
 whispered to others. A tool that nobody has classified, or that has no scene here, fails.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Dialogs that nobody was shown: a view that somebody has put together is refused in words, and is no error."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

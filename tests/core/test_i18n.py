@@ -1,7 +1,5 @@
 """Every key in use has its sentence, and every sentence is in use."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections import Counter

@@ -1,7 +1,5 @@
 """What a stored approval and a stored run say of themselves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Every refusal offers a way out: whom to ask, what to say, what to mend, or when to come back."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -2,8 +2,6 @@
 
 What needs these is skipped where `deploy/requirements-deploy.lock` is not installed; continuous integration has it."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

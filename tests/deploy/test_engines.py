@@ -1,7 +1,5 @@
 """`deploy/run --engine NAME`: the bot with a workflow engine on this machine, in one command."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """What the papers name is there: files, tests, settings, names of the code, headings, keys of Redis."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -50,10 +48,6 @@ def remove_code(text: str) -> str:
     return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
 
 
-def list_quoted(text: str) -> list[str]:
-    return re.findall(r"`([^`\n]+)`", remove_code(text))
-
-
 @cache
 def list_files() -> tuple[str, ...]:
     """Every file of the project."""
@@ -77,7 +71,7 @@ def find_missing(paper: str, text: str) -> Iterator[str]:
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if not target.startswith(("http://", "https://")):
             yield from find_missing_target(folder, target, text)
-    for quoted in list_quoted(text):
+    for quoted in re.findall(r"`([^`\n]+)`", remove_code(text)):
         yield from find_missing_name(folder, quoted)
 
 

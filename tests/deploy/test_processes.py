@@ -1,7 +1,5 @@
 """What runs several processes lets them: nothing in it is for one alone, and each has the time to end well."""
 
-from __future__ import annotations
-
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The scripts of `deploy`: help installs nothing, and packages come by uv or, where it fails, by pip."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`deploy/env.example` documents every setting, and only those, with its default."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

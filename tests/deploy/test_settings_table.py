@@ -3,8 +3,6 @@
 `GOLDEN=write .venv/bin/python -m pytest tests/deploy/test_settings_table.py` writes it anew.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

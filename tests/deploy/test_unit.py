@@ -1,7 +1,5 @@
 """The systemd unit: what it takes away from the program."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

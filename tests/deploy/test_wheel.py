@@ -1,7 +1,5 @@
 """The wheel has everything, and runs where nothing of the source tree is: no files, and no network either."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@
 It leaves the network first and is locked up as the systemd unit is, where the system lets it. It makes a
 request as a person on the page, asks `countersign doctor`, and prints what it saw as JSON. Standard library only."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,7 +1,5 @@
 """A person's hands, for whatever `workspace` a folder's tests have."""
 
-from __future__ import annotations
-
 import pytest
 
 from bot.dev.workspace.workspace import Workspace

@@ -1,7 +1,5 @@
 """One `DATA_DIR`, one bot with stand-ins: a second start is refused, and a dead one leaves nothing in the way."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal

@@ -1,7 +1,5 @@
 """The demo handbook says what the shipped processes, settings and people of the demo really do."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from itertools import product

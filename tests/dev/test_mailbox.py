@@ -1,7 +1,5 @@
 """The loopback mailbox, driven by the SMTP client the bot uses."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from email.message import EmailMessage

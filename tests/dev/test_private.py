@@ -1,7 +1,5 @@
 """What the stand-ins keep is for the one who runs the bot, and for nobody else on the machine."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

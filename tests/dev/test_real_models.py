@@ -1,8 +1,6 @@
 """Real models that are found beside the rehearsal model: the answers of their servers and of hostile ones, and that
 nothing is sent anywhere unasked."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

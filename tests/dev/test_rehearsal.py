@@ -1,7 +1,5 @@
 """The rehearsal model: what it makes of everyday words, that it invents nothing, and the protocol around it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The child process of the stand-ins: what it announces, and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

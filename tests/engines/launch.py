@@ -2,8 +2,6 @@
 
 They need Java 17 and Maven, which fetches them once."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -3,8 +3,6 @@
 
 The engine keeps its requests in a file in `DATA_DIR`, has the shipped processes, and ends with the bot."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

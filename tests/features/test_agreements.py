@@ -1,7 +1,5 @@
 """A typed *yes* to an open card presses nothing: code says where the card is, and asks no model."""
 
-from __future__ import annotations
-
 import pytest
 from redis.asyncio import Redis
 

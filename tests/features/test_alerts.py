@@ -1,7 +1,5 @@
 """Administrators are told in chat what needs one of them, once an hour, whoever notices it."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

@@ -1,8 +1,6 @@
 """Sets of tasks without a platform. Killed anywhere, they are shown once and decide once. Changed tasks are skipped and
 reported. Authority is checked at the press."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

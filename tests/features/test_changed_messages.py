@@ -1,8 +1,6 @@
 """A message that its writer changes or deletes while its card is open: they are told under the card, and one press has
 it read again, or cancels the card."""
 
-from __future__ import annotations
-
 from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply

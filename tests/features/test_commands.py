@@ -1,7 +1,5 @@
 """One's own tasks and those one stands in for: the same on the command and on the page, bounded, and counted."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

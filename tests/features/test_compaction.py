@@ -2,8 +2,6 @@
 answered; whatever happens meanwhile, nothing is lost that fits, nothing told twice, and nothing that was forgotten
 comes back."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 

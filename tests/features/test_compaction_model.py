@@ -1,8 +1,6 @@
 """What a conversation remembers against a plain account of it, under any order of turns, waiting runs, folds that are
 begun, end, fail or are killed, and *forget* at any moment."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Pictures: in the thread after the answer, or in the DM of who pressed; never for whom it does not concern."""
 
-from __future__ import annotations
-
 import pytest
 from redis.asyncio import Redis
 

@@ -1,7 +1,5 @@
 """Calls that equal a waiting or just ended one: each condition with the call that needs it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from redis.asyncio import Redis

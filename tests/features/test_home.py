@@ -1,7 +1,5 @@
 """Home pages by themselves: whole and within Slack's limits however much there is, with few actions, quickly built."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A decision that the store has lost: its card is shown open again, and the people it concerns are told once."""
 
-from __future__ import annotations
-
 import pytest
 from redis.asyncio import Redis
 

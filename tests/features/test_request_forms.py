@@ -1,7 +1,5 @@
 """A submitted form becomes a card once, whatever dies; and where it does not, its person is told."""
 
-from __future__ import annotations
-
 import asyncio
 
 from redis.asyncio import Redis

@@ -1,8 +1,6 @@
 """A stop tells what was done and what was not, and its message can be tried again: by its writer, once, as long as
 nothing else was said."""
 
-from __future__ import annotations
-
 from redis.asyncio import Redis
 
 from bot.agent.limits import StopReason

@@ -1,8 +1,6 @@
 """Three hundred tasks, each pressed twenty-four times at once: by a dozen sets that show it, and a dozen times on its
 own card, through real lanes and several workers. Each is decided once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator

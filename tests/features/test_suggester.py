@@ -1,7 +1,5 @@
 """A model's opinion: what it is asked with, what of its answer is used, and that no answer is fine too."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

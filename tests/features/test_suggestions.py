@@ -1,7 +1,5 @@
 """Suggestions on cards: after the card, under a label, for the decider; whatever they say, nothing is decided."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 """What is kept of older turns holds: each line is held against them, whoever has written what into them; and it stays
 data on every way that it takes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,8 +1,6 @@
 """The bot without each of its features, and without all of them. A mail is sent and a request approved; a press on a
 button of a missing feature is answered, and an item of that feature ends without an effect."""
 
-from __future__ import annotations
-
 from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply

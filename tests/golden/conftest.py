@@ -3,8 +3,6 @@
 So a file that comes out differently the second time fails, with its line, and is not committed unnoticed.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 `GOLDEN=write` in the environment records instead of comparing ([`conftest.py`](conftest.py) does it twice).
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import os

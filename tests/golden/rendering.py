@@ -1,7 +1,5 @@
 """Cards, messages, dialogs and pages in plain lines, as a reviewer reads them: one thing a line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from bot.chat.messages import (

@@ -1,8 +1,6 @@
 """Scenes that bring about every kind of message: who does what, and what people are told, in the order in which it is
 said. Everything is in memory except Redis, one item after another, with a clock that stands still."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta

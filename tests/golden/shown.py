@@ -1,7 +1,5 @@
 """A message, a form and a page of each kind, as a platform is asked to show them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from bot.chat.messages import (

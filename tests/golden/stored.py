@@ -1,7 +1,5 @@
 """What is written to Redis and what stands there afterwards, one line for each shape."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Cards: what each asks for, for each of its readers, with the dialogs behind its buttons; and how they end."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import timedelta

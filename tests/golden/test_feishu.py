@@ -1,7 +1,5 @@
 """What Feishu is sent: the card of each kind of message, form and page. The posts are those of Slack's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from bot.chat.feishu.cards import Element, render_post

@@ -4,8 +4,6 @@ A record whose form changes gets the next number of `v` in its class, a section 
 (`GOLDEN=write`), and a reader for the form before. Sections of earlier forms are never written again.
 """
 
-from __future__ import annotations
-
 import json
 import types
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Home pages and dialogs: what stands on them, and what their buttons open."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What people are told, kind by kind; and what is written and kept in Redis for it."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 

@@ -1,7 +1,5 @@
 """A further language is one folder of sentences; English stands where it has none."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the commands of `countersign` print after a story: for people in both languages, and for programs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """What the model is sent, line by line: the rules, the context, the tools, and how it goes on; in each style."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Settings, commands and the arguments of the Lua scripts: what other people's files, habits and Redis rely on."""
 
-from __future__ import annotations
-
 import re
 from inspect import formatannotation
 from typing import Any

@@ -1,8 +1,6 @@
 """What Slack is sent: the blocks of each kind of message, dialog and page; and the calls of one leave from the message
 to the answer, in Chinese and in English."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -69,13 +67,15 @@ BEGINS = datetime(2099, 1, 5, 2, 0, tzinfo=UTC)
 def describe_call(method: str, args: dict[str, Any]) -> Iterator[str]:
     """Everything that is sent but what stands in the blocks: of them, the kinds."""
     rest, blocks, view = dict(args), args.get("blocks"), args.get("view")
-    yield f"{method} {' '.join(_find_place(rest))}".rstrip()
+    place = [str(rest.pop(name)) for name in ("channel", "user", "user_id") if name in rest]
+    yield f"{method} {' '.join(place)}".rstrip()
     if "metadata" in rest:
         yield from format_line(
             "key", hide_changing("{key}, part {part}".format(**_open(rest["metadata"])["event_payload"]))
         )
     for name in sorted(rest.keys() - {"blocks", "view", "metadata"}):
-        yield from format_line(name, hide_changing(_format(rest[name])))
+        value = rest[name] if isinstance(rest[name], str) else format_json(rest[name])
+        yield from format_line(name, hide_changing(value))
     for shown in filter(None, (blocks, view and _open(view)["blocks"])):
         yield from format_line("blocks", " ".join(one["type"] for one in _open(shown)))
     if view:
@@ -85,14 +85,6 @@ def describe_call(method: str, args: dict[str, Any]) -> Iterator[str]:
             if name not in ("blocks", "title", "submit", "close")
         }
         yield from format_line("view", hide_changing(format_json(about)))
-
-
-def _find_place(args: dict[str, Any]) -> list[str]:
-    return [str(args.pop(name)) for name in ("channel", "user", "user_id") if name in args]
-
-
-def _format(value: Any) -> str:
-    return value if isinstance(value, str) else format_json(value)
 
 
 def shows_steps(args: dict[str, Any]) -> bool:

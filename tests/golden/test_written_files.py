@@ -1,17 +1,11 @@
 """Golden files notice what they are there for, and nothing else; and each of them is compared with something."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.golden.golden_files import (
-    MAX_FILES,
-    RECORDED,
-    compare_sections,
-)
+from tests.golden.golden_files import MAX_FILES, RECORDED, compare_sections
 from tests.golden.scenes import SCENES
 from tests.golden.stored import describe_shape, generalize
 

@@ -1,7 +1,5 @@
 """Final answers of a bot, and a model that follows the progress of its run."""
 
-from __future__ import annotations
-
 from bot.agent.model import Messages, ModelReply
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM

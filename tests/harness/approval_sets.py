@@ -1,7 +1,5 @@
 """Sets of tasks that wait for Li Si, and presses on them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bot.chat.messages import Click, MessageRef

@@ -1,7 +1,5 @@
 """Replies with a cost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from bot.agent.limits import parse_prices

@@ -3,8 +3,6 @@ and end with the test process.
 
 Every write is on disk before it is confirmed (AOF `always`), as production requires."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import signal

@@ -4,8 +4,6 @@ One process per test process imports everything once, and forks for each command
 environment, folder and outputs, and ends as `python -m bot` does. A watcher between the two reports its process id and
 its exit code, and kills the command when nobody reads them any more."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import gc

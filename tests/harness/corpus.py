@@ -1,7 +1,5 @@
 """A corpus: a table of cases as one test, which reports every failing case."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence

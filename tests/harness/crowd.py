@@ -1,7 +1,5 @@
 """Several callers at the same moment."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Real workflow engines for tests: each is started once in a process of tests, when the first test asks for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache

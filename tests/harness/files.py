@@ -1,7 +1,5 @@
 """Files as people send them: small, and with or without the content that they claim."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Mapping, Sequence

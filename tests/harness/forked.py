@@ -1,7 +1,5 @@
 """A process forked by a command server, with the interface of one of asyncio's own."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """One lane, and a worker's actions on it."""
 
-from __future__ import annotations
-
 from redis.asyncio import Redis
 
 from bot.queue.lanes import EnqueueResult, Lanes, Lease

@@ -1,7 +1,5 @@
 """The loop with a scripted model and small tools: a person, the tools, and one run from its message to its events."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """One bot: the product's own composition on a platform and a directory in memory, with a scripted model, real Redis and
 real lanes. A test can end its process between any two of its actions."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -302,13 +300,11 @@ class Bot:
         """Work until nothing is left to do. A killed process is followed by another; a failed item is tried again."""
         for _ in range(MAX_ROUNDS):
             await relay_events(self.handlers.cards)
-            worked = False
+            if not any([await self.redis.zcard(self.keys.build_key(n, "z")) for n in range(self.keys.partitions)]):
+                return
             for partition in range(self.keys.partitions):  # no lane is held that another process might want meanwhile
                 for lease in await self.lanes.claim("p", partition, 1):
                     await self.work_on(lease)
-                    worked = True
-            if not worked and not any([await self.redis.zcard(self.keys.build_key(n, "z")) for n in range(2)]):
-                return
         raise AssertionError("there is always something left to do")
 
     async def work_beside(self) -> None:

@@ -1,7 +1,5 @@
 """Marks, counters and tables in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

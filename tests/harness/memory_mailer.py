@@ -1,7 +1,5 @@
 """A mailer in memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from tools.spec import Person

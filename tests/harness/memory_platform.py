@@ -1,7 +1,5 @@
 """A chat platform in memory. Each call of it is an edge: the process can end before and after the call."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Iterable, Sequence

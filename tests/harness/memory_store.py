@@ -1,7 +1,5 @@
 """`MemoryStore`: a `RedisStore` in memory, for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias

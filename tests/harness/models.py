@@ -1,7 +1,5 @@
 """Runs with a real model client: its lessons about its endpoint, and their memory."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field

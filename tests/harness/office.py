@@ -28,13 +28,14 @@ from bot.app.services import FeishuApp, ModelEndpoint, Services
 from bot.app.settings import Settings
 from bot.core.clock import Clock
 from bot.core.timing import Timing
-from bot.dev.evaluation.environment import AdjustableClock, has_pending_work, save_languages, serve_workspace_and_model
-from bot.dev.evaluation.shown_blocks import (
-    find_block_id,
-    list_buttons,
-    read_message_key,
-    read_message_text,
+from bot.dev.evaluation.environment import (
+    AdjustableClock,
+    IsolatedSettings,
+    has_pending_work,
+    save_languages,
+    serve_workspace_and_model,
 )
+from bot.dev.evaluation.shown_blocks import find_block_id, list_buttons, read_message_key, read_message_text
 from bot.dev.mailbox import Mailbox
 from bot.dev.workspace import methods_files
 from bot.dev.workspace.delivery import DeliveryTiming
@@ -106,7 +107,7 @@ Tuned = Mapping[str, Any]
 T = TypeVar("T")
 
 
-@dataclass
+@dataclass(repr=False)  # asyncio describes what a fixture gives, twice: all of an office is four million characters
 class Office:
     """The outside world of one story, and actions in it."""
 
@@ -470,7 +471,7 @@ class Process:
 def quick_settings(*, data_dir: Path | None = None, **changes: Any) -> Settings:
     folder = data_dir or Path(tempfile.mkdtemp(prefix="data"))
     values: dict[str, Any] = {"post_spacing_ms": 1, "lease_seconds": 3.0, "data_dir": folder, **changes}
-    return Settings(_env_file=None, **values)
+    return IsolatedSettings(**values)
 
 
 def open_workspace(timing: DeliveryTiming, **about: Any) -> Workspace:

@@ -1,7 +1,5 @@
 """Cards that wait for a press, in the bot, and a press that fails at each place where its process can end."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any

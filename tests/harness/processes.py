@@ -1,7 +1,5 @@
 """A company's own process files, and a form for one of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 FILES = Path(__file__).parents[1] / "tools" / "workflow" / "processes"

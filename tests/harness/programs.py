@@ -1,7 +1,5 @@
 """`countersign` as a separate program: run to its end, or until it is told to end."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

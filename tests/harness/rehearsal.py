@@ -1,7 +1,5 @@
 """Messages to the rehearsal model."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An S3 server by others (moto), as a separate program on loopback."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """A model that plays a test's script."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field

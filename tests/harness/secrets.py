@@ -1,7 +1,5 @@
 """Samples of secrets, of personal data, and of harmless text, from `secrets.toml`."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

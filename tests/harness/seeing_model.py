@@ -1,7 +1,5 @@
 """A model that sees pictures."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A master, its replicas and the Sentinel that watches them, on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping

@@ -1,7 +1,5 @@
 """Apps of aiohttp on loopback."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

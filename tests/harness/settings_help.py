@@ -1,7 +1,5 @@
 """The text under each setting."""
 
-from __future__ import annotations
-
 import ast
 from inspect import cleandoc, getsource
 from itertools import pairwise

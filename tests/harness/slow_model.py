@@ -1,7 +1,5 @@
 """A slow endpoint."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """JSON with one part of it replaced."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

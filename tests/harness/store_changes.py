@@ -1,7 +1,5 @@
 """Waiting for a state of the store: the server reports every change and so wakes the waiting test."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Store tests on one server and on a cluster."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,7 +1,5 @@
 """A conversation that grows long, and a model's summary of it."""
 
-from __future__ import annotations
-
 import json
 
 from bot.agent.model import ModelReply

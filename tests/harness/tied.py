@@ -1,7 +1,5 @@
 """Programs that end with the test process, however it ends: `Popen(build_tied_command(…), pass_fds=[open_tie()])`."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from functools import cache

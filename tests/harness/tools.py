@@ -1,7 +1,5 @@
 """Small tools: those that only read, and those whose effect is confirmed on a card."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import BaseModel

@@ -1,10 +1,6 @@
 """Trials of the evaluation."""
 
-from __future__ import annotations
-
-from bot.dev.evaluation.results import (
-    Trial,
-)
+from bot.dev.evaluation.results import Trial
 
 
 def trial(name: str = "a", passed: bool = True, **more: object) -> Trial:

@@ -1,7 +1,5 @@
 """HTTP servers on loopback: any routes, or the workspace alone."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 

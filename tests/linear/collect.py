@@ -5,8 +5,6 @@ Run as a program it imports every module and prints what was compiled, so that a
 hidden in (a table, a class, a closure, the default of an argument).
 """
 
-from __future__ import annotations
-
 import ast
 import gc
 import importlib

@@ -1,7 +1,5 @@
 """How fast this machine is now."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import deque

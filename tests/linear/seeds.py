@@ -6,8 +6,6 @@ example (or the beginning of one) repeated up to its length, after what has to s
 stand there.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import sys

@@ -3,8 +3,6 @@
 Each entry reads texts of 10,000 and of 20,000 characters: twice the text may take about twice the time, not four times.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import json

@@ -5,8 +5,6 @@ whatever stands in it. A machine that is slower than the one this was written on
 more as a plain pattern takes longer than it should.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import re

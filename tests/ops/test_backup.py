@@ -1,7 +1,5 @@
 """A copy of the store: every key with its kind, its bytes and its end; a file that is not whole restores nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
@@ -70,7 +68,8 @@ async def test_every_key_comes_back_as_it_was(either: Redis) -> None:
     await either.set("cs:{q06}:later", "x")
     await delete_data(either, KEYS)
     assert not await has_data(either, KEYS)
-    while await load_time_ms(either) <= json.loads(_find_line(file, "cs:{q05}:gone"))["x"]:
+    gone = next(line for line in file.getvalue().splitlines() if b'"cs:{q05}:gone"' in line)
+    while await load_time_ms(either) <= json.loads(gone)["x"]:
         await asyncio.sleep(0.05)
     assert await load_backup(either, KEYS, file) == 7, "what has ended since is not brought back"
     assert await either.execute_command("GET", "cs:{wf}:request:L-0001", **{NEVER_DECODE: True}) == BYTES
@@ -80,10 +79,6 @@ async def test_every_key_comes_back_as_it_was(either: Redis) -> None:
     assert await either.lrange("cs:{q03}:in:lane", 0, -1) == ["1|1|ab"]
     assert (await either.xrange("cs:{q04}:j"))[0][0] == "7-1"
     assert await either.get("cs:{q06}:later") is None and await either.get("another:program") == "not ours"
-
-
-def _find_line(file: io.BytesIO, key: str) -> bytes:
-    return next(line for line in file.getvalue().splitlines() if f'"{key}"'.encode() in line)
 
 
 async def test_a_file_that_is_not_whole_is_refused_and_a_held_store_stays_held_while_it_is_filled(redis: Redis) -> None:

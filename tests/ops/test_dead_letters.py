@@ -1,7 +1,5 @@
 """Dead letters: nothing of them is lost, and each comes back once for everybody who asks."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

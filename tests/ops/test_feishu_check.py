@@ -1,7 +1,5 @@
 """Commands on Feishu: what `doctor` says of an app, the card that somebody presses, and people's names."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """When a restored store is accepted, no press waiting in it has an effect outside; every other press stays."""
 
-from __future__ import annotations
-
 import pytest
 from redis.asyncio import Redis
 

@@ -1,8 +1,6 @@
 """Work is held for a moment: nobody takes a lane, working processes are named, and one that works nevertheless is
 noticed."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """All that is missing of the program's parts is said in one run; each check has its negative control."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The number of waiting items and their waiting time: on one server and on a cluster."""
 
-from __future__ import annotations
-
 from redis.asyncio import Redis
 
 from bot.features.home.waiting_lanes import list_oldest_lanes

@@ -1,7 +1,5 @@
 """Every record is read before another version is started, and what it cannot read is named."""
 
-from __future__ import annotations
-
 import json
 
 from redis.asyncio import Redis

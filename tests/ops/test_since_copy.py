@@ -1,7 +1,5 @@
 """A journal kept elsewhere, and the cards' events after a copy: none is repeated, and none is invented."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the programs of this folder have in common at their command line."""
 
-from __future__ import annotations
-
 import argparse
 import random
 import signal

@@ -1,7 +1,5 @@
 """The people of a company that is made up: who they are, who leads whom, and what they see of the bot."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import date, timedelta
 from functools import cache

@@ -5,8 +5,6 @@ Every program of a run lives on that day, the Redis server too, by a small libra
 Linux and `cc`. Durations are measured as ever.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

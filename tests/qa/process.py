@@ -1,8 +1,6 @@
 """Processes of the programs: how they end, what they are told, and what of them is left. Standard library only: other
 frameworks run it in their own environments."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """The days on which `deploy/qa days` runs the suite."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 

@@ -1,7 +1,5 @@
 """The differences on a Redis Cluster. The other tests of this folder show that everything else is the same."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from pathlib import Path

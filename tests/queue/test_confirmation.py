@@ -3,8 +3,6 @@
 A server and its replica are behind proxies. One proxy holds back the replica's data; the other is the address that the
 bot knows, whichever of the two is the master."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Sequence

@@ -1,7 +1,5 @@
 """Given-up presses that are put back: judged again, so that nothing that may have happened is repeated."""
 
-from __future__ import annotations
-
 from redis.asyncio import Redis
 
 from bot.core.records import EffectState

@@ -1,7 +1,5 @@
 """The lanes against a Python model of them, under any sequence of actions of processes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar

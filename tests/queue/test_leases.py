@@ -1,7 +1,5 @@
 """A delayed lease holder: whether its lane is still its own, by its own clock and, in doubt, by Redis."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 

@@ -1,8 +1,6 @@
 """The number of queries to Redis, counted at the client; a pipeline counts once. The data of the workflow engine and
 the mailer are elsewhere here, and are not counted."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The results of each script, and its answers to a client that repeats a call: on one server, by the script's name."""
 
-from __future__ import annotations
-
 import pytest
 from redis.asyncio import Redis
 

@@ -1,7 +1,5 @@
 """A master that Sentinels know: found, followed to another server when it dies, with what its replicas have."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress

@@ -1,7 +1,5 @@
 """Nothing is left behind: servers end with whoever uses them, however that ends."""
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import os

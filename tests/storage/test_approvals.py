@@ -1,7 +1,5 @@
 """What is kept of an approval: its record, its place among the open ones, its timers, and for how long."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,13 +13,7 @@ from bot.core.work_items import ExpireCard, RemindDeciders
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.writes import Write, apply_writes
-from bot.storage.approvals import (
-    RECORD_KIND,
-    RETENTION_MS,
-    ApprovalStore,
-    build_open_card,
-    derive_task_card_id,
-)
+from bot.storage.approvals import RECORD_KIND, RETENTION_MS, ApprovalStore, build_open_card, derive_task_card_id
 from tools.effect_parts import PartState
 from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
 

@@ -1,7 +1,5 @@
 """What the model was used for is counted once, whatever dies and is done again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
@@ -14,12 +12,7 @@ from bot.features.summaries.compaction import (
 )
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
-from bot.storage.history import (
-    RETENTION_MS,
-    ConversationHistory,
-    HistoryStore,
-    HistorySummary,
-)
+from bot.storage.history import RETENTION_MS, ConversationHistory, HistoryStore, HistorySummary
 
 DM = "slack:T1:D1"
 

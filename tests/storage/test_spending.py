@@ -1,7 +1,5 @@
 """Counters on one server and on a cluster, where a person's are on several machines."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo

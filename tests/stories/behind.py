@@ -1,7 +1,5 @@
 """Hidden actions of stories, and their look at hidden state."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

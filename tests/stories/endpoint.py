@@ -1,7 +1,5 @@
 """A chat-completions endpoint that answers exactly as a test tells it, garbage included."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Stories that are told on Slack only, by name, each with what Feishu does not have or does otherwise."""
 
-from __future__ import annotations
-
 LOCALE = "Feishu does not tell a person's language; people choose it in words or on Home"
 SHORTCUT = "shortcuts in the menu of a message"
 LIVE = "results while a dialog is filled in; on Feishu they come with the next page"

@@ -1,7 +1,5 @@
 """Replies of a scripted model, and counts of hidden state."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Actions and look-ups of stories about sets of tasks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bot.dev.evaluation.shown_blocks import list_buttons

@@ -1,8 +1,6 @@
 """The bot as an agent of Slack's: prompts and a welcome in an opened DM, sessions and their *Stop*, and feedback on
 answers. Also as a plain bot, where Slack has none of these."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -20,10 +18,6 @@ def titles(desk: Office, person: str) -> list[str]:
 
 def sessions(desk: Office) -> list[str]:
     return [one["status"] for one in desk.driver.ws.state.sessions.values()]
-
-
-def asked_statuses(desk: Office) -> list[str]:
-    return [args["status"] for args in desk.driver.list_call_arguments(SESSIONS)]
 
 
 def find_feedback(message: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +106,8 @@ async def test_a_session_is_at_work_then_waits_then_has_answered(desk: Office) -
     await desk.until(lambda: "L-0001" in "".join(desk.finals(here)))
     await desk.quiet()
     assert sessions(desk) == ["active"]
-    assert asked_statuses(desk) == ["processing", "suspended", "processing", "active"]
+    asked = [args["status"] for args in desk.driver.list_call_arguments(SESSIONS)]
+    assert asked == ["processing", "suspended", "processing", "active"]
 
 
 @pytest.mark.slow

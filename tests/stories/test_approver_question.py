@@ -1,7 +1,5 @@
 """The question for the approver: the manager with one press, somebody else through a picker, never the author."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

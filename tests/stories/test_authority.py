@@ -1,7 +1,5 @@
 """The person of a press, and the person of an approver: told through the whole bot."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bad input: whatever people, platforms and models send, the answer is clear, and nothing is lost or done."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """The workspace's own page in a real browser: the main job, forms, several at once, files, Home, prompts and thumbs.
 Each language and each size of screen is tested once; the shortest test is played at every change."""
 
-from __future__ import annotations
-
 import base64
 import os
 from collections.abc import AsyncIterator, Callable

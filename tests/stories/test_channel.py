@@ -1,20 +1,12 @@
 """The bot in a shared channel, in English, and Slack over signed HTTP."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import AsyncIterator
 
 import pytest
 from redis.asyncio import Redis
 
-from tests.harness.office import (
-    CHAT,
-    LI,
-    SECRET,
-    ZHANG,
-    Office,
-)
+from tests.harness.office import CHAT, LI, SECRET, ZHANG, Office
 from tests.stories.script import requests_of
 
 

@@ -1,8 +1,6 @@
 """Slack refuses: the token is no longer valid, or a channel is closed to apps. Nothing is lost, and the bot says
 why."""
 
-from __future__ import annotations
-
 import pytest
 
 from bot.chat.slack import app as slack_app

@@ -1,9 +1,5 @@
 """Processes end in the middle of their work: killed, asked to end, told things twice. Nothing is lost or doubled."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from redis.asyncio import Redis
 
@@ -29,14 +25,10 @@ def deliveries(office: Office, event: str) -> int:
     return len([one for one in office.driver.sent_envelopes if one["payload"].get("event_id") == event])
 
 
-def events_of(office: Office, person: str) -> list[dict[str, Any]]:
-    return [one for one in office.driver.events if one["event"].get("user") == person]
-
-
 async def test_l_the_same_event_delivered_three_times_is_answered_once(desk: Office) -> None:
     desk.driver.hold_next_acks()
     assert "表单" in await desk.answer(ZHANG, LEAVE)
-    [event] = [one["event_id"] for one in events_of(desk, ZHANG)]
+    [event] = [one["event_id"] for one in desk.driver.events if one["event"].get("user") == ZHANG]
     await desk.until(lambda: deliveries(desk, event) == 2)
     desk.driver.redeliver_event(event)
     await desk.until(lambda: deliveries(desk, event) == 3)

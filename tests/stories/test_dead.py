@@ -1,7 +1,5 @@
 """A poisoned message: tried, given up, reported, set aside, and put back when its cause is gone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

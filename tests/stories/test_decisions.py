@@ -1,23 +1,9 @@
 """Decisions as people experience them: who may press, what each is told, and that everything happens once."""
 
-from __future__ import annotations
-
 import asyncio
 
-from tests.harness.office import (
-    LI,
-    ZHANG,
-    ZHAO,
-    Office,
-)
-from tests.stories.behind import (
-    forged,
-    kept,
-    opinions_of,
-    request_of,
-    times_told,
-    told_privately,
-)
+from tests.harness.office import LI, ZHANG, ZHAO, Office
+from tests.stories.behind import forged, kept, opinions_of, request_of, times_told, told_privately
 from tools.workflow.engine.state import Decision, Status
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"

@@ -1,7 +1,5 @@
 """Dialogs name their decision and its effect, and everything that is wrong."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bot.dev.evaluation.shown_blocks import list_buttons, read_message_text

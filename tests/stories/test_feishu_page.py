@@ -1,7 +1,5 @@
 """The workspace's own page in a real browser when the bot works on Feishu: a card as Feishu shows it is pressed."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

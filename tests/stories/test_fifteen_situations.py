@@ -2,8 +2,6 @@
 
 Each test ends with the number of effects that its row demands, counted in the mailbox or the engine, not in words."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

@@ -1,7 +1,5 @@
 """Files: a sent file belongs to its sender's request, is seen by the decider, and is never dropped."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files in a bucket: as in a folder, and what people see while the store is unreachable."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Iterator

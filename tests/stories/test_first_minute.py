@@ -1,7 +1,5 @@
 """The rehearsal model in its first minute: dialogues as office people write them, through the whole bot."""
 
-from __future__ import annotations
-
 import tomllib
 from collections import Counter
 from copy import deepcopy

@@ -1,8 +1,6 @@
 """Requests by a dialog: opened by a command, from Home or by a shortcut, built from the process's own file. No model is
 asked. Submitting leads to the same card as a conversation, and starts nothing by itself."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -98,10 +96,6 @@ async def test_a_leave_takes_three_presses_and_no_model(desk: Office) -> None:
     assert "form.submitted" in kinds and not {"step", "run.finished", "model.down"} & {*kinds}, "no model was asked"
 
 
-def _card_id(card: dict[str, Any]) -> str:
-    return str(next(list_buttons(card))["value"]).partition(".")[0]
-
-
 async def test_it_is_acknowledged_while_everything_of_slack_hangs(desk: Office) -> None:
     view = await open_form(desk, ZHANG)
     desk.driver.delay_answers(600)
@@ -148,7 +142,8 @@ async def test_what_somebody_else_submits_is_their_own_and_nobody_elses(
         return
     await desk.quiet()
     assert not desk.cards(desk.dm(ZHANG)), "nothing in the name of who opened it"
-    made = [await desk.approvals.load_approval(_card_id(one)) for one in desk.cards(desk.dm(LI))]
+    ids = [str(next(list_buttons(one))["value"]).partition(".")[0] for one in desk.cards(desk.dm(LI))]
+    made = [await desk.approvals.load_approval(id) for id in ids]
     assert [(one.caller, one.proposal.deciders) for one in made if one] == [(LI, (LI,))]
 
 

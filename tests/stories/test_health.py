@@ -1,7 +1,5 @@
 """The reports of a process on itself: alive, ready, and metrics for Prometheus, which name nobody."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import socket

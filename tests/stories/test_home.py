@@ -1,8 +1,6 @@
 """Home as the central page: requests are decided, urged, withdrawn and set up there, by the same presses as on cards.
 Each page is kept up to date, is private to its person, and stays within Slack's limits."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any
@@ -29,14 +27,10 @@ def read_home(office: Office, person: str) -> str:
     return read_message_text(dict(office.driver.homes.get(person) or {}))
 
 
-def list_home_buttons(office: Office, person: str) -> list[dict[str, Any]]:
-    return list(list_buttons(dict(office.driver.homes.get(person) or {})))
-
-
 async def press(office: Office, person: str, action: str, value: str = "") -> Any:
     """Press a button of the current Home page."""
-    wanted = [b for b in list_home_buttons(office, person) if b["action_id"] == action and value in b.get("value", "")]
     view = office.driver.homes[person]
+    wanted = [b for b in list_buttons(dict(view)) if b["action_id"] == action and value in b.get("value", "")]
     return await office.driver.click_view_button(person, view["id"], action, value=wanted[0].get("value"))
 
 

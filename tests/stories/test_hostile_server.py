@@ -1,8 +1,6 @@
 """A running hostile MCP server, over the real transports: every attack costs one observation, moves no gate, and
 reaches a card only as the server's words."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,8 +1,6 @@
 """A colleague poses as somebody else, and the model does whatever it is told. The right person is reached, or the bot
 asks; and every card identifies people in a way that can be checked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A text too long for any card: it is read whole, in the dialog in which it is confirmed, or it goes nowhere."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The main job as people experience it: from a message to a started request."""
 
-from __future__ import annotations
-
 from tests.harness.office import LI, WANG, ZHANG, Office
 from tests.stories.behind import DECISION, PREVIEW, choices_of, facts_of, request_of, requests_of
 

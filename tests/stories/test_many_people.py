@@ -1,7 +1,5 @@
 """All of Slack hangs: known people do not wait for it."""
 
-from __future__ import annotations
-
 from tests.harness.office import LI, ZHANG, Office
 
 FOR_EVER_S = 60.0

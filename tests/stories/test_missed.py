@@ -1,7 +1,5 @@
 """Nobody hears Slack for longer than Slack resends an event: messages of that time are answered once, in order."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The morning list: one message per working day, in each person's time zone, updated while it changes, never two."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bot.dev.evaluation.shown_blocks import read_message_text

@@ -1,7 +1,5 @@
 """Buttons that the model offers under an answer: a form that opens filled in, or a sentence that a press says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bot.chat.messages import Click, FormDialog, FormSubmission, Place

@@ -1,7 +1,5 @@
 """One story on a Redis cluster, and on a master that dies in the middle of it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Outages: the bot names the unreachable system, keeps all messages, and does each thing once afterwards."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

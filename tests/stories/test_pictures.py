@@ -1,7 +1,5 @@
 """Pictures that a model sees: the values it reads are proposed and marked; any other text in them has no effect."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,23 +1,11 @@
 """Readers of content, over the real protocols: channels, guests, Slack Connect, settings, and who stops what."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest
 
 from bot.dev.workspace.world import WorkspaceMember
-from tests.harness.office import (
-    ADMIN,
-    ANN,
-    GENERAL,
-    WANG,
-    ZHANG,
-    Office,
-    name_id,
-    office,
-    read_message_text,
-)
+from tests.harness.office import ADMIN, ANN, GENERAL, WANG, ZHANG, Office, name_id, office, read_message_text
 
 OWNER = WorkspaceMember(name_id("U07OWNER"), "owner", "老板", email="owner@example.com", locale="en-US", is_admin=True)
 SENT, CARD = "I have sent it to you in our DM.", "The card is in our DM. Please look at it there."

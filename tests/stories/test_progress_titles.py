@@ -1,7 +1,5 @@
 """The one message that shows a run: its title and its steps, while the run works, waits, has ended, or was killed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

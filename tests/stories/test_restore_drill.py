@@ -1,8 +1,6 @@
 """The drill: a backup during work, then a mail sent and a leave approved, all of it lost, and the backup restored. Work
 known from a journal kept elsewhere is not repeated."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

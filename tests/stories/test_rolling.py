@@ -1,7 +1,5 @@
 """A rolling restart under load: one process is asked to end, the others continue; no writer notices."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal

@@ -1,10 +1,6 @@
 """Repetitions: a call that already waits gets no second card, an identical start is asked about once more, and an
 approver is told of identical claims."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from bot.agent.model import Messages, ModelReply
@@ -59,12 +55,8 @@ async def test_without_the_check_two_cards_stand_and_two_expenses_come_to_be(
         await empty.card(here)
         await empty.says(ZHANG, "就是这笔，报销吧")
         await empty.card(here, count=2)
-        for card in kept_all(empty, here):
+        for card in [kept(one) for one in empty.cards(here)]:
             await empty.press(ZHANG, card, "confirm")
         await empty.until(lambda: len(empty.finals(here)) == 2)
         await empty.quiet()
         assert await requests_of(empty, ZHANG) == ("E-0001", "E-0002")
-
-
-def kept_all(desk: Office, channel: str) -> list[dict[str, Any]]:
-    return [kept(card) for card in desk.cards(channel)]

@@ -1,8 +1,6 @@
 """Tools of MCP servers in whole conversations: real servers, the real loop, gate and lanes; a model that may do
 anything."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Mapping

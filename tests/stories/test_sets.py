@@ -1,8 +1,6 @@
 """Many requests at once: one message with a box for each. A press on it is a press on every ticked card, and nothing
 else: with the same checks, one decision each, and its outcome in place."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from slack_sdk.models.blocks import Block

@@ -1,7 +1,5 @@
 """A writer sees at once that the bot is at work, for as long as it is, and no longer."""
 
-from __future__ import annotations
-
 from tests.harness.office import ANN, GENERAL, ZHANG, Office
 
 

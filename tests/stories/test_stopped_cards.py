@@ -1,7 +1,5 @@
 """A stop also stops cards that wait for a button: those of that run become records, and can never be pressed again."""
 
-from __future__ import annotations
-
 import pytest
 
 from bot.conversation import stops

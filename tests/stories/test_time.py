@@ -1,24 +1,8 @@
 """Time as people experience it: reminded, expired, asked again, cancelled."""
 
-from __future__ import annotations
-
 from bot.queue.keys import Keys
-from tests.harness.office import (
-    LI,
-    WANG,
-    ZHANG,
-    Office,
-    read_message_text,
-)
-from tests.stories.behind import (
-    choices_of,
-    facts_of,
-    forged,
-    hours_pass,
-    kept,
-    request_of,
-    told_privately,
-)
+from tests.harness.office import LI, WANG, ZHANG, Office, read_message_text
+from tests.stories.behind import choices_of, facts_of, forged, hours_pass, kept, request_of, told_privately
 from tools.workflow.engine.state import Decision, Status
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"

@@ -1,8 +1,6 @@
 """Requests that a model starts by the tool of their process: cards, presses and records are like those of
 `start_process`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

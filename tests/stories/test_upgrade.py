@@ -2,8 +2,6 @@
 and both run beside each other. `tests/former_version` names the commit of the previous version; a release sets it to
 its own."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import subprocess

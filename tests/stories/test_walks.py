@@ -1,7 +1,5 @@
 """The lists *one message through* and *one click through* of `bot/README.md`, compared with the files that run."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import sys

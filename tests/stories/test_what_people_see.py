@@ -1,7 +1,5 @@
 """A thread shows content for the person who asked: no slips of the model, no receipt under a greeting."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A small company, and forms its people fill in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal

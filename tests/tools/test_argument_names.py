@@ -1,7 +1,5 @@
 """Each thing has one name in all tools; other names of it are read, and what could mean two things is asked back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

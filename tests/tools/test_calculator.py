@@ -1,7 +1,5 @@
 """Sums: computed exactly, equal to Python's own Decimal, and whatever is written, an answer or a `ToolError`."""
 
-from __future__ import annotations
-
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 from typing import Any

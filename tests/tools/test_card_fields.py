@@ -1,7 +1,5 @@
 """What cards show of a form, in both languages."""
 
-from __future__ import annotations
-
 from bot.core.i18n import render_value, translate_label
 from tests.harness.corpus import corpus
 from tests.tools.company import SHORT, SICK, filled

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import ast
 import re
 import string
@@ -89,11 +87,7 @@ def test_the_parameters_of_errors_fill_their_words() -> None:
         given[code] = given.get(code, names) & names
     for code, names in given.items():
         for text in load_sentences()[f"error.{code}"].values():
-            assert placeholders(text) <= names, code
-
-
-def placeholders(text: str) -> set[str]:
-    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+            assert {name for _, name, _, _ in string.Formatter().parse(text) if name} <= names, code
 
 
 def test_every_key_that_code_puts_together_has_words() -> None:

@@ -1,7 +1,5 @@
 """Which characters nobody sees, held against what Unicode says and what its emoji are."""
 
-from __future__ import annotations
-
 import sys
 import time
 import unicodedata

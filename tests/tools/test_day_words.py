@@ -1,7 +1,5 @@
 """A calendar day in words means that day alone, whoever reads it wherever."""
 
-from __future__ import annotations
-
 import re
 from datetime import date, datetime, timedelta
 

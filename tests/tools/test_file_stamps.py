@@ -1,7 +1,5 @@
 """A change is noticed however soon it comes after the one before."""
 
-from __future__ import annotations
-
 import os
 
 from tools.file_stamps import FRESH_NS, build_stamp

@@ -1,7 +1,5 @@
 """The form of a process on the pages of a dialog: what comes first, what depends on what, what is wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

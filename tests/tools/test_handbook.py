@@ -1,7 +1,5 @@
 """Searching and reading the handbook: bounded, paged, and whatever stands in it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Persons as cards name them: what is stored with a card, and who may be mistaken."""
 
-from __future__ import annotations
-
 from tests.harness.corpus import corpus
 from tests.tools.office import LI, PEOPLE, SICK, WANG, ZHANG, ZHAO, office
 from tools.people.identities import identify_people

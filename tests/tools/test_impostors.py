@@ -1,7 +1,5 @@
 """Who a name means, attacked: colleagues who call themselves somebody else's address, name or the beginning of one."""
 
-from __future__ import annotations
-
 from tests.harness.corpus import corpus
 from tests.tools.company import CHOICE
 from tests.tools.office import LI, SICK, WANG, ZHANG, ZHAO, Office, office, refused

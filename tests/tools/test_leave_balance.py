@@ -1,7 +1,5 @@
 """What is left of the year's leave: counted as the card of a request counts it, and told to its owner alone."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """Which names look alike: Unicode's own pairs, and the names of people who look alike or do not."""
 
-from __future__ import annotations
-
 from importlib import resources
 
 from hypothesis import given

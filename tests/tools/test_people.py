@@ -1,7 +1,5 @@
 """Who a name means, and looking people up."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The forms of ids: Slack's, and Feishu's beside them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tools.people.names import PersonMatches, find_people, is_searchable_name

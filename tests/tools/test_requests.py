@@ -1,7 +1,5 @@
 """Requests: started, handed in again and withdrawn, how they have gone, in words and as a picture, and who may know."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Which tasks *approve everything under 200* means: asking brings them together and decides nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,8 +1,6 @@
 """The start tools of the processes: made of their forms, planned and kept as `start_process`, and told at once what is
 wrong."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

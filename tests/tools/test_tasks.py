@@ -1,7 +1,5 @@
 """A task: its list, its card and its decision; and the operations beside the graph, on its card and in chat."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """The tool that does nothing: what is thought with it is the model's own."""
 
-from __future__ import annotations
-
 import json
 
 from redis.asyncio import Redis

@@ -1,7 +1,5 @@
 """Working days, told as the calendar counts them, estimates marked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date, timedelta
 

@@ -1,7 +1,5 @@
 """A collector on loopback: takes OTLP over HTTP as a real one does, and shows what has come."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

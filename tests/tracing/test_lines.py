@@ -1,7 +1,5 @@
 """A run as a line: what its figures are made from, and what is never in it."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs as OpenTelemetry spans: what a collector gets of a whole office at work, and what happens while it is away."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

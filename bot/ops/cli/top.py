@@ -25,7 +25,6 @@ from bot.features.home.waiting_lanes import LaneFigures, list_oldest_lanes
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
 from bot.ops.queue_figures import QueueFigures, load_queue_figures
-from bot.queue.keys import Keys
 from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.journal import Journal

@@ -1,7 +1,5 @@
 """How long the properties of the parsers are tried: `test_fuzz.py` says how to ask for more."""
 
-from __future__ import annotations
-
 import os
 
 from hypothesis import HealthCheck, settings

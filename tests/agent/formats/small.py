@@ -1,7 +1,5 @@
 """Small tools for replies to call, and what a reply should be read as."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Sequence

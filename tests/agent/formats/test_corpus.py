@@ -1,7 +1,5 @@
 """Replies as models write them, style by style: each is read as what it says, or not at all."""
 
-from __future__ import annotations
-
 import pytest
 
 from bot.agent.formats.json_format import JsonFormat

@@ -8,8 +8,6 @@ A hundred replies each with every run of the suite. For long, and with how many 
     HYPOTHESIS_PROFILE=long FUZZ_EXAMPLES=100000 pytest tests/agent/formats --timeout 0 --hypothesis-show-statistics
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

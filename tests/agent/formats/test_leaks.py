@@ -1,8 +1,6 @@
 """Calls that are written as text, and thoughts: in every style a person is shown neither, the history holds neither,
 and no card comes of them."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tool calls as endpoints send them, from the body of an answer to a decision."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

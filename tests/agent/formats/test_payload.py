@@ -1,7 +1,5 @@
 """JSON as models write it: read as it stands, mended without a word more or less, or refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

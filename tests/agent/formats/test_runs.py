@@ -1,7 +1,5 @@
 """A whole run in each style: questions and observations, a gated call, a restart in the middle, a change of style."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

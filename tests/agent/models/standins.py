@@ -1,8 +1,6 @@
 """Endpoints as they behave in the wild (state of 2026-11): real servers on loopback, each with one behaviour, over any
 model behind the port. Their words and shapes are those of the recorded answers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence

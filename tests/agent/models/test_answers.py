@@ -1,7 +1,5 @@
 """What endpoints send, whatever it is called: `answers.toml`."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

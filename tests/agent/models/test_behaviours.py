@@ -1,7 +1,5 @@
 """A run through the loop at every kind of endpoint: it comes to its answer, and what was learned is asked for once."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The way to an endpoint: through the proxy that the environment names, and with the login in its address."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What endpoints say instead of an answer, in their own words: what it means, and what it teaches."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The second model: asked when the first is away, not when it refuses; and no key goes where it does not belong."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

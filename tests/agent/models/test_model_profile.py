@@ -1,7 +1,5 @@
 """What administrators are told of an endpoint: by `doctor`, by the log, and in settings."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

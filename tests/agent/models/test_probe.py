@@ -1,7 +1,5 @@
 """Whether a model calls tools is asked once, over a real connection, and remembered."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """What an endpoint wants back lives with its run and nowhere else: a restart goes on with it, its end takes it away."""
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

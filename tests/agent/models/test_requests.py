@@ -1,7 +1,5 @@
 """Requests as they are written: what each transport makes of the same conversation."""
 
-from __future__ import annotations
-
 import json
 
 from bot.agent.model import MAX_DETAILS, attach_details, detach_details, dump_provider_details

@@ -1,8 +1,6 @@
 """Chat templates that take no message of the system behind the first, or no two of one side in a row: it is learned
 from the endpoint's own refusal, and what the system says later is told all the same."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

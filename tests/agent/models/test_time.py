@@ -1,8 +1,6 @@
 """What is slow: a reply that keeps coming is waited for, one that does not come is asked for three times. What is too
 long is cut once."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Feishu's API for one test: each call gets the next of the answers that the test has laid out."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -3,8 +3,6 @@
 Values and lengths are those of the component pages under open.feishu.cn/document/feishu-cards, as stored on
 2025-09-25."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The ears of the bot on a small Feishu: payloads by others, an ingress in memory, and people whom Feishu knows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field

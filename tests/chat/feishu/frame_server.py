@@ -1,9 +1,6 @@
 """Feishu's servers for one test: tokens, the address of a long connection, and frames by the SDK's protocol buffers."""
 
-from __future__ import annotations
-
 import asyncio
-import base64
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -104,10 +101,6 @@ class FrameServer:
     async def wait_for_ack(self, name: str = "m1", number: int = 1) -> dict[str, Any]:
         await self.wait_until(lambda: len(self.acks.get(name, [])) >= number)
         return self.acks[name][number - 1]
-
-
-def read_answer(ack: dict[str, Any]) -> Any:
-    return json.loads(base64.b64decode(ack["data"]))
 
 
 @asynccontextmanager

@@ -1,8 +1,6 @@
 """A small Feishu on loopback that takes messages and refuses what Feishu refuses. Every request is held against the
 request models of Feishu's own SDK."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """What a person reads on a card, by a CommonMark renderer of others (markdown-it-py) with the tags that Feishu adds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any

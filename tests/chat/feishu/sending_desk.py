@@ -1,7 +1,5 @@
 """A channel of the bot on a small Feishu, with a real Redis."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

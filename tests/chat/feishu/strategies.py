@@ -1,9 +1,8 @@
 """Posts, dialogs and pages as hypothesis makes them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from bot.chat.messages import (
@@ -28,6 +27,11 @@ from bot.chat.messages import (
 )
 from tools.spec import DialogField
 
+SLOW = settings(
+    max_examples=25,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 NASTY = st.sampled_from(
     ["<at id=all></at>", "<at id=ou_1234567890>", "<a href='https://evil.example'>x</a>", "<font color='red'>",
      "</font>", "&lt;at id=all&gt;", "&#60;at id=all&#62;", "&", "<", ">", "```", "`", "~~~", "*b*", "**", "_i_",

@@ -1,7 +1,5 @@
 """HTTP mode against those who are not Feishu, with the SDK's own verification beside ours."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

@@ -1,12 +1,10 @@
 """Cards: nothing cut, nothing interpreted, nobody called by somebody's words, nothing that Feishu would refuse."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.chat.feishu.cards import count_bytes, count_elements, render_post
@@ -30,17 +28,11 @@ from bot.chat.messages import (
 )
 from tests.chat.feishu.card_schema import check_card, hold_limits, walk
 from tests.chat.feishu.reader import list_markdown, list_tags, list_texts, list_values, read_cards, squeeze
-from tests.chat.feishu.strategies import CARDS, DIRECT, ENTRIES, GROUP, LONG, POSTS, SHORT
+from tests.chat.feishu.strategies import CARDS, DIRECT, ENTRIES, GROUP, LONG, POSTS, SHORT, SLOW
 from tools.characters import has_invisible, show_invisible
 
 TEXT = {"tag": "plain_text", "content": "x"}
 LI = "ou_7d8a6e6df7621556ce0d21922b676706"
-SLOW = settings(
-    max_examples=25,
-    deadline=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 
 
 @SLOW

@@ -1,7 +1,5 @@
 """Posting on Feishu: once, spaced, where it belongs, and honest about what Feishu refuses."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import nullcontext
@@ -21,24 +19,9 @@ from bot.core.held_lease import bind_lease
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from tests.chat.feishu.message_server import DAY, HOUR, TENANT
-from tests.chat.feishu.sending_desk import (
-    CARD,
-    CHAT,
-    DM,
-    GROUP,
-    LATER,
-    LI,
-    OVER,
-    PLACE,
-    ROOT,
-    ZHANG,
-    Desk,
-    desk,
-    has_buttons,
-)  # fmt: skip
+from tests.chat.feishu.sending_desk import CARD, CHAT, DM, GROUP, LATER, LI, OVER, PLACE, ROOT, ZHANG, Desk, has_buttons
 from tests.chat.slack.doubles import Lane
 
-__all__ = ["desk"]
 CONTENT = {"msg_type": "interactive", "content": encode_content(render_post(CARD, PLACE)[-1])}
 
 

@@ -1,7 +1,5 @@
 """The channel in the local workspace: what the bot sends there is what people see, within the limits of Feishu."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

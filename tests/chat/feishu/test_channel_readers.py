@@ -1,7 +1,5 @@
 """Who reads a chat: people of the company, or others too."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -9,9 +7,7 @@ import pytest
 
 from bot.chat.feishu.channel_readers import PAGES, FeishuReaderClassifier
 from bot.chat.messages import ChannelReaders, Place
-from tests.chat.feishu.ears_desk import LI, OTHER, TENANT, ZHANG, Ears, ears
-
-__all__ = ["ears"]
+from tests.chat.feishu.ears_desk import LI, OTHER, TENANT, ZHANG, Ears
 
 CHAT = "oc_project"
 PLACE = Place(platform="feishu", team=TENANT, channel=CHAT, thread="om_1")

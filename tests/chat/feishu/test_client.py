@@ -1,7 +1,5 @@
 """Feishu's client against a server that limits, refuses, forgets tokens and breaks off."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """The people of a Feishu tenant, with managers, departments and leavers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -13,10 +11,8 @@ from bot.chat.people.directory_file import DirectoryEntry
 from bot.core.errors import ChatError
 from bot.queue.keys import Keys
 from bot.storage.members import RedisMemberStore
-from tests.chat.feishu.ears_desk import BOT, LI, SALES, TENANT, ZHANG, Ears, build_user, ears
+from tests.chat.feishu.ears_desk import BOT, LI, SALES, TENANT, ZHANG, Ears, build_user
 from tests.chat.feishu.message_server import check_request
-
-__all__ = ["ears"]
 
 
 async def test_a_person_has_a_manager_and_a_department(ears: Ears) -> None:

@@ -1,7 +1,5 @@
 """Files of a message: who has sent them is proved by the message, as Feishu has it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -9,9 +7,7 @@ import pytest
 from bot.chat.feishu.files import FeishuFileSource
 from bot.chat.messages import Place, SentFile
 from bot.core.errors import ChatUnavailableError, FileRefusedError
-from tests.chat.feishu.ears_desk import DM, LI, TENANT, ZHANG, Ears, build_message, ears
-
-__all__ = ["ears"]
+from tests.chat.feishu.ears_desk import DM, LI, TENANT, ZHANG, Ears, build_message
 
 MESSAGE, KEY = f"om_{10:032x}", "file_v3_00ab_12345678-90ab-cdef-1234-567890abcdeg"
 FILE = SentFile(id=f"{MESSAGE}/file/{KEY}", name="评审纪要.docx")

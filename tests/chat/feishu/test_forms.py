@@ -1,11 +1,9 @@
 """Dialogs and forms as cards: every kind of field as an input and back, nothing cut, nothing refused by Feishu."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.chat.feishu.forms import (
@@ -20,17 +18,11 @@ from bot.chat.feishu.forms import (
     render_form,
 )
 from bot.chat.feishu.home import render_home_dialog
-from bot.chat.feishu.values import (
-    CancelValue,
-    FormValue,
-    HomeDialogValue,
-    PressValue,
-    parse_value,
-)
+from bot.chat.feishu.values import CancelValue, FormValue, HomeDialogValue, PressValue, parse_value
 from bot.chat.messages import Dialog, FormDialog, FormInput, FormProblem, HomeDialog
 from tests.chat.feishu.card_schema import check_card, hold_limits, walk
 from tests.chat.feishu.reader import list_markdown, list_tags, list_values, read_cards, squeeze
-from tests.chat.feishu.strategies import GROUP, INPUTS, WRITTEN, dialogs
+from tests.chat.feishu.strategies import GROUP, INPUTS, SLOW, WRITTEN, dialogs
 from tests.golden.shown import FORM, HOME_DIALOG
 from tests.tools.company import SICK, filled
 from tools.cards.fields import build_dialog_fields
@@ -41,10 +33,6 @@ from tools.workflow.process.definition import load_shipped_processes
 LI, ZHANG = "ou_7d8a6e6df7621556ce0d21922b676706", "ou_00000000000000000000000000000001"
 LABEL = {"tag": "plain_text", "content": "x"}
 PEOPLE = {LI: "li@example.com", ZHANG: "zhang@example.com"}
-SLOW = settings(
-    max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)  # fmt: skip
 FOUND = st.builds(FormProblem, field=st.sampled_from(["field_1", "x"]), label=st.just("L"), text=WRITTEN)
 PROBLEMS = st.lists(FOUND, max_size=3)
 
@@ -130,7 +118,6 @@ def test_what_was_put_in_comes_back() -> None:
     assert parse_form_value({"x": "\ud800"}) == {"x": "\ufffd"}
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["word ", "字", "\n", "  ", "😀", "x"]), max_size=2_000).map("".join))
 def test_a_long_text_is_whole_in_its_inputs(value: str) -> None:
     shown = render_dialog(dialog(DialogField(name="text", label="x", kind="long", value=value)), PageState("en"))

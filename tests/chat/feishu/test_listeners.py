@@ -1,7 +1,5 @@
 """Messages in: every shape that Feishu sends, as others have recorded or documented it."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json
@@ -13,10 +11,8 @@ from bot.chat.feishu import listeners
 from bot.chat.feishu.message_content import CONTENT_MAX
 from bot.chat.messages import ChannelReaders, HomeView, Place, SentFile
 from bot.core.errors import ChatUnavailableError, StoreUnavailableError
-from tests.chat.feishu.ears_desk import BOT, DM, LI, OTHER, TENANT, ZHANG, Ears, build_message, ears, load_payload
+from tests.chat.feishu.ears_desk import BOT, DM, LI, OTHER, TENANT, ZHANG, Ears, build_message, load_payload
 from tests.chat.slack.doubles import eventually
-
-__all__ = ["ears"]
 
 GROUP = f"oc_e{1:031x}"
 

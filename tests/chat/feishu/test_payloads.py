@@ -1,7 +1,5 @@
 """Payloads of any shape: nothing but the agreed errors comes out, and nothing in another person's name."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -10,10 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bot.core.errors import ChatError, StoreUnavailableError
-from tests.chat.feishu.ears_desk import LI, PAYLOADS, ZHANG, Ears, ears, load_payload
+from tests.chat.feishu.ears_desk import LI, PAYLOADS, ZHANG, Ears, load_payload
 from tests.harness.spoilt import list_paths, replace_part
-
-__all__ = ["ears"]
 
 NAMES = sorted(file.stem for file in PAYLOADS.glob("*.json"))
 MESSAGES = [name for name in NAMES if load_payload(name)["header"]["event_type"].endswith("receive_v1")]
@@ -74,7 +70,7 @@ def list_people(ears: Ears) -> set[str]:
     return {one.person for one in taken} | {one for one, _ in inbox.welcomed}
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_no_payload_raises_or_speaks_for_somebody_else(ears: Ears, data: st.DataObject) -> None:
     """Control: `test_negative_control_a_whole_payload_is_taken`."""

@@ -1,7 +1,5 @@
 """Presses in: durable before they are answered, and answered within the 3 s of Feishu."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace
@@ -41,11 +39,9 @@ from bot.chat.messages import (
 )
 from bot.core.errors import StoreUnavailableError
 from bot.core.work_items import TICKED
-from tests.chat.feishu.ears_desk import LI, OTHER, TENANT, ZHANG, Ears, ears, load_payload
+from tests.chat.feishu.ears_desk import LI, OTHER, TENANT, ZHANG, Ears, load_payload
 from tests.chat.slack.doubles import eventually
 from tools.spec import DialogField
-
-__all__ = ["ears"]
 
 GROUP = "oc_e" + "0" * 31
 ROOT = f"om_{0x61:032x}"

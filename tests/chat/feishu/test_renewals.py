@@ -1,7 +1,5 @@
 """Cards that wait longer than Feishu lets them be updated: posted anew in time, once, and still the same card."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 
@@ -16,9 +14,8 @@ from bot.core.errors import ChatUnavailableError
 from bot.ops.personal_data import PersonalData
 from bot.queue.keys import Keys
 from tests.chat.feishu.message_server import DAY, HOUR, TENANT, Said
-from tests.chat.feishu.sending_desk import CARD, DM, LATER, LI, OVER, PLACE, Desk, desk, has_buttons
+from tests.chat.feishu.sending_desk import CARD, DM, LATER, LI, OVER, PLACE, Desk, has_buttons
 
-__all__ = ["desk"]
 ANSWER = Post(text="Here you are", buttons=(Button("Try again", "retry", "R03abc", 0),))
 
 

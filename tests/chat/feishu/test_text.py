@@ -1,10 +1,8 @@
 """Text for Feishu's markdown: people's words exactly, the model's formatting without anything that hides or calls."""
 
-from __future__ import annotations
-
 import time
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bot.chat.feishu.text import (
@@ -22,7 +20,6 @@ from tools.characters import show_invisible, split_text
 INVISIBLE_FREE = WRITTEN.map(show_invisible)
 
 
-@settings(max_examples=300, deadline=None)
 @example("1. a\n\n\n  b | c\n--- | ---\n# x\n* y")
 @given(WRITTEN)
 def test_somebodys_words_are_shown_character_for_character(text: str) -> None:
@@ -46,7 +43,6 @@ def test_only_an_id_of_feishus_form_is_a_mention() -> None:
         assert format_mention(other) == ""
 
 
-@settings(max_examples=300, deadline=None)
 @given(INVISIBLE_FREE)
 def test_the_models_markdown_calls_nobody_and_hides_no_address(text: str) -> None:
     shown = convert_markdown(text)

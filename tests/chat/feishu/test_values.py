@@ -1,12 +1,10 @@
 """What buttons carry: what is built comes back as it was, and nothing else is read."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.chat.feishu.values import (
@@ -63,7 +61,6 @@ VALUES: st.SearchStrategy[Value] = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
 @given(VALUES)
 def test_what_is_built_comes_back(value: Value) -> None:
     built = build_value(value)

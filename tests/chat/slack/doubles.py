@@ -1,7 +1,5 @@
 """Doubles of the ports the Slack adapter works with, and a very small Slack behind the real HTTP client."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Sessions and prompts of Slack's: in order, within Slack's rate, and given up where Slack has none."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any

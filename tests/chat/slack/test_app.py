@@ -1,7 +1,5 @@
 """The app on its socket, and at its start. Over HTTP: `test_http.py`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

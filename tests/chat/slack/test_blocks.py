@@ -1,7 +1,5 @@
 """Cards: nothing cut, nothing interpreted, nothing Slack would refuse."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Posting: once, spaced, and honest about what Slack refuses."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import nullcontext
 

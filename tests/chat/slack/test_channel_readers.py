@@ -1,7 +1,5 @@
 """Who reads a channel: what Slack says of it, joined with the directory; what cannot be known counts as strangers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

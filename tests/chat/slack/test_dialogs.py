@@ -1,7 +1,5 @@
 """Every kind of a form's fields as an input, and back."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """People: who they are, and who may call."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from itertools import product

@@ -1,7 +1,5 @@
 """Files of Slack: what payloads say of them, where the token may go, and what is not taken for a file."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Forms as Slack views: within its limits, and what comes back is bounded before it is believed."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

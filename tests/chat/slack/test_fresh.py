@@ -1,7 +1,5 @@
 """People as they are now: asked for again where something is decided, and the directory file as it is."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """HTTP mode against those who are not Slack: nothing they send counts, is parsed, or stays."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import hashlib

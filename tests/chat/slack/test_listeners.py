@@ -1,7 +1,5 @@
 """Payloads in: every shape Slack sends, through the whole of Bolt."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
@@ -10,15 +8,7 @@ from typing import Any, cast
 import pytest
 
 from bot.chat import shared_parts
-from bot.chat.messages import (
-    Acceptance,
-    Dialog,
-    FormDialog,
-    FormInput,
-    HomeDialog,
-    MessageRef,
-    Place,
-)
+from bot.chat.messages import Acceptance, Dialog, FormDialog, FormInput, HomeDialog, MessageRef, Place
 from bot.chat.slack import listeners
 from bot.chat.slack.forms import render_form
 from bot.chat.slack.home import render_home_dialog

@@ -1,7 +1,5 @@
 """The app's manifest: well formed, least scopes, and in step with the code."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

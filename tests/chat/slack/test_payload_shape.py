@@ -1,7 +1,5 @@
 """Payloads of another shape than Slack's, from somebody who can sign: acknowledged, dropped, and nothing breaks."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Several processes, one Redis: what one has learned of people, all know."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

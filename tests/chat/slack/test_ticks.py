@@ -1,8 +1,6 @@
 """Boxes to tick: what is sent of them, and what is read from the payloads of a press. The payloads have the shape that
 Slack publishes for `block_actions` (docs.slack.dev/reference/interaction-payloads)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Scenarios played in a test, in databases of a server of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from bot.dev.evaluation.evaluation import Evaluation

@@ -1,8 +1,6 @@
 """The evaluation behind every kind of endpoint: what an endpoint demands changes nothing of what comes out. By default
 a few scenarios are played at each, at every change at one of them; EVERY_BEHAVIOUR=1 plays all of them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -1,7 +1,5 @@
 """`countersign eval`, as people call it."""
 
-from __future__ import annotations
-
 import json
 import signal
 from decimal import Decimal

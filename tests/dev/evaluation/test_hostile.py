@@ -1,8 +1,6 @@
 """A fully hostile model and intruders, over all scenarios: nothing happens that nobody entitled has pressed for. And
 with one safety switched off at a time, the judge finds what then happens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

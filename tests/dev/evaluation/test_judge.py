@@ -1,7 +1,5 @@
 """Who was entitled to what: the judge alone, with recorded effects and presses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The HTML report: complete in itself, and harmless whatever people and models have written."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

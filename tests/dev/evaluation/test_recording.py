@@ -1,7 +1,5 @@
 """What a model was sent and said is written down, and said again."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections import deque

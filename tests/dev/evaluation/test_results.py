@@ -1,7 +1,5 @@
 """The figures: intervals, shares, percentiles, pass^k."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from itertools import combinations
 

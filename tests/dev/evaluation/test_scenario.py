@@ -1,7 +1,5 @@
 """Scenario files: each mistake is an error that says where it stands and what is wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

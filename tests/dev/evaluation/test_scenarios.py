@@ -1,7 +1,5 @@
 """Every shipped scenario, played through the whole bot with its script or with the rehearsal model."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import get_args

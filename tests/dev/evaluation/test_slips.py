@@ -2,8 +2,6 @@
 scenarios are played at every change, some in each style where there is time; EVERY_SLIP=1 plays all of them, three
 times each."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

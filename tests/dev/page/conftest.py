@@ -1,7 +1,5 @@
 """The page of a real workspace in a real browser, with a little Bolt app as the bot."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 

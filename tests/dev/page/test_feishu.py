@@ -1,7 +1,5 @@
 """The page in a browser when the workspace speaks Feishu, with a little app behind its callbacks."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

@@ -1,7 +1,5 @@
 """What can be said of the page without a browser: its words, its colours, and that nothing foreign is in it."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from itertools import product

@@ -1,7 +1,5 @@
 """The page in a browser: what people do on it, and what hostile text cannot do to it."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

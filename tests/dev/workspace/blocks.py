@@ -1,7 +1,5 @@
 """Blocks and views as Slack takes them. `more` adds or replaces properties."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bot.dev.workspace.world import Json

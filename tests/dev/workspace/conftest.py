@@ -1,7 +1,5 @@
 """A workspace on a port of its own, and a client of it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The unmodified Bolt app connected to a workspace, and the names of the demo world."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable

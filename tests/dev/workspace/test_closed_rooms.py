@@ -1,7 +1,5 @@
 """Private channels and group DMs."""
 
-from __future__ import annotations
-
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 

@@ -1,7 +1,5 @@
 """Socket Mode and signed HTTP as the platform does them: redelivery, waiting, round robin, disconnects, limits."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

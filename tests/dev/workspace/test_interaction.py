@@ -1,7 +1,5 @@
 """Trigger ids, dialogs, stale presses: what a press may do, how often, and for how long."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

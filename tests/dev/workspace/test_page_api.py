@@ -1,7 +1,5 @@
 """The page's API: what it gives, what it does, and who may not use it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The workspace's memory over a restart, and the trouble a snapshot can be in."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

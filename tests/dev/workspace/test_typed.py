@@ -1,10 +1,8 @@
 """What people type arrives escaped and marked up, as from the platform's own composer."""
 
-from __future__ import annotations
-
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.chat.slack.text import unescape_text
@@ -51,7 +49,6 @@ def test_what_is_typed_or_encoded_by_a_client_arrives_as_from_the_platforms_own_
     assert {text: typed(text, encoded=True) for text in ENCODED} == ENCODED
 
 
-@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_nothing_typed_becomes_markup_by_itself(text: str) -> None:
     """What stands between `<` and `>` was put there by the composer: a link or address as typed, or a name's id."""

@@ -1,7 +1,5 @@
 """The Web API: encodings, tokens, scopes, errors, semantics of every method."""
 
-from __future__ import annotations
-
 import aiohttp
 import pytest
 from slack_sdk.errors import SlackApiError

@@ -1,7 +1,5 @@
 """Files between a message and its request: killed anywhere, each is kept and attached once, and none is lost."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -1,7 +1,5 @@
 """What a file is, by its bytes, and which bytes would harm whoever opens them."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Files in a bucket: kept, verified, deleted, and honest about a store that is away. The S3 is somebody else's."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Answers with what was seen and done before them, as the loop would have it, and what becomes of them."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """True answers are left alone, false ones are held up: over a battery in the words of models of the middle range."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """What a tool has told bears an answer out in whatever style the run is written."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

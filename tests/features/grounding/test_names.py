@@ -1,7 +1,5 @@
 """Whose names are in a text is found without looking at everybody."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import date

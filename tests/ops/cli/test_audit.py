@@ -1,7 +1,5 @@
 """`countersign audit` as a program of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io

@@ -1,7 +1,5 @@
 """`countersign backup` and `restore` as programs: their numbers agree, or `restore` says why they do not."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from pathlib import Path

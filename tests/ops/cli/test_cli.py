@@ -1,7 +1,5 @@
 """The commands, as programs of their own against an office at work."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """Why a process file is refused: everything at once, with the line, in the reader's language."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

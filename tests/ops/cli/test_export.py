@@ -1,7 +1,5 @@
 """`countersign export`, as a program of its own: one line a run, without what anybody wrote unless that is wanted."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """What `countersign tail` is asked for has to exist: an empty list would look like an answer."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """What `--help` and `--version` print stands on a terminal of 80 columns, whole."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`countersign init`: what it asks, what it writes, and what it leaves alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

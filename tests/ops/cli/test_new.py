@@ -1,7 +1,5 @@
 """A new tool runs at once: laid out in a copy of the sources, checked, tested and played there."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

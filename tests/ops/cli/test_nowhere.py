@@ -1,7 +1,5 @@
 """Commands in a shell that does not know where the bot lives: they say so, and make nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

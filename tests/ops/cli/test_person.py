@@ -1,7 +1,5 @@
 """What is kept of one person: exported whole, erased but for the record, handed over when they leave."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """`countersign processes` as a program of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """What administrators read stands on a terminal of 80 columns: no line wraps, no id is broken, people have names."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

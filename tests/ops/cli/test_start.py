@@ -1,7 +1,5 @@
 """How much a command imports before it does anything: most of the time that a short one takes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

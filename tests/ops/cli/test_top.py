@@ -1,7 +1,5 @@
 """`countersign top`: the installation at work on one screen of 80 columns."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

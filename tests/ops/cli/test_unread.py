@@ -1,8 +1,6 @@
 """Secrets that were written, answered, mailed and thrown: no command prints one, no log, no file and no collector has
 one."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import io

@@ -1,7 +1,5 @@
 """`countersign usage`, and what `show` tells of costs: as programs of their own, beside an office that has worked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path

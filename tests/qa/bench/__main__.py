@@ -1,7 +1,5 @@
 """`python -m tests.qa.bench`: measure, show, and write down."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Sequence

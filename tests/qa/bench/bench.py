@@ -1,7 +1,5 @@
 """One run of the benchmarks: its options, its surroundings, and how programs are run in them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import resource

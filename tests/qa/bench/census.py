@@ -1,7 +1,5 @@
 """What is in a Redis, by kinds of keys: how many, how large, and whether they end."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

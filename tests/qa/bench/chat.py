@@ -1,7 +1,5 @@
 """What people feel: how soon an event is acknowledged, also while a hundred mails are confirmed in one moment."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """What waiting for replicas costs a person."""
 
-from __future__ import annotations
-
 from tests.qa.bench import outside
 from tests.qa.bench.bench import Bench
 from tests.qa.bench.figures import Reading, format_rounded_number, reading

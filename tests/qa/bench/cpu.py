@@ -1,7 +1,5 @@
 """What a step costs: ours beside the floor and beside peers, and with a long history."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager

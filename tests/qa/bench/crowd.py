@@ -1,7 +1,5 @@
 """100,000 people in the directory: what an answer and a card cost, and a morning list for everybody."""
 
-from __future__ import annotations
-
 from tests.qa.bench import outside
 from tests.qa.bench.bench import Bench
 from tests.qa.bench.figures import Reading, format_rounded_number, reading

@@ -1,7 +1,5 @@
 """The figures: what each is, how far it should reach, and a reading of one."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field

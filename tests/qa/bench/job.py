@@ -3,8 +3,6 @@
 A program is given a `Job` as its one argument, makes its runs, and prints a `Result` as its last line.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

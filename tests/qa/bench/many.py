@@ -1,7 +1,5 @@
 """Many runs at once in one process, against a model that takes its time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from tests.qa.bench import outside

@@ -8,8 +8,6 @@ were answered.
 Run as `python -m tests.qa.bench.mock`: prints its address as JSON, ends when its input ends.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -4,8 +4,6 @@ not?
 
 Settings that say how long something is kept are days here, so that everything comes to its end within the month."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -1,7 +1,5 @@
 """Processes beside the measured one: the mock endpoint, the workspace, the Redis server. All end with the context."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The peers: what else one would pick, each in an environment of its own that is made once and can be thrown away."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

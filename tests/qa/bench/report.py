@@ -1,7 +1,5 @@
 """What is shown and kept of the figures: a table and a JSON file, with what they were measured on."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -6,8 +6,6 @@ Redis come to their ends by Redis's own clock, and no two processes ever differ.
 work under way) are measured by another clock, which goes on as ever: whoever moves the time on waits until nothing is
 under way."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import shutil

@@ -1,8 +1,6 @@
 """The benchmarks can be run: every program makes its runs, every figure is written down. How fast anything is, is not
 tested."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

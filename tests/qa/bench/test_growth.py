@@ -1,7 +1,5 @@
 """What grows is found: by the judgement over days, and by a whole short month in which something does not end."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The one tiny tool that every program offers, and the texts around it, in the shape in which ours sends them."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

@@ -3,8 +3,6 @@
 Run as `python -m tests.qa.bench.town PEOPLE`: prints where it is as JSON; then does what it is told (`ORDERS`), a line
 of JSON each, and answers with one; ends when its input ends. Times are seconds of the event loop's clock."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
@@ -31,15 +29,7 @@ from tests.harness.hands import build_hands
 from tests.harness.http_delivery import use_http_delivery
 from tests.harness.office import CHAT
 from tests.harness.workspace_server import serve_workspace
-from tests.qa.company import (
-    DIRECTORS,
-    build_directory_file,
-    build_members,
-    get_dm,
-    get_owner,
-    list_buttons,
-    read_key,
-)
+from tests.qa.company import DIRECTORS, build_directory_file, build_members, get_dm, get_owner, list_buttons, read_key
 from tests.qa.process import read_lines
 
 BOT_TOKEN, APP_TOKEN, SIGNING_SECRET = "xoxb-local-town", "xapp-local-town", "town-signing-secret"

@@ -1,8 +1,6 @@
 """100,000 runs in a simulated year, through the bot's own code and with the settings as they are shipped: what is left
 of them for each person who was active, after 10,000, 50,000 and 100,000."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

@@ -1,8 +1,6 @@
 """`deploy/qa chaos`: a run on this machine, its figures and its findings. Ends with 1 when something was found, with 2
 when the harness itself failed or was asked for what there is not, with 130 when it was told to end."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import logging

@@ -2,8 +2,6 @@
 first one. With `CHAOS_WITHOUT` one of its safeties is taken out: then the checks must find what that safety prevents.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """What must be true at the end of a run, whatever broke in it. Pure: facts in, findings out, one sentence each."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter, defaultdict

@@ -1,8 +1,6 @@
 """What is true at the end of a run, collected from everywhere it can be seen: Redis, the workspace, the mail server,
 the bots' logs, and what the people remember."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections import Counter

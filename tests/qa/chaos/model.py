@@ -4,8 +4,6 @@ tag in the last message of a person and from the tool results after it. What goe
 `python -m tests.qa.chaos.model --seed 1 --rate 5` prints its address as JSON; `GET /counts` tells what it has done.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """What is outside the bot, with its troubles: the workspace and the mail server, in this process, on real sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """The people of a run: who writes the planned lines, and who presses the buttons that come of them."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import Counter, defaultdict

@@ -1,8 +1,6 @@
 """What stands between the bots and Redis, byte by byte: it holds bytes back, lets connections go dead without closing
 them, and cuts a connection right after Redis has carried out what was asked, before the answer is there."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

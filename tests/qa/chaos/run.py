@@ -1,7 +1,5 @@
 """One run: everything opened, people and faults let loose, calm, rest, facts."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import tempfile

@@ -3,8 +3,6 @@
 With the safety at work nothing is found; with it switched off the checks must find what it prevents.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import signal

@@ -3,8 +3,6 @@ can be killed without a word, and come back with what they had confirmed; they c
 Before each of their nodes stands a proxy, which holds bytes, goes dead and loses answers. A server has a replica, which
 can take over."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The figures of a run, as a table of plain text."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

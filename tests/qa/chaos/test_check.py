@@ -1,7 +1,5 @@
 """Each check finds what it is for: the facts of a good run, spoiled in one place, are not good any more."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

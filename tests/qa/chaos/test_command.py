@@ -1,7 +1,5 @@
 """The command: prints its seed first, ends when told to, and leaves nothing running."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The harness finds what it is there to find: with a safety switched off the same scene must not pass."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.harness.office import CHAT

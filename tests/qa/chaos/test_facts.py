@@ -1,7 +1,5 @@
 """What is looked for at the end is where the work really stands: names of keys that nobody uses would prove nothing."""
 
-from __future__ import annotations
-
 from redis.asyncio import Redis
 
 from bot.queue.lanes import Lanes

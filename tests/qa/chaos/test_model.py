@@ -1,7 +1,5 @@
 """What the scripted model says can be used: otherwise a run would only prove what happens when it cannot."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC
 

@@ -1,7 +1,5 @@
 """The harness itself: a Redis that is away already can be struck, and whatever fails beside a run ends it at once."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

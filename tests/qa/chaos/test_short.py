@@ -1,7 +1,5 @@
 """A short chaos run: everything that breaks in the long one breaks here too, at least once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -2,8 +2,6 @@
 chat over HTTP as any client of the platform reads it, the mails as they arrived. What the product's own classes read
 has to agree with it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import zlib

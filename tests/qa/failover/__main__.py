@@ -1,8 +1,6 @@
 """`deploy/qa failover`: a store that loses what it has not confirmed, again and again. Ends with 1 when something was
 lost, came twice or differs without a word, with 2 when nothing could be judged, with 130 when it was told to end."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

@@ -1,7 +1,5 @@
 """One run: people write and press, and again and again the store loses what it has not confirmed."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 import time

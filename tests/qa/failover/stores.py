@@ -1,8 +1,6 @@
 """Stores that lose what they have not confirmed: servers that a Sentinel watches, of which a replica that lags takes
 over, and one server whose power is cut, so that its disk keeps what was flushed and no more."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """Short runs with a store that loses what it has not confirmed, and a control that shows what is found otherwise."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

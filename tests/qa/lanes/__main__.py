@@ -1,8 +1,6 @@
 """`deploy/qa lanes`: goes through every state of the model of the lanes, and sees that each mutant of it is noticed.
 Ends with 1 when something does not hold or is not noticed, with 2 when nothing could be judged."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

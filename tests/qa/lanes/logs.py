@@ -4,8 +4,6 @@ spin plays it with the very text that it proves: what a script does stands in `s
 itself, because a script takes one lane after the other. Not played: what a checkpoint or a commit writes into a card's
 record."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections import defaultdict

@@ -2,8 +2,6 @@
 
 Each configuration is gone through to its end: it must hold. Each mutant, the model without a safety, must not."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

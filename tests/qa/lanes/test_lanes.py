@@ -1,7 +1,5 @@
 """The model holds, it notices its mutants, and the real scripts do what it does."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import signal

@@ -1,7 +1,5 @@
 """`deploy/qa mutants`: changes the safety core in small ways, one at a time, and shows what no test notices."""
 
-from __future__ import annotations
-
 import argparse
 import queue
 import sys

@@ -1,8 +1,6 @@
 """What is changed in Lua: calls, returns and flags of commands dropped, conditions dropped and turned, comparisons
 moved."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """What is changed in Python: guards and statements dropped, conditions turned, comparisons moved, elements and keyword
 arguments removed, returns changed. Log lines, assertions, annotations and decorators stay as they are."""
 
-from __future__ import annotations
-
 import ast
 import re
 from itertools import accumulate

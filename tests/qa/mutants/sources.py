@@ -1,7 +1,5 @@
 """The mutants of the files of this tree, and which of them are drawn."""
 
-from __future__ import annotations
-
 import random
 import tomllib
 from collections.abc import Collection, Mapping, Sequence

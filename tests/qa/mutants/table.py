@@ -1,7 +1,5 @@
 """Which files are changed, and which tests have to notice it, level by level."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

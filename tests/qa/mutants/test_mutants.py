@@ -1,7 +1,5 @@
 """The mutator itself: what it changes, that it can be repeated, and that it finds a hole."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

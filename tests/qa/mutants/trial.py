@@ -1,7 +1,5 @@
 """Tries mutants out: writes each into a copy of the tree, and runs the tests there. The working tree stays as it is."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

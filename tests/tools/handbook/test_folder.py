@@ -1,7 +1,5 @@
 """The handbook on disk: what is read and when, and what is refused by name."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

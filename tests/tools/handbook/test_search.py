@@ -1,7 +1,5 @@
 """Splitting at headings, and what a question finds: on the demo handbook, in both languages; and the ranking itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from hypothesis import example, given

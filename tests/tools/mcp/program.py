@@ -6,8 +6,6 @@
 `FILE` is the world outside: writes append a line to it, and a file beside it (`FILE.mood`) changes what the server is.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -5,8 +5,6 @@ One process for each test process imports the SDK, once, and forks for each serv
 ended itself, the server is killed.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import json

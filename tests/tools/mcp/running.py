@@ -1,7 +1,5 @@
 """Servers of `program.py` as processes, and what is said of them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Servers that answer without end: what is read of them is bounded, and they are only away."""
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import json

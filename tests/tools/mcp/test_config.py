@@ -1,7 +1,5 @@
 """The file of MCP servers: what stands in it, and what is said of one that is wrong."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tools of real MCP servers, by stdio and by streamable HTTP: what works, and everything that a server can do wrong."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

@@ -1,7 +1,5 @@
 """What a server answers is data for the model, and what is long is read page by page."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """A server's schema made plain: harmless whatever it is, and as strict as it was in what stays of it."""
 
-from __future__ import annotations
-
 import re
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """What a card shows of a server's arguments: all of it, and nothing in two ways."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any, cast

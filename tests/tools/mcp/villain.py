@@ -5,8 +5,6 @@
 It needs nothing of the SDK, since no SDK lets a server do this.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

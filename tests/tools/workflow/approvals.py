@@ -1,8 +1,6 @@
 """One request as a state machine of hypothesis: random commands by random people at random times, on the shipped
 processes and on drawn ones."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

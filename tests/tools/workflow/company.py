@@ -2,8 +2,6 @@
 commands repeated. Every list of its store says what the requests say, and nothing more; a repeated command has no
 second effect; who is away or has left is known from the machine's own book, not from the store."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Iterator, Sequence

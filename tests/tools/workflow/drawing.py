@@ -11,8 +11,6 @@ added by `more`; `revise` the author's own task; anything else a task of `${appr
 flow `a_b`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from itertools import pairwise

@@ -1,8 +1,6 @@
 """Processes that were never drawn by anybody: any mix of tasks one after another, in parallel and by amount, decided by
 one, all, any or in order, built without a file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal

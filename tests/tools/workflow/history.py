@@ -1,7 +1,5 @@
 """A history of requests in which everything has happened that a record can tell of."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from tests.harness.memory_store import Store

@@ -3,8 +3,6 @@
 I: identity and authority. S: state machine.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

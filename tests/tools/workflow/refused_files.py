@@ -1,7 +1,5 @@
 """The files that are refused, and what is said of each."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

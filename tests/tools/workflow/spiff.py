@@ -6,8 +6,6 @@ words a collection of deciders is written. Decisions are put into its data and t
 to their users: it has no idea of them.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Mapping
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """An administrator brings in a process, sees what a version changes, and moves requests to it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.harness.corpus import corpus

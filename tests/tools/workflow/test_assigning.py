@@ -1,7 +1,5 @@
 """Who decides and who is told: examples, and what must never happen whatever the form says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What was done is told in full, and whatever is altered is found; what is done on purpose: `test_audit_attacks`."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json
@@ -18,9 +16,9 @@ from tests.tools.company import NOW, TAXI
 from tests.tools.office import office, refused
 from tests.tools.workflow.history import LEAVE, lived, other
 from tests.tools.workflow.invariants import replay_events
+from tools.workflow.engine import audit_record
 from tools.workflow.engine.audit import AuditFinding, Verification
 from tools.workflow.engine.audit_record import (
-    PAGE_SIZE,
     AuditLine,
     RecordHead,
     build_audit_lines,
@@ -99,9 +97,10 @@ async def test_only_what_is_recent_is_told_and_requests_by_their_last_change(sto
     assert [(line.request, line.command) for line in recent] == [("L-0001", "comment")]
 
 
-async def test_many_requests_are_told_page_by_page() -> None:
+async def test_many_requests_are_told_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_record, "PAGE_SIZE", 5)
     store = MemoryStore()
-    engine, count = office(store).engine, 2 * PAGE_SIZE + 1
+    engine, count = office(store).engine, 11
     for n in range(count):
         await engine.start_request("expense", TAXI, "U1", f"{n}", NOW)
     assert len([name async for name, _, _ in list_recorded_events(store, NOW)]) == count

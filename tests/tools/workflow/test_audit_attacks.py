@@ -1,8 +1,6 @@
 """Attacks on the stored record in a real server, by somebody who can write to Redis: each is found, or stands on the
 list of what cannot be found."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Whether who was asked may still decide is asked again at the press, of people as they are then."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What other requests leave: days that are free, and a yearly balance."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from decimal import Decimal
 

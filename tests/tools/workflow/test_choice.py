@@ -1,7 +1,5 @@
 """Who approves is policy, not choice: who is accepted, who is refused and with what words, and what is flagged."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

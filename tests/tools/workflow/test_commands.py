@@ -1,8 +1,6 @@
 """Who may do what to a request, at the bounds: how often, how long after, and whom it concerns; and what each command
 causes: whose tasks it opens and closes, who is told, what is on record."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal

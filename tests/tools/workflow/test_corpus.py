@@ -1,7 +1,5 @@
 """Malformed BPMN files: `corpus/*.bpmn`, each with one defect; `corpus/expected.toml` says how each is refused."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The picture of a process: complete, readable, and true to what was taken."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from importlib import resources

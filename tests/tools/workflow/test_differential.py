@@ -1,8 +1,6 @@
 """The same file, the same forms and the same decisions in our engine and in SpiffWorkflow: after every step the same
 tasks are open for the same people, and it ends alike."""
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """The same start twice within a process's own time, on every store: one starts, the other asks."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 

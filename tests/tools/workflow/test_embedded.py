@@ -1,7 +1,5 @@
 """The engine as its callers see it: what is not there, how ids may be written, what is repeated, and who is told."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

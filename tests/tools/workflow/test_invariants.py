@@ -1,8 +1,6 @@
 """The authority and state invariants hold; and a machine whose safety is taken out is caught, by the invariant that the
 safety is for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any

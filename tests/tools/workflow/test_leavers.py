@@ -1,7 +1,5 @@
 """Who has left never gets a task, administrators can move tasks, and a task that is handed over keeps its clocks."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

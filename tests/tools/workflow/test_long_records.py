@@ -1,7 +1,5 @@
 """A request's record has an end: whatever is saved can be read back, and a step costs about the same all along."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """The way that is foreseen for a form is the one that it takes if everybody agrees."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 from tests.harness.corpus import corpus

@@ -1,7 +1,5 @@
 """The table: what its words mean, which row is taken, and what is refused when it is read."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """A number of a request is given out once, whatever becomes of the store."""
 
-from __future__ import annotations
-
 import pytest
 from redis.asyncio import Redis
 

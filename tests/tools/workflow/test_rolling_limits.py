@@ -1,7 +1,5 @@
 """Sums of what one person asked for lately: what is split to stay below a limit is seen, or sent to the next level."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from decimal import Decimal

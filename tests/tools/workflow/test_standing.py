@@ -1,8 +1,6 @@
 """Who comes into it from outside: who stands in, to whom what waits too long goes, who agrees to a withdrawal. The
 directory may be odd: managers in a circle, nobody above, people who have left."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from typing import Any

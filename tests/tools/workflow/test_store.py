@@ -1,7 +1,5 @@
 """What a store in memory holds after whatever a company does; and a store or an engine that forgets is caught."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack

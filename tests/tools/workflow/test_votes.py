@@ -1,7 +1,6 @@
 """How people decide together, played through: whoever's turn it is votes or asks further people, in any order."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from itertools import count
 from random import Random
 
@@ -39,7 +38,7 @@ def turns(ballot: Ballot) -> list[int]:
     return [seat.n for seat in list_waiting_seats(ballot)]
 
 
-def asked_further(ballot: Ballot, seat: Seat, random: Random, names: count[int]) -> Ballot:
+def asked_further(ballot: Ballot, seat: Seat, random: Random, names: Iterator[int]) -> Ballot:
     """One add sign, as the machine does it: with `after` goes the own vote."""
     first = max(s.n for s in list_seats(ballot)) + 1
     added = build_ballot(

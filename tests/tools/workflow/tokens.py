@@ -5,8 +5,6 @@ A process is a list of arrows `(source, target, condition)`; the names say what 
 is a count of tokens for each arrow, by place in that list.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from random import Random

@@ -1,7 +1,5 @@
 """A process whose form uses everything a form can say; its graph is a plain line of tasks."""
 
-from __future__ import annotations
-
 from tools.workflow.bpmn.graph import FlowNode, NodeKind, ProcessDefinition, SequenceFlow, ServiceTopic
 from tools.workflow.process.definition import Process, parse_form
 

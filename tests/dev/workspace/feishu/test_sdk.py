@@ -1,7 +1,5 @@
 """The unmodified `lark-channel-sdk` against the workspace: a whole conversation over the long connection."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator

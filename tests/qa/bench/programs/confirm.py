@@ -6,8 +6,6 @@ The bot has one processor, and the servers have the others: a replica usually ha
 
 Run as `python -m tests.qa.bench.programs.confirm ROUNDS`. The stores take turns in every round."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,8 +1,6 @@
 """The whole bot on its real connection, Socket Mode or Feishu's long one. Says `linked` when it stands, ends when its
 input ends."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -3,8 +3,6 @@ as JSON.
 
 Run as `python -m tests.qa.bench.programs.crowd REDIS_URL PEOPLE`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

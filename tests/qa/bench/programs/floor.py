@@ -1,7 +1,5 @@
 """The floor: a bare loop over one shared client. Nothing is stored, checked or shown."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,8 +1,6 @@
 """LangGraph's prebuilt agent, without a checkpointer."""
 
 # mypy: ignore-errors
-from __future__ import annotations
-
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

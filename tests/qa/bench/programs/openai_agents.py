@@ -1,8 +1,6 @@
 """openai-agents on chat completions, without a session."""
 
 # mypy: ignore-errors
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

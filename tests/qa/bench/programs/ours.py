@@ -2,8 +2,6 @@
 Redis, opened as in production. Only the platform is another one, which costs nothing; messages are put into their lanes
 by the real ingress."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

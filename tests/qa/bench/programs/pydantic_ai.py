@@ -1,8 +1,6 @@
 """pydantic-ai, as its documentation shows it: one agent, one tool. Nothing is stored."""
 
 # mypy: ignore-errors
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

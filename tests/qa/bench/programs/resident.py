@@ -2,8 +2,6 @@
 that is not moved on is as much shorter here: pauses between two looks of a job, and Slack's pace of `chat.update`.
 Nobody looks for what was missed while the time was moved on: nothing was written then."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from functools import partial

@@ -1,7 +1,5 @@
 """Ours, whole: the same with the real Slack adapter, which posts every step to the local workspace."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace

@@ -3,8 +3,6 @@ and their lead approves. Told how many runs to make, it makes them, waits until 
 
 Run as `python -m tests.qa.bench.programs.year JOB PEOPLE`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """The people and forms of these tests, and an engine to use in one line."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager

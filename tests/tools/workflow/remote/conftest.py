@@ -1,7 +1,5 @@
 """Every test here is told of each engine; of Operaton alone where time counts."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

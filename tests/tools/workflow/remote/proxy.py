@@ -1,7 +1,5 @@
 """What stands between us and a real engine: a proxy with a login, which lets writes fail in every way."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

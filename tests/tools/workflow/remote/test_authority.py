@@ -1,7 +1,5 @@
 """The remote engines check nothing: everything that people may not do is refused here, before they are told."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

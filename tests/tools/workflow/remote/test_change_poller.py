@@ -1,7 +1,5 @@
 """Remote engines tell nobody anything; whoever has something to do hears of it all the same, once."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Processes of one's own, and changed ones, in another engine."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore

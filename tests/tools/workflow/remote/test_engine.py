@@ -1,7 +1,5 @@
 """What people can do with a request that lives in a remote engine."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace

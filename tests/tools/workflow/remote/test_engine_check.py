@@ -1,7 +1,5 @@
 """What an administrator is told of an engine: at the start, and by `countersign doctor`."""
 
-from __future__ import annotations
-
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Service tasks wait in the engine until we have seen to them; those of other programs are left alone."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -4,8 +4,6 @@ Whatever it does costs one bounded look and ends in an honest sentence: nothing 
 else's login or data goes anywhere, and what cannot be known is said to be unknown.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gzip
@@ -29,18 +27,7 @@ from yarl import URL
 from bot.core.i18n import render_value
 from tests.harness.corpus import corpus
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
-from tests.tools.workflow.remote.company import (
-    LI,
-    NOW,
-    PEOPLE,
-    PROCESSES,
-    SICK,
-    TABLE,
-    WANG,
-    ZHANG,
-    People,
-    World,
-)
+from tests.tools.workflow.remote.company import LI, NOW, PEOPLE, PROCESSES, SICK, TABLE, WANG, ZHANG, People, World
 from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD, serving
 from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.engine.commands import DecideCommand

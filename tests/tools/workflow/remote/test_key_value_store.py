@@ -1,7 +1,5 @@
 """The little store beside a remote engine: Redis and memory do the same."""
 
-from __future__ import annotations
-
 from redis.asyncio import Redis
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore

@@ -1,7 +1,5 @@
 """The bot and the engine are killed, answers get lost or come late: nothing is lost, doubled or wrongly told."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

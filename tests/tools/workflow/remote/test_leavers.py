@@ -1,7 +1,5 @@
 """Who has left gets no task of a remote engine either: whoever stands above them has it there, too."""
 
-from __future__ import annotations
-
 from datetime import UTC
 from types import SimpleNamespace
 from typing import cast

@@ -1,7 +1,5 @@
 """Whatever happens to a call, a command has at most one effect, and nobody is told the opposite of what is true."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

@@ -1,7 +1,5 @@
 """A request is rebuilt as the embedded engine has it, in whatever order an engine tells of what happened at once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A record survives the engine's short variables, and what others wrote is no record."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

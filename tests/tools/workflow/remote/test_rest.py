@@ -1,7 +1,5 @@
 """An engine that is away, that refuses us, or that is not an engine; and what never leaves this process."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

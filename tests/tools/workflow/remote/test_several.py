@@ -1,7 +1,5 @@
 """Steps that several people decide: on every engine as in the embedded one, word for word."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Who a person is in the engine: by table, or by their own id where the engine accepts it; never somebody else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
