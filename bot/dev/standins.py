@@ -85,7 +85,7 @@ async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, st
             app.add_routes(RehearsalEndpoint(options.delay_s).build_routes())
         workspace = None
         if options.workspace:
-            workspace = _open_workspace(options, mailbox)
+            workspace = open_workspace(options, mailbox)
             replaced = {
                 "workspace": f"a local stand-in for {options.chat.capitalize()}",
                 "model": "a rehearsal with rules, not a model" if options.model else "",
@@ -113,12 +113,12 @@ async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, st
             if isinstance(workspace, FeishuWorkspace):
                 addresses |= {"feishu_url": address, "feishu_app_id": workspace.setup.app_id}
         if workspace and options.journal:
-            following = asyncio.create_task(_follow_journal(options.journal, workspace))
+            following = asyncio.create_task(follow_journal(options.journal, workspace))
             stack.push_async_callback(cancel_and_wait, [following])
         yield addresses
 
 
-def _open_workspace(options: StandInOptions, mailbox: Mailbox | None) -> Workspace:
+def open_workspace(options: StandInOptions, mailbox: Mailbox | None) -> Workspace:
     """Open the workspace. Each chat keeps a state of its own."""
     if options.chat == "feishu":
         return FeishuWorkspace(
@@ -143,7 +143,7 @@ async def start_listening(stack: AsyncExitStack, app: web.Application, port: int
     return f"http://{HOST}:{runner.addresses[0][1]}"
 
 
-async def _follow_journal(url: str, workspace: Workspace) -> None:
+async def follow_journal(url: str, workspace: Workspace) -> None:
     """Show the journal in the page's log, and continue from the same place after every loss of the connection."""
     since: int | str = SHOWN_SINCE
     while True:

@@ -113,7 +113,7 @@ class Hands(WorkspaceDriver):
 
     async def edit_message(self, user: str, channel: str, ts: str, text: str) -> None:
         room, message = get_own_message(self.ws, user, channel, ts, "cant_update_message")
-        posting.update_message(self.ws, room, message, {"text": self._encode_text(text)}, user)
+        posting.update_message(self.ws, room, message, {"text": self.encode_text(text)}, user)
 
     async def delete_message(self, user: str, channel: str, ts: str) -> None:
         remove_message(self.ws, *get_own_message(self.ws, user, channel, ts, "cant_delete_message"))

@@ -72,7 +72,7 @@ class WorkspaceActs:
         who = self.ws.get_person(person)
         room = self.ws.get_room(channel, who.id)
         shared = [methods_files.get_own_file(self.ws, id, who.id) for id in files]
-        marked = self._encode_text(text) if text.strip() or not shared else ""
+        marked = self.encode_text(text) if text.strip() or not shared else ""
         message: Json = {"user": who.id, "text": marked, "client_msg_id": str(uuid.uuid4())}
         if shared:
             message |= {"subtype": "file_share", "upload": False}
@@ -84,7 +84,7 @@ class WorkspaceActs:
         mark_read(self.ws, person, channel)
         return ts
 
-    def _encode_text(self, text: str) -> str:
+    def encode_text(self, text: str) -> str:
         if not text.strip():
             raise WorkspaceError("no_text")
         if len(text) > POST_TEXT:

@@ -88,12 +88,12 @@ class AppDelivery:
         task.add_done_callback(self.tasks.discard)
 
     async def _run_delivery(self, payload: Json) -> None:
-        if not await self._deliver_until_acknowledged(payload):
+        if not await self.deliver_until_acknowledged(payload):
             self.abandoned_events.append(payload)
         self.waiting.pop(payload["event_id"], None)
         self.changed()
 
-    async def _deliver_until_acknowledged(self, payload: Json) -> bool:
+    async def deliver_until_acknowledged(self, payload: Json) -> bool:
         reason = ""
         for attempt in range(1 + len(self.timing.redelivery)):
             if attempt:

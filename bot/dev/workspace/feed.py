@@ -33,7 +33,7 @@ class PageFeed:
         self.ws.changes.listeners.append(self._enqueue_change)
         self.ws.line_listeners.append(self._enqueue_log_line)
         self.ws.feeds.add(self.socket)
-        sender = asyncio.create_task(self._send_frames())
+        sender = asyncio.create_task(self.send_frames())
         try:
             async for _ in self.socket:
                 pass
@@ -59,7 +59,7 @@ class PageFeed:
         except asyncio.QueueFull:
             self.behind = True
 
-    async def _send_frames(self) -> None:
+    async def send_frames(self) -> None:
         with suppress(ConnectionResetError):
             while not self.behind:
                 await self.socket.send_json(await self.frames.get())

@@ -34,7 +34,7 @@ def build_choice(by_type: Mapping[str, Schema]) -> Schema:
     return {"type": "object", "required": ["type"], "choice": dict(by_type)}
 
 
-def _check_choice(validator: Any, by_type: Schema, value: Any, schema: Schema) -> Iterator[ValidationError]:
+def check_choice(validator: Any, by_type: Schema, value: Any, schema: Schema) -> Iterator[ValidationError]:
     """Check the keyword `choice`, which JSON Schema does not have."""
     if not isinstance(value, dict) or "type" not in value:
         return
@@ -44,7 +44,7 @@ def _check_choice(validator: Any, by_type: Schema, value: Any, schema: Schema) -
         yield ValidationError(f"unsupported type: {kind}", path=["type"])
 
 
-Validator = extend(Draft202012Validator, {"choice": _check_choice})
+Validator = extend(Draft202012Validator, {"choice": check_choice})
 WORDS = {
     "type": "must be a {limit}",
     "minLength": "must be more than {less} characters",
@@ -57,7 +57,7 @@ WORDS = {
 def list_problems(schema: Schema, value: Any, at: str) -> list[str]:
     """List the problems of a value that stands at this JSON pointer."""
     errors = Validator(schema).iter_errors(_drop_empty_fields(value))
-    return [format_problem(_describe(one), "/".join([at, *map(str, one.absolute_path)])) for one in errors]
+    return [format_problem(describe_error(one), "/".join([at, *map(str, one.absolute_path)])) for one in errors]
 
 
 def format_problem(words: str, at: str) -> str:
@@ -71,7 +71,7 @@ def _drop_empty_fields(value: Any) -> Any:
     return [_drop_empty_fields(one) for one in value] if isinstance(value, list) else value
 
 
-def _describe(error: ValidationError) -> str:
+def describe_error(error: ValidationError) -> str:
     """Describe an error as the platform does. A schema may bring its own words as `description`."""
     limit, value = error.validator_value, error.instance
     if error.validator == "required":

@@ -89,7 +89,7 @@ def check_card(card: Any, people: Collection[str]) -> None:
     if len(walked) > MOST_ELEMENTS:
         raise refuse_card(TOO_MANY, "element exceeds the limit", " -> body")
     for element, path, inside in walked:
-        _check_element(element, path, inside)
+        check_element(element, path, inside)
     names = [element["name"] for element, _, _ in walked if element.get("name")]
     if len(names) != len(set(names)):
         raise refuse_card(PARSE, "name is duplicated", " -> body")
@@ -114,7 +114,7 @@ def walk_elements(
                 yield from walk_elements(element[children], here, (*inside, element["tag"]))
 
 
-def _check_element(element: Json, path: str, inside: tuple[str, ...]) -> None:
+def check_element(element: Json, path: str, inside: tuple[str, ...]) -> None:
     tag = element["tag"]
     if tag not in PROPERTIES:
         raise refuse_card(UNKNOWN, f"unknown tag {tag}", path)

@@ -66,10 +66,10 @@ class FeishuDriver(FeishuActs, WorkspaceDriver):
         found = exact[0] if exact else {"tag": "button"}
         carried = get_callback(found) or forge_value(action_id, value, block_id, controls)
         picked = {"option": value} if found["tag"].startswith("select") else {}
-        form, name = self._build_form(user, ts, card) or None, found.get("name", "")
+        form, name = self.build_form(user, ts, card) or None, found.get("name", "")
         return await click_card(self.ws, user, channel, ts, carried, form=form, name=name, force=force, **picked)
 
-    def _build_form(self, user: str, ts: str, card: Json) -> Json:
+    def build_form(self, user: str, ts: str, card: Json) -> Json:
         """Build the values of a form from what the person has put into it."""
         put, form = self.put.get((user, ts), {}), dict[str, Any]()
         for one, _ in list_controls(card):

@@ -74,7 +74,7 @@ class OpenApi:
         exact_first = sorted(ENDPOINTS, key=lambda one: one.path.count("{"))
         return [
             *(
-                web.route(one.method, f"/open-apis/{one.path}", partial(self._answer_request, endpoint=one))
+                web.route(one.method, f"/open-apis/{one.path}", partial(self.answer_request, endpoint=one))
                 for one in exact_first
             ),
             web.post("/callback/ws/endpoint", self.open_connection),
@@ -87,11 +87,11 @@ class OpenApi:
             return web.json_response(self.ws.sockets.build_endpoint(request.host))
         return web.json_response({"code": 514, "msg": "app_id or app_secret is invalid", "data": None})
 
-    async def _answer_request(self, request: web.Request, endpoint: Endpoint) -> web.Response:
+    async def answer_request(self, request: web.Request, endpoint: Endpoint) -> web.Response:
         log_id = secrets.token_hex(16)
         try:
             if endpoint.run is not directory.get_tenant_token:
-                self._authorize_call(request, endpoint)
+                self.authorize_call(request, endpoint)
             found = endpoint.run(self.ws, await read_call(request))
             if isinstance(found, web.Response):
                 answer = found
@@ -105,7 +105,7 @@ class OpenApi:
         answer.headers.update({"X-Tt-Logid": log_id, "X-Request-Id": log_id})
         return answer
 
-    def _authorize_call(self, request: web.Request, endpoint: Endpoint) -> None:
+    def authorize_call(self, request: web.Request, endpoint: Endpoint) -> None:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if not token:
             raise FeishuError(99991661)
