@@ -12,7 +12,7 @@ from tests.linear.collect import parse_modules
 
 def test_the_product_and_its_kernel_do_not_grow() -> None:
     product, second, kernel = brake.list_product(), brake.list_second_platform(), brake.list_kernel()
-    assert len(product) > 400 and len(second) > 30 and len(kernel) > 100
+    assert len(product) > 400 and len(second) > 30 and len(kernel) > 90
     hold_brake("product lines", brake.count_lines(product) - brake.count_lines(second))
     hold_brake("lines of the second platform", brake.count_lines(second))
     hold_brake("kernel lines", brake.count_lines(kernel))
@@ -52,7 +52,7 @@ def test_negative_control_what_is_counted_is_found() -> None:
     assert list(brake.list_papers())
 
 
-@pytest.mark.parametrize(("measured", "words"), [(81_001, "Take something out"), (70_000, "Write it in")])
+@pytest.mark.parametrize(("measured", "words"), [(81_001, "Take something out"), (60_000, "Write it in")])
 def test_negative_control_growth_fails_and_so_does_a_fall_that_is_not_written_down(measured: int, words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         hold_brake("product lines", measured)

@@ -137,8 +137,8 @@ class ApprovalStore:
             *(CancelTimer(approval.id, timer) for timer in earlier_timers),
             *self.build_home_marks(approval),
             ZAdd(self._build_open_key(self.keys.get_partition(approval.id)), approval.id, approval.expires_ms),
-            SetTimer(reminder, approval.id, remind_ms, remind),
-            SetTimer(expiry, approval.id, approval.expires_ms, expire),
+            SetTimer(approval.id, reminder, remind_ms, remind),
+            SetTimer(approval.id, expiry, approval.expires_ms, expire),
         )
 
     def build_close_writes(self, approval: Approval) -> tuple[Write, ...]:

@@ -121,6 +121,8 @@ class Customer(FrozenModel):
 
 
 def foreign(name: str, privacy: Privacy | None) -> Tool:
+    """A tool of a server. `privacy`: what the administrator says of it; None if that is nothing."""
+
     async def run(use: ToolContext, args: Customer) -> ToolOutcome:
         return ToolOutcome(data={"found": TEXTS[7]}, summary=TextRef(key="result.server", params={"server": TEXTS[7]}))
 
@@ -134,8 +136,8 @@ def foreign(name: str, privacy: Privacy | None) -> Tool:
         errors={},
         example={},
         run=run,
-        privacy=privacy,
         server="crm",
+        **({"privacy": privacy} if privacy else {}),
     )
 
 

@@ -144,6 +144,7 @@ async def test_who_follows_may_wait_for_a_channels_first_word(there: Office, red
 PLACES = {
     **dict.fromkeys(("build_record_write", "append_record", "_build_journal_write"), 1),
     "build_journal_write": 2,
+    "enqueue_message": 5,
 }
 """Function → place of the kind among its arguments."""
 

@@ -38,7 +38,7 @@ from bot.queue.writes import Write
 from bot.redis import connect, outages
 from tests.qa.process import end_when_orphaned
 from tools.spec import AttachedFile
-from tools.workflow.bpmn import timers
+from tools.workflow.bpmn import reader
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.store import RedisStore, RequestChange, StartContext, compute_number_floor
 
@@ -294,12 +294,12 @@ def read_wrong_clock(ahead_s: float) -> None:
 
 def hasten_engine_timers(times: int) -> None:
     """Timers of tasks come so many times faster than their process says."""
-    parse = timers._parse_duration
+    parse = reader._parse_duration
 
     def parse_faster(event: Element) -> int:
         return round(parse(event) / times)
 
-    timers._parse_duration = parse_faster
+    reader._parse_duration = parse_faster
 
 
 def count_from_floor() -> None:
