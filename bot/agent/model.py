@@ -63,6 +63,19 @@ class TextStore(Protocol):
     async def save_text(self, name: str, text: str, ms: int) -> None: ...
 
 
+@dataclass(slots=True)
+class MeteredModel:
+    """Records the replies of a model, for callers outside of runs, which count them."""
+
+    model: Model
+    replies: list[ModelReply] = field(default_factory=list)
+
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
+        reply = await self.model.request_reply(messages, extra, timeout_s=timeout_s)
+        self.replies.append(reply)
+        return reply
+
+
 DETAILS_START = ', "kept": {"of": "'
 """The start of the details in a message. No text can imitate it, because its quotes would be escaped in JSON."""
 MAX_DETAILS = 256 * 1024

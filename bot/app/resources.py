@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from bot.agent import prompt
 from bot.agent.limits import PriceTable
 from bot.agent.loop import ModelInUse
-from bot.agent.model import Model
+from bot.agent.model import MeteredModel, Model
 from bot.agent.models.fallback import FallbackModel
 from bot.agent.models.probe import LeakRecorder, choose_formats
 from bot.app.company_files import build_daily_budget, load_persona, load_policy, load_prices
@@ -33,7 +33,6 @@ from bot.core.records import Run
 from bot.core.redaction import remember_secrets
 from bot.core.timing import Timing
 from bot.core.work_items import SHOW_SUFFIX
-from bot.features.budgets import MeteredModel
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.scripts import Confirmation, ConfirmedBy

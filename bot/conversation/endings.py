@@ -183,15 +183,11 @@ def describe_stop(run: Run, reason: StopReason, renewal: datetime) -> str:
     undone = translate("stopped.undone", run.language)
     if reason is StopReason.BUDGET:
         until = renewal.strftime("%Y-%m-%d %H:%M")
-        undone = translate("share.anew", run.language, undone=_describe_settled_call(run) or undone, until=until)
+        latest = [call for call in run.state.calls if call.uid.startswith(f"{run.id}:{run.state.steps}:")]
+        # Of the card that the run has just waited for, if there was one.
+        settled = next((f"share.{call.status.value}" for call in latest if call.approval), "stopped.undone")
+        undone = translate("share.anew", run.language, undone=translate(settled, run.language), until=until)
     return translate(f"stopped.{reason.value}", run.language, undone=undone)
-
-
-def _describe_settled_call(run: Run) -> str:
-    """Describe the outcome of the card that the run has just waited for."""
-    latest = [call for call in run.state.calls if call.uid.startswith(f"{run.id}:{run.state.steps}:")]
-    status = next((call.status for call in latest if call.approval), None)
-    return translate(f"share.{status.value}", run.language) if status else ""
 
 
 def render_receipt(run: Run, *, in_channel: bool = False) -> str:

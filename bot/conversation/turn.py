@@ -20,7 +20,7 @@ from bot.chat.messages import Message, Post
 from bot.conversation import endings, run_recorder, turn_context
 from bot.conversation.notices import build_given_up_notice
 from bot.conversation.stops import answer_written_stop, is_stop
-from bot.conversation.turn_context import CommandReply, TurnContext, Turns
+from bot.conversation.turn_context import CommandReply, LoadConversation, TurnContext, Turns
 from bot.core import logs
 from bot.core.disclosure import can_show_in
 from bot.core.errors import NEEDS_ADMINISTRATOR, ChatRefusedError, ModelUnavailableError
@@ -64,11 +64,17 @@ async def handle_message(turns: Turns, lease: Lease, message: Message) -> Sequen
             taken = await turns.stores.files.keeper.take_message_files(lease, message)
             if text := taken.troubles.get(caller.person.language):  # told at once, by name
                 await endings.post_notice(turns, lease, message, text, key="files", privacy=Privacy.OWN_TEXT)
-        conversation = await turn_context.load_conversation(turns, lease, message)
-        writes = await _answer_without_model(turns, lease, message, caller, taken, conversation)
+        known = list[ConversationState]()
+
+        async def load_conversation() -> ConversationState:
+            if not known:
+                known.append(await turn_context.load_conversation(turns, lease, message))
+            return known[0]
+
+        writes = await _answer_without_model(turns, lease, message, caller, taken, load_conversation)
         if writes is not None:
             return writes
-        context = await turn_context.continue_or_start_run(turns, lease, message, caller, conversation)
+        context = await turn_context.continue_or_start_run(turns, lease, message, caller, await load_conversation())
         logs.bind_context(run=context.run.id)
         return await _run_agent(turns, context)
 
@@ -96,7 +102,7 @@ async def _complete_message(turns: Turns, message: Message) -> Message:
 
 
 async def _answer_without_model(
-    turns: Turns, lease: Lease, message: Message, caller: Caller, files: TakenFiles, conversation: ConversationState
+    turns: Turns, lease: Lease, message: Message, caller: Caller, files: TakenFiles, load: LoadConversation
 ) -> Sequence[Write] | None:
     """Answer a message by code alone: a command, an empty or an overlong message. Returns None if the message needs the
     model. `files`: outcomes of the message's files; the kept ones are named here too."""
@@ -106,8 +112,8 @@ async def _answer_without_model(
     kind, key = "command", "command"
     if is_stop(message.text):
         reply = CommandReply("stop", await answer_written_stop(turns, message.place, caller, message.at))
-    elif (known := await turns.features.answer_command(message, caller, conversation)) is not None:
-        reply = known
+    elif (known := await turns.features.answer_command(message, caller, load)) is not None:
+        kind, reply = "command" if known.command else "", known
     elif message.unread or length > TEXT_MAX:
         text = translate("turn.too_long", language, length=message.unread or length, most=TEXT_MAX)
         kind, key, reply = "message.too_long", "long", CommandReply("", text)
@@ -119,7 +125,8 @@ async def _answer_without_model(
     if files.kept:
         text = translate("file.kept", language, files=choose_words(describe_files(files.kept), language))
         await endings.post_notice(turns, lease, message, text, key="kept", privacy=Privacy.OWN_TEXT)
-    return [*reply.writes, run_recorder.build_journal_write(turns, message, kind, text=reply.command)]
+    noted = [run_recorder.build_journal_write(turns, message, kind, text=reply.command)] if kind else []
+    return [*reply.writes, *noted]
 
 
 async def resume_run(turns: Turns, lease: Lease, resume: ResumeRun) -> Sequence[Write]:

@@ -3,7 +3,7 @@ stored, with its caller, its conversation, and everything that the model reads b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -37,18 +37,21 @@ class CommandReply:
     """The answer to a command, with its writes."""
 
     command: str
+    """Name in the journal. If it is empty, `writes` have the record."""
     text: str
     writes: tuple[Write, ...] = ()
     privacy: Privacy = Privacy.PUBLIC
     """Privacy of the text."""
 
 
+LoadConversation = Callable[[], Awaitable[ConversationState]]
+"""Loads what the conversation knows, for commands that need it. The others answer even if it cannot be read."""
+
+
 class TurnFeatures(Protocol):
     """The additions of all features to turns; see `bot.features.contract`."""
 
-    async def answer_command(
-        self, message: Message, caller: Caller, conversation: ConversationState
-    ) -> CommandReply | None:
+    async def answer_command(self, message: Message, caller: Caller, load: LoadConversation) -> CommandReply | None:
         """Answer a command by code alone. Returns None for any other message."""
 
     async def complete_answer(self, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:

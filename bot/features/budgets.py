@@ -1,26 +1,9 @@
-"""The use of a model outside of runs: its count, and the check of a person's daily budget."""
+"""The check of a person's daily budget, for features that ask a model outside of runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
 from bot.agent.loop import ModelInUse
-from bot.agent.model import Model, ModelReply
 from bot.storage.spending import UsageStore
-
-
-@dataclass(slots=True)
-class MeteredModel:
-    """Records the replies of a model."""
-
-    model: Model
-    replies: list[ModelReply] = field(default_factory=list)
-
-    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
-        reply = await self.model.request_reply(messages, extra, timeout_s=timeout_s)
-        self.replies.append(reply)
-        return reply
 
 
 async def is_budget_used_up(model: ModelInUse, spending: UsageStore, person: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bot.agent.loop import accept_answer
 from bot.agent.tool_executor import RunStep
 from bot.chat.messages import Message, Place, Post, SuggestedPrompt
-from bot.conversation.turn_context import CommandReply
+from bot.conversation.turn_context import CommandReply, LoadConversation
 from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run, RunResult
 from bot.features.contract import DialogPress, Feature
@@ -15,7 +15,6 @@ from bot.features.pages import Home
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.file_keeper import FileKeeper
 from bot.storage.history import ConversationHistory
-from bot.storage.runs import ConversationState
 from tools.spec import Caller, Proposal
 from tools.workflow.engine.store import OutboxEvent
 
@@ -46,11 +45,9 @@ class Features:
         self._answer_writers = [one.build_answer_writes for one in features if one.build_answer_writes]
         self._card_writers = [one.build_card_writes for one in features if one.build_card_writes]
 
-    async def answer_command(
-        self, message: Message, caller: Caller, conversation: ConversationState
-    ) -> CommandReply | None:
+    async def answer_command(self, message: Message, caller: Caller, load: LoadConversation) -> CommandReply | None:
         for answer in self._answerers:
-            if reply := await answer(message, caller, conversation):
+            if reply := await answer(message, caller, load):
                 return reply
         return None
 

@@ -10,14 +10,14 @@ from functools import partial
 
 from bot.chat.messages import Message
 from bot.conversation.stops import is_word_of
-from bot.conversation.turn_context import CommandReply
+from bot.conversation.turn_context import CommandReply, LoadConversation
 from bot.core.i18n import load_sentences, shorten_text, translate
 from bot.core.redaction import redact_text
 from bot.features.contract import Core, Feature
 from bot.features.request_lines import describe_holder, load_request_summary
 from bot.queue.writes import Delete
 from bot.storage.history import ConversationHistory
-from bot.storage.runs import ConversationState, build_waiting_files_key
+from bot.storage.runs import build_waiting_files_key
 from tools.people.names import get_person_name
 from tools.spec import Caller
 from tools.tasks.task_actions import find_decision_key
@@ -38,9 +38,7 @@ def build(core: Core) -> Feature:
     return Feature(answer_command=partial(answer_command, core))
 
 
-async def answer_command(
-    core: Core, message: Message, caller: Caller, conversation: ConversationState
-) -> CommandReply | None:
+async def answer_command(core: Core, message: Message, caller: Caller, load: LoadConversation) -> CommandReply | None:
     """Answer a command; None for any other message, and for plain words in a shared channel."""
     name = next((one for one in COMMANDS if is_word_of(message.text, f"command.{one}_words")), None)
     if message.command and not message.text.strip():
@@ -70,7 +68,7 @@ async def answer_command(
                 lines.append(" · ".join(filter(None, (request.id, status, summary, holder))))
             return CommandReply("requests", _format_listing("requests", lines, language, own.total_count))
         case "history":
-            return _answer_history(conversation.history, caller)
+            return _answer_history((await load()).history, caller)
         case "settings":
             return await _answer_settings(core, caller)
         case "forget":

@@ -12,7 +12,7 @@ from bot.agent.tool_executor import RunStep
 from bot.approvals.cards import Cards
 from bot.chat.messages import Click, Dialog, Message, Place, Post, SuggestedPrompt
 from bot.chat.platform import Platform
-from bot.conversation.turn_context import CommandReply
+from bot.conversation.turn_context import CommandReply, LoadConversation
 from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run, RunResult
 from bot.core.timing import Timing
@@ -22,7 +22,6 @@ from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from bot.storage.file_keeper import FileKeeper
 from bot.storage.history import ConversationHistory
-from bot.storage.runs import ConversationState
 from bot.storage.stores import Stores
 from tools.spec import Caller, FrozenModel, Proposal
 from tools.tool import ToolServices
@@ -91,7 +90,7 @@ class Feature:
     """By choice: buttons that decide nothing about a card."""
     card_presses: Mapping[str, Callable[[Approval, Click], Writes]] = field(default_factory=dict)
     """By choice: buttons on a card for everybody whom it concerns, which decide nothing about it."""
-    answer_command: Callable[[Message, Caller, ConversationState], Awaitable[CommandReply | None]] | None = None
+    answer_command: Callable[[Message, Caller, LoadConversation], Awaitable[CommandReply | None]] | None = None
     """Answers a message by code alone, before any run."""
     complete_answer: Callable[[Run, RunResult, Post, bool], Awaitable[Post]] | None = None
     """Changes an answer before it is posted. The flag: whether the answer stands where it was asked."""

@@ -1,5 +1,6 @@
-"""The features, in their order: the buttons under an answer stand in it. Take a line out, and the bot works without
-that feature."""
+"""The features, in their order: the buttons and the lines under an answer stand in it, after `small_talk`, which takes
+the receipt away, and commands are known before words that only agree. Take a line out, and the bot works without that
+feature."""
 
 from __future__ import annotations
 

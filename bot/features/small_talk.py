@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from bot.chat.messages import Post
 from bot.core.records import Run, RunResult
 from bot.features.contract import Core, Feature
-
-GREETING = re.compile(
-    r"(?:[\s,，.。!！~～、]|(?:你|您|大家)?好(?:的|呀|啊)?|早(?:上好|安)?|晚上好|下午好|在吗|嗨|谢+了?|多谢|辛苦了?|感谢|收到|明白了?|再见|拜拜"
-    r"|hi|hello|hey|good (?:morning|afternoon|evening)|thanks?|thank you|thx|ok(?:ay)?|bye|there|so much|a lot"
-    r"|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])*+",
-    re.IGNORECASE,
-)
-"""A message that asks for nothing."""
-MAX_GREETING = 40
-"""Longest greeting, in characters."""
+from bot.features.greetings import is_small_talk
 
 
 def build(core: Core) -> Feature:
@@ -26,13 +16,3 @@ def build(core: Core) -> Feature:
 
 async def remove_receipt(run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
     return replace(post, receipt="") if is_small_talk(run, result) else post
-
-
-def is_greeting(text: str) -> bool:
-    return len(text) <= MAX_GREETING and GREETING.fullmatch(text.strip()) is not None
-
-
-def is_small_talk(run: Run, result: RunResult) -> bool:
-    """True for an answer to a greeting that looked nothing up, did nothing, and claims nothing else."""
-    has_content = run.state.calls or run.receipt_lines or result.stop_reason or result.unverified
-    return not has_content and is_greeting(run.message.text.strip())

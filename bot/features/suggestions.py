@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
-from bot.agent.model import Model, ModelReply
+from bot.agent.model import MeteredModel, Model, ModelReply
 from bot.agent.prompt import escape_tags, quote_name
 from bot.approvals.delivery import update_copies
 from bot.approvals.lifecycle import build_journal_write, build_refresh_request
@@ -26,7 +26,6 @@ from bot.core import logs
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.core.i18n import shorten_text, translate
 from bot.core.records import Approval, ApprovalState
-from bot.features.budgets import MeteredModel
 from bot.features.contract import Core, Feature, Work
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write

@@ -142,10 +142,10 @@ class ProcessReport:
         connections = self.health.platform.gate.connections
         if self.foreign is not None or not connections:
             return
-        self.foreign = max(0, connections - known)
-        if self.foreign:
+        if foreign := max(0, connections - known):
             log.error("app.shared", connections=connections, processes=known, cure=SHARED_APP)
-            await self.health.stores.journal.append_record("process", "app.shared", text=SHARED_APP, n=self.foreign)
+            await self.health.stores.journal.append_record("process", "app.shared", text=SHARED_APP, n=foreign)
+        self.foreign = foreign
 
     async def _build_process_state(self) -> ProcessState:
         offset_ms, worker = self.health.stores.watch.offset_ms, self.health.worker

@@ -7,8 +7,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.features.home.waiting_lanes import LOOKED_AT
-from bot.queue.keys import Keys, get_put_ms
+from bot.queue.keys import LOOKED_AT, Keys, get_put_ms
 from bot.redis.connect import load_time_ms
 
 

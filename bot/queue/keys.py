@@ -12,6 +12,8 @@ ENGINE = "{wf}"
 """The hash tag of the engine's records. As the name of a lane, in which nothing lies, it stands for their partition."""
 _DERIVED = re.compile(r"[A-Z](\d\d)[0-9a-z]{12}(?=:|$)")
 _TAG = re.compile(r"\{q(\d\d)\}:")
+LOOKED_AT = 50
+"""Most lanes of a partition that figures are read from, so that they are as cheap in a flood as in calm."""
 
 
 @dataclass(frozen=True, slots=True)

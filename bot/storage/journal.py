@@ -114,7 +114,8 @@ class Journal:
                 oldest = min(filled, key=lambda partition: parse_stream_id(pages[partition][-1].id))
                 record = pages[oldest].pop()
                 positions[oldest] = parse_stream_id(record.id)
-                unread |= set() if pages[oldest] else {oldest}
+                if not pages[oldest]:  # with the other ended ones, lest a later record passes one of theirs
+                    unread = {partition for partition, page in pages.items() if not page}
                 if is_wanted(record):
                     yield record
             elif follow:

@@ -57,6 +57,8 @@ async def test_while_a_card_is_open_code_says_where_it_is_and_what_its_button_do
     await bot.send(said, id="Ev2")
     assert bot.chat.texts()[-1] == "还没有办。卡片就在上面（给李四发这封邮件？）。请点击「发送」，点击后才算数。"
     assert bot.mailer.mails == [] and len(bot.chat.cards()) == 1
+    noted = [one.kind async for one in bot.journal.stream_records() if one.kind in ("message.agreed", "command")]
+    assert noted == ["message.agreed"], "it is noted once, and not as a command"
     await bot.press(bot.chat.cards()[0], "send")
     assert len(bot.mailer.mails) == 1, "the one reply that was left is the answer after the press"
 

@@ -1,6 +1,7 @@
 """One's own tasks and those one stands in for: the same on the command and on the page, bounded, and counted."""
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from redis.asyncio import Redis
@@ -32,8 +33,9 @@ async def waiting(redis: Redis, expenses: int = 0) -> Bot:
 async def told(bot: Bot, person: str, words: str = "待办") -> str:
     caller = await bot.directory.find_caller(person)
     message = Message(id="E1", place=DM, person=person, text=words, at="1.0")
-    known = await bot.runs.load_conversation(DM.conversation, bot.history)
-    said = await bot.handlers.features.answer_command(message, caller, known)
+    said = await bot.handlers.features.answer_command(
+        message, caller, partial(bot.runs.load_conversation, DM.conversation, bot.history)
+    )
     return said.text
 
 

@@ -3,8 +3,8 @@
 from redis.asyncio import Redis
 
 from bot.features.home.waiting_lanes import list_oldest_lanes
-from bot.ops.queue_figures import LOOKED_AT, load_queue_figures
-from bot.queue.keys import Keys
+from bot.ops.queue_figures import load_queue_figures
+from bot.queue.keys import LOOKED_AT, Keys
 from bot.queue.lanes import Lanes
 from bot.queue.writes import SetTimer, apply_writes
 from bot.storage.processes import ProcessState, ProcessStore

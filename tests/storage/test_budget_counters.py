@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.model import ModelReply
+from bot.agent.model import MeteredModel, ModelReply
 from bot.core.clock import Clock
 from bot.core.errors import ModelUnavailableError
 from bot.core.records import Run
 from bot.core.run_state import Usage
-from bot.features.budgets import MeteredModel
 from bot.queue.keys import Keys
 from bot.queue.writes import HIncrBy
 from bot.storage.spending import SYSTEM, UsageRow, UsageStore

@@ -71,6 +71,21 @@ async def test_partitions_are_merged_in_order_across_pages(
     assert await lines(Journal(either, keys)) == [str(number) for number in range(20)]
 
 
+async def test_a_record_is_not_passed_by_a_later_one_of_another_partition(either: Redis, keys: Keys) -> None:
+    """Who reads on from the moment of the last record would never see it."""
+    journal, read = Journal(either, keys), list[str]()
+    lanes = {keys.get_partition(f"D{n}"): f"D{n}" for n in range(50)}
+    first, second = list(lanes.values())[:2]
+    await journal.append_record(first, "step", text="1")
+    async for record in journal.stream_records():
+        read.append(record.text)
+        if record.text == "1":  # the other partition was empty when this page was read
+            for lane, text in ((second, "2"), (first, "3")):
+                await pass_moment(either)
+                await journal.append_record(lane, "step", text=text)
+    assert read == ["1", "2", "3"]
+
+
 async def test_since_is_a_moment_or_an_age(either: Redis, keys: Keys) -> None:
     seconds, _ = await either.time()
     journal, hour = Journal(either, keys), 3_600_000

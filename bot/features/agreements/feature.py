@@ -7,10 +7,9 @@ import re
 from functools import partial
 
 from bot.chat.messages import Message
-from bot.conversation.turn_context import CommandReply, load_open_cards
+from bot.conversation.turn_context import CommandReply, LoadConversation, load_open_cards
 from bot.core.i18n import render_value, translate
 from bot.features.contract import Core, Feature
-from bot.storage.runs import ConversationState
 from tools.languages import choose_words
 from tools.people.names import format_people_names
 from tools.spec import Caller, Privacy
@@ -45,12 +44,11 @@ def is_agreement(text: str) -> bool:
     return len(text) <= MAX_LENGTH and _AGREEMENT.fullmatch(text) is not None and _HAS_YES.search(text) is not None
 
 
-async def answer_agreement(
-    core: Core, message: Message, caller: Caller, conversation: ConversationState
-) -> CommandReply | None:
+async def answer_agreement(core: Core, message: Message, caller: Caller, load: LoadConversation) -> CommandReply | None:
     """Answer a message that only agrees. Returns None for any other message, and if no card of its author is open."""
     if message.files or not is_agreement(message.text):
         return None
+    conversation = await load()
     if conversation.run is not None and conversation.run.state.calls:  # its run has gone on already
         return None
     opened, language = await load_open_cards(core.stores, message, conversation.waiting), caller.person.language
@@ -70,4 +68,4 @@ async def answer_agreement(
     journal_write = core.stores.journal.build_record_write(
         place.conversation, "message.agreed", person=caller.id, channel=place.channel, approval=last
     )
-    return CommandReply("yes", "\n".join(lines), (journal_write,), Privacy.OWN_TEXT)
+    return CommandReply("", "\n".join(lines), (journal_write,), Privacy.OWN_TEXT)

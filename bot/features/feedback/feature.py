@@ -15,7 +15,7 @@ from bot.core.i18n import translate
 from bot.core.records import Run, RunResult
 from bot.features.answer_presses import tell_presser
 from bot.features.contract import Core, Feature
-from bot.features.small_talk import is_small_talk
+from bot.features.greetings import is_small_talk
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
 from bot.queue.writes import HSet, Write

@@ -22,12 +22,12 @@ from bot.core.errors import ChatError
 from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallStatus, RunState
 from bot.features.contract import Core, Feature
+from bot.features.greetings import is_greeting
 from bot.features.grounding.claims import ClaimSource, check_claims
 from bot.features.grounding.events import cut_unverified_lines, is_marked_unverified, parse_event_lines, parse_own_words
 from bot.features.grounding.names import NOBODY, NameIndex, index_names
 from bot.features.grounding.records import RequestRecords, flatten_value
 from bot.features.grounding.sentences import ASKS, split_clauses
-from bot.features.small_talk import is_greeting
 from tools.people.identities import remember_by_list
 from tools.requests.status import load_current_requests
 from tools.spec import Person

@@ -9,11 +9,9 @@ from typing import Any
 from redis.asyncio import Redis
 
 from bot.core.redaction import redact_text
-from bot.queue.keys import Keys, get_put_ms
+from bot.queue.keys import LOOKED_AT, Keys, get_put_ms
 from bot.redis.connect import load_time_ms
 
-LOOKED_AT = 50
-"""Most lanes of a partition that are read, so that the call is as cheap in a flood as in calm."""
 MAY_BE_STUCK = 200
 """Most lanes of a partition that are looked at for stuck ones, the earliest due first."""
 FAILING_TRIES = 2

@@ -5,6 +5,7 @@ import asyncio
 import base64
 import io
 import json
+import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -157,7 +158,8 @@ async def live(there: Place, file: Path) -> None:
     office = there.office
     traced = {"traces": "otlp", "otel_exporter_otlp_endpoint": there.collector.url}
     traced["otel_instrumentation_genai_capture_message_content"] = "SPAN_ONLY"
-    values = {name.lower(): value for name, value in OWN.items()}
+    with_secrets = (*OWN, "SMTP_URL", "SLACK_BOT_TOKEN", "SLACK_APP_TOKEN")
+    values = {name.lower(): os.environ[name] for name in with_secrets}
     values["history_tokens"] = "60000"  # nothing is folded: the script has no reply for that
     async with office.opened(model=Stubborn(list(replies())), mcp_file=file, tools_most=60, **values, **traced) as bot:
         here, with_li, pressed = office.dm(ZHANG), office.dm(LI), set[str]()

@@ -31,6 +31,7 @@ from bot.core.timing import Timing
 from bot.features.files.file_bytes import FolderBytes
 from bot.features.files.file_store import FileStore
 from bot.features.sets.morning_lists import MorningLists
+from bot.ops.health import attach_health
 from bot.queue import scripts, store_watch
 from bot.queue.lanes import CheckpointResult, Lanes, Lease
 from bot.queue.store_watch import PauseReason, StoreWatch
@@ -97,6 +98,7 @@ async def serve(settings: Settings) -> None:
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, bot.worker.stop)
+        attach_health(bot)
         async with bot.connect():
             log.info("chaos.ready")
             looking = loop.create_task(tell_when_late())

@@ -450,7 +450,7 @@ def _get_request_id(command: Command | TaskCommand) -> str:
 def _build_absent_error(command: Command | TaskCommand) -> ToolError:
     if isinstance(command, AboutTask):
         return build_no_task_error(command.task)
-    return build_no_request_error(command.request)
+    return build_no_request_error(_get_request_id(command))
 
 
 def _build_migration(request_id: str, process: Process, actor: str) -> MigrateCommand:
