@@ -1,12 +1,13 @@
 """A day's budget: looked at before every reply, said politely when it is used up, and never in the way of a button."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from redis.asyncio import Redis
 
+from bot.agent.limits import StopReason
 from bot.agent.model import ModelReply
 from bot.chat.messages import Place
-from bot.conversation.endings import _describe_settled_call
+from bot.conversation.endings import describe_stop
 from bot.core.i18n import translate
 from bot.core.records import CallStatus, Run
 from bot.core.run_state import CallRecord, RunState, Usage
@@ -29,6 +30,7 @@ LOOKS = [took(calls(("list_people", {"name": f"name {n}"})), 50) for n in range(
 TOKENS = 100
 PLAIN = took(DONE, 90)
 """A whole run that takes 100 tokens."""
+RENEWAL = datetime(2026, 11, 24)
 
 
 async def says(bot: Bot, text: str = "你好", person: str = "U1", id: str = "Ev1", place: Place = DM) -> None:
@@ -130,18 +132,27 @@ async def test_killed_anywhere_the_effect_happens_once_and_is_told_once(redis: R
     assert await everywhere(redis, prepare, act) > 5
 
 
+def told(run: Run, key: str = "") -> str:
+    """The words of a stop at the end of the budget; with `key`, those that say this of the card."""
+    if not key:
+        return describe_stop(run, StopReason.BUDGET, RENEWAL)
+    until = RENEWAL.strftime("%Y-%m-%d %H:%M")
+    undone = translate("share.anew", run.language, undone=translate(key, run.language), until=until)
+    return translate("stopped.budget", run.language, undone=undone)
+
+
 @corpus("language", LANGUAGES)
 @corpus("status", [one for one in CallStatus if one is not CallStatus.AWAITING])
 def test_every_outcome_has_words(status: CallStatus, language: str) -> None:
     message = {"id": "E", "place": DM, "person": "U1", "text": "x", "at": "1"}
     run = Run(id="R1", message=message, language=language, created_ms=0, state=RunState(steps=2))  # type: ignore[arg-type]
     run.state.calls = [CallRecord("R1:1:0", "t", {}, "r", CallStatus.SUCCEEDED, "m", approval="A0")]
-    assert _describe_settled_call(run) == "", "what was settled before other steps is in the receipt"
+    assert told(run) == told(run, "stopped.undone"), "what was settled before other steps is in the receipt"
     run.state.calls += [
         CallRecord("R1:2:0", "t", {}, "r", status, "m", approval="A1"),
         CallRecord("R1:2:1", "t", {}, "r", CallStatus.SUCCEEDED, "m"),
     ]
-    assert _describe_settled_call(run) == translate(f"share.{status.value}", language)
+    assert told(run) == told(run, f"share.{status.value}")
 
 
 # How far over
