@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lark_channel.ws.pb.pbbp2_pb2 import Frame as ForeignFrame
 
@@ -31,6 +31,7 @@ def translate_frame(frame: Frame, others: dict[str, Any]) -> ForeignFrame:
     return foreign
 
 
+@settings(max_examples=500)
 @given(_FRAMES)
 def test_every_frame_is_written_as_the_sdk_writes_it_and_read_back(frame: Frame) -> None:
     written = translate_frame(frame, {"SeqID": 0, "LogID": 0}).SerializeToString()
@@ -38,6 +39,7 @@ def test_every_frame_is_written_as_the_sdk_writes_it_and_read_back(frame: Frame)
     assert decode_frame(written) == frame
 
 
+@settings(max_examples=500)
 @given(_FRAMES, _OTHERS)
 def test_every_frame_of_the_sdk_is_read_and_returned_whole(frame: Frame, others: dict[str, Any]) -> None:
     foreign = translate_frame(frame, others)
@@ -46,6 +48,7 @@ def test_every_frame_of_the_sdk_is_read_and_returned_whole(frame: Frame, others:
     assert ForeignFrame.FromString(encode_frame(found)) == foreign
 
 
+@settings(max_examples=2_000)
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_frame_are_refused_with_one_kind_of_error(data: bytes) -> None:
     try:
