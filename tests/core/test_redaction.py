@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 from redis.asyncio import Redis
@@ -162,6 +162,7 @@ def test_a_known_secret_is_found_however_it_is_spelled(subtests: pytest.Subtests
             assert "***" in shown and spell(secret) not in shown and not leaks(shown, secret)
 
 
+@settings(max_examples=200)
 @given(st.text(string.printable, min_size=MIN_SECRET_LENGTH, max_size=24), st.binary(max_size=5), st.binary(max_size=5))
 @example("abcdef", b"", b"")
 def test_inside_base64_wherever_it_begins(secret: str, before: bytes, after: bytes) -> None:

@@ -70,7 +70,7 @@ def list_people(ears: Ears) -> set[str]:
     return {one.person for one in taken} | {one for one, _ in inbox.welcomed}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_no_payload_raises_or_speaks_for_somebody_else(ears: Ears, data: st.DataObject) -> None:
     """Control: `test_negative_control_a_whole_payload_is_taken`."""

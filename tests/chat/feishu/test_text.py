@@ -2,7 +2,7 @@
 
 import time
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bot.chat.feishu.text import (
@@ -21,6 +21,7 @@ INVISIBLE_FREE = WRITTEN.map(show_invisible)
 
 
 @example("1. a\n\n\n  b | c\n--- | ---\n# x\n* y")
+@settings(max_examples=300)
 @given(WRITTEN)
 def test_somebodys_words_are_shown_character_for_character(text: str) -> None:
     """By a renderer of others: no formatting, no tag, nothing lost, and no line more or less."""
@@ -43,6 +44,7 @@ def test_only_an_id_of_feishus_form_is_a_mention() -> None:
         assert format_mention(other) == ""
 
 
+@settings(max_examples=300)
 @given(INVISIBLE_FREE)
 def test_the_models_markdown_calls_nobody_and_hides_no_address(text: str) -> None:
     shown = convert_markdown(text)

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.chat.feishu.values import (
@@ -61,6 +61,7 @@ VALUES: st.SearchStrategy[Value] = st.one_of(
 )  # fmt: skip
 
 
+@settings(max_examples=300)
 @given(VALUES)
 def test_what_is_built_comes_back(value: Value) -> None:
     built = build_value(value)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.dev.workspace.validate import check_blocks, check_metadata, check_view
@@ -145,6 +145,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=300)
 @given(st.data())
 def test_spoilt_blocks_are_answered_never_crash(data: st.DataObject) -> None:
     """Any valid payload with any one value in it replaced by any JSON."""

@@ -1,7 +1,7 @@
 from random import Random
 
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tests.harness.corpus import corpus
@@ -147,6 +147,7 @@ def plainly_sound(found: dict[Tokens, list[Tokens]] | None, game: Game) -> bool:
     return ending == found.keys()
 
 
+@settings(max_examples=200)
 @given(st.randoms(use_true_random=False))
 def test_the_verdict_is_that_of_playing_everything_through(random: Random) -> None:
     arrows = random_arrows(random)
