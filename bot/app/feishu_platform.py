@@ -22,12 +22,12 @@ from bot.chat.feishu.renewals import keep_cards_renewed
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.http_mode import open_http_server
 from bot.chat.messages import Ingress
-from bot.chat.people.directory import PlatformDirectory
-from bot.chat.people.directory_file import DirectoryFile
 from bot.chat.platform import IngressGate, IsConnected, Platform, is_listening
 from bot.core.errors import SettingsError
 from bot.core.timing import Timing
-from bot.storage.members import RedisMemberStore
+from bot.people.directory import PlatformDirectory
+from bot.people.directory_file import DirectoryFile
+from bot.people.redis_member_store import RedisMemberStore
 from bot.storage.stores import Stores
 
 

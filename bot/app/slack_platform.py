@@ -11,8 +11,6 @@ from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.chat.http_mode import open_http_server
 from bot.chat.messages import Ingress
-from bot.chat.people.directory import PlatformDirectory
-from bot.chat.people.directory_file import DirectoryFile
 from bot.chat.platform import IngressGate, IsConnected, Platform, is_listening
 from bot.chat.slack import app as slack
 from bot.chat.slack.channel import SlackChannel
@@ -24,7 +22,9 @@ from bot.chat.slack.listeners import SlackListeners
 from bot.chat.slack.missed_messages import LastSeenStore, MissedMessages
 from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.core.timing import Timing
-from bot.storage.members import RedisMemberStore
+from bot.people.directory import PlatformDirectory
+from bot.people.directory_file import DirectoryFile
+from bot.people.redis_member_store import RedisMemberStore
 from bot.storage.stores import Stores
 
 

@@ -10,6 +10,14 @@ from typing import Any
 REPEAT_S = 0.25
 
 
+async def wait_for(awaitable: Any, timeout: float | None) -> Any:
+    """Wait as `asyncio.wait_for` of Python 3.12 does. The function of 3.11, with which redis-py and aiosmtplib send,
+    swallows a cancellation that arrives while it finishes: most loops of calls went on (measured with Redis). Raises
+    TimeoutError."""
+    async with asyncio.timeout(timeout):
+        return await awaitable
+
+
 class WorkInterruptedError(Exception):
     """The work within `interrupt_work` was ended."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bot.chat.people.directory import FRESH_S
 from bot.core.clock import Clock
+
+FRESH_S = 30.0
+"""The maximum age (s) of a person's data when their authority decides something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +23,6 @@ class Timing:
     """Time between two checks of the store and its clock."""
     outage_retry_s: float = 5.0
     person_max_age_s: float = FRESH_S
-    """The maximum age of a person's data when they press."""
     file_patience_s: float = 60.0
     """Time for which a message waits for a file that the platform does not deliver."""
     morning_pause_s: float = 20.0

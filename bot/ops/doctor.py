@@ -18,7 +18,6 @@ from bot.app.company_files import load_calendar, load_persona, load_policy, load
 from bot.app.engine import build_engine_address, open_engine_from_settings
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
-from bot.chat.people.directory_file import read_directory_file
 from bot.chat.slack.app import request_socket_url
 from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError, SettingsError
@@ -28,6 +27,8 @@ from bot.ops.cli.console import explain_error
 from bot.ops.cli.name_lookup import open_directory
 from bot.ops.health import SHARED_APP
 from bot.ops.held_store import list_held_partitions
+from bot.ops.processes import ProcessStore
+from bot.people.directory_file import read_directory_file
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
 from bot.redis.check import RedisSeverity, check_redis, list_servers
@@ -37,7 +38,6 @@ from bot.redis.embedded import find_server_program, read_server_version
 from bot.redis.sentinel import MasterClient
 from bot.storage.cache import TextCache
 from bot.storage.dead_letters import DeadLetterStore
-from bot.storage.processes import ProcessStore
 from tools.mail.smtp import SmtpMailer
 from tools.mcp.config import McpServer
 from tools.spec import ToolError

@@ -19,8 +19,8 @@ from pydantic import SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from bot.app.settings import Settings, list_wrong_values, require_valid_settings
-from bot.chat.people.directory_file import read_directory_file
 from bot.core.errors import CountersignError, SettingsError
+from bot.people.directory_file import read_directory_file
 from bot.redis.address import parse_redis_url
 from tools.mail.smtp import SmtpMailer
 

@@ -17,11 +17,11 @@ from bot.chat.platform import IsConnected, Platform, is_listening
 from bot.core import logs, metrics
 from bot.core.errors import StoreUnavailableError
 from bot.core.version import VERSION
+from bot.ops.processes import ANNOUNCED_S, ProcessState, ProcessStore
 from bot.ops.queue_figures import load_queue_figures
+from bot.people.redis_member_store import RedisMemberStore
 from bot.queue.worker import Worker
 from bot.storage.dead_letters import DeadLetterStore
-from bot.storage.members import RedisMemberStore
-from bot.storage.processes import ANNOUNCED_S, ProcessState, ProcessStore
 from bot.storage.stores import Stores
 
 log = logs.get_logger(__name__)

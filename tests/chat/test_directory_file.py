@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.people.directory_file import COLUMNS, DirectoryEntry, read_directory_file
 from bot.core.errors import SettingsError
+from bot.people.directory_file import COLUMNS, DirectoryEntry, read_directory_file
 
 LI = DirectoryEntry(
     email="Li@example.com",

@@ -19,13 +19,13 @@ from fakeredis import FakeAsyncRedis
 from pydantic import BaseModel, ValidationError
 
 from bot.app.dispatch import MODELS, parse_work
-from bot.chat.people.member_store import MemberRecord
 from bot.core.records import Approval, Run, is_newer_record
 from bot.core.work_items import RelayEngineEvent
 from bot.features.files.file_intake import WaitingFile
 from bot.features.files.file_store import FileRecord
 from bot.features.home.open_pages import HomePlace
 from bot.features.sets.set_store import ApprovalSet
+from bot.people.member_store import MemberRecord
 from bot.queue.keys import Keys
 from bot.queue.writes import HSet
 from bot.storage.approvals import ApprovalStore

@@ -3,11 +3,11 @@
 from redis.asyncio import Redis
 
 from bot.features.home.waiting_lanes import list_oldest_lanes
+from bot.ops.processes import ProcessState, ProcessStore
 from bot.ops.queue_figures import load_queue_figures
 from bot.queue.keys import LOOKED_AT, Keys
 from bot.queue.lanes import Lanes
 from bot.queue.writes import SetTimer, apply_writes
-from bot.storage.processes import ProcessState, ProcessStore
 
 
 async def test_how_much_waits_and_for_how_long_is_told(either: Redis) -> None:

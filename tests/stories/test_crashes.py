@@ -40,8 +40,8 @@ async def test_l_the_same_event_delivered_three_times_is_answered_once(desk: Off
 
 
 NEVER_FRESH = """
-from bot.chat.people import directory
-directory.FRESH_S = 0.0
+from bot.core.timing import Timing
+Timing.__init__.__kwdefaults__["person_max_age_s"] = 0.0
 from bot.ops.cli import main
 main()
 """

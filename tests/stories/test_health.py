@@ -20,13 +20,13 @@ from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import SettingsError
 from bot.ops.doctor import check_services
 from bot.ops.health import SHARED_APP, STOPPING, HealthState, MetricsPage, ProcessReport, build_health_app
+from bot.ops.processes import ProcessState, ProcessStore
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem
 from bot.queue.store_watch import PauseReason
 from bot.queue.writes import apply_writes
 from bot.redis.outages import StoreClient
 from bot.storage.dead_letters import DeadLetterStore
-from bot.storage.processes import ProcessState, ProcessStore
 from tests.harness.memory_bot import OUTSIDE, Bot
 from tests.harness.memory_platform import DM
 from tests.harness.office import LI, POSTING, ZHANG, Office

@@ -13,11 +13,11 @@ from typing import Any
 from bot.chat.feishu.client import FeishuClient
 from bot.chat.feishu.message_content import is_person_id, is_short_text
 from bot.chat.messages import ChatDirectory
-from bot.chat.people.member_cache import INVALID_CURSOR, Member, MemberFacts, MemberSource
-from bot.chat.people.member_store import MemberRecord
 from bot.chat.shared_parts import find_value, list_mappings
 from bot.core import logs
 from bot.core.errors import ChatError, ChatRefusedError
+from bot.people.member_cache import INVALID_CURSOR, Member, MemberFacts, MemberSource
+from bot.people.member_store import MemberRecord
 from tools.characters import clean_name
 
 log = logs.get_logger(__name__)

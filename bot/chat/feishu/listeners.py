@@ -18,11 +18,11 @@ from bot.chat.feishu.files import find_message, read_bundle
 from bot.chat.feishu.message_content import is_person_id, is_short_text, read_content
 from bot.chat.feishu.press_listeners import PressListeners
 from bot.chat.messages import Ingress, Message, Place
-from bot.chat.people.directory import PlatformDirectory
 from bot.chat.shared_parts import FollowUps, find_value, get_known_language, list_mappings, remember, welcome_person
 from bot.core import logs
 from bot.core.errors import ChatRefusedError
 from bot.core.i18n import translate
+from bot.people.directory import PlatformDirectory
 
 log = logs.get_logger(__name__)
 

@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.people.member_cache import Member, MemberFacts
-from bot.chat.people.member_store import MemberRecord, UserProfile
 from bot.chat.slack.members import list_member_names
 from bot.chat.slack.profiles import load_profiles
 from bot.chat.slack.web_api import Method, call_slack, get_next_cursor
 from bot.core.errors import ChatError
+from bot.people.member_cache import Member, MemberFacts
+from bot.people.member_store import MemberRecord, UserProfile
 from tools.characters import clean_name
 
 PAGE = 1_000
@@ -36,7 +36,7 @@ _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
 
 class SlackMembers:
-    """Implements `bot.chat.people.member_cache.MemberSource`. Single people come by `users.info` (Tier 4: 100 a minute
+    """Implements `bot.people.member_cache.MemberSource`. Single people come by `users.info` (Tier 4: 100 a minute
     and more)."""
 
     has_profiles = True

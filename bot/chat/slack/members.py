@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tools.characters import clean_name
 
 if TYPE_CHECKING:
-    from bot.chat.people.member_cache import Member
+    from bot.people.member_cache import Member
 
 
 def list_member_names(member: Member) -> list[str]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.people.member_store import UserProfile
 from bot.chat.slack.web_api import call_slack
+from bot.people.member_store import UserProfile
 from tools.characters import replace_surrogates
 from tools.people.names import fold_text
 

@@ -14,9 +14,9 @@ from bot.chat.slack.members import list_member_names
 from bot.core.errors import ChatError, CountersignError
 from bot.dev.workspace.world import read_world
 from bot.ops.cli.console import get_terminal_language, print_note
+from bot.ops.processes import ProcessStore
+from bot.people.redis_member_store import RedisMemberStore
 from bot.queue.keys import Keys
-from bot.storage.members import RedisMemberStore
-from bot.storage.processes import ProcessStore
 from tools.people.names import choose_name
 from tools.spec import Person
 from tools.workflow.engine.state import SYSTEM
@@ -114,8 +114,8 @@ async def open_name_lookup(
 async def open_directory(services: Services) -> AsyncIterator[tuple[ChatDirectory, str]]:
     """Open the directory of the platform in use. Yield it and the workspace's id. Raises `ChatError`,
     `SettingsError`."""
-    from bot.chat.people.directory import PlatformDirectory
-    from bot.chat.people.directory_file import DirectoryFile  # slow to import, and seldom needed, like all below
+    from bot.people.directory import PlatformDirectory
+    from bot.people.directory_file import DirectoryFile  # slow to import, and seldom needed, like all below
 
     facts = DirectoryFile(services.directory_file)
     if services.feishu:

@@ -17,7 +17,6 @@ from rich.table import Table
 from bot.app.company_files import read_policy
 from bot.app.engine import open_engine_from_settings
 from bot.app.settings import Settings, load_settings
-from bot.chat.people.directory_file import read_directory_file
 from bot.core.i18n import render_value, translate
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
@@ -25,6 +24,7 @@ from bot.ops.cli.definition_errors import describe_definition_error
 from bot.ops.cli.form_reference import format_form_reference
 from bot.ops.cli.name_lookup import open_name_lookup
 from bot.ops.cli.request_store import open_request_store
+from bot.people.directory_file import read_directory_file
 from bot.storage.journal import Journal
 from tools.languages import choose_words
 from tools.spec import EffectUnknownError, Person, ToolError

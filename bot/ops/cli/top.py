@@ -24,11 +24,11 @@ from bot.features.home.operations import MODEL_MS, OperationsReader, OperationsS
 from bot.features.home.waiting_lanes import LaneFigures, list_oldest_lanes
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
+from bot.ops.processes import ProcessState, ProcessStore
 from bot.ops.queue_figures import QueueFigures, load_queue_figures
 from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.journal import Journal
-from bot.storage.processes import ProcessState, ProcessStore
 from bot.storage.spending import UsageStore
 
 app = typer.Typer()

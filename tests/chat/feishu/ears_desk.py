@@ -18,8 +18,8 @@ from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.feishu.listeners import FeishuListeners
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.messages import HomeView
-from bot.chat.people.directory import PlatformDirectory
 from bot.chat.platform import IngressGate
+from bot.people.directory import PlatformDirectory
 from bot.queue.keys import Keys
 from tests.chat.feishu.message_server import APP, FeishuServer, check_request
 from tests.chat.slack.doubles import Inbox, Slots

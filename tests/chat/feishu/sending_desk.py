@@ -14,7 +14,7 @@ from bot.chat.feishu.client import FeishuClient
 from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.messages import Button, Card, Place, Post
-from bot.chat.people.directory import PlatformDirectory
+from bot.people.directory import PlatformDirectory
 from bot.queue.keys import Keys
 from tests.chat.feishu.message_server import TENANT, FeishuServer, Said, open_feishu_server
 from tests.chat.slack.doubles import Slots

@@ -13,9 +13,9 @@ from bot.chat.feishu.channel import FeishuChannel, build_uuid, encode_content
 from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.feishu.renewals import renew_cards
 from bot.chat.messages import Card, MessageRef, Place, Post, SessionStatus
-from bot.chat.people.directory import PlatformDirectory
 from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, LeaseLost, PlaceClosedError
 from bot.core.held_lease import bind_lease
+from bot.people.directory import PlatformDirectory
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from tests.chat.feishu.message_server import DAY, HOUR, TENANT

@@ -15,11 +15,11 @@ from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.feishu.renewals import renew_cards
 from bot.chat.feishu.sent_cards import SentCards
 from bot.chat.messages import Place
-from bot.chat.people.directory import PlatformDirectory
 from bot.core.clock import Clock
 from bot.dev.workspace.feishu.acts import FeishuActs
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.feishu.world import FeishuSetup, convert_id
+from bot.people.directory import PlatformDirectory
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from tests.chat.feishu.sending_desk import CARD, OVER

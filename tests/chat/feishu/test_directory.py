@@ -6,11 +6,11 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.chat.feishu.directory import FeishuMembers
-from bot.chat.people.directory import PlatformDirectory
-from bot.chat.people.directory_file import DirectoryEntry
 from bot.core.errors import ChatError
+from bot.people.directory import PlatformDirectory
+from bot.people.directory_file import DirectoryEntry
+from bot.people.redis_member_store import RedisMemberStore
 from bot.queue.keys import Keys
-from bot.storage.members import RedisMemberStore
 from tests.chat.feishu.ears_desk import BOT, LI, SALES, TENANT, ZHANG, Ears, build_user
 from tests.chat.feishu.message_server import check_request
 

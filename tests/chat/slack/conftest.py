@@ -5,11 +5,11 @@ import pytest
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.people.directory import PlatformDirectory
 from bot.chat.slack.app import build_bolt_app
 from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.directory import SlackMembers
 from bot.chat.slack.web_client import open_web_client
+from bot.people.directory import PlatformDirectory
 from tests.chat.slack.doubles import ME, TOKEN, Inbox, Slack, Slots, member, slack
 
 

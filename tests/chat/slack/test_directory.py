@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bot.chat.people.directory import PlatformDirectory
-from bot.chat.people.directory_file import DirectoryEntry, read_directory_file
-from bot.chat.people.member_cache import BATCH_SIZE
 from bot.chat.slack.directory import SlackMembers
 from bot.core.errors import ChatError
+from bot.people.directory import PlatformDirectory
+from bot.people.directory_file import DirectoryEntry, read_directory_file
+from bot.people.member_cache import BATCH_SIZE
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import ME, member
 

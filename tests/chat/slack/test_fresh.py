@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from bot.chat.people.directory import FRESH_S, PlatformDirectory
-from bot.chat.people.directory_file import DirectoryFile
 from bot.chat.slack.directory import SlackMembers
 from bot.core.errors import ChatUnavailableError
+from bot.core.timing import FRESH_S
+from bot.people.directory import PlatformDirectory
+from bot.people.directory_file import DirectoryFile
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import ME
 

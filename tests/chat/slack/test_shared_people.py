@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.chat.people import member_cache
-from bot.chat.people.directory import PlatformDirectory
-from bot.chat.people.member_store import MemberRecord
 from bot.chat.slack.directory import SlackMembers
 from bot.core.errors import ChatUnavailableError
+from bot.people import member_cache
+from bot.people import redis_member_store as members
+from bot.people.directory import PlatformDirectory
+from bot.people.member_store import MemberRecord
+from bot.people.redis_member_store import RedisMemberStore
 from bot.queue.keys import Keys
-from bot.storage import members
-from bot.storage.members import RedisMemberStore
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import ME, member
 

@@ -12,9 +12,9 @@ from rich.cells import cell_len
 from bot.agent.model import ModelReply
 from bot.core.i18n import load_sentences
 from bot.ops.cli.record_lines import cut_to_cells, format_record_line
+from bot.ops.processes import ProcessStore
 from bot.queue.keys import Keys
 from bot.storage.journal import Journal, JournalRecord
-from bot.storage.processes import ProcessStore
 from tests.harness.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, office
 from tests.harness.programs import Ended, ended, printed, ran, started
 from tests.harness.scripted_model import ScriptedModel

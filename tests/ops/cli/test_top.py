@@ -13,12 +13,12 @@ from redis.asyncio import Redis
 from rich.cells import cell_len
 
 from bot.ops.cli.top import format_duration, format_offset
+from bot.ops.processes import SILENT_MS, ProcessState, ProcessStore
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem, Lanes
 from bot.queue.writes import apply_writes
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.journal import Journal
-from bot.storage.processes import SILENT_MS, ProcessState, ProcessStore
 from tests.harness.command_server import LINE
 from tests.harness.office import ZHANG, office
 from tests.harness.programs import ran

@@ -6,18 +6,17 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from bot.chat.people.directory_file import EMPTY_ENTRY, DirectoryEntry, DirectoryFile
-from bot.chat.people.member_cache import LISTED_S, Member, MemberCache, MemberSource
-from bot.chat.people.member_store import LanguageChoices, LocalMemberStore, MemberRecord, MemberStore
 from bot.core import logs
 from bot.core.errors import ChatError, StoreUnavailableError
+from bot.core.timing import FRESH_S
+from bot.people.directory_file import EMPTY_ENTRY, DirectoryEntry, DirectoryFile
+from bot.people.member_cache import LISTED_S, Member, MemberCache, MemberSource
+from bot.people.member_store import LanguageChoices, LocalMemberStore, MemberRecord, MemberStore
 from tools.languages import LANGUAGES
 from tools.spec import Caller, Person
 
 log = logs.get_logger(__name__)
 
-FRESH_S = 30
-"""The maximum age (s) of a person's data when their authority decides something."""
 MISS_S = 60
 """How long an id that the platform does not know is not asked for again (s)."""
 UPKEEP_S = 2.0

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 from redis.asyncio import Redis
 
-from bot.chat.people.member_store import MemberChanges, MemberRecord
+from bot.people.member_store import MemberChanges, MemberRecord
 from bot.queue.keys import Keys
 from bot.redis.connect import load_time_ms
 from bot.storage.journal import parse_stream_id
@@ -29,7 +29,7 @@ BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class RedisMemberStore:
-    """The stored members, which implements `bot.chat.people.member_store.MemberStore`."""
+    """The stored members, which implements `bot.people.member_store.MemberStore`."""
 
     redis: Redis
     keys: Keys

@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from bot.chat.people.member_store import MemberRecord, MemberStore, UserProfile
 from bot.core import logs
 from bot.core.errors import ChatError, ChatUnavailableError, StoreUnavailableError
+from bot.people.member_store import MemberRecord, MemberStore, UserProfile
 
 log = logs.get_logger(__name__)
 
